@@ -1,0 +1,156 @@
+//! The resolved configuration of a study and of one run of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::space::{Params, Space, Value};
+use crate::study::Direction;
+
+/// What is optimised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Objective {
+    /// One of the task kind's metrics.
+    pub metric: String,
+    /// The direction.
+    pub direction: Direction,
+}
+
+/// The sampler and its options.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SamplerSpec {
+    /// `auto`, `random` or `tpe`.
+    pub kind: String,
+    /// Options by name, without the `sampler.` prefix; all present, defaults filled in.
+    pub options: Params,
+}
+
+/// The pruner and its options.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrunerSpec {
+    /// `auto`, `none` or `median`.
+    pub kind: String,
+    /// Options by name, without the `pruner.` prefix; all present, defaults filled in.
+    pub options: Params,
+}
+
+/// `--device`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DevicePolicy {
+    /// Every NVIDIA GPU there is, else the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// These GPUs, by index; empty: all of them, and it is an error if there is none.
+    Cuda(Vec<usize>),
+}
+
+/// How workers are supervised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SupervisorPolicy {
+    /// A worker is replaced after this many successful trials; 0 = never.
+    pub recycle_after: u64,
+    /// Longest time without a training step before an attempt counts as hung; `None`: no limit.
+    pub deadline: Option<Duration>,
+    /// Longest time from a worker's start until it is ready (data loaded, caches empty).
+    pub start_deadline: Duration,
+    /// Time between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// More deaths of one slot than this within `death_window` without a finished epoch trip the
+    /// breaker.
+    pub max_deaths: u32,
+    /// See `max_deaths`.
+    pub death_window: Duration,
+    /// First pause before a worker that died is replaced; doubled at each death without progress.
+    pub backoff: Duration,
+    /// Longest such pause.
+    pub max_backoff: Duration,
+    /// This many FAIL trials in a row trip the breaker.
+    pub max_failures: u64,
+    /// This many refused trials in a row trip the breaker.
+    pub max_refused: u64,
+}
+
+/// Operational keys: they may change at any resume and are recorded per run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// The goal: COMPLETE + PRUNED trials that were started.
+    pub trials: u64,
+    /// Slots (upper limit).
+    pub parallel: usize,
+    /// The run ends (exit 3) after this time.
+    pub timeout: Option<Duration>,
+    /// Where to train.
+    pub device: DevicePolicy,
+    /// libtorch threads a worker; `None`: the cores divided among the slots.
+    pub threads: Option<usize>,
+    /// Supervision.
+    pub supervisor: SupervisorPolicy,
+    /// A worker's log of one attempt is cut at this size, in bytes.
+    pub max_log_bytes: u64,
+    /// All logs of a study together, in bytes; the oldest are deleted.
+    pub max_logs_bytes: u64,
+    /// Sampler.
+    pub sampler: SamplerSpec,
+    /// Pruner.
+    pub pruner: PrunerSpec,
+}
+
+/// A study, resolved and checked: what its values depend on (everything outside `operation`), and
+/// how this run of it is operated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StudySpec {
+    /// The task's name: the configuration's file stem.
+    pub task: String,
+    /// The task kind.
+    pub kind: String,
+    /// The configuration file.
+    pub file: PathBuf,
+    /// The study's name.
+    pub study: String,
+    /// What is optimised.
+    pub objective: Objective,
+    /// The study's seed.
+    pub seed: u64,
+    /// What is searched. `space.fixed` equals `fixed`.
+    pub space: Space,
+    /// Every key that the task kind declares and that is not searched, by dotted name, defaults
+    /// filled in; keys without a value are absent. Paths are absolute.
+    pub fixed: Params,
+    /// Names of models to directories (absolute, `~` expanded). A name without an entry is a
+    /// Hugging Face id in the local cache.
+    pub models: BTreeMap<String, PathBuf>,
+    /// Points tried first, in this order, after the point of the defaults; each a part of a point,
+    /// the rest taken from the defaults.
+    pub points: Vec<Params>,
+    /// Operational keys.
+    pub operation: Operation,
+}
+
+impl StudySpec {
+    /// Everything a trial with these parameters is trained with: fixed keys and parameters.
+    pub fn effective(&self, params: &Params) -> Params {
+        let mut all = self.fixed.clone();
+        all.extend(params.iter().map(|(k, v)| (k.clone(), v.clone())));
+        all
+    }
+
+    /// Every value that `key` can have in a trial: its choices or grid where it is searched
+    /// (numbers: the bounds), else its fixed value.
+    pub fn possible(&self, key: &str) -> Vec<Value> {
+        match self.space.find(key) {
+            Some((_, p)) => match &p.domain {
+                crate::space::Domain::Categorical { choices } => choices.clone(),
+                crate::space::Domain::Float { low, high, .. } => {
+                    vec![Value::Float(*low), Value::Float(*high)]
+                }
+                crate::space::Domain::Int { low, high, .. } => {
+                    vec![Value::Int(*low), Value::Int(*high)]
+                }
+            },
+            None => self.fixed.get(key).cloned().into_iter().collect(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What is written to a study. Writes are values: the supervisor's core decides them, the store
+//! carries out a batch of them in one transaction.
+
+use serde_json::{Map, Value as Json};
+
+use crate::space::{Domain, Params};
+use crate::study::TrialState;
+use std::collections::BTreeMap;
+
+/// One write. A batch is one transaction: all of it is durable, or nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// A new trial, RUNNING. Fails the batch with a conflict unless `number` is the next one.
+    TrialCreated {
+        /// Number within the study.
+        number: u64,
+        /// Parameters.
+        params: Params,
+        /// The distribution that held for each of them.
+        distributions: BTreeMap<String, Domain>,
+        /// User attributes (`seed`, ...).
+        user_attrs: Map<String, Json>,
+    },
+    /// A WAITING trial becomes RUNNING, with these parameters. Conflict unless it is still WAITING.
+    TrialClaimed {
+        /// Number within the study.
+        number: u64,
+        /// Parameters.
+        params: Params,
+        /// The distribution that held for each of them.
+        distributions: BTreeMap<String, Domain>,
+        /// User attributes (`seed`, ...).
+        user_attrs: Map<String, Json>,
+    },
+    /// An attempt is about to be sent to a worker. Forgets what an earlier attempt reported.
+    AttemptStarted {
+        /// Trial number.
+        number: u64,
+        /// Attempt, from 0.
+        attempt: u32,
+        /// Worker, a number unique within the run.
+        worker: u64,
+        /// Process id of the worker.
+        pid: u32,
+        /// `cpu`, `cuda:0`.
+        device: String,
+        /// Path of the attempt's log, relative to `tune.db.d/`.
+        log: String,
+    },
+    /// An epoch's value; not urgent: it may be delayed to the next batch.
+    Reported {
+        /// Trial number.
+        number: u64,
+        /// Epoch, from 1.
+        step: i64,
+        /// Value; may be infinite or NaN.
+        value: f64,
+    },
+    /// An attempt has ended.
+    AttemptEnded {
+        /// Trial number.
+        number: u64,
+        /// Attempt.
+        attempt: u32,
+        /// How.
+        end: AttemptEnd,
+    },
+    /// A trial has ended; with PRUNED, Optuna's rule for the value applies: the last reported
+    /// value that is not NaN is copied where `values` is empty.
+    TrialFinished {
+        /// Trial number.
+        number: u64,
+        /// COMPLETE, PRUNED or FAIL.
+        state: TrialState,
+        /// One value an objective; empty with FAIL.
+        values: Vec<f64>,
+        /// Merged into the user attributes.
+        user_attrs: Map<String, Json>,
+        /// Merged into the system attributes (`constraints:...`).
+        system_attrs: Map<String, Json>,
+    },
+    /// Study attributes, merged.
+    StudyAttributes {
+        /// User attributes.
+        user_attrs: Map<String, Json>,
+    },
+    /// The run ended.
+    RunEnded {
+        /// Exit code.
+        exit: u8,
+    },
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptEnd {
+    /// `completed`, `pruned`, or a fault's word (`killed`, `panic`, `hang`, ...).
+    pub outcome: String,
+    /// What is known of a fault: text, signal, place. Empty without one.
+    pub detail: String,
+    /// Whether the same trial is run again.
+    pub again: bool,
+}
+
+/// What a run was started with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// Process id.
+    pub pid: u32,
+    /// Host name.
+    pub host: String,
+    /// `tune`'s version.
+    pub version: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Operational keys, as JSON.
+    pub operation: Json,
+}
+
+/// What a batch did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// Everything is durable.
+    Done,
+    /// Nothing was written: a trial's number is taken, or a WAITING trial was claimed by another
+    /// program. Read the study's new trials and decide again.
+    Conflict,
+}

@@ -1,0 +1,135 @@
+//! What samplers and pruners know of a study.
+
+use std::collections::BTreeMap;
+
+use crate::space::{Params, Space};
+
+use super::{Direction, FrozenTrial, TrialState};
+
+/// One trial as a sampler sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Trial number.
+    pub number: u64,
+    /// State. RUNNING entries are pending: they count (constant liar), but have no value.
+    pub state: TrialState,
+    /// Parameter values.
+    pub params: Params,
+    /// The values in internal representation, in the space's order (see
+    /// [`Space::encode`]); NaN where a parameter is inactive.
+    pub code: Vec<f64>,
+    /// One value an objective; empty without a result.
+    pub values: Vec<f64>,
+    /// Reported values by step.
+    pub intermediate: BTreeMap<i64, f64>,
+    /// Largest of the `constraints:*` attributes: above 0 is infeasible. `None` without any.
+    pub violation: Option<f64>,
+}
+
+impl Entry {
+    /// The first objective's value.
+    pub fn value(&self) -> Option<f64> {
+        self.values.first().copied()
+    }
+
+    /// The last reported step and its value.
+    pub fn last_report(&self) -> Option<(i64, f64)> {
+        self.intermediate.iter().next_back().map(|(s, v)| (*s, *v))
+    }
+}
+
+/// The trials of a study, in order of number, encoded for its space.
+#[derive(Debug, Clone)]
+pub struct History {
+    directions: Vec<Direction>,
+    entries: Vec<Entry>,
+}
+
+impl History {
+    /// An empty history; one direction an objective.
+    pub fn new(directions: Vec<Direction>) -> History {
+        History {
+            directions,
+            entries: Vec::new(),
+        }
+    }
+
+    /// The direction of the first objective.
+    pub fn direction(&self) -> Direction {
+        self.directions
+            .first()
+            .copied()
+            .unwrap_or(Direction::Minimize)
+    }
+
+    /// All directions.
+    pub fn directions(&self) -> &[Direction] {
+        &self.directions
+    }
+
+    /// All trials, ascending by number.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The trial with this number.
+    pub fn get(&self, number: u64) -> Option<&Entry> {
+        self.position(number).ok().map(|i| &self.entries[i])
+    }
+
+    /// Adds a trial, or replaces the one with its number.
+    pub fn put(&mut self, space: &Space, trial: &FrozenTrial) {
+        let entry = Entry {
+            number: trial.number,
+            state: trial.state,
+            params: trial.params.clone(),
+            code: space.encode(&trial.params),
+            values: trial.values.clone(),
+            intermediate: trial.intermediate.clone(),
+            violation: trial
+                .system_attrs
+                .iter()
+                .filter(|(k, _)| k.starts_with("constraints:"))
+                .filter_map(|(_, v)| v.as_f64())
+                .reduce(f64::max),
+        };
+        match self.position(trial.number) {
+            Ok(i) => self.entries[i] = entry,
+            Err(i) => self.entries.insert(i, entry),
+        }
+    }
+
+    /// Notes a reported value of a running trial.
+    pub fn report(&mut self, number: u64, step: i64, value: f64) {
+        if let Ok(i) = self.position(number) {
+            self.entries[i].intermediate.insert(step, value);
+        }
+    }
+
+    /// Forgets the reports of an attempt that will be repeated.
+    pub fn clear_reports(&mut self, number: u64) {
+        if let Ok(i) = self.position(number) {
+            self.entries[i].intermediate.clear();
+        }
+    }
+
+    /// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
+    pub fn best(&self) -> Option<&Entry> {
+        let direction = self.direction();
+        self.entries
+            .iter()
+            .filter(|e| e.state == TrialState::Complete && e.violation.is_none_or(|v| v <= 0.0))
+            .filter(|e| e.value().is_some())
+            .reduce(|best, e| {
+                let (a, b) = (e.value(), best.value());
+                match (a, b) {
+                    (Some(a), Some(b)) if direction.better(a, b) => e,
+                    _ => best,
+                }
+            })
+    }
+
+    fn position(&self, number: u64) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&number, |e| e.number)
+    }
+}

@@ -1,0 +1,10 @@
+//! Studies and trials as values: what a trial is, which states it takes, and the history that
+//! samplers and pruners read. Pure.
+
+mod history;
+mod seed;
+mod trial;
+
+pub use history::{Entry, History};
+pub use seed::{derive_seed, rng};
+pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};

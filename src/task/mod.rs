@@ -1,0 +1,197 @@
+//! What is trained: task kinds, what each of them reads, and the interface between a worker and
+//! the training loop.
+
+mod schema;
+pub mod synthetic;
+pub mod text_classification;
+
+pub use schema::{Key, KeyType, Preset, Role};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Problems, StudySpec};
+use crate::gpu::Device;
+use crate::space::Params;
+use crate::study::Direction;
+
+/// A metric that a task kind computes at each epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metric {
+    /// Name, as in `objective.metric`.
+    pub name: &'static str,
+    /// Its natural direction.
+    pub direction: Direction,
+}
+
+/// The score of the trivial answer (for a classifier: always the majority class), on the same
+/// validation split and by the same metric as the trials' values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The objective's value.
+    pub value: f64,
+    /// What scores it, for people: `always predicting class 0 of status`.
+    pub what: String,
+}
+
+/// What the supervisor learns about a task's data and models before anything is started.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Prepared {
+    /// Hash of the data that values depend on; `None` for a task without data.
+    pub data_fingerprint: Option<String>,
+    /// Hash of the assignment of rows to splits.
+    pub split_fingerprint: Option<String>,
+    /// The trivial baseline.
+    pub baseline: Option<Baseline>,
+    /// What `tune check` shows: a heading (`data`, `split`, `model`) and a line.
+    pub facts: Vec<(String, String)>,
+}
+
+/// A kind of task: what it declares, and how to open it. `prepare` runs in the supervisor and must
+/// not touch libtorch or any device.
+pub trait TaskKind: Sync {
+    /// The word in `task.kind`.
+    fn name(&self) -> &'static str;
+
+    /// Every key that trials read, searched or fixed. A key that is not here is refused in
+    /// configurations: no dead knobs.
+    fn keys(&self) -> &'static [Key];
+
+    /// The metrics reported at each epoch; the first is the default objective.
+    fn metrics(&self) -> &'static [Metric];
+
+    /// Reads and validates everything on the CPU: data, split, checkpoints, lengths.
+    ///
+    /// # Errors
+    /// All problems found, each with file, row or key, what was found and what was expected.
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems>;
+
+    /// Opens the task in a worker: loads data and moves to the device what trials share.
+    ///
+    /// # Errors
+    /// Whatever keeps the worker from running trials.
+    fn open(&self, spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>>;
+}
+
+/// Every task kind.
+pub const KINDS: [&dyn TaskKind; 2] = [
+    &synthetic::Synthetic,
+    &text_classification::TextClassification,
+];
+
+/// The task kind of this name.
+pub fn kind(name: &str) -> Option<&'static dyn TaskKind> {
+    KINDS.into_iter().find(|k| k.name() == name)
+}
+
+/// One attempt of a trial, as a worker gets it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialSpec {
+    /// Number within the study.
+    pub number: u64,
+    /// Attempt, from 0.
+    pub attempt: u32,
+    /// The trial's seed; equal in all attempts.
+    pub seed: u64,
+    /// The searched parameters.
+    pub params: Params,
+    /// Everything the training reads: fixed keys and parameters.
+    pub config: Params,
+}
+
+impl TrialSpec {
+    /// A float of the configuration.
+    ///
+    /// # Errors
+    /// The key is absent or no number: a defect of the task's declaration.
+    pub fn float(&self, key: &str) -> anyhow::Result<f64> {
+        self.get(key)?
+            .as_f64()
+            .ok_or_else(|| self.wrong_type(key, "a number"))
+    }
+
+    /// An integer of the configuration.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`].
+    pub fn int(&self, key: &str) -> anyhow::Result<i64> {
+        self.get(key)?
+            .as_i64()
+            .ok_or_else(|| self.wrong_type(key, "an integer"))
+    }
+
+    /// A string of the configuration.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`].
+    pub fn text(&self, key: &str) -> anyhow::Result<&str> {
+        self.get(key)?
+            .as_str()
+            .ok_or_else(|| self.wrong_type(key, "a string"))
+    }
+
+    fn get(&self, key: &str) -> anyhow::Result<&crate::space::Value> {
+        self.config
+            .get(key)
+            .ok_or_else(|| anyhow::anyhow!("trial {}: no value for {key}", self.number))
+    }
+
+    fn wrong_type(&self, key: &str, expected: &str) -> anyhow::Error {
+        anyhow::anyhow!(
+            "trial {}: {key} = {}, expected {expected}",
+            self.number,
+            self.config[key]
+        )
+    }
+}
+
+/// Metric values of one epoch, by name.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// The answer to a reported epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Train on.
+    Continue,
+    /// The pruner ended the trial; return [`Ended::Pruned`].
+    Prune,
+}
+
+/// How a training came to its end by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum Ended {
+    /// All epochs done, or stopped early by its own patience.
+    Completed,
+    /// Ended because the answer to a report was [`Decision::Prune`].
+    Pruned,
+    /// Loss or logits became NaN or infinite.
+    Diverged {
+        /// Where: epoch, step, what was not finite.
+        at: String,
+    },
+}
+
+/// The training loop's line to the supervisor.
+pub trait Reporter {
+    /// A training step was done; called at every step, it is cheap. The sign of life.
+    fn step(&mut self);
+
+    /// An epoch (from 1) ended with these metrics, the objective's among them; waits for the
+    /// answer.
+    ///
+    /// # Errors
+    /// The supervisor is gone; return at once with this error.
+    fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision>;
+}
+
+/// An opened task: runs trials one after the other in one process.
+pub trait Task {
+    /// Trains one trial. The result is a function of `trial` and the study alone: nothing that an
+    /// earlier trial of this process left behind may change it.
+    ///
+    /// # Errors
+    /// An error of the task's own code or data, or a device's error.
+    fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended>;
+}
