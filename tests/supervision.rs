@@ -35,7 +35,11 @@ fn a_study_reaches_its_goal_and_the_same_command_again_is_done_at_once() {
     assert!(stdout.contains("12"), "{stdout}");
     let trials = project.trials("synthetic");
     assert_eq!(trials.len(), 12);
-    assert!(trials.iter().all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED"));
+    assert!(
+        trials
+            .iter()
+            .all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED")
+    );
     let before = results(&trials);
     project.expect(0, &run);
     assert_eq!(results(&project.trials("synthetic")), before);
@@ -66,15 +70,24 @@ fn a_study_killed_at_random_moments_ends_with_the_trials_of_an_undisturbed_one()
         }
         wait_for("the workers to be gone", || project.workers().is_empty());
     }
-    assert!(kills >= 10 && inside >= 5, "{kills} kills, {inside} inside an attempt");
+    assert!(
+        kills >= 10 && inside >= 5,
+        "{kills} kills, {inside} inside an attempt"
+    );
     project.expect(0, &run);
-    assert_eq!(results(&project.trials("synthetic")), results(&reference.trials("synthetic")));
+    assert_eq!(
+        results(&project.trials("synthetic")),
+        results(&reference.trials("synthetic"))
+    );
 }
 
 #[test]
 fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
     let project = Project::synthetic();
-    let mut child = project.start(&with(&["synthetic", "--trials", "6", "--parallel", "2"], &SLOW));
+    let mut child = project.start(&with(
+        &["synthetic", "--trials", "6", "--parallel", "2"],
+        &SLOW,
+    ));
     for _ in 0..3 {
         wait_for("workers", || project.workers().len() == 2);
         std::thread::sleep(Duration::from_millis(120));
@@ -87,7 +100,10 @@ fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
     let trials = project.trials("synthetic");
     assert_eq!(trials.len(), 6);
     assert!(trials.iter().all(|t| t["state"] != "FAIL"));
-    let again: usize = trials.iter().map(|t| t["attempts"].as_array().unwrap().len() - 1).sum();
+    let again: usize = trials
+        .iter()
+        .map(|t| t["attempts"].as_array().unwrap().len() - 1)
+        .sum();
     assert!(again >= 1, "no trial ran again");
     assert!(project.workers().is_empty());
 }
@@ -97,7 +113,9 @@ fn a_signal_stops_within_seconds_and_puts_running_trials_back() {
     let project = Project::synthetic();
     let run = with(&["synthetic", "--trials", "8", "--parallel", "2"], &SLOW);
     let mut child = project.start(&run);
-    wait_for("an attempt", || project.database().exists() && open_attempts(&project) > 0);
+    wait_for("an attempt", || {
+        project.database().exists() && open_attempts(&project) > 0
+    });
     let start = Instant::now();
     signal(child.id(), Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(4));
@@ -111,7 +129,13 @@ fn a_signal_stops_within_seconds_and_puts_running_trials_back() {
 #[test]
 fn a_time_budget_ends_the_run_with_its_own_exit_code() {
     let project = Project::synthetic();
-    project.expect(3, &with(&["synthetic", "--trials", "500", "--timeout", "1500ms"], &SLOW));
+    project.expect(
+        3,
+        &with(
+            &["synthetic", "--trials", "500", "--timeout", "1500ms"],
+            &SLOW,
+        ),
+    );
     project.expect(0, &["status", "synthetic"]);
 }
 
@@ -122,7 +146,10 @@ fn a_held_study_names_its_holder() {
     let mut child = project.start(&run);
     wait_for("workers", || !project.workers().is_empty());
     let (_, stderr) = project.expect(6, &run);
-    assert!(stderr.contains(&format!("process {}", child.id())), "{stderr}");
+    assert!(
+        stderr.contains(&format!("process {}", child.id())),
+        "{stderr}"
+    );
     signal(child.id(), Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(4));
 }
@@ -134,12 +161,22 @@ fn a_hung_worker_is_noticed_and_the_trial_is_suspected_then_pruned() {
     let (stdout, _) = project.expect(
         0,
         &[
-            "synthetic", "--trials", "1", "--json", "--deadline", "1s",
-            "--set", "task.step_ms=3000", "--set", "supervisor.grace=500ms",
+            "synthetic",
+            "--trials",
+            "1",
+            "--json",
+            "--deadline",
+            "1s",
+            "--set",
+            "task.step_ms=3000",
+            "--set",
+            "supervisor.grace=500ms",
         ],
     );
-    let events: Vec<serde_json::Value> =
-        stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let events: Vec<serde_json::Value> = stdout
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
     let faults: Vec<_> = events.iter().filter(|e| e["event"] == "fault").collect();
     assert_eq!(faults.len(), 2, "{stdout}");
     assert!(faults.iter().all(|f| f["fault"] == "hang"));
@@ -153,13 +190,22 @@ fn a_hung_worker_is_noticed_and_the_trial_is_suspected_then_pruned() {
 fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
     let project = Project::synthetic();
     let (stdout, _) = project.expect(0, &["synthetic", "--trials", "3", "--json"]);
-    let events: Vec<serde_json::Value> =
-        stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let names: Vec<&str> = events.iter().map(|e| e["event"].as_str().unwrap()).collect();
+    let events: Vec<serde_json::Value> = stdout
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let names: Vec<&str> = events
+        .iter()
+        .map(|e| e["event"].as_str().unwrap())
+        .collect();
     assert_eq!(names.first(), Some(&"run_started"));
     assert_eq!(names.last(), Some(&"run_finished"));
     assert_eq!(names.iter().filter(|n| **n == "trial_finished").count(), 3);
-    assert!(events.iter().all(|e| e["study"] == "synthetic" && e["time"].is_string()));
+    assert!(
+        events
+            .iter()
+            .all(|e| e["study"] == "synthetic" && e["time"].is_string())
+    );
     assert_eq!(events.last().unwrap()["exit"], 0);
 }
 
@@ -167,16 +213,29 @@ fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
 fn a_worker_stopped_from_outside_is_never_held_against_its_trial() {
     let project = Project::synthetic();
     let run = with(
-        &["synthetic", "--trials", "2", "--deadline", "1s", "--set", "supervisor.grace=500ms"],
+        &[
+            "synthetic",
+            "--trials",
+            "2",
+            "--deadline",
+            "1s",
+            "--set",
+            "supervisor.grace=500ms",
+        ],
         &SLOW,
     );
     let mut child = project.start(&run);
-    wait_for("an attempt", || project.database().exists() && open_attempts(&project) > 0);
+    wait_for("an attempt", || {
+        project.database().exists() && open_attempts(&project) > 0
+    });
     let pid = project.workers()[0];
     signal(pid, Signal::SIGSTOP);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let trials = project.trials("synthetic");
-    assert!(trials.iter().all(|t| t["attrs"].get("hang").is_none()), "{trials:?}");
+    assert!(
+        trials.iter().all(|t| t["attrs"].get("hang").is_none()),
+        "{trials:?}"
+    );
     assert!(project.workers().is_empty());
 }
 
@@ -185,7 +244,18 @@ fn different_slots_and_a_changed_space_are_told_apart() {
     let project = Project::synthetic();
     project.expect(0, &["synthetic", "--trials", "2"]);
     // Operational keys may change.
-    project.expect(0, &["synthetic", "--trials", "3", "--parallel", "2", "--sampler", "random"]);
+    project.expect(
+        0,
+        &[
+            "synthetic",
+            "--trials",
+            "3",
+            "--parallel",
+            "2",
+            "--sampler",
+            "random",
+        ],
+    );
     // What values depend on may not.
     let (_, stderr) = project.expect(8, &["synthetic", "--trials", "4", "--epochs", "5"]);
     assert!(stderr.contains("train.epochs"), "{stderr}");

@@ -48,10 +48,18 @@ impl Project {
     pub fn tune(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tune"));
         command.arg("-C").arg(self.path()).args(args);
-        for name in ["TUNE_HOME", "TUNE_LOG", "HPO_EPOCHS", "HPO_PATIENCE", "HPO_MIN_DELTA"] {
+        for name in [
+            "TUNE_HOME",
+            "TUNE_LOG",
+            "HPO_EPOCHS",
+            "HPO_PATIENCE",
+            "HPO_MIN_DELTA",
+        ] {
             command.env_remove(name);
         }
-        command.env_remove("HPO_MODEL_CHOICES").env_remove("HPO_OUTDIR");
+        command
+            .env_remove("HPO_MODEL_CHOICES")
+            .env_remove("HPO_OUTDIR");
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -132,7 +140,10 @@ pub fn results(trials: &[Json]) -> Vec<Json> {
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(30), "waited for {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "waited for {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -15,6 +15,7 @@ pub struct Board {
     failures_in_row: u64,
     refused_in_row: u64,
     foreign: BTreeSet<u64>,
+    waiting: u64,
 }
 
 impl Board {
@@ -28,6 +29,7 @@ impl Board {
             failures_in_row: 0,
             refused_in_row: 0,
             foreign: BTreeSet::new(),
+            waiting: 0,
         }
     }
 
@@ -132,7 +134,8 @@ impl Board {
             TrialState::Pruned if counted => &mut self.counts.pruned,
             TrialState::Pruned => &mut self.counts.infeasible,
             TrialState::Fail => &mut self.counts.fail,
-            TrialState::Running | TrialState::Waiting => &mut self.counts.running,
+            TrialState::Running => &mut self.counts.running,
+            TrialState::Waiting => &mut self.waiting,
         }
     }
 }
