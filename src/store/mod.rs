@@ -1,7 +1,26 @@
 //! The database: Optuna's RDB schema in SQLite, and our own tables prefixed `tune_`.
+//!
+//! [`Store`] is the only thing that touches the file. Reading returns plain values, writing takes
+//! a batch of [`Write`]s and is one transaction: all of it is durable (WAL, `synchronous=FULL`),
+//! or nothing happened. Times are naive UTC with microseconds, as Optuna 5 has them.
 
+mod apply;
+mod attempts;
+mod error;
+mod migrate;
+mod open;
+mod place;
 mod python_json;
+mod read;
+mod schema;
+mod studies;
+#[cfg(test)]
+mod tests;
 mod write;
 
-pub use python_json::python_json;
+pub use attempts::{AttemptRecord, Reclaimable, RunEntry};
+pub use error::{Shown, StoreError};
+pub use open::Store;
+pub use python_json::{python_json, to_python_json};
+pub use studies::{Counts, StudySummary};
 pub use write::{AttemptEnd, RunRecord, Write, Written};

@@ -1,67 +1,195 @@
-//! JSON as Python's `json` module writes it.
+//! JSON as Python's `json` module reads and writes it.
 
 use serde_json::Value as Json;
 
+/// The words that Python's JSON has beyond the standard.
+const WORDS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
 /// Parses JSON in which `NaN`, `Infinity` and `-Infinity` may stand for numbers, as Python writes
-/// them; they become the strings of the contract (`"NaN"`, ...). `None` where it is no JSON.
+/// them; they become the strings of the contract (`"NaN"`, ...). Halves of surrogate pairs, which
+/// Python writes for undecodable bytes, become U+FFFD. `None` where it is no JSON.
 pub fn python_json(text: &str) -> Option<Json> {
     match serde_json::from_str(text) {
         Ok(json) => Some(json),
-        Err(_) => serde_json::from_str(&quote_non_finite(text)).ok(),
+        Err(_) => serde_json::from_str(&standard(text)).ok(),
     }
 }
 
-/// Puts the three bare words outside of strings into quotes.
-fn quote_non_finite(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    let mut in_string = false;
-    while let Some(c) = rest.chars().next() {
-        if in_string {
-            let end = rest.find(['"', '\\']).map_or(rest.len(), |i| {
-                if rest[i..].starts_with('\\') {
-                    (i + 2).min(rest.len())
-                } else {
-                    i + 1
-                }
-            });
-            let end = (end..=rest.len())
-                .find(|&i| rest.is_char_boundary(i))
-                .unwrap_or(rest.len());
-            in_string = rest[..end].ends_with("\\\"") || !rest[..end].ends_with('"');
-            out.push_str(&rest[..end]);
-            rest = &rest[end..];
-            continue;
+/// Writes JSON as Python would: the strings of the contract for non-finite numbers (`"NaN"`, ...)
+/// become the bare words, so that Python reads numbers; everything else is standard JSON. The
+/// inverse of [`python_json`].
+pub fn to_python_json(json: &Json) -> String {
+    let mut out = String::new();
+    write(json, &mut out);
+    out
+}
+
+fn write(json: &Json, out: &mut String) {
+    match json {
+        Json::String(s) if WORDS.contains(&s.as_str()) => out.push_str(s),
+        Json::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { ", " });
+                write(item, out);
+            }
+            out.push(']');
         }
-        let word = ["NaN", "Infinity", "-Infinity"]
-            .into_iter()
-            .find(|w| rest.starts_with(w));
-        if let Some(word) = word {
-            out.push('"');
-            out.push_str(word);
-            out.push('"');
-            rest = &rest[word.len()..];
-        } else {
-            in_string = c == '"';
-            out.push(c);
-            rest = &rest[c.len_utf8()..];
+        Json::Object(map) => {
+            out.push('{');
+            for (i, (key, value)) in map.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { ", " });
+                out.push_str(&Json::from(key.as_str()).to_string());
+                out.push_str(": ");
+                write(value, out);
+            }
+            out.push('}');
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
+            out.push_str(&json.to_string());
         }
     }
+}
+
+/// Python's JSON as standard JSON: the three words in quotes, lone surrogates replaced.
+fn standard(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (done, replaced) = if rest.starts_with('"') {
+            let end = string_end(rest);
+            (end, without_lone_surrogates(&rest[..end]))
+        } else if let Some(word) = WORDS.into_iter().find(|w| rest.starts_with(w)) {
+            (word.len(), format!("\"{word}\""))
+        } else {
+            let first = rest.chars().next().map_or(0, char::len_utf8);
+            let next = rest[first..].find(['"', 'N', 'I', '-']);
+            let end = next.map_or(rest.len(), |i| first + i);
+            (end, rest[..end].to_owned())
+        };
+        out.push_str(&replaced);
+        rest = &rest[done..];
+    }
     out
+}
+
+/// Where the string that `text` starts with ends: after its closing quote.
+fn string_end(text: &str) -> usize {
+    let mut escaped = false;
+    for (i, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return i + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// A JSON string, quotes included, with `\ud800` to `\udfff` replaced where they are no pair.
+fn without_lone_surrogates(string: &str) -> String {
+    let mut out = String::with_capacity(string.len());
+    let mut rest = string;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let taken = match (surrogate(rest), rest.get(6..).and_then(surrogate)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (Some(_), _) => {
+                out.push('\u{fffd}');
+                rest = &rest[6..];
+                continue;
+            }
+            (None, _) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The surrogate whose escape `text` starts with.
+fn surrogate(text: &str) -> Option<u32> {
+    let code = u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
+    (0xd800..0xe000).contains(&code).then_some(code)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
     fn bare_words_become_strings_outside_of_strings_only() {
-        let text = r#"{"a": NaN, "b": [Infinity, -Infinity, 1.5], "c": "NaN \" NaN \\", "d": NaN}"#;
+        let text =
+            r#"{"a": NaN, "b": [Infinity, -Infinity, 1.5, -2], "c": "NaN \" NaN \\", "d": NaN}"#;
         assert_eq!(
             python_json(text).unwrap(),
-            json!({"a": "NaN", "b": ["Infinity", "-Infinity", 1.5], "c": "NaN \" NaN \\", "d": "NaN"})
+            json!({"a": "NaN", "b": ["Infinity", "-Infinity", 1.5, -2], "c": "NaN \" NaN \\", "d": "NaN"})
         );
-        assert_eq!(python_json("{nonsense"), None);
+        for bad in [
+            "{nonsense",
+            "",
+            "NaNNaN",
+            "[NaN",
+            "\"",
+            "\"\\",
+            "-",
+            "{\"a\": N}",
+            "é",
+        ] {
+            assert_eq!(python_json(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn halves_of_surrogate_pairs_become_replacement_characters() {
+        let text = r#"["\udc80x", "\ud83d\ude00", "\ud83d", "\\ud83d", NaN]"#;
+        assert_eq!(
+            python_json(text).unwrap(),
+            json!(["\u{fffd}x", "\u{1f600}", "\u{fffd}", "\\ud83d", "NaN"])
+        );
+    }
+
+    #[test]
+    fn keys_stay_strings_when_words_are_written_bare() {
+        assert_eq!(
+            to_python_json(&json!({"NaN": ["NaN", "-Infinity", "a\"é"], "x": 0.1})),
+            r#"{"NaN": [NaN, -Infinity, "a\"é"], "x": 0.1}"#
+        );
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<f64>().prop_map(crate::report::json_number),
+            "[NaIfinty\"\\\\ux-]{0,12}".prop_map(Json::from),
+            any::<String>().prop_map(Json::from),
+            prop::sample::select(WORDS.to_vec()).prop_map(Json::from),
+        ];
+        leaf.prop_recursive(4, 48, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Json::from),
+                prop::collection::vec((any::<String>(), inner), 0..6)
+                    .prop_map(|pairs| Json::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read_again(json in any_json()) {
+            prop_assert_eq!(python_json(&to_python_json(&json)), Some(json));
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[\\[\\]{}:,\"\\\\NaIu0-9d -]{0,40}|\\PC{0,20}") {
+            let _ = python_json(&text);
+        }
     }
 }

@@ -1,0 +1,145 @@
+//! From an empty file, or one that Optuna or an older `tune` wrote, to the current tables.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::error::Cause;
+use super::schema::{
+    MIGRATIONS, OPTUNA, OPTUNA_LIBRARY, OPTUNA_OLDER_REVISIONS, OPTUNA_REVISION, OPTUNA_SCHEMA,
+};
+
+/// What a file holds before anything is done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No table at all.
+    Empty,
+    /// Optuna's tables, and ours after this many migrations.
+    Optuna {
+        /// Number of our migrations that were applied.
+        migrations: usize,
+    },
+}
+
+/// Looks at a file without changing it.
+///
+/// # Errors
+/// A file of another program, or of a newer or older version.
+pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
+    let mut names = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+    let tables = names
+        .query_map([], |row| row.get::<_, String>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let has = |name: &str| tables.iter().any(|t| t == name);
+    if tables.is_empty() {
+        return Ok(Found::Empty);
+    }
+    if !(has("studies") && has("trials") && has("version_info")) {
+        let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
+        return Err(Cause::Foreign(format!("tables {}", some.join(", "))));
+    }
+    check_optuna(conn, has("alembic_version"))?;
+    let migrations = if has("tune_migrations") {
+        conn.query_row(
+            "SELECT COALESCE(MAX(version), 0) FROM tune_migrations",
+            [],
+            |r| r.get::<_, usize>(0),
+        )?
+    } else {
+        0
+    };
+    if migrations > MIGRATIONS.len() {
+        return Err(Cause::Newer(format!(
+            "its tune_ tables are of version {migrations}, this program knows {}",
+            MIGRATIONS.len()
+        )));
+    }
+    Ok(Found::Optuna { migrations })
+}
+
+fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
+    let version = conn
+        .query_row("SELECT schema_version FROM version_info", [], |row| {
+            row.get::<_, Option<i64>>(0)
+        })
+        .optional()?
+        .flatten();
+    let revision = if has_revision {
+        conn.query_row("SELECT version_num FROM alembic_version", [], |row| {
+            row.get::<_, String>(0)
+        })
+        .optional()?
+    } else {
+        None
+    };
+    match version {
+        Some(v) if v > OPTUNA_SCHEMA => {
+            return Err(Cause::Newer(format!(
+                "Optuna's schema version is {v}, this program knows {OPTUNA_SCHEMA}"
+            )));
+        }
+        Some(v) if v < OPTUNA_SCHEMA => {
+            return Err(Cause::Older(format!(
+                "schema version {v}, not {OPTUNA_SCHEMA}"
+            )));
+        }
+        Some(_) => {}
+        None => return Err(Cause::Older("no schema version".to_owned())),
+    }
+    match revision.as_deref() {
+        Some(OPTUNA_REVISION) => Ok(()),
+        Some(r) if OPTUNA_OLDER_REVISIONS.contains(&r) => {
+            Err(Cause::Older(format!("revision {r}, not {OPTUNA_REVISION}")))
+        }
+        Some(r) => Err(Cause::Newer(format!(
+            "Optuna's revision is {r}, this program knows {OPTUNA_REVISION}"
+        ))),
+        None => Err(Cause::Older("no revision".to_owned())),
+    }
+}
+
+/// Brings the file to the current tables in one transaction. The state is read again inside of
+/// it: another program may have been faster.
+pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Cause> {
+    let done = Found::Optuna {
+        migrations: MIGRATIONS.len(),
+    };
+    if inspect(conn)? == done {
+        return Ok(());
+    }
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let applied = match inspect(&tx)? {
+        Found::Empty => {
+            create_optuna(&tx)?;
+            0
+        }
+        Found::Optuna { migrations } => migrations,
+    };
+    tx.execute_batch(
+        "CREATE TABLE IF NOT EXISTS tune_migrations (
+            version INTEGER PRIMARY KEY,
+            name TEXT NOT NULL,
+            applied TEXT NOT NULL
+        )",
+    )?;
+    for (i, (name, sql)) in MIGRATIONS.iter().enumerate().skip(applied) {
+        tx.execute_batch(sql)?;
+        tx.execute(
+            "INSERT INTO tune_migrations (version, name, applied) VALUES (?1, ?2, ?3)",
+            (i + 1, name, now),
+        )?;
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+fn create_optuna(tx: &Transaction<'_>) -> Result<(), Cause> {
+    tx.execute_batch(OPTUNA)?;
+    tx.execute(
+        "INSERT INTO version_info (version_info_id, schema_version, library_version) VALUES (1, ?1, ?2)",
+        (OPTUNA_SCHEMA, OPTUNA_LIBRARY),
+    )?;
+    tx.execute(
+        "INSERT INTO alembic_version (version_num) VALUES (?1)",
+        [OPTUNA_REVISION],
+    )?;
+    Ok(())
+}

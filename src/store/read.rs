@@ -1,0 +1,322 @@
+//! Reading trials: a handful of bulk queries in one read transaction, whatever their number.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::{Connection, Row, Statement};
+use serde_json::{Map, Value as Json};
+
+use super::error::Cause;
+use super::{Store, StoreError, python_json};
+use crate::space::{Domain, Params, distribution_from_json};
+use crate::study::{FrozenTrial, TrialState};
+
+impl Store {
+    /// All trials of a study, ascending by number.
+    ///
+    /// # Errors
+    /// Reading failed, or a row makes no sense.
+    pub fn trials(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
+        self.trials_where(study_id, Range::All)
+            .map_err(|c| self.at(c))
+    }
+
+    /// The trials with numbers above `number`, ascending; all of them for `None`.
+    ///
+    /// # Errors
+    /// See [`Store::trials`].
+    pub fn trials_after(
+        &self,
+        study_id: i64,
+        number: Option<u64>,
+    ) -> Result<Vec<FrozenTrial>, StoreError> {
+        let range = number.map_or(Range::All, Range::After);
+        self.trials_where(study_id, range).map_err(|c| self.at(c))
+    }
+
+    /// One trial.
+    ///
+    /// # Errors
+    /// See [`Store::trials`].
+    pub fn trial(&self, study_id: i64, number: u64) -> Result<Option<FrozenTrial>, StoreError> {
+        self.trials_where(study_id, Range::One(number))
+            .map(|trials| trials.into_iter().next())
+            .map_err(|c| self.at(c))
+    }
+
+    fn trials_where(&self, study_id: i64, range: Range) -> Result<Vec<FrozenTrial>, Cause> {
+        let tx = self.conn.unchecked_transaction()?;
+        let mut reader = Reader::new(&tx, study_id, range);
+        reader.read_trials()?;
+        reader.read_params()?;
+        reader.read_values()?;
+        reader.read_intermediate()?;
+        reader.read_attributes("trial_user_attributes", "trial_user_attribute_id", |t| {
+            &mut t.user_attrs
+        })?;
+        reader.read_attributes(
+            "trial_system_attributes",
+            "trial_system_attribute_id",
+            |t| &mut t.system_attrs,
+        )?;
+        Ok(reader.trials)
+    }
+}
+
+/// Which trials of a study.
+#[derive(Debug, Clone, Copy)]
+enum Range {
+    All,
+    After(u64),
+    One(u64),
+}
+
+impl Range {
+    /// The least and the greatest number.
+    fn bounds(self) -> (i64, i64) {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        match self {
+            Range::All => (i64::MIN, i64::MAX),
+            Range::After(n) => (number(n).saturating_add(1), i64::MAX),
+            Range::One(n) => (number(n), number(n)),
+        }
+    }
+}
+
+/// Collects the rows of several tables into trials.
+struct Reader<'a> {
+    conn: &'a Connection,
+    study_id: i64,
+    bounds: (i64, i64),
+    whole: bool,
+    trials: Vec<FrozenTrial>,
+    /// Position in `trials` by row id.
+    index: HashMap<i64, usize>,
+    /// Distributions by text: a study has few different ones.
+    domains: HashMap<String, Domain>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(conn: &'a Connection, study_id: i64, range: Range) -> Reader<'a> {
+        Reader {
+            conn,
+            study_id,
+            bounds: range.bounds(),
+            whole: matches!(range, Range::All),
+            trials: Vec::new(),
+            index: HashMap::new(),
+            domains: HashMap::new(),
+        }
+    }
+
+    fn read_trials(&mut self) -> Result<(), Cause> {
+        let condition = if self.whole {
+            "?2 = ?2 AND ?3 = ?3"
+        } else {
+            "number BETWEEN ?2 AND ?3"
+        };
+        let mut statement = self.conn.prepare_cached(&format!(
+            "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials
+             WHERE study_id = ?1 AND {condition} ORDER BY number, trial_id"
+        ))?;
+        let mut rows = statement.query((self.study_id, self.bounds.0, self.bounds.1))?;
+        while let Some(row) = rows.next()? {
+            let trial_id: i64 = row.get(0)?;
+            let number: Option<u64> = row.get(1)?;
+            let number = number.ok_or_else(|| {
+                Cause::Content(format!("the trial with id {trial_id} has no number"))
+            })?;
+            let word: String = row.get(2)?;
+            self.index.insert(trial_id, self.trials.len());
+            self.trials.push(FrozenTrial {
+                trial_id,
+                number,
+                state: state(&word, || format!("trial {number}"))?,
+                params: Params::new(),
+                distributions: BTreeMap::new(),
+                values: Vec::new(),
+                intermediate: BTreeMap::new(),
+                user_attrs: Map::new(),
+                system_attrs: Map::new(),
+                datetime_start: row.get(3)?,
+                datetime_complete: row.get(4)?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Runs `SELECT trial_id, {columns} FROM {table}` for the trials read, in the given order.
+    fn each(
+        &mut self,
+        table: &str,
+        columns: &str,
+        order: &str,
+        mut take: impl FnMut(
+            &mut FrozenTrial,
+            &Row<'_>,
+            &mut HashMap<String, Domain>,
+        ) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        let mut statement = self.statement(table, columns, order)?;
+        let mut rows = statement.query((self.study_id, self.bounds.0, self.bounds.1))?;
+        while let Some(row) = rows.next()? {
+            if let Some(&i) = self.index.get(&row.get(0)?) {
+                take(&mut self.trials[i], row, &mut self.domains)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&self, table: &str, columns: &str, order: &str) -> Result<Statement<'a>, Cause> {
+        let condition = if self.whole {
+            "?2 = ?2 AND ?3 = ?3"
+        } else {
+            "t.number BETWEEN ?2 AND ?3"
+        };
+        Ok(self.conn.prepare(&format!(
+            "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND {condition} ORDER BY {order}"
+        ))?)
+    }
+
+    fn read_params(&mut self) -> Result<(), Cause> {
+        let columns = "r.param_name, r.param_value, r.distribution_json";
+        self.each(
+            "trial_params",
+            columns,
+            "t.trial_id",
+            |trial, row, domains| {
+                let name: String = row.get(1)?;
+                let internal: Option<f64> = row.get(2)?;
+                let text = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
+                let wrong = |what: &str| {
+                    Cause::Content(format!(
+                        "parameter {name:?} of trial {} has {what}",
+                        trial.number
+                    ))
+                };
+                let domain = match domains.get(text) {
+                    Some(domain) => domain.clone(),
+                    None => {
+                        let domain = distribution_from_json(text).ok_or_else(|| {
+                            wrong(&format!("the distribution {text}, which is unknown"))
+                        })?;
+                        domains.insert(text.to_owned(), domain.clone());
+                        domain
+                    }
+                };
+                let internal = internal.ok_or_else(|| wrong("no value"))?;
+                let value = domain.from_internal(internal).ok_or_else(|| {
+                    wrong(&format!(
+                        "the index {internal}, beyond the choices of its distribution"
+                    ))
+                })?;
+                trial.params.insert(name.clone(), value);
+                trial.distributions.insert(name, domain);
+                Ok(())
+            },
+        )
+    }
+
+    fn read_values(&mut self) -> Result<(), Cause> {
+        let columns = "r.value, r.value_type";
+        self.each(
+            "trial_values",
+            columns,
+            "t.trial_id, r.objective",
+            |trial, row, _| {
+                let value = number(row, 1, || format!("the value of trial {}", trial.number))?;
+                if value.is_nan() {
+                    return Err(Cause::Content(format!(
+                        "the value of trial {} is NaN",
+                        trial.number
+                    )));
+                }
+                trial.values.push(value);
+                Ok(())
+            },
+        )
+    }
+
+    fn read_intermediate(&mut self) -> Result<(), Cause> {
+        let columns = "r.step, r.intermediate_value, r.intermediate_value_type";
+        self.each(
+            "trial_intermediate_values",
+            columns,
+            "t.trial_id",
+            |trial, row, _| {
+                let step: i64 = row.get(1)?;
+                let value = number(row, 2, || {
+                    format!("the value of trial {} at step {step}", trial.number)
+                })?;
+                trial.intermediate.insert(step, value);
+                Ok(())
+            },
+        )
+    }
+
+    fn read_attributes(
+        &mut self,
+        table: &str,
+        id: &str,
+        map: impl Fn(&mut FrozenTrial) -> &mut Map<String, Json>,
+    ) -> Result<(), Cause> {
+        let order = format!("t.trial_id, r.{id}");
+        self.each(table, "r.key, r.value_json", &order, |trial, row, _| {
+            let (key, value) = attribute(row, || format!("trial {}", trial.number))?;
+            map(trial).insert(key, value);
+            Ok(())
+        })
+    }
+}
+
+/// A state's word.
+pub(super) fn state(word: &str, whose: impl Fn() -> String) -> Result<TrialState, Cause> {
+    word.parse().map_err(|()| {
+        Cause::Content(format!(
+            "{} has the state {word:?}, expected WAITING, RUNNING, COMPLETE, PRUNED or FAIL",
+            whose()
+        ))
+    })
+}
+
+/// Key and value of an attribute, from the second and third column.
+pub(super) fn attribute(
+    row: &Row<'_>,
+    whose: impl Fn() -> String,
+) -> Result<(String, Json), Cause> {
+    let key: String = row.get(1)?;
+    let text: Option<&str> = row
+        .get_ref(2)?
+        .as_str_or_null()
+        .map_err(rusqlite::Error::from)?;
+    match text.and_then(python_json) {
+        Some(value) => Ok((key, value)),
+        None => Err(Cause::Content(format!(
+            "attribute {key:?} of {} is no JSON",
+            whose()
+        ))),
+    }
+}
+
+/// A number and, in the next column, its type.
+fn number(row: &Row<'_>, column: usize, what: impl Fn() -> String) -> Result<f64, Cause> {
+    let value: Option<f64> = row.get(column)?;
+    let kind = row
+        .get_ref(column + 1)?
+        .as_str()
+        .map_err(rusqlite::Error::from)?;
+    match (kind, value) {
+        ("FINITE", Some(x)) => Ok(x),
+        ("INF_POS", _) => Ok(f64::INFINITY),
+        ("INF_NEG", _) => Ok(f64::NEG_INFINITY),
+        ("NAN", _) => Ok(f64::NAN),
+        ("FINITE", None) => Err(Cause::Content(format!(
+            "{} is of type FINITE, but missing",
+            what()
+        ))),
+        _ => Err(Cause::Content(format!(
+            "{} is of type {kind:?}, expected FINITE, INF_POS, INF_NEG or NAN",
+            what()
+        ))),
+    }
+}

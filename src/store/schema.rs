@@ -1,0 +1,83 @@
+//! The tables: Optuna's, exactly as Optuna 5.0.0 makes them, and our own.
+
+/// Optuna's tables.
+pub(super) const OPTUNA: &str = include_str!("optuna.sql");
+
+/// Optuna's `version_info.schema_version` that these tables are.
+pub(super) const OPTUNA_SCHEMA: i64 = 12;
+
+/// The library version that a new file carries: that of the Optuna whose schema it is.
+pub(super) const OPTUNA_LIBRARY: &str = "5.0.0";
+
+/// The Alembic revision of Optuna's tables.
+pub(super) const OPTUNA_REVISION: &str = "v3.2.0.a";
+
+/// Alembic revisions before [`OPTUNA_REVISION`].
+pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
+    "v0.9.0.a",
+    "v1.2.0.a",
+    "v1.3.0.a",
+    "v2.4.0.a",
+    "v2.6.0.a_",
+    "v3.0.0.a",
+    "v3.0.0.b",
+    "v3.0.0.c",
+    "v3.0.0.d",
+];
+
+/// Our own migrations, in order: only ever appended, never changed. The version of a file is the
+/// number of migrations it has had.
+pub(super) const MIGRATIONS: [(&str, &str); 1] = [("studies, runs and attempts", FIRST)];
+
+/// Rows of ours go with the rows they describe, whoever deletes those: Optuna deletes studies
+/// without foreign keys being enforced, and SQLite hands ids out again.
+const FIRST: &str = "
+CREATE TABLE tune_studies (
+    study_id INTEGER PRIMARY KEY REFERENCES studies(study_id) ON DELETE CASCADE,
+    identity_json TEXT NOT NULL,
+    created TEXT NOT NULL
+);
+CREATE TABLE tune_runs (
+    run_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    study_id INTEGER NOT NULL REFERENCES studies(study_id) ON DELETE CASCADE,
+    pid INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    version TEXT NOT NULL,
+    command_json TEXT NOT NULL,
+    operation_json TEXT NOT NULL,
+    started TEXT NOT NULL,
+    ended TEXT,
+    exit_code INTEGER
+);
+CREATE INDEX tune_ix_runs_study ON tune_runs (study_id);
+-- The trials that tune itself has made or claimed: these, and no others, it takes up again.
+CREATE TABLE tune_trials (
+    trial_id INTEGER PRIMARY KEY REFERENCES trials(trial_id) ON DELETE CASCADE,
+    run_id INTEGER NOT NULL
+);
+CREATE TABLE tune_attempts (
+    trial_id INTEGER NOT NULL REFERENCES trials(trial_id) ON DELETE CASCADE,
+    attempt INTEGER NOT NULL,
+    run_id INTEGER NOT NULL,
+    worker INTEGER NOT NULL,
+    pid INTEGER NOT NULL,
+    device TEXT NOT NULL,
+    log TEXT NOT NULL,
+    started TEXT NOT NULL,
+    ended TEXT,
+    outcome TEXT,
+    detail TEXT,
+    again INTEGER,
+    PRIMARY KEY (trial_id, attempt)
+) WITHOUT ROWID;
+CREATE INDEX tune_ix_trials_state ON trials (study_id, state);
+CREATE INDEX tune_ix_trials_number ON trials (study_id, number);
+CREATE TRIGGER tune_trial_deleted BEFORE DELETE ON trials BEGIN
+    DELETE FROM tune_attempts WHERE trial_id = OLD.trial_id;
+    DELETE FROM tune_trials WHERE trial_id = OLD.trial_id;
+END;
+CREATE TRIGGER tune_study_deleted BEFORE DELETE ON studies BEGIN
+    DELETE FROM tune_runs WHERE study_id = OLD.study_id;
+    DELETE FROM tune_studies WHERE study_id = OLD.study_id;
+END;
+";

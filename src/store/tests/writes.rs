@@ -1,0 +1,384 @@
+//! What a batch of writes does, and what it refuses.
+
+use super::*;
+
+#[test]
+fn a_trial_is_read_as_it_was_written() {
+    let mut bench = Bench::new();
+    let choices = vec![
+        Value::Null,
+        Value::Bool(true),
+        Value::Int(3),
+        Value::Float(0.5),
+        "é".into(),
+    ];
+    let distributions: std::collections::BTreeMap<String, Domain> = [
+        ("lr".to_owned(), lr()),
+        (
+            "n".to_owned(),
+            Domain::Int {
+                low: 2,
+                high: 8,
+                log: false,
+                step: 2,
+            },
+        ),
+        ("c".to_owned(), Domain::Categorical { choices }),
+    ]
+    .into();
+    let params: Params = [
+        ("lr".to_owned(), Value::Float(0.1 + 0.2)),
+        ("n".to_owned(), Value::Int(4)),
+        ("c".to_owned(), Value::from("é")),
+    ]
+    .into();
+    let user = attrs(json!({"a": [1, "NaN", null, {"deep": "-Infinity"}], "text": "line\n\"ü\""}));
+    bench.apply(&[
+        Write::TrialCreated {
+            number: 0,
+            params: params.clone(),
+            distributions: distributions.clone(),
+            user_attrs: user.clone(),
+        },
+        reported(0, 1, f64::NAN),
+        reported(0, 2, f64::INFINITY),
+        reported(0, 2, -1.5),
+        Write::TrialFinished {
+            number: 0,
+            state: TrialState::Complete,
+            values: vec![f64::NEG_INFINITY],
+            user_attrs: attrs(json!({"text": "changed"})),
+            system_attrs: attrs(json!({"constraints:gpu_memory": -1.5})),
+        },
+    ]);
+    let trial = bench.store.trial(bench.study, 0).unwrap().unwrap();
+    assert_eq!(trial.state, TrialState::Complete);
+    assert_eq!(trial.params, params);
+    assert_eq!(trial.distributions, distributions);
+    assert_eq!(trial.values, [f64::NEG_INFINITY]);
+    assert!(trial.intermediate[&1].is_nan());
+    assert_eq!(trial.intermediate[&2], -1.5);
+    assert_eq!(trial.user_attrs["a"], user["a"]);
+    assert_eq!(trial.user_attrs["text"], json!("changed"));
+    assert_eq!(trial.system_attrs["constraints:gpu_memory"], json!(-1.5));
+}
+
+#[test]
+fn times_are_naive_utc_with_microseconds() {
+    let mut bench = Bench::new();
+    let time: jiff::Timestamp = "2026-11-21T03:04:05.000678+02:00".parse().unwrap();
+    bench.store = bench.store.with_clock(move || time);
+    bench.apply(&[created(0), finished(0, TrialState::Complete, &[1.0])]);
+    let trial = bench.store.trial(bench.study, 0).unwrap().unwrap();
+    let expected = Some("2026-11-21 01:04:05.000678".to_owned());
+    assert_eq!(trial.datetime_start, expected);
+    assert_eq!(trial.datetime_complete, expected);
+}
+
+#[test]
+fn a_taken_number_is_a_conflict_and_nothing_of_the_batch_is_written() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    let batch = [finished(0, TrialState::Complete, &[1.0]), created(0)];
+    assert_eq!(bench.apply(&batch), Written::Conflict);
+    assert_eq!(bench.apply(&[created(2)]), Written::Conflict);
+    let trials = bench.store.trials(bench.study).unwrap();
+    assert_eq!(trials.len(), 1);
+    assert_eq!(trials[0].state, TrialState::Running);
+    assert_eq!(bench.apply(&[created(1)]), Written::Done);
+}
+
+#[test]
+fn a_waiting_trial_is_claimed_once() {
+    let mut bench = Bench::new();
+    let params: Params = [
+        ("lr".to_owned(), Value::Float(0.02)),
+        ("s".to_owned(), "NaN".into()),
+    ]
+    .into();
+    let number = bench
+        .store
+        .enqueue(bench.study, &params, &attrs(json!({"memo": "x"})))
+        .unwrap();
+    let waiting = bench.store.trial(bench.study, number).unwrap().unwrap();
+    assert_eq!(waiting.state, TrialState::Waiting);
+    assert_eq!(waiting.fixed_params(), params);
+    assert_eq!(waiting.datetime_start, None);
+    let claim = Write::TrialClaimed {
+        number,
+        params: [("lr".to_owned(), Value::Float(0.02))].into(),
+        distributions: [("lr".to_owned(), lr())].into(),
+        user_attrs: attrs(json!({"seed": 5})),
+    };
+    assert_eq!(bench.apply(std::slice::from_ref(&claim)), Written::Done);
+    assert_eq!(bench.apply(&[claim]), Written::Conflict);
+    let trial = bench.store.trial(bench.study, number).unwrap().unwrap();
+    assert_eq!(trial.state, TrialState::Running);
+    assert_eq!(trial.user_attrs, attrs(json!({"memo": "x", "seed": 5})));
+    assert!(trial.datetime_start.is_some());
+}
+
+#[test]
+fn a_new_attempt_forgets_reports_and_closes_what_was_interrupted() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    bench.apply(&[reported(0, 1, 1.0), reported(0, 2, 2.0)]);
+    bench.apply(&[started(0, 1), reported(0, 1, 5.0)]);
+    bench.apply(&[
+        ended(0, 1, "completed", false),
+        finished(0, TrialState::Complete, &[5.0]),
+    ]);
+    let trial = bench.store.trial(bench.study, 0).unwrap().unwrap();
+    assert_eq!(trial.intermediate, [(1, 5.0)].into());
+    let attempts = bench.store.attempts(bench.study, 0).unwrap();
+    let outcomes: Vec<_> = attempts.iter().map(|a| a.outcome.as_deref()).collect();
+    assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
+    assert!(attempts[0].again && attempts[0].ended.is_some());
+    assert_eq!(attempts[1].log, "logs/0-1.log");
+    assert_eq!(
+        bench.store.last_attempts(bench.study).unwrap(),
+        [(0, 2)].into()
+    );
+}
+
+#[test]
+fn a_pruned_trial_without_a_value_takes_the_last_report_that_is_a_number() {
+    for (reports, expected) in [
+        (vec![1.0, 3.0, f64::NAN], vec![3.0]),
+        (vec![1.0, f64::NEG_INFINITY], vec![f64::NEG_INFINITY]),
+        (vec![f64::NAN], vec![]),
+        (vec![], vec![]),
+    ] {
+        let mut bench = Bench::new();
+        bench.start(0);
+        for (step, value) in reports.into_iter().enumerate() {
+            bench.apply(&[reported(0, step as i64 + 1, value)]);
+        }
+        bench.apply(&[finished(0, TrialState::Pruned, &[])]);
+        assert_eq!(bench.store.trials(bench.study).unwrap()[0].values, expected);
+    }
+}
+
+#[test]
+fn values_that_optuna_does_not_allow_are_refused() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    for (state, values) in [
+        (TrialState::Complete, vec![f64::NAN]),
+        (TrialState::Pruned, vec![f64::NAN]),
+        (TrialState::Complete, vec![]),
+        (TrialState::Complete, vec![1.0, 2.0]),
+        (TrialState::Fail, vec![1.0]),
+    ] {
+        let error = bench.error(&[reported(0, 1, 1.0), finished(0, state, &values)]);
+        assert!(error.contains("makes no sense"), "{error}");
+    }
+    assert!(
+        bench.store.trials(bench.study).unwrap()[0]
+            .intermediate
+            .is_empty()
+    );
+    assert_eq!(
+        bench.apply(&[finished(0, TrialState::Fail, &[])]),
+        Written::Done
+    );
+}
+
+#[test]
+fn two_objectives_need_two_values() {
+    let mut bench = Bench::with_directions(&[Direction::Minimize, Direction::Maximize]);
+    bench.start(0);
+    assert!(
+        bench
+            .error(&[finished(0, TrialState::Complete, &[1.0])])
+            .contains("1 values")
+    );
+    bench.apply(&[finished(0, TrialState::Complete, &[1.0, f64::INFINITY])]);
+    assert_eq!(
+        bench.store.trials(bench.study).unwrap()[0].values,
+        [1.0, f64::INFINITY]
+    );
+}
+
+#[test]
+fn a_trial_that_another_program_ended_cannot_end_again() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    bench.apply(&[finished(0, TrialState::Fail, &[])]);
+    for write in [
+        finished(0, TrialState::Complete, &[1.0]),
+        reported(0, 1, 1.0),
+        started(0, 1),
+    ] {
+        let error = bench
+            .store
+            .apply(bench.study, bench.run, &[write])
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                crate::store::StoreError::Transition { number: 0, .. }
+            ),
+            "{error}"
+        );
+        assert!(!error.transient());
+    }
+    let error = bench.error(&[reported(8, 1, 1.0)]);
+    assert!(error.contains("no trial 8"), "{error}");
+}
+
+#[test]
+fn writes_that_make_no_sense_are_refused() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    assert!(bench.error(&[started(0, 0)]).contains("was started before"));
+    assert!(
+        bench
+            .error(&[ended(0, 7, "killed", true)])
+            .contains("not under way")
+    );
+    let outside = Write::TrialCreated {
+        number: 1,
+        params: [("c".to_owned(), Value::from("x"))].into(),
+        distributions: [(
+            "c".to_owned(),
+            Domain::Categorical {
+                choices: vec!["y".into()],
+            },
+        )]
+        .into(),
+        user_attrs: Map::new(),
+    };
+    assert!(
+        bench
+            .error(&[outside])
+            .contains("does not lie in its distribution")
+    );
+}
+
+#[test]
+fn only_trials_of_tune_are_reclaimed() {
+    let mut bench = Bench::new();
+    bench.apply(&[created(0)]);
+    bench.apply(&[created(1), started(1, 0)]);
+    bench.apply(&[created(2), started(2, 0), ended(2, 0, "killed", true)]);
+    bench.apply(&[
+        created(3),
+        started(3, 0),
+        finished(3, TrialState::Complete, &[1.0]),
+    ]);
+    let other = rusqlite::Connection::open(bench.path()).unwrap();
+    other
+        .execute(
+            "INSERT INTO trials (number, study_id, state) VALUES (4, 1, 'RUNNING')",
+            [],
+        )
+        .unwrap();
+    let found = bench.store.reclaimable(bench.study).unwrap();
+    let brief: Vec<_> = found
+        .iter()
+        .map(|r| {
+            (
+                r.number,
+                r.attempts,
+                r.last.as_ref().and_then(|a| a.outcome.as_deref()),
+            )
+        })
+        .collect();
+    assert_eq!(brief, [(0, 0, None), (1, 1, None), (2, 1, Some("killed"))]);
+    assert_eq!(found[1].last.as_ref().map(|a| a.pid), Some(99));
+}
+
+#[test]
+fn runs_and_study_attributes_are_kept() {
+    let mut bench = Bench::new();
+    let user_attrs = attrs(json!({"baseline": {"value": 0.5, "what": "always 0"}}));
+    bench.apply(&[
+        Write::StudyAttributes {
+            user_attrs: user_attrs.clone(),
+        },
+        Write::RunEnded { exit: 4 },
+    ]);
+    let runs = bench.store.runs(bench.study).unwrap();
+    assert_eq!(runs[0].record, run_record());
+    assert_eq!(runs[0].exit, Some(4));
+    assert!(runs[0].ended.is_some());
+    let study = bench.store.find_study("s").unwrap().unwrap();
+    assert_eq!(study.user_attrs, user_attrs);
+    assert_eq!(study.last_activity, runs[0].ended);
+    assert_eq!(bench.store.find_study("t").unwrap(), None);
+}
+
+#[test]
+fn the_identity_of_a_study_survives_and_its_name_is_unique() {
+    let mut bench = Bench::new();
+    let identity = attrs(json!({"space.lr.high": 0.1, "train.epochs": 4}));
+    let id = bench
+        .store
+        .create_study("t", &[Direction::Maximize], &Map::new(), &identity)
+        .unwrap();
+    assert_eq!(bench.store.identity(id).unwrap(), Some(identity));
+    bench.store.set_identity(id, &Map::new()).unwrap();
+    assert_eq!(bench.store.identity(id).unwrap(), Some(Map::new()));
+    assert!(bench.store.set_identity(99, &Map::new()).is_err());
+    let again = bench
+        .store
+        .create_study("t", &[Direction::Maximize], &Map::new(), &Map::new());
+    assert!(again.unwrap_err().to_string().contains("already"));
+    assert_eq!(bench.store.studies().unwrap().len(), 2);
+}
+
+#[test]
+fn a_commit_of_another_connection_is_noticed_and_an_own_one_is_not() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    assert!(!bench.store.foreign_change());
+    let mut other = Store::open_existing(&bench.path()).unwrap();
+    other
+        .enqueue(bench.study, &Params::new(), &Map::new())
+        .unwrap();
+    assert!(bench.store.foreign_change());
+    assert!(!bench.store.foreign_change());
+    let new = bench.store.trials_after(bench.study, Some(0)).unwrap();
+    assert_eq!(new.len(), 1);
+    assert_eq!(new[0].number, 1);
+    assert_eq!(
+        bench.store.trials_after(bench.study, None).unwrap().len(),
+        2
+    );
+}
+
+#[test]
+fn a_lock_held_by_another_program_is_transient_and_nothing_is_written() {
+    let mut bench = Bench::new();
+    let other = rusqlite::Connection::open(bench.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = bench
+        .store
+        .apply(bench.study, bench.run, &[created(0)])
+        .unwrap_err();
+    assert!(error.transient(), "{error}");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(bench.apply(&[created(0)]), Written::Done);
+}
+
+#[test]
+fn what_we_keep_of_a_study_goes_when_optuna_deletes_it() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    let other = rusqlite::Connection::open(bench.path()).unwrap();
+    other
+        .execute_batch(
+            "PRAGMA foreign_keys = OFF; DELETE FROM trial_params; DELETE FROM trials;
+             DELETE FROM study_directions; DELETE FROM studies;",
+        )
+        .unwrap();
+    let id = bench
+        .store
+        .create_study("new", &[Direction::Minimize], &Map::new(), &Map::new())
+        .unwrap();
+    assert_eq!(id, bench.study, "SQLite hands the id out again");
+    assert_eq!(bench.store.identity(id).unwrap(), Some(Map::new()));
+    assert!(bench.store.runs(id).unwrap().is_empty());
+    assert!(bench.store.all_attempts(id).unwrap().is_empty());
+}
