@@ -1,5 +1,11 @@
 //! Runs of the real binary on the synthetic task: goals, resumption, kills, stops.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
+
 mod common;
 
 use std::time::{Duration, Instant};

@@ -5,3 +5,5 @@ mod json;
 
 pub use event::{Best, Counts, Event};
 pub use json::{json_number, number_from_json};
+mod sink;
+pub use sink::Sink;

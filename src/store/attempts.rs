@@ -163,7 +163,11 @@ impl Store {
             };
             let command = match json(&command)? {
                 Json::Array(words) => words,
-                other => vec![other],
+                other @ (Json::Null
+                | Json::Bool(_)
+                | Json::Number(_)
+                | Json::String(_)
+                | Json::Object(_)) => vec![other],
             };
             runs.push(RunEntry {
                 run_id,

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
 use crate::report::{Sink, json_number};
-use crate::store::{RunRecord, Store, StudySummary};
+use crate::store::{RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
@@ -61,12 +61,15 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         operation: serde_json::to_value(&spec.operation).unwrap_or(Json::Null),
     };
     let trials = store.trials(study_id)?;
+    let attempts = store.all_attempts(study_id)?;
     let reclaimed = store
         .reclaimable(study_id)?
         .into_iter()
         .map(|r| {
             let mut tally = Tally::default();
-            r.outcomes.iter().for_each(|word| tally.add_word(word));
+            for attempt in attempts.get(&r.number).into_iter().flatten() {
+                tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
+            }
             Reclaimed {
                 number: r.number,
                 attempt: r.attempts,
@@ -75,6 +78,8 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         })
         .collect();
     let run_id = store.begin_run(study_id, &record)?;
+    let user_attrs = study_attributes(&spec, &prepared);
+    store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
     prune_logs(&logs_dir(&dir, &spec.study), spec.operation.max_logs_bytes);
     let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
     let driver = Driver {
@@ -121,11 +126,7 @@ fn start(
 }
 
 /// Finds the study and checks that it is the one asked for, or creates it.
-fn open_study(
-    store: &mut Store,
-    spec: &StudySpec,
-    prepared: &Prepared,
-) -> Result<i64, Failure> {
+fn open_study(store: &mut Store, spec: &StudySpec, prepared: &Prepared) -> Result<i64, Failure> {
     let identity = config::identity(spec, prepared);
     let Some(study) = store.find_study(&spec.study)? else {
         let directions = [spec.objective.direction];
@@ -144,7 +145,6 @@ fn open_study(
             store.set_identity(study.study_id, &identity)?;
         }
     }
-    store.set_study_attributes(study.study_id, &study_attributes(spec, prepared))?;
     Ok(study.study_id)
 }
 
@@ -170,7 +170,13 @@ fn differs(spec: &StudySpec, differences: &[config::Difference]) -> Failure {
         spec.study
     );
     for difference in differences {
-        message.push_str(&format!("\n  {difference}"));
+        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".into());
+        message.push_str(&format!(
+            "\n  {}: the study has {}, asked is {}",
+            difference.key,
+            side(&difference.was),
+            side(&difference.asked)
+        ));
     }
     message.push_str(
         "\nGive the new search a name of its own with --study NAME; the old study stays as it is.",

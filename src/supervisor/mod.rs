@@ -1,15 +1,15 @@
 //! The supervisor: a pure core that decides, and a driver that carries out.
 
 pub mod core;
-//mod driver;
+mod driver;
 mod event;
 mod evidence;
 mod hold;
-//mod launch;
+mod launch;
 mod signals;
 mod spawn;
-//mod writer;
+mod writer;
 
 pub use event::{Action, Event, Now, WorkerId};
 pub use hold::{Hold, Holder, holder};
-//pub use launch::{Launch, launch};
+pub use launch::{Launch, launch};

@@ -70,7 +70,12 @@ impl Writer {
         }
     }
 
-    fn batch(&mut self, batch: u64, earlier: Vec<Write>, writes: Vec<Write>) -> Result<(), StoreError> {
+    fn batch(
+        &mut self,
+        batch: u64,
+        earlier: Vec<Write>,
+        writes: Vec<Write>,
+    ) -> Result<(), StoreError> {
         let kept = earlier.len();
         let mut all = earlier;
         all.extend(writes);
@@ -95,7 +100,7 @@ impl Writer {
 
     /// Reads the study again when another program has written to the database.
     fn look_for_changes(&mut self) -> Result<(), StoreError> {
-        if self.store.foreign_change()? {
+        if self.store.foreign_change() {
             let trials = self.store.trials(self.study_id)?;
             let _ = self.events.send(Event::TrialsFound { trials });
         }

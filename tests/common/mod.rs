@@ -1,5 +1,10 @@
 //! A project directory of its own for each test, and the real binary run in it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
 #![allow(dead_code)] // Each test file uses a part of this.
 
 use std::path::{Path, PathBuf};
