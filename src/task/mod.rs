@@ -46,6 +46,9 @@ pub struct Prepared {
     pub baseline: Option<Baseline>,
     /// What `tune check` shows: a heading (`data`, `split`, `model`) and a line.
     pub facts: Vec<(String, String)>,
+    /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
+    /// the study's identity.
+    pub fingerprints: Vec<(String, String)>,
 }
 
 /// A kind of task: what it declares, and how to open it. `prepare` runs in the supervisor and must
