@@ -70,9 +70,11 @@ fn spec(trials: u64, slots: usize) -> StudySpec {
                 max_backoff: Duration::from_secs(60),
                 max_failures: 20,
                 max_refused: 200,
+                checkpoint: false,
             },
             max_log_bytes: 1 << 20,
             max_logs_bytes: 1 << 30,
+            gpu_memory: 0.8,
             sampler: SamplerSpec {
                 kind: sampler,
                 options,
