@@ -1,10 +1,12 @@
 //! What is trained: task kinds, what each of them reads, and the interface between a worker and
 //! the training loop.
 
+mod early_stopping;
 mod schema;
 pub mod synthetic;
 pub mod text_classification;
 
+pub use early_stopping::EarlyStopping;
 pub use schema::{Key, KeyType, Preset, Role};
 
 use std::collections::BTreeMap;
