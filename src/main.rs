@@ -1,7 +1,7 @@
 //! The program: parse, run, exit.
 
-use std::process::{ExitCode, Termination};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tune::cli::main(std::env::args_os()).report()
+    tune::cli::main(std::env::args_os())
 }

@@ -1,6 +1,10 @@
 //! Bad input and broken storage: one clear error, the documented exit code, nothing lost.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::wildcard_enum_match_arm)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
 
 mod common;
 
@@ -43,7 +47,14 @@ fn all_problems_of_a_configuration_are_told_at_once_with_their_lines() {
     );
     let (stdout, stderr) = project.expect(2, &["bad", "--trials", "3"]);
     assert_eq!(stdout, "");
-    for part in ["bad.toml:5", "bad.toml:6", "bad.toml:9", "bad.toml:10", "epochs", "optim.nonsense"] {
+    for part in [
+        "bad.toml:5",
+        "bad.toml:6",
+        "bad.toml:9",
+        "bad.toml:10",
+        "epochs",
+        "optim.nonsense",
+    ] {
         assert!(stderr.contains(part), "{part} is missing in\n{stderr}");
     }
     assert!(!project.database().exists(), "nothing is written");
@@ -93,7 +104,10 @@ fn a_full_disk_is_one_error_and_the_database_stays_whole() {
     assert_eq!(integrity(&project), "ok");
     let after = project.trials("synthetic");
     assert_eq!(results(&after)[..5], before[..]);
-    assert!(after.len() > 5, "what was durable before the disk was full is there");
+    assert!(
+        after.len() > 5,
+        "what was durable before the disk was full is there"
+    );
     assert!(project.workers().is_empty());
     let goal = (after.len() + 3).to_string();
     project.expect(0, &["synthetic", "--trials", &goal]);
@@ -153,5 +167,9 @@ fn trials_of_another_program_are_not_reclaimed() {
     let trials = project.trials("synthetic");
     assert_eq!(trials.len(), 5);
     assert_eq!(trials[2]["state"], "RUNNING");
-    assert!(trials[3..].iter().all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED"));
+    assert!(
+        trials[3..]
+            .iter()
+            .all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED")
+    );
 }

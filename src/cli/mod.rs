@@ -6,6 +6,7 @@ mod query;
 mod run;
 
 use std::ffi::OsString;
+use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser};
 
@@ -24,7 +25,7 @@ pub const SUBCOMMANDS: &[&str] = &[
 ];
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.
-pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let invocation = match parse(args) {
         Ok(invocation) => invocation,
         Err(e) => {
@@ -34,16 +35,30 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
                 Exit::BadInput
             } else {
                 Exit::Done
-            };
+            }
+            .report();
         }
     };
-    match dispatch(&invocation) {
+    let result = match &invocation {
+        Invocation::Query(_, Query::Worker) => return crate::worker::main(),
+        Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
+        Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, query) => query::query(common, query),
+    };
+    match result {
         Ok(exit) => exit,
         Err(failure) => {
             report::err(&format!("error: {failure}"));
             failure.exit
         }
     }
+    .report()
+}
+
+/// Prints to stdout; a reader that has gone away (`tune trials | head`) is no error.
+fn print(text: &str) -> Result<Exit, Failure> {
+    report::out(text).map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
+    Ok(Exit::Done)
 }
 
 /// Reads a command line. If its first positional argument is a command's name, that command is
@@ -113,13 +128,6 @@ fn takes_next(command: &clap::Command, text: &str) -> bool {
         .iter()
         .position(|&c| takes(by_letter(c)))
         .is_some_and(|i| i + 1 == letters.len())
-}
-
-fn dispatch(invocation: &Invocation) -> Result<Exit, Failure> {
-    match invocation {
-        Invocation::Run(args) => run::run(args),
-        Invocation::Query(common, query) => query::query(common, query),
-    }
 }
 
 #[cfg(test)]

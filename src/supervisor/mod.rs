@@ -10,6 +10,7 @@ mod signals;
 mod spawn;
 mod writer;
 
+pub use driver::logs_dir;
 pub use event::{Action, Event, Now, WorkerId};
 pub use hold::{Hold, Holder, holder};
-pub use launch::{Launch, launch};
+pub use launch::{Launch, directory_of, launch};

@@ -112,9 +112,11 @@ fn study(kind: &str) -> StudySpec {
                 max_backoff: second,
                 max_failures: 1,
                 max_refused: 1,
+                checkpoint: false,
             },
             max_log_bytes: 1 << 20,
             max_logs_bytes: 1 << 20,
+            gpu_memory: 0.8,
             sampler: SamplerSpec {
                 kind: "random".into(),
                 options: Params::new(),
