@@ -28,7 +28,7 @@ The same command again continues the study until it holds that many finished tri
 #[derive(Debug)]
 pub enum Invocation {
     /// `tune TASK`.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Any other command.
     Query(Common, Query),
 }

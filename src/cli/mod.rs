@@ -70,15 +70,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
     let args: Vec<OsString> = args.into_iter().collect();
     let word = first_positional(&args);
     match word.and_then(|at| args[at].to_str()) {
-        Some("help") if Some(args.len() - 1) == word => {
-            Err(RunArgs::try_parse_from(["tune", "--help"])
-                .err()
-                .unwrap_or_else(|| clap::Error::new(clap::error::ErrorKind::DisplayHelp)))
-        }
-        Some("version") => Err(RunArgs::command().error(
-            clap::error::ErrorKind::InvalidValue,
-            "`version` is no task; the version is shown by `tune --version`",
-        )),
+        Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
+        Some("version") => run_flag("--version"),
         Some(name) if is_query(name) => {
             args::QueryArgs::try_parse_from(&args).map(|q| Invocation::Query(q.common, q.command))
         }
@@ -86,8 +79,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
             clap::error::ErrorKind::InvalidValue,
             format!("`{name}` is reserved for a command and cannot be a task's name"),
         )),
-        Some(_) | None => RunArgs::try_parse_from(&args).map(Invocation::Run),
+        Some(_) | None => RunArgs::try_parse_from(&args).map(|run| Invocation::Run(Box::new(run))),
     }
+}
+
+/// What `tune --help` and `tune --version` answer: clap reports both as an error.
+fn run_flag(flag: &str) -> Result<Invocation, clap::Error> {
+    RunArgs::try_parse_from(["tune", flag]).map(|run| Invocation::Run(Box::new(run)))
 }
 
 fn is_query(name: &str) -> bool {

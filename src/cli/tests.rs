@@ -10,7 +10,7 @@ fn read(line: &str) -> Result<Invocation, clap::Error> {
 
 fn run_args(line: &str) -> RunArgs {
     match read(line) {
-        Ok(Invocation::Run(args)) => args,
+        Ok(Invocation::Run(args)) => *args,
         other => panic!("{line}: {other:?}"),
     }
 }
