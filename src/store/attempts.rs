@@ -161,23 +161,18 @@ impl Store {
                 python_json(text)
                     .ok_or_else(|| Cause::Content(format!("run {run_id} holds no JSON")))
             };
-            let command = match json(&command)? {
-                Json::Array(words) => words,
-                other @ (Json::Null
-                | Json::Bool(_)
-                | Json::Number(_)
-                | Json::String(_)
-                | Json::Object(_)) => vec![other],
-            };
+            let command = json(&command)?;
+            let words = command.as_array().map_or(&[][..], Vec::as_slice);
             runs.push(RunEntry {
                 run_id,
                 record: RunRecord {
                     pid: row.get(1)?,
                     host: row.get(2)?,
                     version: row.get(3)?,
-                    command: command
+                    command: words
                         .iter()
-                        .map(|w| w.as_str().map_or_else(|| w.to_string(), str::to_owned))
+                        .filter_map(Json::as_str)
+                        .map(str::to_owned)
                         .collect(),
                     operation: json(&operation)?,
                 },

@@ -75,6 +75,7 @@ impl Store {
     /// See [`Store::open_existing`].
     pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
         must_exist(path)?;
+        large_enough(path)?;
         let at = |cause: Cause| cause.at(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let first = Connection::open_with_flags(path, flags)
@@ -135,6 +136,7 @@ impl Store {
             let path = Shown(path.to_path_buf());
             return Err(StoreError::Network { path, kind });
         }
+        large_enough(path)?;
         let at = |cause: Cause| cause.at(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
@@ -228,6 +230,19 @@ fn must_exist(path: &Path) -> Result<(), StoreError> {
         Err(StoreError::NotFound {
             path: Shown(path.to_path_buf()),
         })
+    }
+}
+
+/// SQLite takes a file of a single byte for an empty one and would overwrite it; no database is
+/// smaller than its smallest page.
+fn large_enough(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() && (1..512).contains(&meta.len()) => {
+            Err(StoreError::NotADatabase {
+                path: Shown(path.to_path_buf()),
+            })
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

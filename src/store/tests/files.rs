@@ -1,1 +1,302 @@
-//!
+//! Which files are opened, and which are left as they are.
+
+use std::path::Path;
+
+use super::*;
+use crate::exit::{Exit, Failure};
+use crate::store::StoreError;
+
+/// The schema of a file, as the text of its statements by name.
+fn schema(path: &Path) -> Vec<(String, String)> {
+    let conn = rusqlite::Connection::open(path).unwrap();
+    let mut statement = conn
+        .prepare(
+            "SELECT name, sql FROM sqlite_master
+             WHERE sql IS NOT NULL AND name NOT LIKE 'tune_%' AND name NOT LIKE 'sqlite_%'
+             ORDER BY name",
+        )
+        .unwrap();
+    let rows = statement
+        .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))
+        .unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+fn optuna_file(dir: &TempDir) -> PathBuf {
+    let path = dir.path().join("optuna.db");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch(include_str!("../../../tests/data/optuna-example.sql"))
+        .unwrap();
+    path
+}
+
+fn change(path: &Path, sql: &str) {
+    rusqlite::Connection::open(path)
+        .unwrap()
+        .execute_batch(sql)
+        .unwrap();
+}
+
+/// Whether the file is refused by every way to open it, with its bytes unchanged.
+fn refused(path: &Path) -> StoreError {
+    let before = std::fs::read(path).unwrap();
+    let error = Store::open(path).unwrap_err();
+    assert!(Store::open_existing(path).is_err());
+    assert!(Store::open_read_only(path).is_err());
+    assert!(
+        std::fs::read(path).unwrap() == before,
+        "the file was changed"
+    );
+    assert!(
+        error.to_string().contains(&path.display().to_string()),
+        "{error}"
+    );
+    assert!(!error.transient());
+    error
+}
+
+#[test]
+fn a_new_file_has_the_very_tables_of_optuna() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep/er/tune.db");
+    let store = Store::open(&path).unwrap();
+    let mode: String = store
+        .conn
+        .query_row("PRAGMA journal_mode", [], |r| r.get(0))
+        .unwrap();
+    let synchronous: i64 = store
+        .conn
+        .query_row("PRAGMA synchronous", [], |r| r.get(0))
+        .unwrap();
+    let keys: bool = store
+        .conn
+        .query_row("PRAGMA foreign_keys", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!((mode.as_str(), synchronous, keys), ("wal", 2, true));
+    drop(store);
+    assert_eq!(schema(&path), schema(&optuna_file(&dir)));
+    Store::open(&path).unwrap();
+    Store::open_existing(&path).unwrap();
+}
+
+#[test]
+fn a_file_of_optuna_only_gets_tables_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = optuna_file(&dir);
+    let before = schema(&path);
+    let reader = Store::open_read_only(&path).unwrap();
+    assert_eq!(reader.studies().unwrap().len(), 2);
+    assert!(reader.attempts(1, 0).unwrap().is_empty());
+    assert!(reader.runs(1).unwrap().is_empty());
+    drop(reader);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.studies().unwrap().len(), 2);
+    drop(store);
+    assert_eq!(schema(&path), before);
+}
+
+#[test]
+fn what_does_not_exist_is_not_made_by_a_query() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    for error in [
+        Store::open_existing(&path).unwrap_err(),
+        Store::open_read_only(&path).unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
+    }
+    assert!(!path.exists());
+}
+
+#[test]
+fn an_empty_file_is_a_database_that_a_killed_start_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    std::fs::write(&path, "").unwrap();
+    assert!(Store::open_existing(&path).is_err());
+    Store::open(&path).unwrap();
+    let path = dir.path().join("wal.db");
+    change(&path, "PRAGMA journal_mode = WAL");
+    Store::open(&path).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    for content in [
+        b"text,label\na,1\n".to_vec(),
+        vec![0u8; 4096],
+        vec![7u8; 40],
+        b"x".to_vec(),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let error = refused(&path);
+        assert!(matches!(error, StoreError::NotADatabase { .. }), "{error}");
+    }
+    let failure = Failure::from(refused(&path));
+    assert_eq!(failure.exit, Exit::Storage);
+}
+
+#[test]
+fn a_truncated_or_damaged_database_is_refused_and_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    let whole = std::fs::read(optuna_file(&dir)).unwrap();
+    for length in [200, 1000, 4096, 5000, whole.len() / 2, whole.len() - 4096] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let error = refused(&path);
+        assert!(
+            matches!(
+                error,
+                StoreError::Corrupt { .. } | StoreError::NotADatabase { .. }
+            ),
+            "{length}: {error}"
+        );
+    }
+    let mut damaged = whole.clone();
+    for byte in &mut damaged[8192..8192 + 4096] {
+        *byte ^= 0x5a;
+    }
+    std::fs::write(&path, &damaged).unwrap();
+    assert!(matches!(
+        Store::open(&path),
+        Err(StoreError::Corrupt { .. })
+    ));
+    assert!(std::fs::read(&path).unwrap() == damaged);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    change(
+        &path,
+        "CREATE TABLE bookmarks (url TEXT); CREATE TABLE studies (id)",
+    );
+    let error = refused(&path);
+    assert!(error.to_string().contains("bookmarks"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(Store::open(&path).is_err());
+}
+
+#[test]
+fn newer_and_older_schemas_are_refused_and_left() {
+    let dir = tempfile::tempdir().unwrap();
+    for (sql, word) in [
+        (
+            "UPDATE version_info SET schema_version = 13",
+            "update `tune`",
+        ),
+        (
+            "UPDATE alembic_version SET version_num = 'v6.0.0.a'",
+            "update `tune`",
+        ),
+        (
+            "UPDATE alembic_version SET version_num = 'v3.0.0.d'",
+            "optuna storage upgrade",
+        ),
+        (
+            "UPDATE version_info SET schema_version = 11",
+            "optuna storage upgrade",
+        ),
+        ("DELETE FROM alembic_version", "optuna storage upgrade"),
+        (
+            "CREATE TABLE tune_migrations (version INTEGER); INSERT INTO tune_migrations VALUES (99)",
+            "update `tune`",
+        ),
+    ] {
+        let path = optuna_file(&dir);
+        change(&path, sql);
+        let error = refused(&path);
+        assert!(error.to_string().contains(word), "{sql}: {error}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn rows_that_make_no_sense_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (sql, word) in [
+        (
+            "UPDATE trials SET state = 'OOM' WHERE number = 5",
+            "\"OOM\"",
+        ),
+        (
+            "UPDATE trial_values SET value = NULL WHERE trial_value_id = 1",
+            "trial 0 is of type FINITE",
+        ),
+        (
+            "UPDATE trial_values SET value_type = 'X' WHERE trial_value_id = 1",
+            "\"X\"",
+        ),
+        (
+            "UPDATE trial_user_attributes SET value_json = '{' WHERE trial_id = 1",
+            "\"pid\" of trial 0",
+        ),
+        (
+            "UPDATE trial_params SET distribution_json = '{}' WHERE param_id = 1",
+            "\"lr\" of trial 0",
+        ),
+        (
+            "UPDATE trial_params SET param_value = 9 WHERE param_name = 'opt'",
+            "beyond the choices",
+        ),
+        (
+            "UPDATE trials SET number = NULL WHERE trial_id = 3",
+            "id 3 has no number",
+        ),
+    ] {
+        let path = optuna_file(&dir);
+        change(&path, sql);
+        let error = Store::open(&path).unwrap().trials(1).unwrap_err();
+        assert!(error.to_string().contains(word), "{sql}: {error}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn queries_work_while_a_run_writes() {
+    let mut bench = Bench::new();
+    let reader = Store::open_read_only(&bench.path()).unwrap();
+    bench.start(0);
+    assert_eq!(reader.trials(bench.study).unwrap().len(), 1);
+    bench.store.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let second = Store::open_read_only(&bench.path()).unwrap();
+    assert_eq!(second.studies().unwrap()[0].counts.running, 1);
+    bench.store.conn.execute_batch("ROLLBACK").unwrap();
+    let mut writer = Store::open_read_only(&bench.path()).unwrap();
+    let error = writer
+        .enqueue(bench.study, &Params::new(), &Map::new())
+        .unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+}
+
+#[test]
+fn a_database_that_was_replaced_under_a_run_is_noticed() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    std::fs::rename(bench.path(), bench.dir.path().join("moved.db")).unwrap();
+    let error = bench
+        .store
+        .apply(bench.study, bench.run, &[created(1)])
+        .unwrap_err();
+    assert!(matches!(error, StoreError::Moved { .. }), "{error}");
+    std::fs::rename(bench.dir.path().join("moved.db"), bench.path()).unwrap();
+    assert_eq!(bench.apply(&[created(1)]), Written::Done);
+}
+
+#[test]
+fn two_programs_may_make_the_database_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..6)
+            .map(|_| scope.spawn(|| Store::open(&path).map(drop)))
+            .collect();
+        for start in starts {
+            start.join().unwrap().unwrap();
+        }
+    });
+}
