@@ -134,9 +134,15 @@ pub struct StudySpec {
 }
 
 impl StudySpec {
-    /// Everything a trial with these parameters is trained with: fixed keys and parameters.
+    /// Everything a trial with these parameters is trained with: fixed keys, parameters, and the
+    /// presets of the task kind for searched keys that are inactive in this trial.
     pub fn effective(&self, params: &Params) -> Params {
-        let mut all = self.fixed.clone();
+        let keys = crate::task::kind(&self.kind).map_or(&[][..], |kind| kind.keys());
+        let mut all: Params = keys
+            .iter()
+            .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
+            .collect();
+        all.extend(self.fixed.clone());
         all.extend(params.iter().map(|(k, v)| (k.clone(), v.clone())));
         all
     }

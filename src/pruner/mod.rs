@@ -32,5 +32,5 @@ impl Pruner for NoPruner {
 
 /// A pruner.
 pub fn pruner(spec: &crate::config::PrunerSpec) -> Option<Box<dyn Pruner>> {
-    (spec.kind == "none").then(|| Box::new(NoPruner) as Box<dyn Pruner>)
+    (spec.kind == "none" || spec.kind == "auto").then(|| Box::new(NoPruner) as Box<dyn Pruner>)
 }

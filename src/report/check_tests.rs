@@ -31,11 +31,11 @@ fn operation() -> Operation {
             max_backoff: second,
             max_failures: 20,
             max_refused: 200,
-                checkpoint: false,
+            checkpoint: false,
         },
         max_log_bytes: 1,
         max_logs_bytes: 1,
-            gpu_memory: 0.8,
+        gpu_memory: 0.8,
         sampler: SamplerSpec {
             kind: "tpe".to_owned(),
             options: Params::new(),
