@@ -204,7 +204,7 @@ mod tests {
         for (key, algorithms) in [("sampler.kind", SAMPLERS), ("pruner.kind", PRUNERS)] {
             let setting = SETTINGS.iter().find(|s| s.name == key).unwrap();
             let names = algorithms.map(|a| a.name);
-            assert_eq!(setting.ty, SettingType::Word(&names));
+            assert!(matches!(setting.ty, SettingType::Word(words) if words == names));
         }
     }
 }
