@@ -128,8 +128,8 @@ fn ranges_that_make_no_sense_are_refused() {
         &["both choices and a range"],
     );
     entry(
-        "optim.lr = { low = 1, high = 2, lof = true }",
-        &["unknown lof", "did you mean log?"],
+        "optim.lr = { low = 1, high = 2, logs = true }",
+        &["unknown logs", "did you mean log?"],
     );
     entry(
         "optim.lr = { low = \"a\", high = 2 }",
