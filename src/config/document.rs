@@ -227,10 +227,11 @@ fn flatten_all(prefix: &str, table: Table, out: &mut Table) {
 fn collect_space(prefix: &str, table: Table, out: &mut Table) {
     for (key, node) in table {
         let name = join(prefix, &key);
+        // Every key of a task has a dot: a name without one is a section.
         let group = node.table().is_some_and(|t| {
             !t.is_empty()
-                && t.iter()
-                    .all(|(k, n)| n.table().is_some() && !ENTRY_KEYS.contains(&k.as_str()))
+                && !t.iter().any(|(k, _)| ENTRY_KEYS.contains(&k.as_str()))
+                && (!name.contains('.') || t.iter().all(|(_, n)| n.table().is_some()))
         });
         match node.item {
             Item::Table(inner) if group => collect_space(&name, inner, out),

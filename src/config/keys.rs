@@ -86,7 +86,7 @@ const MANY: i64 = 1_000_000_000;
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
 pub const SETTINGS: [Setting; 26] = [
-    setting("task.kind", SettingType::Text, "", "what is trained; see `tune kinds`"),
+    setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
     setting("objective.metric", SettingType::Text, "", "what is optimised; default: the task kind's first metric"),
@@ -204,7 +204,7 @@ mod tests {
         for (key, algorithms) in [("sampler.kind", SAMPLERS), ("pruner.kind", PRUNERS)] {
             let setting = SETTINGS.iter().find(|s| s.name == key).unwrap();
             let names = algorithms.map(|a| a.name);
-            assert!(matches!(setting.ty, SettingType::Word(words) if *words == names));
+            assert!(matches!(setting.ty, SettingType::Word(words) if words == names));
         }
     }
 }

@@ -251,7 +251,7 @@ mod tests {
         let root = parse(text, Path::new("f.toml")).unwrap();
         let line = |n: &Node| match &n.source {
             Source::File(_, line) => *line,
-            other => panic!("{other:?}"),
+            Source::Flag(_) | Source::Environment(_) => panic!("{n:?}"),
         };
         assert_eq!(line(find(&root, "a").unwrap()), Some(1));
         assert_eq!(line(find(&root, "a").unwrap().get("b").unwrap()), Some(2));
