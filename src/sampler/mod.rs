@@ -45,5 +45,6 @@ pub trait Sampler: Send {
 
 /// A sampler.
 pub fn sampler(spec: &crate::config::SamplerSpec) -> Option<Box<dyn Sampler>> {
-    (spec.kind == "random" || spec.kind == "auto").then(|| Box::new(RandomSampler) as Box<dyn Sampler>)
+    (spec.kind == "random" || spec.kind == "auto")
+        .then(|| Box::new(RandomSampler) as Box<dyn Sampler>)
 }

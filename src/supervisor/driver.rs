@@ -89,6 +89,7 @@ impl Hands {
             }
             if let Event::Exited { worker, .. } = &event {
                 self.workers.remove(worker);
+                self.drop_empty_log(*worker);
             }
             for action in core.handle(event, start.elapsed()) {
                 if let Some(exit) = self.perform(action) {
@@ -135,8 +136,7 @@ impl Hands {
     }
 
     fn spawn(&mut self, worker: WorkerId, device: Device, threads: usize) {
-        let name = format!("run-{}-worker-{worker}.log", self.driver.run_id);
-        let log = self.logs().join(name);
+        let log = self.worker_log(worker);
         let event = match Process::spawn(worker, device, threads, &log, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
@@ -187,14 +187,35 @@ impl Hands {
     }
 
     fn report(&mut self, event: &report::Event) {
-        if !matches!(event, report::Event::TrialStepped { .. }) {
-            tracing::info!(?event, "event");
+        match event {
+            // Their trial's end says it all again.
+            report::Event::TrialStepped { .. }
+            | report::Event::EpochFinished { .. }
+            | report::Event::TrialStarted { .. } => tracing::debug!(?event),
+            report::Event::RunStarted { .. }
+            | report::Event::WorkerStarted { .. }
+            | report::Event::TrialFinished { .. }
+            | report::Event::Fault { .. }
+            | report::Event::WorkerStopped { .. }
+            | report::Event::NewBest(_)
+            | report::Event::Warned { .. }
+            | report::Event::RunFinished { .. } => tracing::info!(?event),
         }
         self.driver.sink.handle(event, jiff::Timestamp::now());
     }
 
-    fn logs(&self) -> PathBuf {
-        logs_dir(&self.driver.dir, &self.driver.study)
+    /// Where a worker prints before its first attempt.
+    fn worker_log(&self, worker: WorkerId) -> PathBuf {
+        let name = format!("run-{}-worker-{worker}.log", self.driver.run_id);
+        logs_dir(&self.driver.dir, &self.driver.study).join(name)
+    }
+
+    /// A worker that had nothing to say leaves nothing behind.
+    fn drop_empty_log(&self, worker: WorkerId) {
+        let log = self.worker_log(worker);
+        if std::fs::metadata(&log).is_ok_and(|m| m.len() == 0) {
+            let _ = std::fs::remove_file(log);
+        }
     }
 }
 

@@ -190,6 +190,10 @@ fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
         ("MKL_NUM_THREADS".to_owned(), threads.to_string()),
     ];
+    if let Device::Cuda(_) = device {
+        // So that CUDA counts as NVML does, by whose index the device was chosen.
+        env.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
+    }
     if let Device::Cuda(_) = device
         && std::env::var_os("PYTORCH_CUDA_ALLOC_CONF").is_none()
     {
