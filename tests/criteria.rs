@@ -1,7 +1,11 @@
 //! The task people run, on real text and a real checkpoint, cut down to seconds.
 
 #![cfg(feature = "torch")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::wildcard_enum_match_arm)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
 
 mod common;
 
@@ -65,16 +69,30 @@ const QUICK: [&str; 8] = [
 #[test]
 fn trials_of_a_real_model_fill_a_study_and_the_best_stands_beside_the_baseline() {
     let project = project(30);
-    let run = [&["criteria", "--trials", "4", "--parallel", "2"], &QUICK[..]].concat();
+    let run = [
+        &["criteria", "--trials", "4", "--parallel", "2"],
+        &QUICK[..],
+    ]
+    .concat();
     let (stdout, _) = project.expect(0, &run);
-    assert!(stdout.contains("macro_f1") && stdout.contains("always predicting"), "{stdout}");
+    assert!(
+        stdout.contains("macro_f1") && stdout.contains("always predicting"),
+        "{stdout}"
+    );
     let trials = project.trials("criteria");
     assert_eq!(trials.len(), 4);
     for trial in &trials {
-        assert!(trial["value"].as_f64().is_some_and(|v| (0.0..=1.0).contains(&v)), "{trial}");
+        assert!(
+            trial["value"]
+                .as_f64()
+                .is_some_and(|v| (0.0..=1.0).contains(&v)),
+            "{trial}"
+        );
         assert!(trial["attrs"]["metric.loss"].is_number(), "{trial}");
     }
-    let log = project.path().join("tune.db.d/logs/criteria/trial-000000-attempt-0.log");
+    let log = project
+        .path()
+        .join("tune.db.d/logs/criteria/trial-000000-attempt-0.log");
     let log = fs::read_to_string(log).unwrap();
     assert!(log.starts_with("=== trial 0 attempt 0"), "{log}");
     assert!(log.contains("optim.lr = "), "{log}");
@@ -83,7 +101,11 @@ fn trials_of_a_real_model_fill_a_study_and_the_best_stands_beside_the_baseline()
 
 #[test]
 fn a_sweep_killed_three_times_ends_with_the_trials_of_an_undisturbed_one() {
-    let run = [&["criteria", "--trials", "3", "--parallel", "1"], &QUICK[..]].concat();
+    let run = [
+        &["criteria", "--trials", "3", "--parallel", "1"],
+        &QUICK[..],
+    ]
+    .concat();
     let reference = project(16);
     reference.expect(0, &run);
     let project = project(16);
@@ -106,7 +128,14 @@ fn a_sweep_killed_three_times_ends_with_the_trials_of_an_undisturbed_one() {
 fn checking_the_task_shows_space_split_baseline_and_model_and_writes_nothing() {
     let project = project(30);
     let (stdout, _) = project.expect(0, &["check", "criteria"]);
-    for part in ["optim.lr", "train", "validation", "test", "trivial answer", "minilm"] {
+    for part in [
+        "optim.lr",
+        "train",
+        "validation",
+        "test",
+        "trivial answer",
+        "minilm",
+    ] {
         assert!(stdout.contains(part), "{part} is missing in\n{stdout}");
     }
     assert!(!project.database().exists());
@@ -125,11 +154,18 @@ fn missing_data_and_a_corrupt_checkpoint_are_told_together_before_anything_start
         fs::copy(model().join(file), broken.join(file)).unwrap();
     }
     let weights = fs::read(model().join("model.safetensors")).unwrap();
-    fs::write(broken.join("model.safetensors"), &weights[..weights.len() / 2]).unwrap();
+    fs::write(
+        broken.join("model.safetensors"),
+        &weights[..weights.len() / 2],
+    )
+    .unwrap();
     let text = fs::read_to_string(project.path().join("configs/criteria.toml")).unwrap();
     let text = text.replace(model().to_str().unwrap(), broken.to_str().unwrap());
     project.config("criteria", &text);
     let (_, stderr) = project.expect(2, &["criteria", "--trials", "1"]);
-    assert!(stderr.contains("model.safetensors") && stderr.contains("reviews.csv"), "{stderr}");
+    assert!(
+        stderr.contains("model.safetensors") && stderr.contains("reviews.csv"),
+        "{stderr}"
+    );
     assert!(!project.database().exists());
 }
