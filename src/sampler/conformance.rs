@@ -1,0 +1,1 @@
+//! What every sampler must do, whatever its algorithm.
