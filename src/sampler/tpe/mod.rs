@@ -9,6 +9,8 @@
 //! In a conditional space, parameters with the same conditions form a group, and each group is
 //! split and fitted on the trials in which it is wholly active, after the groups of its parents:
 //! a branch learns from its own best trials, even where the branch as a whole is bad.
+//!
+//! Beyond the literature, a tenth of the proposals has one categorical value redrawn uniformly.
 
 mod columns;
 mod groups;
@@ -36,6 +38,11 @@ const DRAWS_PER_CANDIDATE: usize = 20;
 
 /// Proposals that begin anew because a later group could not satisfy the constraints.
 const ATTEMPTS: usize = 5;
+
+/// How often a proposal has one of its choices redrawn. A choice whose few trials were bad for
+/// other reasons has a small l and a large g, and the estimator alone comes back to it only after
+/// a long time; beside values that are known to be good, one trial shows what it is worth.
+const EXPLORATION: f64 = 0.1;
 
 /// Options of [`TpeSampler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,7 +231,43 @@ impl Proposal<'_> {
                 best
             }
         });
-        best.map(|(codes, _)| codes)
+        best.map(|(codes, _)| self.explore(group, codes, params, rng))
+    }
+
+    /// Redraws, now and then, one choice of the group; not where that violates a constraint.
+    fn explore(
+        &self,
+        group: &Group,
+        mut codes: Vec<f64>,
+        params: &Params,
+        rng: &mut ChaCha8Rng,
+    ) -> Vec<f64> {
+        let space = self.ask.space;
+        let scales = group.members.iter().map(|&j| self.columns.columns[j].scale);
+        let choices: Vec<(usize, usize)> = scales
+            .enumerate()
+            .filter_map(|(dimension, scale)| match scale {
+                Scale::Categorical { choices } => Some((dimension, choices)),
+                Scale::Fixed | Scale::Numeric(_) => None,
+            })
+            .collect();
+        if choices.is_empty() || rng.random::<f64>() >= EXPLORATION {
+            return codes;
+        }
+        let (dimension, count) = choices[rng.random_range(0..choices.len())];
+        let before = std::mem::replace(&mut codes[dimension], rng.random_range(0..count) as f64);
+        if !space.constraints.is_empty() {
+            let mut point = params.clone();
+            for (&member, &code) in group.members.iter().zip(&codes) {
+                let parameter = &space.parameters[member];
+                let value = parameter.domain.from_internal(code);
+                point.extend(value.map(|v| (parameter.name.clone(), v)));
+            }
+            if space.violated(&point).is_some() {
+                codes[dimension] = before;
+            }
+        }
+        codes
     }
 }
 
