@@ -99,3 +99,21 @@ impl Failure {
         Failure::new(Exit::Internal, message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_code_with_its_meaning() {
+        let rows: Vec<String> = Exit::ALL
+            .iter()
+            .map(|(exit, meaning)| format!("| {} | {meaning} |", exit.code()))
+            .collect();
+        let documented: Vec<&str> = include_str!("../docs/exit-codes.md")
+            .lines()
+            .filter(|l| l.starts_with("| ") && !l.starts_with("| code"))
+            .collect();
+        assert_eq!(documented, rows);
+    }
+}

@@ -1,1 +1,7 @@
-fn main() {}
+//! The program: parse, run, exit.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tune::cli::main(std::env::args_os())
+}

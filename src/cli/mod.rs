@@ -1,1 +1,133 @@
-//! cli
+//! The command line: which command is meant, its arguments, and its short body.
+
+mod args;
+mod logging;
+mod query;
+mod run;
+
+use std::ffi::OsString;
+use std::process::{ExitCode, Termination};
+
+use clap::{CommandFactory, Parser};
+
+pub use args::{Check, Common, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
+pub use args::{Query, RunArgs};
+pub use logging::init_logging;
+
+use crate::exit::{Exit, Failure};
+use crate::report;
+
+/// Words that are commands, now or later, and so never a task's name.
+pub const SUBCOMMANDS: &[&str] = &[
+    "list", "status", "best", "trials", "show", "check", "worker", "probe", "help", "version",
+    "explain", "drill", "doctor", "replay", "adopt", "enqueue", "ask-tell", "memory", "rehearse",
+    "fetch", "embed", "export", "predict", "evaluate",
+];
+
+/// The whole program: parses, runs, reports an error, and says what to exit with.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let invocation = match parse(args) {
+        Ok(invocation) => invocation,
+        Err(e) => {
+            // Help and version go to stdout and are no errors.
+            e.print().ok();
+            return if e.use_stderr() {
+                Exit::BadInput
+            } else {
+                Exit::Done
+            }
+            .report();
+        }
+    };
+    let result = match &invocation {
+        Invocation::Query(_, Query::Worker) => return crate::worker::main(),
+        Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
+        Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, query) => query::query(common, query),
+    };
+    match result {
+        Ok(exit) => exit,
+        Err(failure) => {
+            report::err(&format!("error: {failure}"));
+            failure.exit
+        }
+    }
+    .report()
+}
+
+/// Prints to stdout; a reader that has gone away (`tune trials | head`) is no error.
+fn print(text: &str) -> Result<Exit, Failure> {
+    report::out(text).map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
+    Ok(Exit::Done)
+}
+
+/// Reads a command line. If its first positional argument is a command's name, that command is
+/// meant; otherwise it is a task's name or file, and a run is meant.
+///
+/// # Errors
+/// Usage errors, and requests for help or the version.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, clap::Error> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let word = first_positional(&args);
+    match word.and_then(|at| args[at].to_str()) {
+        Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
+        Some("version") => run_flag("--version"),
+        Some(name) if is_query(name) => {
+            args::QueryArgs::try_parse_from(&args).map(|q| Invocation::Query(q.common, q.command))
+        }
+        Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
+            clap::error::ErrorKind::InvalidValue,
+            format!("`{name}` is reserved for a command and cannot be a task's name"),
+        )),
+        Some(_) | None => RunArgs::try_parse_from(&args).map(|run| Invocation::Run(Box::new(run))),
+    }
+}
+
+/// What `tune --help` and `tune --version` answer: clap reports both as an error.
+fn run_flag(flag: &str) -> Result<Invocation, clap::Error> {
+    RunArgs::try_parse_from(["tune", flag]).map(|run| Invocation::Run(Box::new(run)))
+}
+
+fn is_query(name: &str) -> bool {
+    name == "help"
+        || args::QueryArgs::command()
+            .get_subcommands()
+            .any(|c| c.get_name() == name)
+}
+
+/// The index of the first argument that is neither a flag nor a flag's value.
+fn first_positional(args: &[OsString]) -> Option<usize> {
+    let command = RunArgs::command();
+    let mut at = 1;
+    while at < args.len() {
+        let text = args[at].to_string_lossy();
+        if text == "--" || !text.starts_with('-') || text == "-" {
+            return (text != "--").then_some(at);
+        }
+        at += if takes_next(&command, &text) { 2 } else { 1 };
+    }
+    None
+}
+
+/// Whether a flag's value is the argument after it.
+fn takes_next(command: &clap::Command, text: &str) -> bool {
+    let takes = |found: Option<&clap::Arg>| found.is_some_and(|a| a.get_action().takes_values());
+    if let Some(long) = text.strip_prefix("--") {
+        return takes(command.get_arguments().find(|a| a.get_long() == Some(long)));
+    }
+    // `-vC dir`: the first letter that takes a value takes the rest, or the next argument.
+    let letters: Vec<char> = text.chars().skip(1).collect();
+    let by_letter = |c: char| {
+        command
+            .get_arguments()
+            .find(move |a| a.get_short() == Some(c))
+    };
+    letters
+        .iter()
+        .position(|&c| takes(by_letter(c)))
+        .is_some_and(|i| i + 1 == letters.len())
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,9 +1,13 @@
 //! What a study's values depend on.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use serde_json::{Map, Value as Json};
 
 use super::StudySpec;
-use crate::task::Prepared;
+use crate::space::{Condition, Constraint, Parameter};
+use crate::task::{Key, KeyType, Prepared, Role};
 
 /// One difference between two identities.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,12 +20,166 @@ pub struct Difference {
     pub asked: Option<String>,
 }
 
-/// The identity of a study: what its values depend on, as a flat map from dotted key to JSON.
-pub fn identity(_spec: &StudySpec, _prepared: &Prepared) -> Map<String, Json> {
-    Map::new()
+/// `train.epochs: the study has 4, asked for 5`.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let was = self.was.as_deref().unwrap_or("nothing");
+        let asked = self.asked.as_deref().unwrap_or("nothing");
+        write!(f, "{}: the study has {was}, asked for {asked}", self.key)
+    }
 }
 
-/// Every key in which two identities differ.
-pub fn differences(_was: &Map<String, Json>, _asked: &Map<String, Json>) -> Vec<Difference> {
-    Vec::new()
+/// The identity of a study: what its values depend on, as a flat map from dotted key to JSON.
+/// Operational keys are not in it, nor are paths of fingerprinted data.
+pub fn identity(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
+    let keys = crate::task::kind(&spec.kind).map_or(&[][..], |k| k.keys());
+    identity_of(spec, keys, prepared)
+}
+
+/// [`identity`] with the task kind's keys as an argument.
+pub fn identity_of(spec: &StudySpec, keys: &[Key], prepared: &Prepared) -> Map<String, Json> {
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Json| {
+        map.insert(key.to_owned(), value);
+    };
+    put("task.kind", spec.kind.as_str().into());
+    put("study.seed", spec.seed.into());
+    put("objective.metric", spec.objective.metric.as_str().into());
+    put("objective.direction", json_of(&spec.objective.direction));
+    let known = [
+        ("data.fingerprint", &prepared.data_fingerprint),
+        ("data.split.fingerprint", &prepared.split_fingerprint),
+    ];
+    for (key, fingerprint) in known {
+        if let Some(fingerprint) = fingerprint {
+            put(key, fingerprint.as_str().into());
+        }
+    }
+    for (key, fingerprint) in &prepared.fingerprints {
+        put(key, fingerprint.as_str().into());
+    }
+    for key in keys {
+        let fingerprinted = key.ty == KeyType::Path
+            && (prepared.data_fingerprint.is_some()
+                || prepared
+                    .fingerprints
+                    .iter()
+                    .any(|(k, _)| k.starts_with(key.name)));
+        match (key.role, spec.fixed.get(key.name)) {
+            (Role::Training | Role::Data, Some(value)) if !fingerprinted => {
+                put(key.name, value.to_json());
+            }
+            (Role::Training | Role::Data | Role::Operational, _) => {}
+        }
+    }
+    for parameter in &spec.space.parameters {
+        put(&format!("space.{}", parameter.name), definition(parameter));
+    }
+    if !spec.space.constraints.is_empty() {
+        put("constraints", json_of(&spec.space.constraints));
+    }
+    map
+}
+
+/// A value of our own types as JSON; they all have one.
+fn json_of(value: &impl serde::Serialize) -> Json {
+    serde_json::to_value(value).unwrap_or(Json::Null)
+}
+
+/// A parameter's full definition, without its name.
+fn definition(parameter: &Parameter) -> Json {
+    let mut json = json_of(parameter);
+    if let Some(object) = json.as_object_mut() {
+        object.shift_remove("name");
+    }
+    json
+}
+
+/// Every key in which two identities differ, in the order of the keys.
+pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Difference> {
+    let keys: BTreeSet<&String> = was.keys().chain(asked.keys()).collect();
+    keys.into_iter()
+        .filter(|key| !same(was.get(*key), asked.get(*key)))
+        .map(|key| Difference {
+            key: key.clone(),
+            was: was.get(key).map(|json| text(key, json)),
+            asked: asked.get(key).map(|json| text(key, json)),
+        })
+        .collect()
+}
+
+fn same(a: Option<&Json>, b: Option<&Json>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => same_json(a, b),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// Equality in which 3 and 3.0 are the same number, and the order of an object's keys is nothing.
+fn same_json(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(x), Json::Number(y)) => x == y || x.as_f64() == y.as_f64(),
+        (Json::Array(x), Json::Array(y)) => {
+            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same_json(x, y))
+        }
+        (Json::Object(x), Json::Object(y)) => {
+            x.len() == y.len()
+                && x.iter()
+                    .all(|(k, v)| y.get(k).is_some_and(|w| same_json(v, w)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// A value of an identity, for people.
+fn text(key: &str, json: &Json) -> String {
+    if let Some(name) = key.strip_prefix("space.") {
+        if let Some(text) = parameter_text(name, json) {
+            return text;
+        }
+    } else if key == "constraints"
+        && let Ok(constraints) = serde_json::from_value::<Vec<Constraint>>(json.clone())
+    {
+        let all: Vec<String> = constraints
+            .iter()
+            .map(|c| c.expr.to_string() + &conditions_text(" when ", &c.when))
+            .collect();
+        return all.join("; ");
+    }
+    json.as_str()
+        .map_or_else(|| json.to_string(), str::to_owned)
+}
+
+fn parameter_text(name: &str, json: &Json) -> Option<String> {
+    let mut object = json.as_object()?.clone();
+    object.insert("name".into(), name.into());
+    let parameter: Parameter = serde_json::from_value(Json::Object(object)).ok()?;
+    let mut text = super::entry::domain_text(&parameter.domain);
+    if let Some(default) = &parameter.default {
+        text += &format!(", default {default}");
+    }
+    text += &conditions_text(", when ", &parameter.when);
+    for bound in &parameter.high_when {
+        text += &format!(
+            ", at most {}{}",
+            bound.high,
+            conditions_text(" when ", &bound.when)
+        );
+    }
+    Some(text)
+}
+
+fn conditions_text(prefix: &str, conditions: &[Condition]) -> String {
+    if conditions.is_empty() {
+        return String::new();
+    }
+    let all: Vec<String> = conditions
+        .iter()
+        .map(|c| {
+            let values: Vec<String> = c.values.iter().map(ToString::to_string).collect();
+            format!("{} = {}", c.parent, values.join(" | "))
+        })
+        .collect();
+    format!("{prefix}{}", all.join(" and "))
 }

@@ -1,12 +1,37 @@
 //! From TOML, environment and command line to one checked whole, the [`StudySpec`]. Nothing later
 //! looks at a flag, a file's text or an environment variable again.
+//!
+//! ```text
+//! tree       TOML with the line of every value
+//! document   its parts, with the overrides applied
+//! settings   tune's own keys, by the tables in `keys`
+//! fixed      the task kind's keys that are not searched
+//! search     [space], [[constraints]], [[points]]: entry (one domain), conditions
+//! resolve    all of it, to a StudySpec or every problem at once
+//! ```
 
+mod conditions;
+mod document;
+mod entry;
+mod fixed;
 mod identity;
+pub mod keys;
+mod overrides;
+pub mod places;
+mod problem;
 mod resolve;
+mod search;
+mod settings;
 mod spec;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod values;
 
-pub use identity::{Difference, differences, identity};
-pub use resolve::{Overrides, Problem, Problems, Source, resolve};
+pub use identity::{Difference, differences, identity, identity_of};
+pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
+pub use problem::{Problem, Problems, Source};
+pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
     DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec, SupervisorPolicy,
 };

@@ -1,57 +1,222 @@
 //! TOML and overrides to a [`StudySpec`], all problems at once.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use super::StudySpec;
-
-/// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// A file, with the line (from 1) where known.
-    File(PathBuf, Option<usize>),
-    /// A command-line flag, as typed: `--set train.epochs=x`.
-    Flag(String),
-    /// An environment variable.
-    Environment(String),
-}
-
-/// One thing wrong with the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Where.
-    pub source: Source,
-    /// The dotted key, the column or the row, where there is one.
-    pub key: Option<String>,
-    /// What was found.
-    pub found: String,
-    /// What was expected.
-    pub expected: String,
-}
-
-/// All problems of an input.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Problems(pub Vec<Problem>);
-
-/// Values that win over the file.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Overrides {
-    /// `(key, TOML text of the value or a bare word, source)`, applied in order.
-    pub set: Vec<(String, String, Source)>,
-}
+use super::document::Document;
+use super::overrides::Overrides;
+use super::problem::{Problem, Problems, Source, hint};
+use super::settings::Settings;
+use super::spec::Objective;
+use super::tree::Node;
+use super::values::Base;
+use crate::space::Value;
+use crate::study::Direction;
+use crate::task::TaskKind;
 
 /// Reads and checks a configuration.
 ///
 /// # Errors
 /// All problems found.
-pub fn resolve(_file: &std::path::Path, _overrides: &Overrides) -> Result<StudySpec, Problems> {
-    Err(Problems::default())
+pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems> {
+    let unreadable = |error: std::io::Error| {
+        Problems(vec![Problem {
+            source: Source::File(file.to_owned(), None),
+            key: None,
+            found: error.to_string(),
+            expected: "a readable configuration file".into(),
+        }])
+    };
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let absolute = std::path::absolute(file).map_err(unreadable)?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let input = Input {
+        text: &text,
+        shown: file,
+        absolute: &absolute,
+        home: home.as_deref(),
+    };
+    resolve_text(&input, overrides, &crate::task::KINDS)
 }
 
-impl fmt::Display for Problems {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+/// A configuration file as [`resolve_text`] takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The file's text.
+    pub text: &'a str,
+    /// The file's path as messages show it.
+    pub shown: &'a Path,
+    /// The file's absolute path; relative paths in it start at its directory.
+    pub absolute: &'a Path,
+    /// What `~` means.
+    pub home: Option<&'a Path>,
+}
+
+/// The pure part of [`resolve`].
+///
+/// # Errors
+/// All problems found.
+pub fn resolve_text(
+    input: &Input,
+    overrides: &Overrides,
+    kinds: &[&dyn TaskKind],
+) -> Result<StudySpec, Problems> {
+    let root = super::tree::parse(input.text, input.shown).map_err(|p| Problems(vec![p]))?;
+    let mut problems = Vec::new();
+    let mut document = Document::new(root, input.shown, &mut problems);
+    document.apply(overrides, &mut problems);
+    let settings = Settings::read(&document, &mut problems);
+    let base = Base {
+        dir: input.absolute.parent().unwrap_or(Path::new("/")),
+        home: input.home,
+    };
+    let models = models(&document, base, &mut problems);
+    let (task, study) = names(&document, &settings, input.absolute, &mut problems);
+    let kind = kind(&document, &settings, kinds, &mut problems);
+    super::fixed::refuse_unknown(&document, kind, &mut problems);
+    let Some(kind) = kind else {
+        return Err(Problems(problems).sorted());
+    };
+    super::fixed::settle(&mut document, &mut problems);
+    let objective = objective(&document, &settings, kind, &mut problems);
+    let fixed = super::fixed::read(&document, kind.keys(), base, &mut problems);
+    let (space, points) = super::search::read(&document, kind, &fixed, base, &mut problems);
+    let (Some(objective), true) = (objective, problems.is_empty()) else {
+        return Err(Problems(problems).sorted());
+    };
+    Ok(StudySpec {
+        task,
+        kind: kind.name().to_owned(),
+        file: input.absolute.to_owned(),
+        study,
+        objective,
+        seed: settings.number("study.seed"),
+        space,
+        fixed,
+        models,
+        points,
+        operation: settings.operation(),
+    })
+}
+
+fn source_of(document: &Document, key: &str) -> Source {
+    document
+        .key(key)
+        .map_or_else(|| document.whole(), |n| n.source.clone())
+}
+
+fn kind<'a>(
+    document: &Document,
+    settings: &Settings,
+    kinds: &[&'a dyn TaskKind],
+    problems: &mut Vec<Problem>,
+) -> Option<&'a dyn TaskKind> {
+    let names: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
+    let expected = |near: &str| format!("one of {}{near}", names.join(", "));
+    let Some(name) = settings.text("task.kind") else {
+        if document.key("task.kind").is_none() {
+            let problem = Problem::new(&document.whole(), "task.kind", "nothing", expected(""));
+            problems.push(problem);
+        }
+        return None;
+    };
+    let kind = kinds.iter().copied().find(|k| k.name() == name);
+    if kind.is_none() {
+        let near = hint(name, names.iter().copied());
+        let source = source_of(document, "task.kind");
+        let found = format!("unknown task kind {name:?}");
+        problems.push(Problem::new(&source, "task.kind", found, expected(&near)));
     }
+    kind
 }
 
-impl std::error::Error for Problems {}
+fn objective(
+    document: &Document,
+    settings: &Settings,
+    kind: &dyn TaskKind,
+    problems: &mut Vec<Problem>,
+) -> Option<Objective> {
+    let metrics = kind.metrics();
+    let metric = match settings.text("objective.metric") {
+        Some(name) => metrics.iter().find(|m| m.name == name),
+        None => metrics.first(),
+    };
+    let Some(metric) = metric else {
+        let names: Vec<&str> = metrics.iter().map(|m| m.name).collect();
+        let name = settings.text("objective.metric").unwrap_or_default();
+        let near = hint(name, names.iter().copied());
+        problems.push(Problem::new(
+            &source_of(document, "objective.metric"),
+            "objective.metric",
+            format!("{name:?}, which task kind {} does not report", kind.name()),
+            format!("one of {}{near}", names.join(", ")),
+        ));
+        return None;
+    };
+    let direction = match settings.text("objective.direction") {
+        Some("minimize") => Direction::Minimize,
+        Some("maximize") => Direction::Maximize,
+        Some(_) | None => metric.direction,
+    };
+    Some(Objective {
+        metric: metric.name.to_owned(),
+        direction,
+    })
+}
+
+fn models(
+    document: &Document,
+    base: Base,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<String, PathBuf> {
+    let mut models = BTreeMap::new();
+    for (name, node) in &document.models {
+        match node.scalar() {
+            Some(Value::Str(path)) if !path.is_empty() => {
+                models.insert(name.clone(), base.expand(path));
+            }
+            Some(_) | None => problems.push(Problem::new(
+                &node.source,
+                format!("models.{name}"),
+                Node::found(node),
+                "a checkpoint's directory",
+            )),
+        }
+    }
+    models
+}
+
+/// The task's and the study's name.
+fn names(
+    document: &Document,
+    settings: &Settings,
+    file: &Path,
+    problems: &mut Vec<Problem>,
+) -> (String, String) {
+    let task = file.file_stem().unwrap_or_default().to_string_lossy();
+    let study = settings.text("study.name").unwrap_or(&task);
+    if let Err(expected) = check_name(study) {
+        let source = source_of(document, "study.name");
+        let found = format!("{study:?}");
+        problems.push(Problem::new(&source, "study.name", found, expected));
+    }
+    (task.clone().into_owned(), study.to_owned())
+}
+
+/// Checks a study's name; the error says what was expected.
+///
+/// # Errors
+/// The name is empty, too long, or holds `/` or a control character.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.trim().is_empty() {
+        return Err("a name that is not empty");
+    }
+    if name.chars().count() > 200 {
+        return Err("a name of at most 200 characters");
+    }
+    if name == "." || name == ".." || name.contains(|c: char| c == '/' || c.is_control()) {
+        return Err("a name without '/' and control characters");
+    }
+    Ok(())
+}

@@ -71,6 +71,8 @@ pub struct SupervisorPolicy {
     pub max_failures: u64,
     /// This many refused trials in a row trip the breaker.
     pub max_refused: u64,
+    /// Keep checkpoints, so that an interrupted trial goes on from its last epoch.
+    pub checkpoint: bool,
 }
 
 /// Operational keys: they may change at any resume and are recorded per run.
@@ -88,6 +90,8 @@ pub struct Operation {
     pub threads: Option<usize>,
     /// Supervision.
     pub supervisor: SupervisorPolicy,
+    /// Part of a GPU's memory, above 0 and up to 1, that all workers together may use.
+    pub gpu_memory: f64,
     /// A worker's log of one attempt is cut at this size, in bytes.
     pub max_log_bytes: u64,
     /// All logs of a study together, in bytes; the oldest are deleted.
@@ -130,9 +134,15 @@ pub struct StudySpec {
 }
 
 impl StudySpec {
-    /// Everything a trial with these parameters is trained with: fixed keys and parameters.
+    /// Everything a trial with these parameters is trained with: fixed keys, parameters, and the
+    /// presets of the task kind for searched keys that are inactive in this trial.
     pub fn effective(&self, params: &Params) -> Params {
-        let mut all = self.fixed.clone();
+        let keys = crate::task::kind(&self.kind).map_or(&[][..], |kind| kind.keys());
+        let mut all: Params = keys
+            .iter()
+            .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
+            .collect();
+        all.extend(self.fixed.clone());
         all.extend(params.iter().map(|(k, v)| (k.clone(), v.clone())));
         all
     }

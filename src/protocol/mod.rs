@@ -1,1 +1,185 @@
-//! protocol
+//! What supervisor and worker say to each other: JSON messages over a socket that keeps packet
+//! boundaries, versioned by a hello. Never stdout: CUDA and libraries print there.
+
+mod codec;
+
+pub use codec::{Assembler, CodecError, MAX_PACKET, packets};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::StudySpec;
+use crate::gpu::Device;
+use crate::report::{json_number, number_from_json};
+use crate::task::{Ended, Metrics, TrialSpec};
+
+/// Version of this protocol; supervisor and worker are one binary, so a difference means that the
+/// file was replaced under a running study.
+pub const VERSION: u32 = 1;
+
+/// From the supervisor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToWorker {
+    /// The answer to a hello: open the task.
+    Open {
+        /// The study.
+        spec: Box<StudySpec>,
+        /// The device to train on.
+        device: Device,
+        /// libtorch threads.
+        threads: usize,
+    },
+    /// Run an attempt.
+    Run {
+        /// What to train.
+        trial: Box<TrialSpec>,
+        /// Absolute path of the attempt's log; stdout and stderr go there.
+        log: String,
+        /// The log is cut at this size, in bytes.
+        max_log_bytes: u64,
+    },
+    /// The answer to [`FromWorker::EpochFinished`].
+    Decided {
+        /// Whether the pruner ends the trial.
+        prune: bool,
+    },
+    /// Leave in peace.
+    Exit,
+}
+
+/// From a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromWorker {
+    /// First message.
+    Hello {
+        /// [`VERSION`].
+        protocol: u32,
+        /// `tune`'s version.
+        version: String,
+    },
+    /// The task is open; waiting for attempts.
+    Ready,
+    /// A sign of life of an attempt.
+    Stepped {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Training steps done so far in this attempt.
+        steps: u64,
+    },
+    /// An epoch was finished; the worker waits for the decision.
+    EpochFinished {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// From 1.
+        epoch: u32,
+        /// By name.
+        #[serde(with = "any_float")]
+        metrics: Metrics,
+    },
+    /// The training came to its end by itself; the worker is ready for the next attempt.
+    Ended {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// How.
+        ended: Ended,
+        /// Peak resident memory of the process so far, in MiB.
+        peak_memory_mb: f64,
+    },
+    /// The attempt failed; the worker passed its health check and is ready for the next one.
+    Failed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The error.
+        error: ErrorReport,
+    },
+    /// The last message before the process leaves by itself.
+    Dying {
+        /// The attempt it was at, if any.
+        attempt: Option<AttemptId>,
+        /// Why.
+        error: ErrorReport,
+    },
+}
+
+/// Names one attempt of one trial; messages of any other than the current one are stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// Trial number.
+    pub number: u64,
+    /// Attempt, from 0.
+    pub attempt: u32,
+}
+
+/// Where in its life a worker was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Opening the task.
+    Opening,
+    /// Seeding the generators or checking the context's health, before an attempt.
+    Seeding,
+    /// In the training loop.
+    Training,
+}
+
+/// An error as a worker reports it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorReport {
+    /// Where in its life the worker was.
+    pub phase: Phase,
+    /// Whether it was a panic.
+    pub panic: bool,
+    /// The whole text, causes included.
+    pub text: String,
+    /// Whether the health check after the error passed; `None`: there was none.
+    pub healthy: Option<bool>,
+}
+
+/// Metric values may be NaN or infinite, which JSON numbers cannot.
+mod any_float {
+    use super::{BTreeMap, Metrics, json_number, number_from_json};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(metrics: &Metrics, serializer: S) -> Result<S::Ok, S::Error> {
+        let map: BTreeMap<&String, serde_json::Value> =
+            metrics.iter().map(|(k, v)| (k, json_number(*v))).collect();
+        map.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metrics, D::Error> {
+        let map = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+        map.into_iter()
+            .map(|(k, v)| match number_from_json(&v) {
+                Some(x) => Ok((k, x)),
+                None => Err(D::Error::custom(format!("metric {k}: {v} is no number"))),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn non_finite_metrics_survive_the_wire() {
+        let message = FromWorker::EpochFinished {
+            attempt: AttemptId {
+                number: 3,
+                attempt: 1,
+            },
+            epoch: 2,
+            metrics: Metrics::from([
+                ("a".into(), f64::NEG_INFINITY),
+                ("b".into(), 0.1),
+                ("c".into(), f64::INFINITY),
+            ]),
+        };
+        let text = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<FromWorker>(&text).unwrap(), message);
+    }
+}

@@ -29,3 +29,8 @@ impl Pruner for NoPruner {
         false
     }
 }
+
+/// A pruner.
+pub fn pruner(spec: &crate::config::PrunerSpec) -> Option<Box<dyn Pruner>> {
+    (spec.kind == "none" || spec.kind == "auto").then(|| Box::new(NoPruner) as Box<dyn Pruner>)
+}

@@ -1,6 +1,19 @@
 //! What people and scripts see: the only module that writes to the terminal.
 
+mod check;
+mod event;
+pub mod format;
 mod json;
+mod json_lines;
+mod lines;
+mod output;
+mod progress;
 pub mod query;
+mod sink;
 
+pub use check::{check_json, check_report};
+pub use event::{Best, Counts, Event};
 pub use json::{json_number, number_from_json};
+pub use json_lines::{event_json, params_json};
+pub use output::{Output, err, out};
+pub use sink::{Mode, Sink, sink, sink_to};

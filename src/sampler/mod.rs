@@ -42,3 +42,9 @@ pub trait Sampler: Send {
     /// constraint violated. `None` where no point that satisfies the constraints was found.
     fn suggest(&mut self, ask: &Ask) -> Option<Params>;
 }
+
+/// A sampler.
+pub fn sampler(spec: &crate::config::SamplerSpec) -> Option<Box<dyn Sampler>> {
+    (spec.kind == "random" || spec.kind == "auto")
+        .then(|| Box::new(RandomSampler) as Box<dyn Sampler>)
+}

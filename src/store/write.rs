@@ -91,6 +91,21 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// The trial it concerns, if it concerns one.
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Write::TrialCreated { number, .. }
+            | Write::TrialClaimed { number, .. }
+            | Write::AttemptStarted { number, .. }
+            | Write::Reported { number, .. }
+            | Write::AttemptEnded { number, .. }
+            | Write::TrialFinished { number, .. } => Some(*number),
+            Write::StudyAttributes { .. } | Write::RunEnded { .. } => None,
+        }
+    }
+}
+
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptEnd {

@@ -113,6 +113,13 @@ impl History {
         }
     }
 
+    /// Removes a trial that turned out not to exist.
+    pub fn remove(&mut self, number: u64) {
+        if let Ok(i) = self.position(number) {
+            self.entries.remove(i);
+        }
+    }
+
     /// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
     pub fn best(&self) -> Option<&Entry> {
         let direction = self.direction();

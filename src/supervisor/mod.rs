@@ -1,1 +1,16 @@
-//! supervisor
+//! The supervisor: a pure core that decides, and a driver that carries out.
+
+pub mod core;
+mod driver;
+mod event;
+mod evidence;
+mod hold;
+mod launch;
+mod signals;
+mod spawn;
+mod writer;
+
+pub use driver::logs_dir;
+pub use event::{Action, Event, Now, WorkerId};
+pub use hold::{Hold, Holder, holder};
+pub use launch::{Launch, directory_of, launch};

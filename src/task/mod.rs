@@ -1,10 +1,12 @@
 //! What is trained: task kinds, what each of them reads, and the interface between a worker and
 //! the training loop.
 
+mod early_stopping;
 mod schema;
 pub mod synthetic;
 pub mod text_classification;
 
+pub use early_stopping::EarlyStopping;
 pub use schema::{Key, KeyType, Preset, Role};
 
 use std::collections::BTreeMap;
@@ -46,6 +48,9 @@ pub struct Prepared {
     pub baseline: Option<Baseline>,
     /// What `tune check` shows: a heading (`data`, `split`, `model`) and a line.
     pub facts: Vec<(String, String)>,
+    /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
+    /// the study's identity.
+    pub fingerprints: Vec<(String, String)>,
 }
 
 /// A kind of task: what it declares, and how to open it. `prepare` runs in the supervisor and must

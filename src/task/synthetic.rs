@@ -1,26 +1,411 @@
 //! Task kind `synthetic`: a known function with learning curves, no libtorch.
+//!
+//! The loss after `t` (epochs, weighted by the steps an epoch) is
+//! `floor + (START - floor) * exp(-rate * t)`. At the optimum (`optim.lr` 0.01, `optim.name` sgd,
+//! `optim.momentum` 0.9, `model.layers` 4, `model.width` 128) `floor` is 0, its least, and `rate`
+//! is 1, its greatest: whatever the number of epochs, no other point has a smaller loss. A learning
+//! rate above 3 diverges.
 
-use super::{Key, Metric, Prepared, Task, TaskKind};
-use crate::config::{Problems, StudySpec};
+use std::f64::consts::{LN_10, TAU};
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::early_stopping::EarlyStopping;
+use super::{
+    Baseline, Decision, Ended, Key, KeyType, Metric, Metrics, Prepared, Preset, Reporter, Role,
+    Task, TaskKind, TrialSpec,
+};
+use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
+use crate::study::{Direction, rng};
 
 /// The kind.
 pub struct Synthetic;
+
+/// Loss of an untrained model: that of a fair guess among ten.
+const START: f64 = LN_10;
+
+/// Greater learning rates diverge.
+const MAX_LR: f64 = 3.0;
+
+const METRICS: [Metric; 2] = [
+    Metric {
+        name: "loss",
+        direction: Direction::Minimize,
+    },
+    Metric {
+        name: "accuracy",
+        direction: Direction::Maximize,
+    },
+];
+
+const fn float(name: &'static str, low: f64, high: f64, preset: f64, help: &'static str) -> Key {
+    Key {
+        name,
+        ty: KeyType::Float { low, high },
+        preset: Preset::Float(preset),
+        role: Role::Training,
+        help,
+    }
+}
+
+const fn int(name: &'static str, low: i64, high: i64, preset: i64, help: &'static str) -> Key {
+    Key {
+        name,
+        ty: KeyType::Int { low, high },
+        preset: Preset::Int(preset),
+        role: Role::Training,
+        help,
+    }
+}
+
+const KEYS: [Key; 11] = [
+    Key {
+        role: Role::Operational,
+        ..float(
+            "task.step_ms",
+            0.0,
+            1e6,
+            0.0,
+            "time a step takes, in milliseconds",
+        )
+    },
+    int("task.steps", 1, 1_000_000, 1, "steps an epoch"),
+    float(
+        "task.noise",
+        0.0,
+        1e6,
+        0.0,
+        "standard deviation of the noise on the loss",
+    ),
+    int("train.epochs", 1, 1_000_000, 9, "epochs"),
+    int(
+        "train.patience",
+        0,
+        1_000_000,
+        0,
+        "epochs without improvement before stopping; 0: off",
+    ),
+    float(
+        "train.min_delta",
+        0.0,
+        1e6,
+        0.0,
+        "least improvement that counts",
+    ),
+    float(
+        "optim.lr",
+        1e-8,
+        10.0,
+        1e-3,
+        "learning rate; best 0.01, above 3 it diverges",
+    ),
+    float("optim.momentum", 0.0, 1.0, 0.9, "momentum; best 0.9"),
+    Key {
+        name: "optim.name",
+        ty: KeyType::Choice(&["adam", "sgd", "rmsprop"]),
+        preset: Preset::Text("adam"),
+        role: Role::Training,
+        help: "optimiser; best sgd",
+    },
+    int("model.layers", 1, 64, 2, "layers; best 4"),
+    int("model.width", 1, 65_536, 64, "width of a layer; best 128"),
+];
 
 impl TaskKind for Synthetic {
     fn name(&self) -> &'static str {
         "synthetic"
     }
+
     fn keys(&self) -> &'static [Key] {
-        &[]
+        &KEYS
     }
+
     fn metrics(&self) -> &'static [Metric] {
-        &[]
+        &METRICS
     }
-    fn prepare(&self, _spec: &StudySpec) -> Result<Prepared, Problems> {
-        Ok(Prepared::default())
+
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
+        let baseline = metrics(START)
+            .get(&spec.objective.metric)
+            .map(|&value| Baseline {
+                value,
+                what: "an untrained model".into(),
+            });
+        let optimum =
+            "optim.lr 0.01, optim.name sgd, optim.momentum 0.9, model.layers 4, model.width 128";
+        Ok(Prepared {
+            baseline,
+            facts: vec![
+                ("data".into(), "none: the loss is a known function".into()),
+                ("optimum".into(), optimum.into()),
+            ],
+            ..Prepared::default()
+        })
     }
-    fn open(&self, _spec: &StudySpec, _device: Device) -> anyhow::Result<Box<dyn Task>> {
-        anyhow::bail!("not yet")
+
+    fn open(&self, spec: &StudySpec, _device: Device) -> anyhow::Result<Box<dyn Task>> {
+        Ok(Box::new(Opened {
+            objective: spec.objective.clone(),
+        }))
+    }
+}
+
+struct Opened {
+    objective: Objective,
+}
+
+impl Task for Opened {
+    fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
+        let curve = Curve::of(trial)?;
+        let pause = Duration::from_secs_f64(trial.float("task.step_ms")? / 1000.0);
+        let epochs = u32::try_from(trial.int("train.epochs")?)?;
+        let mut stopping = EarlyStopping::new(
+            u32::try_from(trial.int("train.patience")?)?,
+            trial.float("train.min_delta")?,
+            self.objective.direction,
+        );
+        for epoch in 1..=epochs {
+            for _ in 0..curve.steps {
+                if !pause.is_zero() {
+                    std::thread::sleep(pause);
+                }
+                reporter.step();
+            }
+            // The first epoch still looks well, where there is another one.
+            if curve.diverges && epoch == epochs.min(2) {
+                let at = format!("epoch {epoch}, step {}: the loss is NaN", curve.steps);
+                return Ok(Ended::Diverged { at });
+            }
+            let metrics = metrics(curve.loss(trial.seed, epoch));
+            let value = metrics.get(&self.objective.metric).copied();
+            match reporter.epoch(epoch, &metrics)? {
+                Decision::Continue => {}
+                Decision::Prune => return Ok(Ended::Pruned),
+            }
+            if value.is_some_and(|value| stopping.update(value)) {
+                break;
+            }
+        }
+        Ok(Ended::Completed)
+    }
+}
+
+/// The learning curve of one configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Curve {
+    floor: f64,
+    rate: f64,
+    steps: u64,
+    noise: f64,
+    diverges: bool,
+}
+
+impl Curve {
+    fn of(trial: &TrialSpec) -> anyhow::Result<Curve> {
+        let lr = trial.float("optim.lr")?;
+        let optimiser = match trial.text("optim.name")? {
+            "sgd" => 0.0,
+            "adam" => 0.1,
+            "rmsprop" => 0.2,
+            other => anyhow::bail!("optim.name = {other}, expected adam, sgd or rmsprop"),
+        };
+        // In decades, doublings and tenths from the best.
+        let lr_off = (lr.log10() + 2.0).powi(2);
+        let layers_off = ((trial.int("model.layers")? as f64).log2() - 2.0).powi(2);
+        let width_off = ((trial.int("model.width")? as f64).log2() - 7.0).powi(2);
+        let momentum_off = (trial.float("optim.momentum")? - 0.9).powi(2);
+        Ok(Curve {
+            floor: 0.3 * lr_off + optimiser + momentum_off + 0.05 * layers_off + 0.02 * width_off,
+            rate: (-0.25 * lr_off).exp(),
+            steps: u64::try_from(trial.int("task.steps")?)?,
+            noise: trial.float("task.noise")?,
+            diverges: lr > MAX_LR,
+        })
+    }
+
+    /// The loss at the end of an epoch, from 1.
+    fn loss(&self, seed: u64, epoch: u32) -> f64 {
+        // More steps an epoch learn faster, with diminishing returns.
+        let time = f64::from(epoch) * (1.0 + (self.steps as f64).ln());
+        let clean = self.floor + (START - self.floor) * (-self.rate * time).exp();
+        if self.noise > 0.0 {
+            clean + self.noise * gaussian(seed, epoch)
+        } else {
+            clean
+        }
+    }
+}
+
+/// A standard normal number (Box and Muller), a function of its arguments alone.
+fn gaussian(seed: u64, epoch: u32) -> f64 {
+    let mut rng = rng(seed, u64::from(epoch), "noise");
+    let radius: f64 = 1.0 - rng.random::<f64>();
+    let angle: f64 = rng.random();
+    (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos()
+}
+
+fn metrics(loss: f64) -> Metrics {
+    Metrics::from([
+        ("loss".into(), loss),
+        ("accuracy".into(), (-loss.max(0.0)).exp()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::{Params, Value};
+
+    /// Records losses; prunes after so many epochs.
+    #[derive(Default)]
+    struct Recorder {
+        steps: u64,
+        losses: Vec<f64>,
+        prune_at: Option<u32>,
+    }
+
+    impl Reporter for Recorder {
+        fn step(&mut self) {
+            self.steps += 1;
+        }
+        fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
+            self.losses.push(metrics["loss"]);
+            Ok(match self.prune_at {
+                Some(at) if at == epoch => Decision::Prune,
+                Some(_) | None => Decision::Continue,
+            })
+        }
+    }
+
+    fn trial(seed: u64, set: &[(&str, Value)]) -> TrialSpec {
+        let mut config: Params = KEYS
+            .iter()
+            .filter_map(|k| Some((k.name.to_owned(), k.preset.value()?)))
+            .collect();
+        config.extend(set.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
+        TrialSpec {
+            number: 0,
+            attempt: 0,
+            seed,
+            params: Params::new(),
+            config,
+        }
+    }
+
+    fn train_with(trial: &TrialSpec, mut recorder: Recorder) -> (Ended, Recorder) {
+        let mut task = Opened {
+            objective: Objective {
+                metric: "loss".into(),
+                direction: Direction::Minimize,
+            },
+        };
+        let ended = task.run(trial, &mut recorder).unwrap();
+        (ended, recorder)
+    }
+
+    fn losses(set: &[(&str, Value)]) -> Vec<f64> {
+        train_with(&trial(1, set), Recorder::default()).1.losses
+    }
+
+    const BEST: [(&str, f64); 4] = [
+        ("optim.lr", 0.01),
+        ("optim.momentum", 0.9),
+        ("model.layers", 4.0),
+        ("model.width", 128.0),
+    ];
+
+    fn best() -> Vec<(&'static str, Value)> {
+        let mut set: Vec<_> = BEST.map(|(k, v)| (k, Value::Float(v))).to_vec();
+        set.push(("optim.name", "sgd".into()));
+        set
+    }
+
+    #[test]
+    fn no_neighbour_of_the_optimum_is_better_at_any_epoch() {
+        let optimum = losses(&best());
+        let others = [
+            ("optim.lr", Value::Float(0.013)),
+            ("optim.lr", Value::Float(0.008)),
+            ("optim.momentum", Value::Float(0.95)),
+            ("optim.name", "adam".into()),
+            ("model.layers", Value::Int(5)),
+            ("model.width", Value::Int(100)),
+        ];
+        for other in others {
+            let mut set = best();
+            set.push(other.clone());
+            let worse = losses(&set);
+            assert!(optimum.iter().zip(&worse).all(|(a, b)| a < b), "{other:?}");
+        }
+        assert!(optimum[8] < 1e-3);
+    }
+
+    #[test]
+    fn every_training_key_changes_training() {
+        let patient = ("train.patience", Value::Int(1));
+        let noisy = ("task.noise", Value::Float(0.5));
+        let base = losses(&[patient.clone(), noisy.clone()]);
+        let changes: [(&str, Value); 10] = [
+            ("task.steps", 3.into()),
+            ("task.noise", 0.3.into()),
+            ("train.epochs", 1.into()),
+            ("train.patience", 0.into()),
+            ("train.min_delta", 5.0.into()),
+            ("optim.lr", 0.05.into()),
+            ("optim.momentum", 0.5.into()),
+            ("optim.name", "sgd".into()),
+            ("model.layers", 3.into()),
+            ("model.width", 65.into()),
+        ];
+        for change in changes {
+            let changed = losses(&[patient.clone(), noisy.clone(), change.clone()]);
+            assert_ne!(base, changed, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_noise() {
+        let run = |seed| {
+            let trial = trial(seed, &[("task.noise", 0.1.into())]);
+            train_with(&trial, Recorder::default()).1.losses
+        };
+        assert_eq!(run(5), run(5));
+        assert_ne!(run(5), run(6));
+    }
+
+    #[test]
+    fn a_large_learning_rate_diverges_after_a_finite_epoch() {
+        let (ended, recorder) =
+            train_with(&trial(0, &[("optim.lr", 5.0.into())]), Recorder::default());
+        assert!(matches!(ended, Ended::Diverged { .. }));
+        assert_eq!(recorder.losses.len(), 1);
+        assert!(recorder.losses[0].is_finite());
+    }
+
+    #[test]
+    fn the_pruners_decision_ends_the_trial() {
+        let recorder = Recorder {
+            prune_at: Some(3),
+            ..Recorder::default()
+        };
+        let (ended, recorder) = train_with(&trial(0, &[("task.steps", 4.into())]), recorder);
+        assert_eq!(ended, Ended::Pruned);
+        assert_eq!((recorder.losses.len(), recorder.steps), (3, 12));
+    }
+
+    #[test]
+    fn presets_lie_within_the_bounds() {
+        for key in KEYS {
+            let value = key.preset.value().unwrap();
+            let fits = match key.ty {
+                KeyType::Float { low, high } => (low..=high).contains(&value.as_f64().unwrap()),
+                KeyType::Int { low, high } => (low..=high).contains(&value.as_i64().unwrap()),
+                KeyType::Choice(words) => words.contains(&value.as_str().unwrap()),
+                KeyType::Bool | KeyType::Text | KeyType::Path => true,
+            };
+            assert!(fits, "{}", key.name);
+        }
     }
 }

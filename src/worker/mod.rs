@@ -1,1 +1,273 @@
-//! worker
+//! The worker: one process, one device context, many trials. It reports, and leaves the process
+//! as soon as its context cannot be trusted; what that means for the trial is decided elsewhere.
+
+mod guard;
+mod link;
+mod log;
+mod reporter;
+
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use anyhow::Context;
+
+use crate::config::StudySpec;
+use crate::fault::cuda;
+use crate::gpu::{self, Device};
+use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
+use crate::task::{self, Ended, Task, TrialSpec};
+
+use guard::Caught;
+use link::Link;
+use log::Output;
+use reporter::LiveReporter;
+
+/// After this many CUDA errors in a row the process is replaced, even where it seems healthy.
+const MAX_CUDA_ERRORS: u32 = 3;
+
+/// The hidden subcommand `worker`: serves the supervisor at the other end of standard input.
+pub fn main() -> ExitCode {
+    let status = serve().unwrap_or_else(|error| {
+        let _ = writeln!(std::io::stderr(), "worker: {error:#}");
+        1
+    });
+    guard::leave(status)
+}
+
+fn serve() -> anyhow::Result<i32> {
+    log::unbuffer();
+    let link = Arc::new(Link::take_stdin()?);
+    guard::install(link.clone());
+    let inbox = link::read(link.clone(), guard::hung_up)?;
+    run(&link, &inbox, &mut log::Stdio)
+}
+
+/// Serves until told to leave, or until the process has to be replaced; gives its exit status.
+fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyhow::Result<i32> {
+    guard::enter(None, Phase::Opening);
+    link.send(&FromWorker::Hello {
+        protocol: VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+    })?;
+    let (spec, device, threads) = match inbox.recv()? {
+        ToWorker::Open {
+            spec,
+            device,
+            threads,
+        } => (spec, device, threads),
+        ToWorker::Exit => return Ok(0),
+        other @ (ToWorker::Run { .. } | ToWorker::Decided { .. }) => {
+            anyhow::bail!("expected to open a task, was told {other:?}")
+        }
+    };
+    let task = match guard::catch(|| open(&spec, device, threads)) {
+        Ok(task) => task,
+        Err(caught) => {
+            let _ = writeln!(std::io::stderr(), "{}", caught.text);
+            link.send(&FromWorker::Dying {
+                attempt: None,
+                error: report(caught, Phase::Opening, None),
+            })?;
+            return Ok(1);
+        }
+    };
+    link.send(&FromWorker::Ready)?;
+    let mut worker = Worker {
+        link,
+        inbox,
+        output,
+        device,
+        // Its tensors must not be dropped in a broken context; the process ends anyway.
+        task: ManuallyDrop::new(task),
+        cuda_errors: 0,
+    };
+    loop {
+        match inbox.recv()? {
+            ToWorker::Run {
+                trial,
+                log,
+                max_log_bytes,
+            } => {
+                if let Some(status) = worker.attempt(&trial, Path::new(&log), max_log_bytes)? {
+                    return Ok(status);
+                }
+            }
+            ToWorker::Exit => return Ok(0),
+            // The answer to an epoch of a trial that did not wait for it.
+            ToWorker::Decided { .. } => {}
+            other @ ToWorker::Open { .. } => anyhow::bail!("told twice to open: {other:?}"),
+        }
+    }
+}
+
+fn open(spec: &StudySpec, device: Device, threads: usize) -> anyhow::Result<Box<dyn Task>> {
+    gpu::cuda::load(device)?;
+    set_threads(threads)?;
+    let kind = task::kind(&spec.kind).with_context(|| format!("no task kind `{}`", spec.kind))?;
+    kind.open(spec, device)
+}
+
+#[cfg(feature = "torch")]
+fn set_threads(threads: usize) -> anyhow::Result<()> {
+    tch::set_num_interop_threads(1);
+    tch::set_num_threads(i32::try_from(threads.max(1))?);
+    Ok(())
+}
+
+#[cfg(not(feature = "torch"))]
+fn set_threads(_threads: usize) -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// An open task and everything that attempts need.
+struct Worker<'a> {
+    link: &'a Link,
+    inbox: &'a Receiver<ToWorker>,
+    output: &'a mut dyn Output,
+    device: Device,
+    task: ManuallyDrop<Box<dyn Task>>,
+    /// In a row.
+    cuda_errors: u32,
+}
+
+impl Worker<'_> {
+    /// Runs an attempt and reports how it ended; gives the exit status where the process must go.
+    fn attempt(&mut self, trial: &TrialSpec, log: &Path, max: u64) -> anyhow::Result<Option<i32>> {
+        let id = AttemptId {
+            number: trial.number,
+            attempt: trial.attempt,
+        };
+        guard::enter(Some(id), Phase::Seeding);
+        let head = log::head(
+            trial,
+            self.device,
+            std::process::id(),
+            jiff::Timestamp::now(),
+        );
+        if let Err(error) = self.output.begin(log, &head) {
+            // Neither the trial's fault nor the device's: as if the task could not be opened.
+            let caught = Caught {
+                panic: false,
+                text: format!("log {}: {error}", log.display()),
+            };
+            return self.die(id, report(caught, Phase::Opening, None), 1);
+        }
+        let device = self.device;
+        if let Err(caught) = guard::catch(|| prepare(device, trial.seed)) {
+            self.print(&caught);
+            let error = report(caught, Phase::Seeding, Some(false));
+            return self.die(id, error, guard::CONTEXT_LOST);
+        }
+        guard::enter(Some(id), Phase::Training);
+        let mut reporter = LiveReporter::new(self.link, self.inbox, id, log::Cap::new(log, max));
+        let result = guard::catch(|| self.task.run(trial, &mut reporter));
+        let told_to_leave = reporter.finish();
+        if told_to_leave {
+            return Ok(Some(0));
+        }
+        let leave = match result {
+            Ok(ended) => self.ended(id, ended)?,
+            Err(caught) => self.failed(id, caught)?,
+        };
+        guard::enter(None, Phase::Seeding);
+        Ok(leave)
+    }
+
+    fn ended(&mut self, attempt: AttemptId, ended: Ended) -> anyhow::Result<Option<i32>> {
+        self.cuda_errors = 0;
+        self.link.send(&FromWorker::Ended {
+            attempt,
+            ended,
+            peak_memory_mb: peak_memory_mb(),
+        })?;
+        Ok(None)
+    }
+
+    fn failed(&mut self, attempt: AttemptId, caught: Caught) -> anyhow::Result<Option<i32>> {
+        self.print(&caught);
+        if cuda::sticky(&caught.text) {
+            // Nothing may touch the device any more, not even to ask how it is.
+            let error = report(caught, Phase::Training, None);
+            return self.die(attempt, error, guard::CONTEXT_LOST);
+        }
+        // Out of memory is an answer of a context that works.
+        let cuda_error = cuda::cuda_text(&caught.text) && !cuda::out_of_memory(&caught.text);
+        self.cuda_errors += u32::from(cuda_error);
+        let health = guard::catch(|| gpu::health(self.device));
+        if let Err(sick) = &health {
+            self.print(sick);
+        }
+        let error = report(caught, Phase::Training, Some(health.is_ok()));
+        if health.is_err() || self.cuda_errors >= MAX_CUDA_ERRORS {
+            return self.die(attempt, error, guard::CONTEXT_LOST);
+        }
+        self.link.send(&FromWorker::Failed { attempt, error })?;
+        Ok(None)
+    }
+
+    fn die(
+        &self,
+        attempt: AttemptId,
+        error: ErrorReport,
+        status: i32,
+    ) -> anyhow::Result<Option<i32>> {
+        let attempt = Some(attempt);
+        self.link.send(&FromWorker::Dying { attempt, error })?;
+        Ok(Some(status))
+    }
+
+    /// The panic hook has printed panics already.
+    fn print(&self, caught: &Caught) {
+        if !caught.panic {
+            let _ = writeln!(std::io::stderr(), "error: {}", caught.text);
+        }
+    }
+}
+
+/// What comes before a training: only a context that was broken already can fail here.
+fn prepare(device: Device, seed: u64) -> anyhow::Result<()> {
+    match device {
+        Device::Cpu => {}
+        Device::Cuda(_) => gpu::health(device)?,
+    }
+    set_seed(seed).context("seeding")
+}
+
+#[cfg(feature = "torch")]
+fn set_seed(seed: u64) -> anyhow::Result<()> {
+    gpu::seed(seed)
+}
+
+#[cfg(not(feature = "torch"))]
+fn set_seed(_seed: u64) -> anyhow::Result<()> {
+    Ok(())
+}
+
+fn report(caught: Caught, phase: Phase, healthy: Option<bool>) -> ErrorReport {
+    ErrorReport {
+        phase,
+        panic: caught.panic,
+        text: caught.text,
+        healthy,
+    }
+}
+
+/// Peak resident memory of this process, in MiB; 0 where the kernel does not tell.
+fn peak_memory_mb() -> f64 {
+    std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|status| high_water_kib(&status))
+        .map_or(0.0, |kib| kib / 1024.0)
+}
+
+fn high_water_kib(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

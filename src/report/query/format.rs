@@ -1,42 +1,16 @@
 //! Small pieces of text: numbers, times, durations, tables.
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 
-use crate::report::json_number;
+use crate::report::{format, json_number};
 use crate::space::Value;
-
-/// A number for people: six significant digits.
-pub(super) fn number(x: f64) -> String {
-    if x == 0.0 || !x.is_finite() {
-        return format!("{x}").replace("inf", "infinity");
-    }
-    let magnitude = x.abs().log10().floor();
-    if (-4.0..9.0).contains(&magnitude) {
-        let digits = (5.0 - magnitude).max(0.0) as usize;
-        let text = format!("{x:.digits$}");
-        if text.contains('.') {
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            text
-        }
-    } else {
-        let text = format!("{x:.5e}");
-        match text.split_once('e') {
-            Some((digits, power)) => {
-                format!(
-                    "{}e{power}",
-                    digits.trim_end_matches('0').trim_end_matches('.')
-                )
-            }
-            None => text,
-        }
-    }
-}
 
 /// A parameter's value for people.
 pub(super) fn value(value: &Value) -> String {
     match value {
-        Value::Float(x) => number(*x),
+        Value::Float(_) => format::param(value),
         Value::Str(text) => printable(text),
         Value::Null | Value::Bool(_) | Value::Int(_) => value.to_string(),
     }
@@ -46,7 +20,7 @@ pub(super) fn value(value: &Value) -> String {
 pub(super) fn attribute(json: &Json) -> String {
     match json {
         Json::String(text) => printable(text),
-        Json::Number(n) if n.is_f64() => number(n.as_f64().unwrap_or(f64::NAN)),
+        Json::Number(n) if n.is_f64() => format::value(n.as_f64().unwrap_or(f64::NAN)),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
             json.to_string()
         }
@@ -103,21 +77,9 @@ pub(super) fn stored(time: jiff::Timestamp) -> String {
         .to_string()
 }
 
-/// A duration for people.
+/// Seconds, for people.
 pub(super) fn duration(seconds: f64) -> String {
-    let whole = seconds.round().max(0.0) as u64;
-    let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
-    if seconds < 10.0 {
-        format!("{:.1} s", seconds.max(0.0))
-    } else if whole < 60 {
-        format!("{whole} s")
-    } else if whole < 3600 {
-        format!("{minutes} min {} s", whole % 60)
-    } else if days == 0 {
-        format!("{hours} h {minutes} min")
-    } else {
-        format!("{days} d {hours} h")
-    }
+    format::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
 /// Rows in columns, the first row as heading; numbers to the right.
@@ -180,37 +142,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_and_keep_six_digits() {
-        for (x, text) in [
-            (0.0, "0"),
-            (0.300_000_000_000_000_04, "0.3"),
-            (0.812_345_678, "0.812346"),
-            (5e-6, "5e-6"),
-            (-1234.5, "-1234.5"),
-            (123_456_789.0, "123456789"),
-            (1e300, "1e300"),
-            (f64::NEG_INFINITY, "-infinity"),
-            (f64::NAN, "NaN"),
-        ] {
-            assert_eq!(number(x), text);
-        }
+    fn times_of_the_database_are_told_apart_and_shown() {
+        let (from, to) = ("2026-11-21 23:59:59.500000", "2026-11-22 00:00:01.000000");
+        assert_eq!(seconds(from, to), Some(1.5));
+        assert_eq!(seconds("nonsense", to), None);
+        assert_eq!(time(from), "2026-11-21 23:59:59 UTC");
+        assert_eq!(rfc3339(from), "2026-11-21T23:59:59.500000Z");
     }
 
     #[test]
-    fn durations_are_short() {
-        for (s, text) in [
-            (0.25, "0.2 s"),
-            (59.0, "59 s"),
-            (61.0, "1 min 1 s"),
-            (7300.0, "2 h 1 min"),
-            (90_000.0, "1 d 1 h"),
-        ] {
-            assert_eq!(duration(s), text);
-        }
-        assert_eq!(
-            seconds("2026-11-21 23:59:59.500000", "2026-11-22 00:00:01.000000"),
-            Some(1.5)
-        );
+    fn numeric_columns_stand_to_the_right() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let rows = [
+            row(["trial", "state"]),
+            row(["7", "FAIL"]),
+            row(["12", "é"]),
+        ];
+        assert_eq!(table(&rows), "trial  state\n    7  FAIL\n   12  é\n");
     }
 
     #[test]

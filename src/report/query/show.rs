@@ -8,6 +8,7 @@ use super::choose;
 use super::format;
 use super::trials::{runtime, trial_json};
 use crate::exit::Failure;
+use crate::report::format::value;
 use crate::space::Domain;
 use crate::store::{AttemptRecord, Store, StudySummary};
 use crate::study::FrozenTrial;
@@ -87,7 +88,7 @@ fn read(
 }
 
 fn head(study: &StudySummary, trial: &FrozenTrial) -> Vec<(&'static str, String)> {
-    let values: Vec<String> = trial.values.iter().map(|v| format::number(*v)).collect();
+    let values: Vec<String> = trial.values.iter().map(|v| value(*v)).collect();
     let mut facts = vec![
         ("study", format::printable(&study.name)),
         ("trial", trial.number.to_string()),
@@ -141,7 +142,7 @@ fn reports(trial: &FrozenTrial) -> String {
     let facts: Vec<(String, String)> = trial
         .intermediate
         .iter()
-        .map(|(step, value)| (step.to_string(), format::number(*value)))
+        .map(|(step, v)| (step.to_string(), value(*v)))
         .collect();
     format::facts(&facts)
 }

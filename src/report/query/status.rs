@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
-use super::format::{self, number, rfc3339};
+use super::format::{self, rfc3339};
 use super::{baseline, best_trial, choose};
 use crate::exit::{Exit, Failure};
-use crate::report::json_number;
+use crate::report::format::value as number;
+use crate::report::{json_number, params_json};
 use crate::store::{Counts, RunEntry, Store, StudySummary};
 use crate::study::{FrozenTrial, TrialState};
 use crate::task::Baseline;
@@ -279,23 +280,18 @@ fn counts_text(counts: &Counts) -> String {
     }
 }
 
-/// Counts by state, by Optuna's words.
+/// Counts by state, by the words of a run's events.
 pub(super) fn counts_json(counts: &Counts) -> Json {
     json!({
-        "COMPLETE": counts.complete,
-        "PRUNED": counts.pruned,
-        "FAIL": counts.fail,
-        "RUNNING": counts.running,
-        "WAITING": counts.waiting,
+        "complete": counts.complete,
+        "pruned": counts.pruned,
+        "fail": counts.fail,
+        "running": counts.running,
+        "waiting": counts.waiting,
     })
 }
 
 /// Number, value and parameters.
 fn brief(trial: &FrozenTrial) -> Json {
-    let params: Map<String, Json> = trial
-        .params
-        .iter()
-        .map(|(name, value)| (name.clone(), value.to_json()))
-        .collect();
-    json!({"number": trial.number, "value": format::values(&trial.values), "params": params})
+    json!({"number": trial.number, "value": format::values(&trial.values), "params": params_json(&trial.params)})
 }

@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use super::choose;
 use super::format::{self, rfc3339};
 use crate::exit::Failure;
-use crate::report::json_number;
+use crate::report::format::value as number;
+use crate::report::{json_number, params_json};
 use crate::store::{AttemptRecord, Store, to_python_json};
 use crate::study::FrozenTrial;
 
@@ -93,7 +94,7 @@ pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure
     heading.push("fault".to_owned());
     let mut rows = vec![heading];
     for trial in &trials {
-        let values: Vec<String> = trial.values.iter().map(|v| format::number(*v)).collect();
+        let values: Vec<String> = trial.values.iter().map(|v| number(*v)).collect();
         let count = attempts.get(&trial.number).map_or(0, Vec::len);
         let mut row = vec![
             trial.number.to_string(),
@@ -125,11 +126,6 @@ pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure
 
 /// One trial as the contract has it. Changing it means changing docs/schemas/trials.schema.json.
 pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Json {
-    let params: Map<String, Json> = trial
-        .params
-        .iter()
-        .map(|(name, value)| (name.clone(), value.to_json()))
-        .collect();
     let intermediate: Map<String, Json> = trial
         .intermediate
         .iter()
@@ -139,7 +135,7 @@ pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Jso
         "number": trial.number,
         "state": trial.state,
         "value": format::values(&trial.values),
-        "params": params,
+        "params": params_json(&trial.params),
         "attrs": trial.user_attrs,
         "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
         "datetime_start": trial.datetime_start.as_deref().map(rfc3339),

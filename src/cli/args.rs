@@ -1,0 +1,244 @@
+//! The arguments as clap structs. Values that end up in the configuration stay strings: they are
+//! checked there, together with everything else, so that all problems are shown at once.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::config::{Overrides, Source};
+
+const AFTER_HELP: &str = "\
+Commands:
+  tune list              Tasks and studies
+  tune status [STUDY]    How far a study is
+  tune best [STUDY]      The best trial
+  tune trials [STUDY]    All trials
+  tune show STUDY N      Everything about one trial
+  tune check TASK        Check configuration and data; writes nothing
+  tune help COMMAND      A command's options
+
+Examples:
+  tune criteria --trials 5000 --parallel 2
+  tune criteria --timeout 7h30m --json
+  tune -C ~/search check criteria
+
+The same command again continues the study until it holds that many finished trials.";
+
+/// A command line, read.
+#[derive(Debug)]
+pub enum Invocation {
+    /// `tune TASK`.
+    Run(Box<RunArgs>),
+    /// Any other command.
+    Query(Common, Query),
+}
+
+/// Options that every command has.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Common {
+    /// Project directory [default: $TUNE_HOME, else the nearest one upward with configs/]
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    pub dir: Option<PathBuf>,
+    /// Database: a path or sqlite:///PATH [default: tune.db in the project directory]
+    #[arg(long, value_name = "PATH", global = true, value_parser = storage)]
+    pub storage: Option<PathBuf>,
+    /// Machine-readable output on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// More on stderr; repeat for even more
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub verbose: u8,
+}
+
+/// `tune TASK`: search until the study holds so many finished trials.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tune", version, about = "Hyperparameter search for libtorch",
+    override_usage = "tune <TASK> [OPTIONS]\n       tune <COMMAND> [OPTIONS]",
+    after_help = AFTER_HELP
+)]
+pub struct RunArgs {
+    /// A task: the name of a file in configs/ without .toml, or a path that ends in .toml
+    pub task: String,
+    /// Goal: finished trials in the study
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub trials: Option<String>,
+    /// Most trials at a time
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub parallel: Option<String>,
+    /// Study [default: the task's name]
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// Stop after this time with exit code 3 (7h30m)
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<String>,
+    /// Epochs a trial
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub epochs: Option<String>,
+    /// End a trial after so many epochs without progress
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub patience: Option<String>,
+    /// The study's seed
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<String>,
+    /// auto, cpu, cuda or cuda:0,1
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Sampler
+    #[arg(long, value_name = "KIND")]
+    pub sampler: Option<String>,
+    /// Pruner
+    #[arg(long, value_name = "KIND")]
+    pub pruner: Option<String>,
+    /// Longest time without a training step (10m), or off
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// Override any key of the configuration; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// What every command has.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl RunArgs {
+    /// The overrides: `--set` first, in order; a flag of its own wins over it.
+    pub fn overrides(&self) -> Overrides {
+        let mut set = set_overrides(&self.set);
+        let flags = [
+            ("trials", "run.trials", &self.trials),
+            ("parallel", "run.parallel", &self.parallel),
+            ("timeout", "run.timeout", &self.timeout),
+            ("device", "run.device", &self.device),
+            ("study", "study.name", &self.study),
+            ("seed", "study.seed", &self.seed),
+            ("epochs", "train.epochs", &self.epochs),
+            ("patience", "train.patience", &self.patience),
+            ("sampler", "sampler.kind", &self.sampler),
+            ("pruner", "pruner.kind", &self.pruner),
+            ("deadline", "supervisor.deadline", &self.deadline),
+        ];
+        for (flag, key, value) in flags {
+            if let Some(value) = value {
+                let source = Source::Flag(format!("--{flag} {value}"));
+                set.push((key.to_owned(), value.clone(), source));
+            }
+        }
+        Overrides { set }
+    }
+}
+
+/// The commands beside a run.
+#[derive(Debug, Parser)]
+#[command(name = "tune", version, about = "Hyperparameter search for libtorch")]
+pub(super) struct QueryArgs {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Query,
+}
+
+/// A command beside a run.
+#[derive(Debug, Subcommand)]
+pub enum Query {
+    /// Tasks and studies
+    List(ListArgs),
+    /// How far a study is
+    Status(StudyArgs),
+    /// The best trial
+    Best(StudyArgs),
+    /// All trials
+    Trials(TrialsArgs),
+    /// Everything about one trial
+    Show(ShowArgs),
+    /// Check configuration and data; writes nothing
+    Check(Check),
+    /// A worker process; started by a run
+    #[command(hide = true)]
+    Worker,
+    /// The process that watches the GPUs; started by a run
+    #[command(hide = true)]
+    Probe,
+}
+
+/// `tune list`
+#[derive(Debug, Args)]
+pub struct ListArgs {}
+
+/// A command about one study.
+#[derive(Debug, Args)]
+pub struct StudyArgs {
+    /// Study [default: the only one]
+    pub study: Option<String>,
+}
+
+/// `tune trials`
+#[derive(Debug, Args)]
+pub struct TrialsArgs {
+    /// Study [default: the only one]
+    pub study: Option<String>,
+}
+
+/// `tune show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Study
+    pub study: String,
+    /// Trial number
+    pub number: u64,
+}
+
+/// `tune check`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// A task: the name of a file in configs/ without .toml, or a path that ends in .toml
+    pub task: String,
+    /// Override any key of the configuration; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+}
+
+impl Check {
+    /// The overrides.
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            set: set_overrides(&self.set),
+        }
+    }
+}
+
+fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, Source)> {
+    set.iter()
+        .map(|(key, value)| {
+            let source = Source::Flag(format!("--set {key}={value}"));
+            (key.clone(), value.clone(), source)
+        })
+        .collect()
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        Some(_) | None => Err("expected KEY=VALUE, for example train.epochs=5".to_owned()),
+    }
+}
+
+/// A path, or a URL of SQLAlchemy: `sqlite:///relative`, `sqlite:////absolute`.
+fn storage(text: &str) -> Result<PathBuf, String> {
+    match text.split_once("://") {
+        None if text.is_empty() => Err("expected a path".to_owned()),
+        None => Ok(PathBuf::from(text)),
+        Some(("sqlite", rest)) => match rest.strip_prefix('/') {
+            Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
+            Some(_) | None => Err("expected sqlite:///PATH".to_owned()),
+        },
+        Some((scheme, _)) => Err(format!(
+            "{scheme} is not supported; expected sqlite:///PATH"
+        )),
+    }
+}

@@ -1,0 +1,86 @@
+//! `tune TASK` and `tune check TASK`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging};
+use crate::config::places::{Project, find_project, find_task};
+use crate::config::{Overrides, Problems, StudySpec, overrides_from_environment, resolve};
+use crate::exit::{Exit, Failure};
+use crate::gpu;
+use crate::report::{self, Mode};
+use crate::supervisor::{Launch, directory_of, launch, logs_dir};
+use crate::task::{self, Prepared};
+
+pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let project = project(&args.common)?;
+    let spec = read(&project, &args.task, args.overrides())?;
+    let devices = gpu::probe::resolve(&spec.operation.device)?;
+    let prepared = prepare(&spec)?;
+    let storage = storage(&project, &args.common);
+    init_logging(&args.common, Some(run_log(&storage, &spec.study)?))?;
+    let mode = Mode::choose(
+        args.common.json,
+        args.common.quiet,
+        std::io::stdout().is_terminal(),
+    );
+    launch(Launch {
+        sink: report::sink(mode, &spec.study),
+        spec,
+        prepared,
+        devices,
+        storage,
+    })
+}
+
+pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let project = project(common)?;
+    let spec = read(&project, &args.task, args.overrides())?;
+    let prepared = prepare(&spec)?;
+    let text = if common.json {
+        format!("{:#}\n", report::check_json(&spec, &prepared))
+    } else {
+        report::check_report(&spec, &prepared)
+    };
+    super::print(&text)
+}
+
+/// The project directory that is meant.
+pub(super) fn project(common: &Common) -> Result<Project, Failure> {
+    let cwd = std::env::current_dir()
+        .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    find_project(common.dir.as_deref(), variable, &cwd, Path::is_dir)
+}
+
+/// The database that is meant.
+pub(super) fn storage(project: &Project, common: &Common) -> PathBuf {
+    common.storage.clone().unwrap_or_else(|| project.database())
+}
+
+fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
+    let file = find_task(project, task, SUBCOMMANDS)?;
+    let mut overrides = overrides_from_environment(|name| std::env::var(name).ok());
+    overrides.extend(flags);
+    resolve(&file, &overrides).map_err(input)
+}
+
+fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
+    let kind = task::kind(&spec.kind)
+        .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
+    kind.prepare(spec).map_err(input)
+}
+
+fn input(problems: Problems) -> Failure {
+    Failure::input(problems.to_string())
+}
+
+/// The log of this run, named by its time.
+fn run_log(storage: &Path, study: &str) -> Result<PathBuf, Failure> {
+    let dir = logs_dir(&directory_of(storage), study);
+    std::fs::create_dir_all(&dir)
+        .map_err(|e| Failure::storage(format!("{}: {e}", dir.display())))?;
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    Ok(dir.join(format!("run-{time}-{}.log", std::process::id())))
+}

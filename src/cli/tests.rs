@@ -1,0 +1,111 @@
+//! Command lines, read.
+
+use super::*;
+use crate::config::Source;
+use std::path::Path;
+
+fn read(line: &str) -> Result<Invocation, clap::Error> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn run_args(line: &str) -> RunArgs {
+    match read(line) {
+        Ok(Invocation::Run(args)) => *args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_clap_structs_are_consistent() {
+    RunArgs::command().debug_assert();
+    args::QueryArgs::command().debug_assert();
+}
+
+#[test]
+fn flags_stand_before_or_after_the_task() {
+    let args = run_args("tune criteria --trials 5000 --parallel 2");
+    assert_eq!(args.task, "criteria");
+    let args = run_args("tune -C dir --trials 3 -v criteria -v");
+    assert_eq!((args.task.as_str(), args.common.verbose), ("criteria", 2));
+    assert_eq!(args.common.dir.as_deref(), Some(Path::new("dir")));
+}
+
+#[test]
+fn a_flags_value_is_never_taken_for_a_command() {
+    assert_eq!(run_args("tune --study list criteria").task, "criteria");
+    assert_eq!(run_args("tune -vC list criteria").task, "criteria");
+    assert_eq!(run_args("tune --study=list criteria").task, "criteria");
+}
+
+#[test]
+fn a_first_word_that_is_a_command_is_one() {
+    for line in ["tune -C dir list --json", "tune list -C dir", "tune status"] {
+        assert!(matches!(read(line), Ok(Invocation::Query(..))), "{line}");
+    }
+    let Ok(Invocation::Query(common, Query::Show(show))) = read("tune show criteria 7 --json")
+    else {
+        panic!("not show");
+    };
+    assert_eq!((show.study.as_str(), show.number), ("criteria", 7));
+    assert!(common.json);
+}
+
+#[test]
+fn reserved_words_are_no_tasks_but_files_may_be_named_so() {
+    for word in SUBCOMMANDS {
+        assert!(
+            !matches!(read(&format!("tune {word}")), Ok(Invocation::Run(_))),
+            "{word}"
+        );
+    }
+    assert_eq!(run_args("tune ./list.toml").task, "./list.toml");
+}
+
+#[test]
+fn flags_become_overrides_and_win_over_set() {
+    let args = run_args("tune t --trials x --set run.trials=5 --deadline off --seed -1");
+    let flag = |s: &str| Source::Flag(s.to_owned());
+    let expected = [
+        ("run.trials", "5", flag("--set run.trials=5")),
+        ("run.trials", "x", flag("--trials x")),
+        ("study.seed", "-1", flag("--seed -1")),
+        ("supervisor.deadline", "off", flag("--deadline off")),
+    ];
+    let expected = expected.map(|(k, v, s)| (k.to_owned(), v.to_owned(), s));
+    assert_eq!(args.overrides().set, expected);
+}
+
+#[test]
+fn storage_is_a_path_or_a_url_of_sqlite() {
+    let path = |s: &str| run_args(&format!("tune t --storage {s}")).common.storage;
+    assert_eq!(path("a/b.db").as_deref(), Some(Path::new("a/b.db")));
+    assert_eq!(path("sqlite:///b.db").as_deref(), Some(Path::new("b.db")));
+    assert_eq!(path("sqlite:////b.db").as_deref(), Some(Path::new("/b.db")));
+    assert!(read("tune t --storage mysql://host/db").is_err());
+}
+
+#[test]
+fn usage_errors_exit_2_and_help_exits_0() {
+    let exit = |line: &str| read(line).err().map(|e| e.exit_code());
+    assert_eq!(exit("tune"), Some(2));
+    assert_eq!(exit("tune t --no-such-flag"), Some(2));
+    assert_eq!(exit("tune t --set novalue"), Some(2));
+    for line in [
+        "tune --help",
+        "tune help",
+        "tune help trials",
+        "tune --version",
+    ] {
+        assert_eq!(exit(line), Some(0), "{line}");
+    }
+}
+
+#[test]
+fn the_help_of_a_run_shows_the_commands_and_an_example() {
+    let help = read("tune --help").err().map(|e| e.to_string()).unwrap();
+    assert!(help.contains("tune criteria --trials 5000 --parallel 2"));
+    for command in args::QueryArgs::command().get_subcommands() {
+        let line = format!("  tune {} ", command.get_name());
+        assert_eq!(help.contains(&line), !command.is_hide_set(), "{line}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Conditions of parameters and constraints: parents, their values, and the order that puts
+//! parents first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::problem::{Problem, hint};
+use super::tree::Node;
+use super::values::{Base, value_of};
+use crate::space::{Condition, Domain, HighWhen, Parameter, Params, Value};
+use crate::task::{Key, KeyType};
+
+/// A searched parameter as conditions see it.
+#[derive(Debug)]
+pub(super) struct Searched {
+    /// `None` where its own entry has problems: nothing more is said about it then.
+    pub domain: Option<Domain>,
+    /// Whether an override changed the entry; conditions in the file may then name values that
+    /// are gone.
+    pub overridden: bool,
+}
+
+/// What conditions and constraints may name.
+pub(super) struct Scope<'a> {
+    pub keys: &'a [Key],
+    pub searched: BTreeMap<String, Searched>,
+    pub fixed: &'a Params,
+    /// Fixed keys whose value comes from an override.
+    pub overridden: BTreeSet<String>,
+    pub base: Base<'a>,
+}
+
+/// What conditions are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// `when` of a parameter: one that can never hold makes a dead knob.
+    Activates,
+    /// Conditional bounds and constraints.
+    Narrows,
+}
+
+impl Scope<'_> {
+    /// The key called `name`, if conditions and constraints may name it.
+    pub fn key(&self, name: &str) -> Option<&Key> {
+        self.keys
+            .iter()
+            .find(|k| k.name == name && k.ty != KeyType::Path)
+    }
+
+    /// ` (did you mean X?)` among all keys.
+    pub fn hint(&self, name: &str) -> String {
+        hint(name, self.keys.iter().map(|k| k.name))
+    }
+
+    /// Reads a table of conditions: parent = value or list of values.
+    pub fn conditions(
+        &self,
+        owner: &str,
+        node: &Node,
+        purpose: Purpose,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Condition> {
+        let Some(table) = node.table() else {
+            let found = format!("a condition that is {}", node.found());
+            let expected = "a table such as { \"model.name\" = [\"minilm\"] }";
+            problems.push(Problem::new(&node.source, owner, found, expected));
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        for (name, node) in table {
+            super::document::flatten(name, node.clone(), &mut entries);
+        }
+        entries
+            .iter()
+            .filter_map(|(parent, node)| self.condition(owner, parent, node, purpose, problems))
+            .collect()
+    }
+
+    fn condition(
+        &self,
+        owner: &str,
+        parent: &str,
+        node: &Node,
+        purpose: Purpose,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Condition> {
+        let Some(key) = self.key(parent) else {
+            let found = format!("a condition on {parent}, which the task does not read");
+            let expected = format!("a parameter or a fixed training key{}", self.hint(parent));
+            problems.push(Problem::new(&node.source, owner, found, expected));
+            return None;
+        };
+        let searched = self.searched.get(parent);
+        let continuous = match searched {
+            Some(s) => matches!(s.domain, Some(Domain::Float { .. })),
+            None => matches!(key.ty, KeyType::Float { .. }),
+        };
+        if continuous {
+            let found = format!("a condition on {parent}, a float");
+            let expected = "a parent with choices, a boolean or an integer";
+            problems.push(Problem::new(&node.source, owner, found, expected));
+            return None;
+        }
+        let nodes = node.array().unwrap_or(std::slice::from_ref(node));
+        let before = problems.len();
+        let values: Vec<Value> = nodes
+            .iter()
+            .filter_map(|n| self.parent_value(owner, key, n, problems))
+            .collect();
+        if nodes.is_empty() {
+            let found = format!("a condition on {parent} without values");
+            problems.push(Problem::new(
+                &node.source,
+                owner,
+                found,
+                "one value or more",
+            ));
+        }
+        if problems.len() > before {
+            return None;
+        }
+        if purpose == Purpose::Activates && searched.is_none() {
+            self.refuse_never(owner, parent, node, &values, problems);
+        }
+        Some(Condition {
+            parent: parent.to_owned(),
+            values,
+        })
+    }
+
+    fn parent_value(
+        &self,
+        owner: &str,
+        key: &Key,
+        node: &Node,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Value> {
+        let expected = match value_of(key, node, self.base) {
+            Ok(value) => match self.searched.get(key.name) {
+                Some(Searched {
+                    domain: Some(domain),
+                    overridden: false,
+                }) if !domain.contains(&value) => super::entry::domain_text(domain),
+                Some(_) | None => return Some(value),
+            },
+            Err(expected) => expected,
+        };
+        let found = format!("a condition on {} = {}", key.name, node.found());
+        let expected = format!("a value that {} can have: {expected}", key.name);
+        problems.push(Problem::new(&node.source, owner, found, expected));
+        None
+    }
+
+    fn refuse_never(
+        &self,
+        owner: &str,
+        parent: &str,
+        node: &Node,
+        values: &[Value],
+        problems: &mut Vec<Problem>,
+    ) {
+        let fixed = self.fixed.get(parent);
+        if self.overridden.contains(parent) || fixed.is_some_and(|v| values.contains(v)) {
+            return;
+        }
+        let found = match fixed {
+            Some(value) => format!("a parameter that never exists: {parent} is fixed at {value}"),
+            None => format!("a parameter that never exists: {parent} has no value"),
+        };
+        let expected = "a condition that can hold, or no such parameter";
+        problems.push(Problem::new(&node.source, owner, found, expected));
+    }
+
+    /// Reads `high_when = [{ if = {...}, high = ... }]`.
+    pub fn high_when(
+        &self,
+        owner: &str,
+        node: &Node,
+        domain: &Domain,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<HighWhen> {
+        let Some(nodes) = node.array() else {
+            let found = format!("high_when = {}", node.found());
+            let expected = "a list such as [{ if = { \"model.name\" = [\"large\"] }, high = 384 }]";
+            problems.push(Problem::new(&node.source, owner, found, expected));
+            return Vec::new();
+        };
+        let mut bounds = Vec::new();
+        for node in nodes {
+            let unknown = node.table().into_iter().flatten();
+            for (name, entry) in unknown.filter(|(k, _)| k != "if" && k != "high") {
+                let found = format!("unknown {name} in high_when");
+                problems.push(Problem::new(&entry.source, owner, found, "if and high"));
+            }
+            let (Some(condition), Some(high)) = (node.get("if"), node.get("high")) else {
+                let found = "a conditional bound without if or high";
+                problems.push(Problem::new(&node.source, owner, found, "if and high"));
+                continue;
+            };
+            let when = self.conditions(owner, condition, Purpose::Narrows, problems);
+            if let Some(high) = conditional_high(owner, high, domain, problems) {
+                bounds.push(HighWhen { when, high });
+            }
+        }
+        bounds
+    }
+}
+
+fn conditional_high(
+    owner: &str,
+    node: &Node,
+    domain: &Domain,
+    problems: &mut Vec<Problem>,
+) -> Option<f64> {
+    let (low, high, int) = match domain {
+        Domain::Float { low, high, .. } => (*low, *high, false),
+        Domain::Int { low, high, .. } => (*low as f64, *high as f64, true),
+        Domain::Categorical { .. } => return None,
+    };
+    let value = node.scalar().and_then(|value| match value {
+        Value::Float(_) if int => None,
+        Value::Float(x) => Some(*x),
+        Value::Int(i) => Some(*i as f64),
+        Value::Null | Value::Bool(_) | Value::Str(_) => None,
+    });
+    // The bound itself may stand above a range that was narrowed from outside or moved to its grid.
+    match value {
+        Some(x) if x >= low && x.is_finite() => Some(x.min(high)),
+        Some(_) | None => {
+            let what = if int { "an integer" } else { "a number" };
+            let expected = format!("{what} of at least low = {low}");
+            let found = format!("high = {} in high_when", node.found());
+            problems.push(Problem::new(&node.source, owner, found, expected));
+            None
+        }
+    }
+}
+
+/// Parents before their children, else in the given order; `Err` names the parameters of a cycle.
+pub(super) fn parents_first(parameters: Vec<Parameter>) -> Result<Vec<Parameter>, Vec<String>> {
+    let mut waiting = parameters;
+    let mut sorted: Vec<Parameter> = Vec::new();
+    while !waiting.is_empty() {
+        let ready = waiting.iter().position(|p| {
+            parents(p).all(|parent| parent == p.name || !waiting.iter().any(|w| w.name == parent))
+                && !parents(p).any(|parent| parent == p.name)
+        });
+        match ready {
+            Some(index) => sorted.push(waiting.remove(index)),
+            None => return Err(cycle(&waiting)),
+        }
+    }
+    Ok(sorted)
+}
+
+fn parents(parameter: &Parameter) -> impl Iterator<Item = &str> {
+    let bounds = parameter.high_when.iter().flat_map(|h| &h.when);
+    parameter
+        .when
+        .iter()
+        .chain(bounds)
+        .map(|c| c.parent.as_str())
+}
+
+/// Follows parents that wait until one comes up again.
+fn cycle(waiting: &[Parameter]) -> Vec<String> {
+    let mut path: Vec<&str> = Vec::new();
+    let mut next = waiting.first();
+    while let Some(parameter) = next {
+        if let Some(start) = path.iter().position(|n| *n == parameter.name) {
+            return path[start..].iter().map(|n| (*n).to_owned()).collect();
+        }
+        path.push(&parameter.name);
+        next = parents(parameter).find_map(|name| waiting.iter().find(|w| w.name == name));
+    }
+    path.iter().map(|n| (*n).to_owned()).collect()
+}

@@ -1,0 +1,374 @@
+//! A parsed configuration sorted into its parts, with the overrides applied.
+
+use std::path::{Path, PathBuf};
+
+use super::overrides::Overrides;
+use super::problem::{Problem, Source};
+use super::tree::{Item, Node, Table, parse_value};
+
+/// What an entry of `[space]` may hold.
+pub(super) const ENTRY_KEYS: [&str; 9] = [
+    "low",
+    "high",
+    "log",
+    "step",
+    "int",
+    "choices",
+    "default",
+    "when",
+    "high_when",
+];
+
+/// Sections that hold no plain keys.
+pub(super) const STRUCTURED: [&str; 4] = ["models", "space", "constraints", "points"];
+
+/// The parts of a configuration.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub file: PathBuf,
+    /// Every top-level name of the file.
+    pub sections: Vec<(String, Source)>,
+    /// Plain keys by dotted name; nested tables are flattened.
+    pub keys: Table,
+    /// Entries of `[models]`.
+    pub models: Table,
+    /// Entries of `[space]`, each a table.
+    pub space: Table,
+    /// Each a table.
+    pub constraints: Vec<Node>,
+    /// Each a table.
+    pub points: Vec<Node>,
+}
+
+impl Document {
+    pub fn new(root: Table, file: &Path, problems: &mut Vec<Problem>) -> Document {
+        let mut document = Document {
+            file: file.to_owned(),
+            sections: Vec::new(),
+            keys: Vec::new(),
+            models: Vec::new(),
+            space: Vec::new(),
+            constraints: Vec::new(),
+            points: Vec::new(),
+        };
+        for (name, node) in root {
+            document.sections.push((name.clone(), node.source.clone()));
+            document.add_section(&name, node, problems);
+        }
+        document.refuse_repetitions(problems);
+        document
+    }
+
+    /// The value of a plain key.
+    pub fn key(&self, name: &str) -> Option<&Node> {
+        super::tree::find(&self.keys, name)
+    }
+
+    /// The source of what is missing altogether.
+    pub fn whole(&self) -> Source {
+        Source::File(self.file.clone(), None)
+    }
+
+    /// Applies the overrides in their order.
+    pub fn apply(&mut self, overrides: &Overrides, problems: &mut Vec<Problem>) {
+        for (key, text, source) in &overrides.set {
+            let path = match toml_edit::Key::parse(key.trim()) {
+                Ok(keys) => keys.iter().map(|k| k.get().to_owned()).collect::<Vec<_>>(),
+                Err(_) => Vec::new(),
+            };
+            if path.is_empty() {
+                let expected = "a dotted key such as train.epochs or space.\"optim.lr\".high";
+                problems.push(Problem::new(source, key, "no key of TOML", expected));
+                continue;
+            }
+            match parse_value(text, source) {
+                Ok(node) => self.apply_one(&path, node, problems),
+                Err(error) => problems.push(Problem::new(
+                    source,
+                    key,
+                    format!("{text} ({error})"),
+                    "a value of TOML, or a bare word",
+                )),
+            }
+        }
+    }
+
+    fn add_section(&mut self, name: &str, node: Node, problems: &mut Vec<Problem>) {
+        let source = node.source.clone();
+        match (name, node.item) {
+            ("space", Item::Table(table)) => collect_space("", table, &mut self.space),
+            ("models", Item::Table(table)) => flatten_all("", table, &mut self.models),
+            ("constraints", Item::Array(nodes)) => self.constraints = nodes,
+            ("points", Item::Array(nodes)) => self.points = nodes,
+            ("space" | "models", _) => {
+                let expected = format!("a section [{name}]");
+                problems.push(Problem::new(&source, name, "something else", expected));
+            }
+            ("constraints" | "points", _) => {
+                let expected = format!("tables headed [[{name}]]");
+                problems.push(Problem::new(&source, name, "something else", expected));
+            }
+            (_, item) => {
+                let raw = node.raw;
+                flatten(name, Node { item, source, raw }, &mut self.keys);
+            }
+        }
+    }
+
+    fn apply_one(&mut self, path: &[String], node: Node, problems: &mut Vec<Problem>) {
+        let Some((section, rest)) = path.split_first() else {
+            return;
+        };
+        match (section.as_str(), rest) {
+            ("space", [_, ..]) => self.apply_space(rest, node),
+            ("models", [_, ..]) => replace(&mut self.models, &rest.join("."), node),
+            ("constraints" | "points", [_, ..]) => {
+                let expected = format!("{section}=[...], which replaces all of them");
+                problems.push(Problem::new(
+                    &node.source,
+                    path.join("."),
+                    "a part",
+                    expected,
+                ));
+            }
+            (_, []) => {
+                match section.as_str() {
+                    "space" => self.space.clear(),
+                    "models" => self.models.clear(),
+                    "constraints" | "points" => {}
+                    other => remove(&mut self.keys, other),
+                }
+                self.add_section(section, node, problems);
+            }
+            (_, [_, ..]) => {
+                let name = path.join(".");
+                remove(&mut self.keys, &name);
+                flatten(&name, node, &mut self.keys);
+            }
+        }
+    }
+
+    /// `space."optim.lr".high`, also without the quotes; or a whole entry.
+    fn apply_space(&mut self, path: &[String], node: Node) {
+        let field = (1..path.len()).find(|&i| ENTRY_KEYS.contains(&path[i].as_str()));
+        let name = path[..field.unwrap_or(path.len())].join(".");
+        let Some(field) = field else {
+            replace(&mut self.space, &name, node);
+            return;
+        };
+        let index = match self.space.iter().position(|(k, _)| *k == name) {
+            Some(index) => index,
+            None => {
+                let entry = Node {
+                    item: Item::Table(Table::new()),
+                    source: node.source.clone(),
+                    raw: None,
+                };
+                self.space.push((name, entry));
+                self.space.len() - 1
+            }
+        };
+        let Item::Table(table) = &mut self.space[index].1.item else {
+            self.space[index].1 = node;
+            return;
+        };
+        // Choices in place of a range, or the other way round: the file's half goes.
+        match path[field].as_str() {
+            "choices" => {
+                table.retain(|(k, _)| {
+                    !["low", "high", "log", "step", "int", "high_when"].contains(&k.as_str())
+                });
+            }
+            "low" | "high" => table.retain(|(k, _)| k != "choices"),
+            _ => {}
+        }
+        set(table, &path[field..], node);
+    }
+
+    fn refuse_repetitions(&self, problems: &mut Vec<Problem>) {
+        for table in [&self.keys, &self.space, &self.models] {
+            for (index, (name, node)) in table.iter().enumerate() {
+                if table[..index].iter().any(|(k, _)| k == name) {
+                    problems.push(Problem::new(
+                        &node.source,
+                        name,
+                        "it a second time",
+                        "it once",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{prefix}.{name}")
+    }
+}
+
+/// Adds a node under its dotted name, tables entry by entry.
+pub(super) fn flatten(name: &str, node: Node, out: &mut Table) {
+    match node.item {
+        Item::Table(table) => flatten_all(name, table, out),
+        Item::Scalar(_) | Item::Array(_) => out.push((name.to_owned(), node)),
+    }
+}
+
+fn flatten_all(prefix: &str, table: Table, out: &mut Table) {
+    for (name, node) in table {
+        flatten(&join(prefix, &name), node, out);
+    }
+}
+
+/// Entries of `[space]`: `"optim.lr" = {...}`, `optim.lr = {...}` and `[space.optim]` alike.
+fn collect_space(prefix: &str, table: Table, out: &mut Table) {
+    for (key, node) in table {
+        let name = join(prefix, &key);
+        // Every key of a task has a dot: a name without one is a section.
+        let group = node.table().is_some_and(|t| {
+            !t.is_empty()
+                && !t.iter().any(|(k, _)| ENTRY_KEYS.contains(&k.as_str()))
+                && (!name.contains('.') || t.iter().all(|(_, n)| n.table().is_some()))
+        });
+        match node.item {
+            Item::Table(inner) if group => collect_space(&name, inner, out),
+            item @ (Item::Table(_) | Item::Array(_) | Item::Scalar(_)) => {
+                out.push((name, Node { item, ..node }));
+            }
+        }
+    }
+}
+
+/// Removes a key and everything below it.
+fn remove(table: &mut Table, name: &str) {
+    table.retain(|(k, _)| {
+        k.strip_prefix(name)
+            .is_none_or(|rest| !rest.is_empty() && !rest.starts_with('.'))
+    });
+}
+
+fn replace(table: &mut Table, name: &str, node: Node) {
+    match table.iter_mut().find(|(k, _)| k == name) {
+        Some((_, old)) => *old = node,
+        None => table.push((name.to_owned(), node)),
+    }
+}
+
+fn set(table: &mut Table, path: &[String], node: Node) {
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    if rest.is_empty() {
+        replace(table, first, node);
+        return;
+    }
+    let mut inner = match super::tree::find(table, first).map(|n| n.item.clone()) {
+        Some(Item::Table(inner)) => inner,
+        Some(Item::Scalar(_) | Item::Array(_)) | None => Table::new(),
+    };
+    let source = node.source.clone();
+    // A condition's parent is one name, whether or not it was quoted.
+    set(&mut inner, &[rest.join(".")], node);
+    let item = Item::Table(inner);
+    let raw = None;
+    replace(table, first, Node { item, source, raw });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::Value;
+
+    fn document(text: &str, sets: &[(&str, &str)]) -> (Document, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let file = Path::new("f.toml");
+        let root = super::super::tree::parse(text, file).unwrap();
+        let mut document = Document::new(root, file, &mut problems);
+        let mut overrides = Overrides::default();
+        for (key, value) in sets {
+            overrides.push(key, value, Source::Flag(format!("--set {key}={value}")));
+        }
+        document.apply(&overrides, &mut problems);
+        (document, problems)
+    }
+
+    fn scalar(document: &Document, key: &str) -> Option<Value> {
+        document.key(key).and_then(|n| n.scalar().cloned())
+    }
+
+    #[test]
+    fn nested_tables_become_dotted_keys() {
+        let (d, problems) = document(
+            "[data]\nsplit = { train = 0.8, seed = 1 }\n\"split.test\" = 0.1\n[data.more]\nx = 3\n",
+            &[],
+        );
+        assert!(problems.is_empty());
+        assert_eq!(scalar(&d, "data.split.train"), Some(Value::Float(0.8)));
+        assert_eq!(scalar(&d, "data.split.test"), Some(Value::Float(0.1)));
+        assert_eq!(scalar(&d, "data.more.x"), Some(Value::Int(3)));
+    }
+
+    #[test]
+    fn a_key_given_twice_in_two_spellings_is_a_problem() {
+        let (_, problems) = document(
+            "[data]\nsplit = { train = 0.8 }\n\"split.train\" = 0.7\n",
+            &[],
+        );
+        assert_eq!(
+            problems[0].to_string(),
+            "f.toml:3: data.split.train: found it a second time, expected it once"
+        );
+    }
+
+    #[test]
+    fn overrides_replace_keys_and_whole_tables() {
+        let (d, _) = document(
+            "[data]\nsplit = { train = 0.8, seed = 1 }\n[train]\nepochs = 4\n",
+            &[("data.split", "{train = 0.7}"), ("train.epochs", "5")],
+        );
+        assert_eq!(scalar(&d, "data.split.train"), Some(Value::Float(0.7)));
+        assert_eq!(scalar(&d, "data.split.seed"), None);
+        assert_eq!(scalar(&d, "train.epochs"), Some(Value::Int(5)));
+    }
+
+    #[test]
+    fn a_space_entry_is_addressed_with_or_without_quotes_and_by_its_fields() {
+        for key in ["space.\"optim.lr\".high", "space.optim.lr.high"] {
+            let (d, _) = document(
+                "[space]\n\"optim.lr\" = { low = 1, high = 2 }\n",
+                &[(key, "3")],
+            );
+            assert_eq!(d.space.len(), 1);
+            let high = d.space[0].1.get("high").unwrap();
+            assert_eq!(high.scalar(), Some(&Value::Int(3)));
+            assert!(d.space[0].1.get("low").is_some());
+            assert!(d.space[0].1.overridden());
+        }
+    }
+
+    #[test]
+    fn choices_from_outside_replace_a_range() {
+        let (d, _) = document(
+            "[space]\n\"optim.lr\" = { low = 1, high = 2, log = true }\n",
+            &[("space.\"optim.lr\".choices", "[1, 2]")],
+        );
+        let names: Vec<&str> = d.space[0]
+            .1
+            .table()
+            .unwrap()
+            .iter()
+            .map(|(k, _)| k.as_str())
+            .collect();
+        assert_eq!(names, ["choices"]);
+    }
+
+    #[test]
+    fn a_part_of_the_points_cannot_be_addressed() {
+        let (_, problems) = document("", &[("points.x", "1"), ("a b", "1")]);
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].to_string().contains("points=[...]"));
+    }
+}

@@ -1,0 +1,280 @@
+//! One entry of `[space]`: its domain and its default.
+
+use super::document::ENTRY_KEYS;
+use super::problem::{Problem, hint};
+use super::tree::Node;
+use super::values::{Base, describe, value_of};
+use crate::space::{Domain, Value};
+use crate::task::{Key, KeyType};
+
+/// Reads the domain and the default of an entry; `None` where there are problems.
+pub(super) fn read(
+    key: &Key,
+    node: &Node,
+    base: Base,
+    problems: &mut Vec<Problem>,
+) -> Option<(Domain, Option<Value>)> {
+    let before = problems.len();
+    let mut entry = Entry {
+        key,
+        node,
+        base,
+        problems,
+    };
+    entry.refuse_unknown();
+    let choices = node.get("choices");
+    let range = node.get("low").is_some() || node.get("high").is_some();
+    let domain = match (choices, range) {
+        (Some(_), true) => {
+            entry.problem(node, "both choices and a range", "choices, or low and high");
+            None
+        }
+        (Some(choices), false) => entry.choices(choices),
+        (None, true) => entry.range(),
+        (None, false) => {
+            entry.problem(
+                node,
+                "neither choices nor a range",
+                "choices, or low and high",
+            );
+            None
+        }
+    };
+    let default = domain.as_ref().and_then(|d| entry.default(d));
+    let failed = problems.len() > before;
+    domain.filter(|_| !failed).map(|d| (d, default))
+}
+
+struct Entry<'a> {
+    key: &'a Key,
+    node: &'a Node,
+    base: Base<'a>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Entry<'_> {
+    fn problem(&mut self, at: &Node, found: impl Into<String>, expected: impl Into<String>) {
+        let problem = Problem::new(&at.source, self.key.name, found, expected);
+        self.problems.push(problem);
+    }
+
+    fn refuse_unknown(&mut self) {
+        for (name, node) in self.node.table().into_iter().flatten() {
+            if !ENTRY_KEYS.contains(&name.as_str()) {
+                let near = hint(name, ENTRY_KEYS);
+                let expected = format!("one of {}{near}", ENTRY_KEYS.join(", "));
+                self.problem(node, format!("unknown {name}"), expected);
+            }
+        }
+    }
+
+    fn choices(&mut self, node: &Node) -> Option<Domain> {
+        for field in ["log", "step", "int", "high_when"] {
+            if let Some(other) = self.node.get(field) {
+                self.problem(
+                    other,
+                    format!("{field} beside choices"),
+                    "it with a range only",
+                );
+            }
+        }
+        let Some(nodes) = node.array().filter(|a| !a.is_empty()) else {
+            self.problem(
+                node,
+                format!("choices = {}", node.found()),
+                "a list of values",
+            );
+            return None;
+        };
+        let mut choices: Vec<Value> = Vec::new();
+        for node in nodes {
+            match value_of(self.key, node, self.base) {
+                Ok(value) if choices.contains(&value) => {
+                    let found = format!("the choice {} a second time", node.found());
+                    self.problem(node, found, "each choice once");
+                }
+                Ok(value) => choices.push(value),
+                Err(expected) => {
+                    self.problem(node, format!("the choice {}", node.found()), expected);
+                }
+            }
+        }
+        (!choices.is_empty()).then_some(Domain::Categorical { choices })
+    }
+
+    fn range(&mut self) -> Option<Domain> {
+        let flag = self.flag("int");
+        let log = self.flag("log").unwrap_or(false);
+        let int = match (self.key.ty, flag) {
+            (KeyType::Int { .. }, Some(false)) => {
+                self.problem(
+                    self.node,
+                    "int = false",
+                    "int = true: the key is an integer",
+                );
+                return None;
+            }
+            (KeyType::Int { .. }, Some(true) | None) => true,
+            (KeyType::Float { .. }, flag) => flag.unwrap_or(false),
+            (KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::Path, _) => {
+                let expected = format!("choices, each {}", describe(self.key.ty));
+                self.problem(self.node, "a range", expected);
+                return None;
+            }
+        };
+        let (low, high) = (self.number("low", int), self.number("high", int));
+        let step = match self.node.get("step") {
+            Some(_) => Some(self.number("step", int)?),
+            None => None,
+        };
+        let (low, high) = (low?, high?);
+        self.check_bounds(&low, &high);
+        self.check_scale(&low, step.as_ref(), log, int);
+        build(&low, &high, step.as_ref(), log, int)
+    }
+
+    fn check_bounds(&mut self, low: &Value, high: &Value) {
+        let (Some(a), Some(b)) = (low.as_f64(), high.as_f64()) else {
+            return;
+        };
+        if a > b {
+            let at = self.node.get("low").unwrap_or(self.node);
+            self.problem(
+                at,
+                format!("low = {low} above high = {high}"),
+                "low <= high",
+            );
+        }
+        let (least, most) = match self.key.ty {
+            KeyType::Float { low, high } => (low, high),
+            KeyType::Int { low, high } => (low as f64, high as f64),
+            KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::Path => return,
+        };
+        for (name, value, x) in [("low", low, a), ("high", high, b)] {
+            if x < least || x > most {
+                let at = self.node.get(name).unwrap_or(self.node);
+                let expected =
+                    format!("a range within the key's bounds: {}", describe(self.key.ty));
+                self.problem(at, format!("{name} = {value}"), expected);
+            }
+        }
+    }
+
+    fn check_scale(&mut self, low: &Value, step: Option<&Value>, log: bool, int: bool) {
+        if log && low.as_f64().is_some_and(|x| x <= 0.0) {
+            let at = self.node.get("low").unwrap_or(self.node);
+            let found = format!("log = true with low = {low}");
+            self.problem(at, found, "low above 0 on a logarithmic scale");
+        }
+        let Some(step) = step else { return };
+        let at = self.node.get("step").unwrap_or(self.node);
+        if step.as_f64().is_some_and(|x| x <= 0.0) {
+            self.problem(at, format!("step = {step}"), "a step above 0");
+        } else if log && !(int && *step == Value::Int(1)) {
+            let found = format!("step = {step} with log = true");
+            self.problem(at, found, "either a step or a logarithmic scale");
+        }
+    }
+
+    fn number(&mut self, field: &str, int: bool) -> Option<Value> {
+        let expected = if int { "an integer" } else { "a finite number" };
+        let Some(node) = self.node.get(field) else {
+            let other = if field == "low" { "high" } else { "low" };
+            let found = format!("{other} without {field}");
+            self.problem(self.node, found, format!("{field}, {expected}"));
+            return None;
+        };
+        match (node.scalar(), int) {
+            (Some(Value::Int(i)), true) => Some(Value::Int(*i)),
+            (Some(value @ (Value::Int(_) | Value::Float(_))), false)
+                if value.as_f64().is_some_and(f64::is_finite) =>
+            {
+                value.as_f64().map(Value::Float)
+            }
+            (Some(_) | None, _) => {
+                self.problem(node, format!("{field} = {}", node.found()), expected);
+                None
+            }
+        }
+    }
+
+    fn flag(&mut self, field: &str) -> Option<bool> {
+        let node = self.node.get(field)?;
+        let flag = node.scalar().and_then(Value::as_bool);
+        if flag.is_none() {
+            self.problem(node, format!("{field} = {}", node.found()), "true or false");
+        }
+        flag
+    }
+
+    fn default(&mut self, domain: &Domain) -> Option<Value> {
+        let node = self.node.get("default")?;
+        match value_of(self.key, node, self.base) {
+            Ok(value) if domain.contains(&value) => domain.clamp(&value),
+            // Choices narrowed from outside (a script's HPO_MODEL_CHOICES) may leave the file's
+            // default behind; the first choice stands in for it.
+            Ok(_) if node.source.is_file() && self.node.overridden() => None,
+            Ok(_) => {
+                let expected = format!("a default within {}", domain_text(domain));
+                self.problem(node, format!("default = {}", node.found()), expected);
+                None
+            }
+            Err(expected) => {
+                self.problem(node, format!("default = {}", node.found()), expected);
+                None
+            }
+        }
+    }
+}
+
+fn build(low: &Value, high: &Value, step: Option<&Value>, log: bool, int: bool) -> Option<Domain> {
+    let domain = if int {
+        let (low, high) = (low.as_i64()?, high.as_i64()?);
+        high.checked_sub(low)?;
+        Domain::Int {
+            low,
+            high,
+            log,
+            step: step.and_then(Value::as_i64).unwrap_or(1),
+        }
+    } else {
+        Domain::Float {
+            low: low.as_f64()?,
+            high: high.as_f64()?,
+            log,
+            step: step.and_then(Value::as_f64),
+        }
+    };
+    let sound =
+        low.as_f64() <= high.as_f64() && step.is_none_or(|s| s.as_f64().is_some_and(|x| x > 0.0));
+    sound.then(|| domain.on_grid())
+}
+
+/// A domain for people: `5e-6..0.0003 log`, `64..128 step 32`, `adam | sgd`.
+pub(super) fn domain_text(domain: &Domain) -> String {
+    let number = |x: f64| Value::Float(x).to_string();
+    let (low, high, log, step) = match domain {
+        Domain::Categorical { choices } => {
+            let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+            return choices.join(" | ");
+        }
+        Domain::Float {
+            low,
+            high,
+            log,
+            step,
+        } => (number(*low), number(*high), *log, step.map(number)),
+        Domain::Int {
+            low,
+            high,
+            log,
+            step,
+        } => {
+            let step = (*step != 1).then(|| step.to_string());
+            (low.to_string(), high.to_string(), *log, step)
+        }
+    };
+    let log = if log { " log" } else { "" };
+    let step = step.map(|s| format!(" step {s}")).unwrap_or_default();
+    format!("{low}..{high}{log}{step}")
+}

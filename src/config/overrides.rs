@@ -1,0 +1,128 @@
+//! Values that win over the file: flags and environment variables.
+
+use super::problem::{Problem, Source};
+
+/// Values that win over the file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    /// `(key, TOML text of the value or a bare word, source)`, applied in order.
+    pub set: Vec<(String, String, Source)>,
+}
+
+impl Overrides {
+    /// Adds one value; later ones win.
+    pub fn push(&mut self, key: &str, value: &str, source: Source) {
+        self.set.push((key.to_owned(), value.to_owned(), source));
+    }
+
+    /// Adds a `--set KEY=VALUE` as typed, without the `--set`.
+    ///
+    /// # Errors
+    /// There is no `=` or no key.
+    pub fn push_assignment(&mut self, text: &str) -> Result<(), Problem> {
+        let source = Source::Flag(format!("--set {text}"));
+        let mut quote = None;
+        let at = text.char_indices().find_map(|(at, c)| {
+            match (quote, c) {
+                (None, '"' | '\'') => quote = Some(c),
+                (Some(q), c) if q == c => quote = None,
+                (None, '=') => return Some(at),
+                (Some(_) | None, _) => {}
+            }
+            None
+        });
+        match at {
+            Some(at) if !text[..at].trim().is_empty() => {
+                self.push(text[..at].trim(), &text[at + 1..], source);
+                Ok(())
+            }
+            Some(_) | None => Err(Problem {
+                source,
+                key: None,
+                found: "no assignment".into(),
+                expected: "KEY=VALUE, such as train.epochs=5".into(),
+            }),
+        }
+    }
+
+    /// Appends `other`, which wins.
+    pub fn extend(&mut self, other: Overrides) {
+        self.set.extend(other.set);
+    }
+}
+
+/// The environment variables of people's scripts and what each sets. `HPO_OUTDIR` is no override:
+/// it names the project directory (see [`super::places`]).
+pub const ENVIRONMENT: [(&str, &str); 4] = [
+    ("HPO_EPOCHS", "train.epochs"),
+    ("HPO_PATIENCE", "train.patience"),
+    ("HPO_MIN_DELTA", "train.min_delta"),
+    ("HPO_MODEL_CHOICES", "space.\"model.name\".choices"),
+];
+
+/// The overrides that the environment asks for. Empty variables count as unset. Put them before
+/// those of flags: a flag wins over the environment.
+pub fn overrides_from_environment(lookup: impl Fn(&str) -> Option<String>) -> Overrides {
+    let mut overrides = Overrides::default();
+    for (variable, key) in ENVIRONMENT {
+        let Some(text) = lookup(variable).filter(|t| !t.trim().is_empty()) else {
+            continue;
+        };
+        let value = if key.ends_with("choices") {
+            let names = text.split(',').map(str::trim).filter(|n| !n.is_empty());
+            let quoted: Vec<String> = names.map(quoted).collect();
+            format!("[{}]", quoted.join(", "))
+        } else {
+            text
+        };
+        overrides.push(key, &value, Source::Environment(variable.to_owned()));
+    }
+    overrides
+}
+
+fn quoted(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_of_old_scripts_sets_keys() {
+        let overrides = overrides_from_environment(|name| match name {
+            "HPO_EPOCHS" => Some("100".into()),
+            "HPO_MODEL_CHOICES" => Some("minilm, microsoft/deberta-v3-base,".into()),
+            "HPO_PATIENCE" => Some(" ".into()),
+            _ => None,
+        });
+        let expected = [
+            ("train.epochs", "100", "HPO_EPOCHS"),
+            (
+                "space.\"model.name\".choices",
+                "[\"minilm\", \"microsoft/deberta-v3-base\"]",
+                "HPO_MODEL_CHOICES",
+            ),
+        ];
+        let expected = expected.map(|(k, v, s)| {
+            let source = Source::Environment(s.to_owned());
+            (k.to_owned(), v.to_owned(), source)
+        });
+        assert_eq!(overrides.set, expected);
+    }
+
+    #[test]
+    fn an_assignment_is_split_at_the_first_equals_sign_outside_quotes() {
+        let mut overrides = Overrides::default();
+        overrides
+            .push_assignment("space.\"a=b\".choices=[\"x=y\"]")
+            .unwrap();
+        assert_eq!(overrides.set[0].0, "space.\"a=b\".choices");
+        assert_eq!(overrides.set[0].1, "[\"x=y\"]");
+        let error = overrides.push_assignment("train.epochs").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--set train.epochs: found no assignment, expected KEY=VALUE, such as train.epochs=5"
+        );
+    }
+}

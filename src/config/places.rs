@@ -1,0 +1,191 @@
+//! Where things are: the project directory, its tasks, its database.
+
+use std::path::{Path, PathBuf};
+
+use super::problem::nearest;
+use crate::exit::Failure;
+
+/// A project directory and what stands in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// The directory, absolute.
+    pub dir: PathBuf,
+}
+
+impl Project {
+    /// The directory of the configurations.
+    pub fn configs(&self) -> PathBuf {
+        self.dir.join("configs")
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.dir.join("tune.db")
+    }
+
+    /// Logs, spool, caches, checkpoints.
+    pub fn files(&self) -> PathBuf {
+        self.dir.join("tune.db.d")
+    }
+}
+
+/// Finds the project directory: `flag` (`-C`), else `$HPO_OUTDIR`, else `$TUNE_HOME`, else the
+/// nearest directory from `cwd` (absolute) upward that holds `configs/`, else `~/.local/share/tune`.
+///
+/// # Errors
+/// None of them is there, and `$HOME` is not set.
+pub fn find_project(
+    flag: Option<&Path>,
+    environment: impl Fn(&str) -> Option<String>,
+    cwd: &Path,
+    is_dir: impl Fn(&Path) -> bool,
+) -> Result<Project, Failure> {
+    let set = |name: &str| {
+        environment(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    let home = set("HOME");
+    let upward = || {
+        cwd.ancestors()
+            .find(|dir| is_dir(&dir.join("configs")))
+            .map(Path::to_owned)
+    };
+    let last = || home.as_ref().map(|h| h.join(".local/share/tune"));
+    let dir = flag
+        .map(Path::to_owned)
+        .or_else(|| set("HPO_OUTDIR"))
+        .or_else(|| set("TUNE_HOME"))
+        .or_else(upward)
+        .or_else(last)
+        .ok_or_else(|| {
+            Failure::input("no project directory: give -C DIR, or set TUNE_HOME or HOME")
+        })?;
+    let base = super::values::Base {
+        dir: cwd,
+        home: home.as_deref(),
+    };
+    Ok(Project {
+        dir: base.expand(&dir.to_string_lossy()),
+    })
+}
+
+/// The names of the project's tasks, sorted; those of subcommands are left out.
+///
+/// # Errors
+/// The directory cannot be read. One that is not there holds no tasks.
+pub fn list_tasks(project: &Project, subcommands: &[&str]) -> Result<Vec<String>, Failure> {
+    let configs = project.configs();
+    let unreadable = |e: std::io::Error| Failure::input(format!("{}: {e}", configs.display()));
+    let entries = match std::fs::read_dir(&configs) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(unreadable(e)),
+    };
+    let mut tasks = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.file_stem().map(|s| s.to_string_lossy().into_owned());
+        if let (Some("toml"), Some(name)) = (path.extension().and_then(|e| e.to_str()), name)
+            && !subcommands.contains(&name.as_str())
+        {
+            tasks.push(name);
+        }
+    }
+    tasks.sort();
+    Ok(tasks)
+}
+
+/// The configuration of a task: `criteria` is `configs/criteria.toml` of the project; what has a
+/// slash or ends in `.toml` is a path from the current directory.
+///
+/// # Errors
+/// There is no such task, or it is named like one of `subcommands`.
+pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<PathBuf, Failure> {
+    let path_like = task.contains('/') || task.ends_with(".toml");
+    let file = if path_like {
+        PathBuf::from(task)
+    } else {
+        project.configs().join(format!("{task}.toml"))
+    };
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    if subcommands.contains(&stem.as_ref()) {
+        return Err(Failure::input(format!(
+            "{}: a task cannot be called {stem}, which is a command of tune; rename the file",
+            file.display()
+        )));
+    }
+    if file.is_file() {
+        return Ok(file);
+    }
+    let tasks = list_tasks(project, subcommands)?;
+    let there = if tasks.is_empty() {
+        "there are no tasks".to_owned()
+    } else {
+        format!("there are: {}", tasks.join(", "))
+    };
+    let near = nearest(&stem, tasks.iter().map(String::as_str))
+        .map(|t| format!("; did you mean {t}?"))
+        .unwrap_or_default();
+    let place = if path_like {
+        format!("no file {}", file.display())
+    } else {
+        format!("no task {task:?} in {}", project.configs().display())
+    };
+    Err(Failure::input(format!("{place}; {there}{near}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project_of(flag: Option<&str>, environment: &[(&str, &str)], configs: &str) -> String {
+        let lookup = |name: &str| {
+            let found = environment.iter().find(|(k, _)| *k == name);
+            found.map(|(_, v)| (*v).to_owned())
+        };
+        find_project(flag.map(Path::new), lookup, Path::new("/work/a/b"), |dir| {
+            dir == Path::new(configs)
+        })
+        .unwrap()
+        .dir
+        .to_string_lossy()
+        .into_owned()
+    }
+
+    #[test]
+    fn the_project_directory_is_looked_for_in_the_order_of_the_contract() {
+        let all = [("HPO_OUTDIR", "/out"), ("TUNE_HOME", "~/t"), ("HOME", "/h")];
+        let here = "/work/a/configs";
+        assert_eq!(project_of(Some("../c"), &all, here), "/work/a/c");
+        assert_eq!(project_of(None, &all, here), "/out");
+        assert_eq!(project_of(None, &all[1..], here), "/h/t");
+        assert_eq!(project_of(None, &all[2..], here), "/work/a");
+        assert_eq!(project_of(None, &all[2..], "/none"), "/h/.local/share/tune");
+        assert!(find_project(None, |_| None, Path::new("/x"), |_| false).is_err());
+    }
+
+    #[test]
+    fn a_missing_task_lists_those_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project {
+            dir: dir.path().to_owned(),
+        };
+        let message = |task| find_task(&project, task, &["run"]).unwrap_err().message;
+        assert!(message("x").ends_with("there are no tasks"));
+        std::fs::create_dir(project.configs()).unwrap();
+        for name in ["criteria.toml", "synthetic.toml", "run.toml", "notes.md"] {
+            std::fs::write(project.configs().join(name), "").unwrap();
+        }
+        assert!(
+            message("criterias")
+                .ends_with("there are: criteria, synthetic; did you mean criteria?")
+        );
+        assert!(message("./no.toml").starts_with("no file ./no.toml; there are: criteria"));
+        assert!(message("run").contains("which is a command of tune"));
+        let found = find_task(&project, "criteria", &["run"]).unwrap();
+        assert_eq!(found, project.configs().join("criteria.toml"));
+        let path = found.to_string_lossy().into_owned();
+        assert_eq!(find_task(&project, &path, &[]).unwrap(), found);
+    }
+}

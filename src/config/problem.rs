@@ -1,0 +1,182 @@
+//! What is wrong with an input, told to people: where, which key, what was found and expected.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file, with the line (from 1) where known.
+    File(PathBuf, Option<usize>),
+    /// A command-line flag, as typed: `--set train.epochs=x`.
+    Flag(String),
+    /// An environment variable.
+    Environment(String),
+}
+
+impl Source {
+    /// Whether the value stands in the configuration file, so that overrides win over it.
+    pub(super) fn is_file(&self) -> bool {
+        match self {
+            Source::File(_, _) => true,
+            Source::Flag(_) | Source::Environment(_) => false,
+        }
+    }
+}
+
+/// One thing wrong with the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub source: Source,
+    /// The dotted key, the column or the row, where there is one.
+    pub key: Option<String>,
+    /// What was found.
+    pub found: String,
+    /// What was expected.
+    pub expected: String,
+}
+
+impl Problem {
+    /// A problem with a key.
+    pub(super) fn new(
+        source: &Source,
+        key: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            source: source.clone(),
+            key: Some(key.into()),
+            found: found.into(),
+            expected: expected.into(),
+        }
+    }
+}
+
+/// All problems of an input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// Puts the problems of a file in the order of its lines, before those of flags and of the
+    /// environment, and drops repetitions.
+    pub(super) fn sorted(mut self) -> Problems {
+        self.0.sort_by_key(|p| match &p.source {
+            Source::File(_, line) => (0, line.unwrap_or(usize::MAX)),
+            Source::Flag(_) => (1, 0),
+            Source::Environment(_) => (2, 0),
+        });
+        self.0.dedup();
+        self
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
+            Source::File(path, None) => write!(f, "{}", path.display()),
+            Source::Flag(text) => f.write_str(text),
+            Source::Environment(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.source)?;
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        write!(f, "found {}, expected {}", self.found, self.expected)
+    }
+}
+
+/// One line a problem; a header with their number where there are several.
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.len() > 1 {
+            writeln!(f, "{} problems:", self.0.len())?;
+        }
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The candidate that a mistyped `name` most probably means.
+pub(super) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let last = |s: &str| s.rsplit('.').next().map(str::to_owned);
+    candidates
+        .into_iter()
+        .map(|c| {
+            let same_last = last(c) == last(name);
+            let score = strsim::normalized_damerau_levenshtein(name, c);
+            (c, if same_last { score.max(0.75) } else { score })
+        })
+        .filter(|(_, score)| *score >= 0.6)
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })
+        .map(|(candidate, _)| candidate)
+}
+
+/// ` (did you mean X?)`, or nothing.
+pub(super) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, candidates)
+        .map(|c| format!(" (did you mean {c}?)"))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn low_above_high() -> Problem {
+        Problem::new(
+            &Source::File("configs/criteria.toml".into(), Some(12)),
+            "optim.lr",
+            "low = 1 above high = 0.1",
+            "low <= high",
+        )
+    }
+
+    #[test]
+    fn a_problem_is_one_line_with_place_key_found_and_expected() {
+        assert_eq!(
+            Problems(vec![low_above_high()]).to_string(),
+            "configs/criteria.toml:12: optim.lr: found low = 1 above high = 0.1, expected low <= high"
+        );
+    }
+
+    #[test]
+    fn several_problems_have_a_header_with_their_number() {
+        let flag = Problem {
+            source: Source::Flag("--set train.epochs=x".into()),
+            key: None,
+            ..low_above_high()
+        };
+        let text = Problems(vec![flag, low_above_high()]).sorted().to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0], "2 problems:");
+        assert!(lines[1].starts_with("configs/criteria.toml:12: "));
+        assert!(lines[2].starts_with("--set train.epochs=x: found low"));
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_by_letters_or_by_its_last_part() {
+        let names = ["train.epochs", "run.trials", "optim.lr"];
+        assert_eq!(nearest("train.epoch", names), Some("train.epochs"));
+        assert_eq!(nearest("trials", names), Some("run.trials"));
+        assert_eq!(nearest("completely.other", names), None);
+    }
+}

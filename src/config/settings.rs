@@ -1,0 +1,355 @@
+//! Values of `tune`'s own keys: reading, checking, defaults.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::document::Document;
+use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
+use super::problem::{Problem, hint};
+use super::spec::{DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
+use super::tree::{Item, Node};
+use crate::space::{Params, Value};
+
+/// A setting's value, checked.
+#[derive(Debug, Clone, PartialEq)]
+enum Parsed {
+    Value(Value),
+    Duration(Option<Duration>),
+    Size(u64),
+    Device(DevicePolicy),
+}
+
+/// Every setting that has a value.
+#[derive(Debug)]
+pub(super) struct Settings {
+    values: BTreeMap<&'static str, Parsed>,
+    sampler: (String, Params),
+    pruner: (String, Params),
+}
+
+impl Settings {
+    /// Reads all settings; those with problems have their defaults.
+    pub fn read(document: &Document, problems: &mut Vec<Problem>) -> Settings {
+        let mut values = BTreeMap::new();
+        for setting in &SETTINGS {
+            if let Some(value) = read_setting(setting, setting.name, document, problems) {
+                values.insert(setting.name, value);
+            }
+        }
+        let kind = |key: &str| match values.get(key) {
+            Some(Parsed::Value(Value::Str(kind))) => kind.clone(),
+            Some(_) | None => "auto".to_owned(),
+        };
+        let (sampler, pruner) = (kind("sampler.kind"), kind("pruner.kind"));
+        Settings {
+            sampler: algorithm("sampler", sampler, &SAMPLERS, document, problems),
+            pruner: algorithm("pruner", pruner, &PRUNERS, document, problems),
+            values,
+        }
+    }
+
+    /// A string.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.values.get(name) {
+            Some(Parsed::Value(value)) => value.as_str(),
+            Some(Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_)) | None => None,
+        }
+    }
+
+    /// An integer that is not negative, as the tables see to; 0 where there is none.
+    pub fn number(&self, name: &str) -> u64 {
+        self.int(name).unwrap_or_default()
+    }
+
+    /// How the run is operated.
+    pub fn operation(&self) -> Operation {
+        Operation {
+            trials: self.number("run.trials"),
+            parallel: self.number("run.parallel") as usize,
+            timeout: self.duration("run.timeout"),
+            device: match self.values.get("run.device") {
+                Some(Parsed::Device(device)) => device.clone(),
+                Some(_) | None => DevicePolicy::Auto,
+            },
+            threads: self.int("run.threads").map(|n| n as usize),
+            supervisor: self.supervisor(),
+            gpu_memory: match self.values.get("gpu.memory") {
+                Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
+                Some(_) | None => 1.0,
+            },
+            max_log_bytes: self.size("logging.max_log"),
+            max_logs_bytes: self.size("logging.max_logs"),
+            sampler: SamplerSpec {
+                kind: self.sampler.0.clone(),
+                options: self.sampler.1.clone(),
+            },
+            pruner: PrunerSpec {
+                kind: self.pruner.0.clone(),
+                options: self.pruner.1.clone(),
+            },
+        }
+    }
+
+    fn supervisor(&self) -> SupervisorPolicy {
+        let duration = |name| self.duration(name).unwrap_or_default();
+        SupervisorPolicy {
+            recycle_after: self.number("supervisor.recycle_after"),
+            deadline: self.duration("supervisor.deadline"),
+            start_deadline: duration("supervisor.start_deadline"),
+            grace: duration("supervisor.grace"),
+            max_deaths: self.number("supervisor.max_deaths") as u32,
+            death_window: duration("supervisor.death_window"),
+            backoff: duration("supervisor.backoff"),
+            max_backoff: duration("supervisor.max_backoff"),
+            max_failures: self.number("supervisor.max_failures"),
+            max_refused: self.number("supervisor.max_refused"),
+            checkpoint: self
+                .values
+                .get("supervisor.checkpoint")
+                .is_some_and(|v| *v == Parsed::Value(Value::Bool(true))),
+        }
+    }
+
+    fn int(&self, name: &str) -> Option<u64> {
+        match self.values.get(name) {
+            Some(Parsed::Value(value)) => value.as_i64().and_then(|i| u64::try_from(i).ok()),
+            Some(Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_)) | None => None,
+        }
+    }
+
+    fn duration(&self, name: &str) -> Option<Duration> {
+        match self.values.get(name) {
+            Some(Parsed::Duration(duration)) => *duration,
+            Some(Parsed::Value(_) | Parsed::Size(_) | Parsed::Device(_)) | None => None,
+        }
+    }
+
+    fn size(&self, name: &str) -> u64 {
+        match self.values.get(name) {
+            Some(Parsed::Size(bytes)) => *bytes,
+            Some(Parsed::Value(_) | Parsed::Duration(_) | Parsed::Device(_)) | None => 0,
+        }
+    }
+}
+
+/// Names of all own keys, options included.
+pub(super) fn names() -> Vec<String> {
+    let mut names: Vec<String> = SETTINGS.iter().map(|s| s.name.to_owned()).collect();
+    for (section, algorithms) in [("sampler", &SAMPLERS), ("pruner", &PRUNERS)] {
+        for option in algorithms.iter().flat_map(|a| a.options) {
+            let name = format!("{section}.{}", option.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn read_setting(
+    setting: &Setting,
+    key: &str,
+    document: &Document,
+    problems: &mut Vec<Problem>,
+) -> Option<Parsed> {
+    if let Some(node) = document.key(key) {
+        match parse(setting.ty, node) {
+            Ok(value) => return Some(value),
+            Err(expected) => {
+                problems.push(Problem::new(&node.source, key, node.found(), expected));
+            }
+        }
+    }
+    if setting.preset.is_empty() {
+        return None;
+    }
+    let preset = super::tree::parse_value(setting.preset, &document.whole()).ok()?;
+    parse(setting.ty, &preset).ok()
+}
+
+/// The options of the chosen kind, defaults filled in. An option of another kind is a problem,
+/// unless the kind was chosen on the command line over a file that configures another one.
+fn algorithm(
+    section: &str,
+    kind: String,
+    algorithms: &[Algorithm],
+    document: &Document,
+    problems: &mut Vec<Problem>,
+) -> (String, Params) {
+    let options = algorithms
+        .iter()
+        .find(|a| a.name == kind)
+        .map_or(&[][..], |a| a.options);
+    let mut params = Params::new();
+    for option in options {
+        let key = format!("{section}.{}", option.name);
+        if let Some(Parsed::Value(value)) = read_setting(option, &key, document, problems) {
+            params.insert(option.name.to_owned(), value);
+        }
+    }
+    let chosen_outside = document
+        .key(&format!("{section}.kind"))
+        .is_some_and(|n| !n.source.is_file());
+    for (key, node) in &document.keys {
+        let Some(name) = key.strip_prefix(&format!("{section}.")) else {
+            continue;
+        };
+        let known = |a: &Algorithm| a.options.iter().any(|o| o.name == name);
+        if name == "kind"
+            || options.iter().any(|o| o.name == name)
+            || !algorithms.iter().any(known)
+            || (chosen_outside && node.source.is_file())
+        {
+            continue;
+        }
+        let found = format!("an option that {section} {kind} does not have");
+        let names: Vec<&str> = options.iter().map(|o| o.name).collect();
+        let expected = if names.is_empty() {
+            "no options".to_owned()
+        } else {
+            format!("one of {}", names.join(", "))
+        };
+        problems.push(Problem::new(&node.source, key, found, expected));
+    }
+    (kind, params)
+}
+
+/// Checks a value; the error says what was expected.
+fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
+    let value = node.scalar();
+    let text = match &node.item {
+        Item::Scalar(Value::Str(text)) => Some(text.as_str()),
+        Item::Scalar(_) => node.raw.as_deref(),
+        Item::Array(_) | Item::Table(_) => None,
+    };
+    match ty {
+        SettingType::Int { low, high } => match value {
+            Some(Value::Int(i)) if (low..=high).contains(i) => Ok(Parsed::Value(Value::Int(*i))),
+            Some(_) | None => Err(format!("an integer in {low}..={high}")),
+        },
+        SettingType::Float { low, high } => match value.and_then(Value::as_f64) {
+            Some(x) if x >= low && x <= high => Ok(Parsed::Value(Value::Float(x))),
+            Some(_) | None => Err(format!("a number in {low}..={high}")),
+        },
+        SettingType::Bool => match value {
+            Some(Value::Bool(b)) => Ok(Parsed::Value(Value::Bool(*b))),
+            Some(_) | None => Err("true or false".into()),
+        },
+        SettingType::Text => text
+            .map(|t| Parsed::Value(t.into()))
+            .ok_or_else(|| "a string".into()),
+        SettingType::Word(words) => match text {
+            Some(t) if words.contains(&t) => Ok(Parsed::Value(t.into())),
+            Some(_) | None => {
+                let near = hint(text.unwrap_or_default(), words.iter().copied());
+                Err(format!("one of {}{near}", words.join(", ")))
+            }
+        },
+        SettingType::Duration { off: true } if text == Some("off") => Ok(Parsed::Duration(None)),
+        SettingType::Duration { off } => text
+            .and_then(|t| humantime::parse_duration(t).ok())
+            .map(|d| Parsed::Duration(Some(d)))
+            .ok_or_else(|| {
+                let or = if off { ", or \"off\"" } else { "" };
+                format!("a time such as \"10m\" or \"7h30m\"{or}")
+            }),
+        SettingType::Size => match value {
+            Some(Value::Int(bytes)) if *bytes > 0 => Ok(Parsed::Size(*bytes as u64)),
+            Some(_) | None => text
+                .and_then(size)
+                .map(Parsed::Size)
+                .ok_or_else(|| "a size such as \"64MiB\"".into()),
+        },
+        SettingType::Fraction => match (value.and_then(Value::as_f64), text.and_then(percent)) {
+            (Some(x), _) | (None, Some(x)) if x > 0.0 && x <= 1.0 => {
+                Ok(Parsed::Value(Value::Float(x)))
+            }
+            _ => Err("a part above 0, such as \"80%\" or 0.8, at most \"100%\"".into()),
+        },
+        SettingType::Device => text
+            .and_then(device)
+            .map(Parsed::Device)
+            .ok_or_else(|| "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"".into()),
+    }
+}
+
+/// `64MiB`, `4 GB`, `1000`.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let factor = match unit.trim() {
+        "" | "B" => 1.0,
+        "KB" | "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * factor;
+    (1.0..1e18).contains(&bytes).then_some(bytes as u64)
+}
+
+fn percent(text: &str) -> Option<f64> {
+    let number = text.strip_suffix('%')?.trim();
+    number.parse::<f64>().ok().map(|x| x / 100.0)
+}
+
+fn device(text: &str) -> Option<DevicePolicy> {
+    match text {
+        "auto" => Some(DevicePolicy::Auto),
+        "cpu" => Some(DevicePolicy::Cpu),
+        "cuda" => Some(DevicePolicy::Cuda(Vec::new())),
+        other => {
+            let mut indices = Vec::new();
+            for index in other.strip_prefix("cuda:")?.split(',') {
+                let index = index.trim().parse().ok()?;
+                if indices.contains(&index) {
+                    return None;
+                }
+                indices.push(index);
+            }
+            Some(DevicePolicy::Cuda(indices))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_and_decimal_units() {
+        assert_eq!(size("64MiB"), Some(64 << 20));
+        assert_eq!(size("1.5 GB"), Some(1_500_000_000));
+        assert_eq!(size("1000"), Some(1000));
+        assert_eq!(size("0B"), None);
+        assert_eq!(size("5 apples"), None);
+        assert_eq!(size("MiB"), None);
+    }
+
+    #[test]
+    fn devices_are_named_by_kind_or_index() {
+        assert_eq!(device("auto"), Some(DevicePolicy::Auto));
+        assert_eq!(device("cuda"), Some(DevicePolicy::Cuda(vec![])));
+        assert_eq!(device("cuda:0,2"), Some(DevicePolicy::Cuda(vec![0, 2])));
+        assert_eq!(device("cuda:0,0"), None);
+        assert_eq!(device("cuda:"), None);
+        assert_eq!(device("tpu"), None);
+    }
+
+    #[test]
+    fn every_default_is_a_value_of_its_type() {
+        let whole = super::super::problem::Source::File("f.toml".into(), None);
+        let options = SAMPLERS.iter().chain(&PRUNERS).flat_map(|a| a.options);
+        for setting in SETTINGS.iter().chain(options) {
+            if !setting.preset.is_empty() {
+                let node = super::super::tree::parse_value(setting.preset, &whole).unwrap();
+                assert!(parse(setting.ty, &node).is_ok(), "{}", setting.name);
+            }
+        }
+    }
+}

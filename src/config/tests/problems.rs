@@ -1,0 +1,331 @@
+//! What is refused, with which line and which words.
+
+use super::*;
+
+fn lines(text: &str, sets: &[&str]) -> Vec<String> {
+    match resolve_with(text, sets) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.0.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// One problem on this line that says all of these.
+fn refused(text: &str, line: usize, says: &[&str]) {
+    let found = lines(text, &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with(&format!("t.toml:{line}: ")),
+        "{found:?}"
+    );
+    for part in says {
+        assert!(found[0].contains(part), "{part:?} in {found:?}");
+    }
+}
+
+/// An entry of `[space]`, at line 5.
+fn entry(space: &str, says: &[&str]) {
+    refused(&with(space), 5, says);
+}
+
+#[test]
+fn all_problems_of_a_file_come_together_in_the_order_of_the_lines() {
+    let text = "[task]\nkind = \"whole\"\n[train]\nepoch = 3\npatience = 1.5\n[spaces]\nx = 1\n\
+        [run]\nparallel = 0\n[space]\n\"optim.lr\" = { low = 1, high = 0.1 }\n";
+    let found = lines(text, &["run.timeout=soon"]);
+    let starts = [
+        "t.toml:3: train.epochs: found nothing",
+        "t.toml:4: train.epoch: found an unknown key",
+        "t.toml:5: train.patience: found 1.5 (float), expected an integer in 0..=10000",
+        "t.toml:6: spaces: found an unknown section",
+        "t.toml:9: run.parallel: found 0",
+        "t.toml:11: optim.lr: found low = 1.0 above high = 0.1, expected low <= high",
+        "--set run.timeout=soon: run.timeout: found \"soon\", expected a time such as",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(start), "{found}");
+    }
+    assert!(found[1].ends_with("(did you mean train.epochs?)"));
+    assert!(found[3].ends_with("(did you mean space?)"));
+}
+
+#[test]
+fn syntax_errors_unreadable_files_and_unknown_kinds_are_told() {
+    refused("[task]\nkind = = 1\n", 2, &["a TOML error"]);
+    let missing = resolve(Path::new("/no/such.toml"), &Overrides::default()).unwrap_err();
+    assert!(
+        missing
+            .to_string()
+            .starts_with("/no/such.toml: found No such file")
+    );
+    refused(
+        "[task]\nkind = \"wole\"\n",
+        2,
+        &["unknown task kind", "(did you mean whole?)"],
+    );
+    let nothing = lines("[run]\ntrial = 3\n", &[]);
+    assert_eq!(nothing.len(), 2);
+    assert!(nothing[0].contains("run.trial: found an unknown key"));
+    assert_eq!(
+        nothing[1],
+        "t.toml: task.kind: found nothing, expected one of whole"
+    );
+}
+
+#[test]
+fn wrong_types_and_values_out_of_bounds_are_refused() {
+    for (value, says) in [
+        ("train.epochs=0", "an integer in 1..=10000"),
+        ("train.epochs=5.0", "found 5.0 (float)"),
+        ("train.epochs=x", "found \"x\""),
+        ("model.dropout=1.5", "a number in 0.0..=1.0"),
+        ("model.dropout=nan", "a number in"),
+        ("train.grad_checkpointing=1", "true or false"),
+        ("optim.name=adm", "(did you mean adam?)"),
+        ("train.epochs=[1]", "found an array"),
+        ("study.name=a/b", "without '/'"),
+        ("run.device=tpu", "auto, cpu, cuda"),
+        ("gpu.memory=120%", "at most \"100%\""),
+        ("logging.max_log=big", "a size"),
+        ("sampler.kind=tpes", "(did you mean tpe?)"),
+        ("objective.metric=macro_f", "(did you mean macro_f1?)"),
+        ("trials=3", "(did you mean run.trials?)"),
+        ("train.epochs=[1", "a value of TOML"),
+    ] {
+        let found = lines(HEAD, &[value]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with(&format!("--set {value}: ")),
+            "{found:?}"
+        );
+        assert!(found[0].contains(says), "{found:?}");
+    }
+    assert!(check_name("").is_err() && check_name(&"x".repeat(201)).is_err());
+    assert!(check_name("a\nb").is_err() && check_name("criteria@2").is_ok());
+}
+
+#[test]
+fn ranges_that_make_no_sense_are_refused() {
+    entry(
+        "model.dropout = { low = 0, high = 1, log = true }",
+        &["log = true with low = 0.0"],
+    );
+    entry(
+        "optim.lr = { low = 1, high = 2, step = 0 }",
+        &["a step above 0"],
+    );
+    entry(
+        "optim.lr = { low = 1, high = 2, log = true, step = 1 }",
+        &["either a step or"],
+    );
+    entry("optim.lr = { low = 1 }", &["low without high"]);
+    entry(
+        "optim.lr = { default = 1 }",
+        &["neither choices nor a range"],
+    );
+    entry(
+        "optim.lr = { low = 1, high = 2, choices = [1] }",
+        &["both choices and a range"],
+    );
+    entry(
+        "optim.lr = { low = 1, high = 2, logs = true }",
+        &["unknown logs", "did you mean log?"],
+    );
+    entry(
+        "optim.lr = { low = \"a\", high = 2 }",
+        &["low = \"a\"", "a finite number"],
+    );
+    entry(
+        "optim.lr = { low = 1, high = 11 }",
+        &["high = 11.0", "in 1e-9..=10.0"],
+    );
+    entry("optim.lr = 3", &["found 3 (integer)", "a table such as"]);
+    entry(
+        "tok.max_length = { low = 1.0, high = 3 }",
+        &["low = 1.0 (float)", "an integer"],
+    );
+    entry(
+        "tok.max_length = { low = 1, high = 3, int = false }",
+        &["the key is an integer"],
+    );
+    entry(
+        "optim.name = { low = 1, high = 3 }",
+        &["a range", "one of adam"],
+    );
+}
+
+#[test]
+fn choices_and_defaults_must_be_values_of_the_key() {
+    entry("optim.name = { choices = [] }", &["an empty array"]);
+    entry(
+        "optim.name = { choices = [\"adam\", \"adam\"] }",
+        &["a second time"],
+    );
+    entry("optim.lr = { choices = [1, 1.0] }", &["a second time"]);
+    entry(
+        "optim.name = { choices = [\"adamw\"] }",
+        &["(did you mean adam?)"],
+    );
+}
+
+#[test]
+fn defaults_outside_the_domain_are_refused() {
+    entry(
+        "optim.name = { choices = [\"adam\"], default = \"sgd\" }",
+        &["a default within adam"],
+    );
+    entry(
+        "optim.lr = { low = 1, high = 2, default = 3 }",
+        &["default = 3", "1.0..2.0"],
+    );
+    entry(
+        "tok.max_length = { low = 64, high = 128, step = 32, default = 65 }",
+        &["64..128 step 32"],
+    );
+    let narrowed = "tok.max_length = { low = 64, high = 512, default = 512, high_when = \
+        [{ if = { sched.name = \"cosine\" }, high = 384 }] }\nsched.name = { choices = [\"cosine\"] }\n";
+    assert_eq!(lines(&with(narrowed), &[]), [""; 0]);
+}
+
+#[test]
+fn only_training_keys_that_the_task_reads_can_be_searched() {
+    entry(
+        "optim.lrr = { low = 1, high = 2 }",
+        &[
+            "task kind whole does not read",
+            "(did you mean optim.lr?)",
+            "head.pooling",
+        ],
+    );
+    entry(
+        "data.split.seed = { low = 0, high = 9 }",
+        &["a searched data key", "in [data]"],
+    );
+    entry(
+        "data.loaders = { low = 0, high = 9 }",
+        &["a searched operational key"],
+    );
+    let both = "[task]\nkind = \"whole\"\n[train]\nepochs = 3\n[space]\ntrain.epochs = { low = 1, high = 4 }\n";
+    refused(both, 4, &["train.epochs", "beside an entry in [space]"]);
+}
+
+#[test]
+fn conditions_name_parents_and_values_that_can_be() {
+    let momentum = |when: &str| {
+        format!(
+            "optim.momentum = {{ low = 0, high = 1, when = {when} }}\noptim.name = {{ choices = [\"adam\", \"sgd\"] }}\n"
+        )
+    };
+    entry(
+        &momentum("{ optim.nam = \"sgd\" }"),
+        &["(did you mean optim.name?)"],
+    );
+    entry(&momentum("{ optim.name = \"rmsprop\" }"), &["adam | sgd"]);
+    entry(&momentum("{ optim.name = [] }"), &["without values"]);
+    entry(&momentum("{ optim.lr = 1 }"), &["a float"]);
+    entry(&momentum("3"), &["a condition that is 3"]);
+    entry(
+        &momentum("{ sched.name = \"cosine\" }"),
+        &["never exists: sched.name is fixed at linear"],
+    );
+    assert_eq!(
+        lines(&with(&momentum("{ sched.name = \"linear\" }")), &[]),
+        [""; 0]
+    );
+    let high = |h: &str| format!("tok.max_length = {{ low = 64, high = 512, high_when = {h} }}\n");
+    entry(&high("[{ high = 3 }]"), &["without if or high"]);
+    entry(
+        &high("[{ if = { sched.name = \"cosine\" }, high = 63 }]"),
+        &["at least low = 64"],
+    );
+    entry(&high("3"), &["high_when = 3"]);
+}
+
+#[test]
+fn cycles_of_conditions_are_refused() {
+    let text = with(
+        "head.layers = { low = 1, high = 4, when = { model.layers = 1 } }\n\
+         model.layers = { low = 1, high = 4, when = { optim.name = \"sgd\" } }\n\
+         optim.name = { choices = [\"sgd\"], when = { model.layers = 2 } }\n",
+    );
+    refused(
+        &text,
+        6,
+        &["a cycle of conditions: model.layers -> optim.name -> model.layers"],
+    );
+    entry(
+        "model.layers = { low = 1, high = 4, when = { model.layers = 1 } }",
+        &["a cycle"],
+    );
+}
+
+#[test]
+fn constraints_are_parsed_and_name_numbers() {
+    let constraint = |c: &str, line, says: &[&str]| {
+        refused(
+            &with(&format!(
+                "train.batch_size = {{ choices = [8, 64], default = 64 }}\n[[constraints]]\n{c}\n"
+            )),
+            line,
+            says,
+        );
+    };
+    constraint(
+        "expr = \"train.batch_size <\"",
+        7,
+        &["at character 19 the end"],
+    );
+    constraint(
+        "expr = \"train.batch_sizes < 3\"",
+        7,
+        &["(did you mean train.batch_size?)"],
+    );
+    constraint("expr = \"optim.name < 3\"", 7, &["no number"]);
+    constraint("when = { optim.name = \"sgd\" }", 6, &["no expr"]);
+    constraint("expr = 3", 7, &["found 3"]);
+    constraint(
+        "expr = \"train.batch_size * train.grad_accum <= 32\"",
+        7,
+        &["violated at the point of the defaults: train.batch_size = 64, train.grad_accum = 1"],
+    );
+}
+
+#[test]
+fn points_name_searched_parameters_and_values_within() {
+    let point = |p: &str, line, says: &[&str]| {
+        refused(
+            &with(&format!(
+                "optim.lr = {{ low = 1, high = 2 }}\n[[constraints]]\nexpr = \"optim.lr < 2\"\n[[points]]\n{p}\n"
+            )),
+            line,
+            says,
+        );
+    };
+    point(
+        "optim.lr = 3",
+        9,
+        &["points[0]", "optim.lr = 3", "within 1.0..2.0"],
+    );
+    point(
+        "optim.lrs = 3",
+        9,
+        &["not searched", "(did you mean optim.lr?)"],
+    );
+    point("model.dropout = 0.1", 9, &["not searched"]);
+    point(
+        "optim.lr = 2",
+        8,
+        &["optim.lr < 2 violated: optim.lr = 2.0"],
+    );
+}
+
+#[test]
+fn options_of_another_sampler_or_pruner_are_refused() {
+    let text = "[task]\nkind = \"whole\"\n[train]\nepochs = 3\n[pruner]\nkind = \"none\"\nn_min_trials = 3\n[sampler]\nn_startup_trial = 1\n";
+    let found = lines(text, &[]);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].starts_with(
+        "t.toml:7: pruner.n_min_trials: found an option that pruner none does not have"
+    ));
+    assert!(found[1].ends_with("(did you mean sampler.n_startup_trials?)"));
+}

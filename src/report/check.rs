@@ -1,0 +1,182 @@
+//! What `tune check` shows: the resolved study, before anything is started.
+
+use serde_json::{Value as Json, json};
+
+use super::format::value;
+use super::json_lines::{baseline_json, params_json};
+use super::lines::param_lines;
+use crate::config::StudySpec;
+use crate::space::{Condition, Domain, Parameter, Value};
+use crate::task::Prepared;
+
+/// The report for people.
+pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
+    let operation = &spec.operation;
+    let mut lines = vec![
+        format!("configuration  {}", spec.file.display()),
+        format!("task           {} ({})", spec.task, spec.kind),
+        format!("study          {}, seed {}", spec.study, spec.seed),
+        format!(
+            "objective      {} {}",
+            spec.objective.direction, spec.objective.metric
+        ),
+        format!("goal           {} trials", operation.trials),
+        format!("sampler        {}", operation.sampler.kind),
+        format!("pruner         {}", operation.pruner.kind),
+    ];
+    lines.extend(
+        prepared
+            .facts
+            .iter()
+            .map(|(heading, fact)| format!("{heading:<14} {fact}")),
+    );
+    lines.push(match &prepared.baseline {
+        Some(b) => format!(
+            "trivial answer {} {}: {}",
+            spec.objective.metric,
+            value(b.value),
+            b.what
+        ),
+        None => "trivial answer none".to_owned(),
+    });
+    space_lines(spec, &mut lines);
+    if !spec.fixed.is_empty() {
+        lines.push("\nfixed".to_owned());
+        lines.extend(param_lines(&spec.fixed, "  "));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The report for scripts.
+pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
+    let space: Vec<Json> = spec
+        .space
+        .parameters
+        .iter()
+        .map(|p| {
+            json!({
+                "name": p.name, "domain": domain(&p.domain),
+                "default": p.default.as_ref().map(Value::to_json),
+                "conditions": conditions(p),
+            })
+        })
+        .collect();
+    let facts: Vec<Json> = prepared
+        .facts
+        .iter()
+        .map(|(heading, fact)| json!({ "heading": heading, "fact": fact }))
+        .collect();
+    json!({
+        "file": spec.file.display().to_string(), "task": spec.task, "kind": spec.kind,
+        "study": spec.study, "seed": spec.seed,
+        "objective": { "metric": spec.objective.metric, "direction": spec.objective.direction },
+        "trials": spec.operation.trials,
+        "sampler": spec.operation.sampler.kind, "pruner": spec.operation.pruner.kind,
+        "data_fingerprint": prepared.data_fingerprint,
+        "split_fingerprint": prepared.split_fingerprint,
+        "facts": facts, "baseline": prepared.baseline.as_ref().map(baseline_json),
+        "space": space, "constraints": constraints(spec),
+        "points": spec.points.iter().map(params_json).collect::<Vec<_>>(),
+        "fixed": params_json(&spec.fixed),
+    })
+}
+
+fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {
+    let parameters = &spec.space.parameters;
+    lines.push(format!("\nspace: {} parameters", parameters.len()));
+    let rows: Vec<[String; 4]> = parameters
+        .iter()
+        .map(|p| {
+            let default = p.default.as_ref().map(|d| format!("default {d}"));
+            [
+                p.name.clone(),
+                domain(&p.domain),
+                default.unwrap_or_default(),
+                conditions(p).join("; "),
+            ]
+        })
+        .collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|r| r[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let (a, b, c) = (width(0), width(1), width(2));
+    for [name, domain, default, conditions] in &rows {
+        let row = format!("  {name:a$}  {domain:b$}  {default:c$}  {conditions}");
+        lines.push(row.trim_end().to_owned());
+    }
+    for constraint in constraints(spec) {
+        lines.push(format!("  constraint: {constraint}"));
+    }
+    for (i, point) in spec.points.iter().enumerate() {
+        lines.push(format!("point {}", i + 1));
+        lines.extend(param_lines(point, "  "));
+    }
+}
+
+fn constraints(spec: &StudySpec) -> Vec<String> {
+    let text = |c: &crate::space::Constraint| match all(&c.when) {
+        when if when.is_empty() => c.expr.to_string(),
+        when => format!("{} if {when}", c.expr),
+    };
+    spec.space.constraints.iter().map(text).collect()
+}
+
+fn domain(domain: &Domain) -> String {
+    let options = |log: bool, step: Option<String>| {
+        let log = if log { ", log" } else { "" };
+        step.map_or(log.to_owned(), |s| format!("{log}, step {s}"))
+    };
+    match domain {
+        Domain::Float {
+            low,
+            high,
+            log,
+            step,
+        } => format!(
+            "{} .. {}{}",
+            value(*low),
+            value(*high),
+            options(*log, step.map(value))
+        ),
+        Domain::Int {
+            low,
+            high,
+            log,
+            step,
+        } => {
+            let step = (*step != 1).then(|| step.to_string());
+            format!("{low} .. {high}, int{}", options(*log, step))
+        }
+        Domain::Categorical { choices } => choice_list(choices),
+    }
+}
+
+fn conditions(parameter: &Parameter) -> Vec<String> {
+    let own = all(&parameter.when);
+    let own = (!own.is_empty()).then(|| format!("if {own}"));
+    let bounds = parameter
+        .high_when
+        .iter()
+        .map(|h| format!("at most {} if {}", value(h.high), all(&h.when)));
+    own.into_iter().chain(bounds).collect()
+}
+
+fn all(conditions: &[Condition]) -> String {
+    let one = |c: &Condition| match c.values.as_slice() {
+        [only] => format!("{} is {only}", c.parent),
+        values => format!("{} is one of {}", c.parent, choice_list(values)),
+    };
+    conditions.iter().map(one).collect::<Vec<_>>().join(" and ")
+}
+
+fn choice_list(values: &[Value]) -> String {
+    let texts: Vec<String> = values.iter().map(Value::to_string).collect();
+    format!("{{{}}}", texts.join(", "))
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

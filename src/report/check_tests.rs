@@ -1,0 +1,158 @@
+//! The report of a small study.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+use crate::config::{
+    DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy,
+};
+use crate::space::{Constraint, HighWhen, Params, Space};
+use crate::study::Direction;
+use crate::task::Baseline;
+
+fn operation() -> Operation {
+    let second = Duration::from_secs(1);
+    Operation {
+        trials: 40,
+        parallel: 1,
+        timeout: None,
+        device: DevicePolicy::Cpu,
+        threads: None,
+        supervisor: SupervisorPolicy {
+            recycle_after: 50,
+            deadline: None,
+            start_deadline: second,
+            grace: second,
+            max_deaths: 5,
+            death_window: second,
+            backoff: second,
+            max_backoff: second,
+            max_failures: 20,
+            max_refused: 200,
+            checkpoint: false,
+        },
+        max_log_bytes: 1,
+        max_logs_bytes: 1,
+        gpu_memory: 0.8,
+        sampler: SamplerSpec {
+            kind: "tpe".to_owned(),
+            options: Params::new(),
+        },
+        pruner: PrunerSpec {
+            kind: "none".to_owned(),
+            options: Params::new(),
+        },
+    }
+}
+
+fn space() -> Space {
+    let large = || {
+        vec![Condition {
+            parent: "model.name".to_owned(),
+            values: vec!["large".into()],
+        }]
+    };
+    Space {
+        parameters: vec![
+            Parameter {
+                name: "model.name".to_owned(),
+                domain: Domain::Categorical {
+                    choices: vec!["small".into(), "large".into()],
+                },
+                when: Vec::new(),
+                high_when: Vec::new(),
+                default: Some("small".into()),
+            },
+            Parameter {
+                name: "optim.lr".to_owned(),
+                domain: Domain::Float {
+                    low: 5e-6,
+                    high: 3e-4,
+                    log: true,
+                    step: None,
+                },
+                when: Vec::new(),
+                high_when: vec![HighWhen {
+                    when: large(),
+                    high: 1.5e-4,
+                }],
+                default: None,
+            },
+        ],
+        constraints: vec![Constraint {
+            expr: "optim.lr <= 1".parse().unwrap(),
+            when: large(),
+        }],
+        fixed: Params::new(),
+    }
+}
+
+fn spec() -> StudySpec {
+    StudySpec {
+        task: "criteria".to_owned(),
+        kind: "synthetic".to_owned(),
+        file: PathBuf::from("configs/criteria.toml"),
+        study: "criteria".to_owned(),
+        objective: Objective {
+            metric: "macro_f1".to_owned(),
+            direction: Direction::Maximize,
+        },
+        seed: 0,
+        space: space(),
+        fixed: Params::from([("train.epochs".to_owned(), Value::Int(4))]),
+        models: BTreeMap::new(),
+        points: vec![Params::from([("optim.lr".to_owned(), Value::Float(1e-4))])],
+        operation: operation(),
+    }
+}
+
+fn prepared() -> Prepared {
+    Prepared {
+        baseline: Some(Baseline {
+            value: 0.427,
+            what: "always predicting class 1 of status".to_owned(),
+        }),
+        facts: vec![("data".to_owned(), "2058 rows".to_owned())],
+        ..Prepared::default()
+    }
+}
+
+#[test]
+fn the_report_shows_space_data_and_trivial_answer() {
+    let expected = "\
+configuration  configs/criteria.toml
+task           criteria (synthetic)
+study          criteria, seed 0
+objective      maximize macro_f1
+goal           40 trials
+sampler        tpe
+pruner         none
+data           2058 rows
+trivial answer macro_f1 0.427: always predicting class 1 of status
+
+space: 2 parameters
+  model.name  {small, large}     default small
+  optim.lr    5e-6 .. 3e-4, log                 at most 1.5e-4 if model.name is large
+  constraint: optim.lr <= 1 if model.name is large
+point 1
+  optim.lr = 0.0001
+
+fixed
+  train.epochs = 4
+";
+    assert_eq!(check_report(&spec(), &prepared()), expected);
+}
+
+#[test]
+fn the_report_for_scripts_says_the_same() {
+    let json = check_json(&spec(), &prepared());
+    assert_eq!(json["space"][1]["domain"], "5e-6 .. 3e-4, log");
+    assert_eq!(json["baseline"]["value"], 0.427);
+    assert_eq!(
+        json["constraints"][0],
+        "optim.lr <= 1 if model.name is large"
+    );
+    assert_eq!(json["fixed"]["train.epochs"], 4);
+}

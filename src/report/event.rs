@@ -1,0 +1,163 @@
+//! What happened, as one enum: the terminal, plain lines and `--json` are all fed from it.
+
+use serde_json::{Map, Value as Json};
+
+use crate::space::Params;
+use crate::study::{Direction, TrialState};
+use crate::task::{Baseline, Metrics};
+
+/// Counts of a study's trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Counts {
+    /// COMPLETE.
+    pub complete: u64,
+    /// PRUNED after having been started.
+    pub pruned: u64,
+    /// FAIL.
+    pub fail: u64,
+    /// PRUNED without having been started.
+    pub infeasible: u64,
+    /// RUNNING now.
+    pub running: u64,
+}
+
+impl Counts {
+    /// What counts towards `--trials`.
+    pub fn finished(&self) -> u64 {
+        self.complete + self.pruned
+    }
+}
+
+/// The best trial so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// Its number.
+    pub number: u64,
+    /// Its value.
+    pub value: f64,
+    /// Its parameters.
+    pub params: Params,
+}
+
+/// An event of a run; names are past tense, as in the contract.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The run began.
+    RunStarted {
+        /// The goal.
+        trials: u64,
+        /// Slots.
+        parallel: usize,
+        /// Devices of the slots (`cpu`, `cuda:0`), without repetition.
+        devices: Vec<String>,
+        /// Objective's metric.
+        metric: String,
+        /// Direction.
+        direction: Direction,
+        /// Baseline.
+        baseline: Option<Baseline>,
+        /// What the study already holds.
+        counts: Counts,
+        /// Trials that an earlier run left unfinished and that are run again.
+        reclaimed: u64,
+        /// Best so far.
+        best: Option<Best>,
+        /// Sampler's and pruner's names.
+        sampler: String,
+        /// Pruner's name.
+        pruner: String,
+    },
+    /// A worker is ready.
+    WorkerStarted {
+        /// Worker number.
+        worker: u64,
+        /// Process id.
+        pid: u32,
+        /// Device.
+        device: String,
+    },
+    /// An attempt was sent to a worker.
+    TrialStarted {
+        /// Trial number.
+        number: u64,
+        /// Attempt, from 0.
+        attempt: u32,
+        /// Worker.
+        worker: u64,
+        /// Parameters.
+        params: Params,
+    },
+    /// A sign of life, a few times a second at most; not part of `--json`.
+    TrialStepped {
+        /// Trial number.
+        number: u64,
+        /// Steps done in this attempt.
+        steps: u64,
+    },
+    /// An epoch was finished.
+    EpochFinished {
+        /// Trial number.
+        number: u64,
+        /// From 1.
+        epoch: u32,
+        /// The objective's value.
+        value: f64,
+        /// All metrics.
+        metrics: Metrics,
+    },
+    /// A trial ended.
+    TrialFinished {
+        /// Trial number.
+        number: u64,
+        /// COMPLETE, PRUNED or FAIL.
+        state: TrialState,
+        /// The objective's value, if it has one.
+        value: Option<f64>,
+        /// Parameters.
+        params: Params,
+        /// User attributes.
+        attrs: Map<String, Json>,
+        /// Counts after it.
+        counts: Counts,
+    },
+    /// A fault was classified.
+    Fault {
+        /// Its word (`killed`, `hang`, ...).
+        fault: String,
+        /// The worker.
+        worker: u64,
+        /// The attempt it ended, if any: trial number and attempt.
+        trial: Option<(u64, u32)>,
+        /// What is known.
+        detail: String,
+        /// What becomes of the trial: `again`, `suspect`, `pruned`, `fail`.
+        verdict: String,
+    },
+    /// A worker is gone.
+    WorkerStopped {
+        /// Worker number.
+        worker: u64,
+        /// Why: `done`, `recycled`, or a fault's word.
+        reason: String,
+    },
+    /// A trial is better than all before.
+    NewBest(Best),
+    /// Something people should know: storage retries, a pause before a restart.
+    Warned {
+        /// One line.
+        message: String,
+    },
+    /// The run ended.
+    RunFinished {
+        /// Exit code.
+        exit: u8,
+        /// Why, in words.
+        reason: String,
+        /// Counts.
+        counts: Counts,
+        /// Best.
+        best: Option<Best>,
+        /// Baseline.
+        baseline: Option<Baseline>,
+    },
+}

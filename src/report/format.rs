@@ -1,0 +1,170 @@
+//! Numbers, durations and parameters as people read them. Pure.
+
+use std::time::Duration;
+
+use crate::space::{Params, Value};
+
+/// A duration with two units at most: `350 ms`, `4.2 s`, `3 min 12 s`, `2 h 05 min`, `3 d 04 h`.
+pub fn duration(d: Duration) -> String {
+    let ms = d.as_millis();
+    if ms < 1000 {
+        return format!("{ms} ms");
+    }
+    if ms < 59_950 {
+        return format!("{:.1} s", d.as_secs_f64());
+    }
+    let s = (d.as_secs_f64() + 0.5) as u64;
+    if s < 3600 {
+        format!("{} min {:02} s", s / 60, s % 60)
+    } else if s < 86_400 {
+        format!("{} h {:02} min", s / 3600, s % 3600 / 60)
+    } else {
+        format!("{} d {:02} h", s / 86_400, s % 86_400 / 3600)
+    }
+}
+
+/// A number with at most five significant digits, without trailing zeros: `0.71234`, `12`, `3e-5`.
+/// Whole numbers below a billion keep all their digits.
+pub fn value(x: f64) -> String {
+    significant(x, 5)
+}
+
+fn significant(x: f64, digits: usize) -> String {
+    if x.is_nan() {
+        return "NaN".to_owned();
+    }
+    if x.is_infinite() {
+        return if x > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    if x == 0.0 {
+        return "0".to_owned();
+    }
+    if x.fract() == 0.0 && x.abs() < 1e9 {
+        return format!("{x:.0}");
+    }
+    // The exponent after rounding: 0.99999996 has that of 1.
+    let scientific = format!("{x:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let power: i32 = exponent.parse().unwrap_or(0);
+    if (-3..9).contains(&power) {
+        let decimals = usize::try_from(digits as i32 - 1 - power).unwrap_or(0);
+        trimmed(&format!("{x:.decimals$}")).to_owned()
+    } else {
+        format!("{}e{exponent}", trimmed(mantissa))
+    }
+}
+
+fn trimmed(number: &str) -> &str {
+    if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    }
+}
+
+/// A parameter's value, floats with four significant digits.
+pub fn param(value: &Value) -> String {
+    match value {
+        Value::Float(x) => significant(*x, 4),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Str(_) => value.to_string(),
+    }
+}
+
+/// Parameters on one line of at most `width` characters: `lr=3.1e-5 batch_size=16 +3 more`. A
+/// name loses its section where what is left is unambiguous.
+pub fn params_short(params: &Params, width: usize) -> String {
+    let mut line = String::new();
+    for (done, (name, v)) in params.iter().enumerate() {
+        let item = format!("{}={}", short_name(name, params), param(v));
+        let left = params.len() - done - 1;
+        let rest = if left > 0 {
+            format!(" +{left} more").len()
+        } else {
+            0
+        };
+        let space = usize::from(!line.is_empty());
+        if line.chars().count() + space + item.chars().count() + rest > width {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(&format!("+{} more", left + 1));
+            break;
+        }
+        line.push_str(if line.is_empty() { "" } else { " " });
+        line.push_str(&item);
+    }
+    line
+}
+
+fn short_name<'a>(name: &'a str, params: &Params) -> &'a str {
+    let last = |n: &'a str| n.rsplit_once('.').map_or(n, |(_, last)| last);
+    let short = last(name);
+    let same = params
+        .keys()
+        .filter(|k| k.rsplit('.').next() == Some(short))
+        .count();
+    if same == 1 { short } else { name }
+}
+
+/// `1 trial`, `2 trials`.
+pub fn plural(n: u64, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        let cases = [
+            (350, "350 ms"),
+            (4_200, "4.2 s"),
+            (59_990, "1 min 00 s"),
+            (192_000, "3 min 12 s"),
+            (7_500_000, "2 h 05 min"),
+            (273_600_000, "3 d 04 h"),
+        ];
+        for (ms, expected) in cases {
+            assert_eq!(duration(Duration::from_millis(ms)), expected);
+        }
+    }
+
+    #[test]
+    fn values_have_the_digits_that_tell_them_apart() {
+        let cases = [
+            (0.712_344, "0.71234"),
+            (0.5, "0.5"),
+            (0.0, "0"),
+            (-12.0, "-12"),
+            (0.999_999_96, "1"),
+            (123_456.7, "123457"),
+            (3e-5, "3e-5"),
+            (1.234_56e12, "1.2346e12"),
+            (0.001_234_567, "0.0012346"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ];
+        for (x, expected) in cases {
+            assert_eq!(value(x), expected);
+        }
+    }
+
+    #[test]
+    fn short_names_stay_unambiguous_and_the_line_within_its_width() {
+        let params = Params::from([
+            ("head.dropout".to_owned(), Value::Float(0.1)),
+            ("model.dropout".to_owned(), Value::Float(0.2)),
+            ("optim.lr".to_owned(), Value::Float(3.123_456e-5)),
+        ]);
+        assert_eq!(
+            params_short(&params, 80),
+            "head.dropout=0.1 model.dropout=0.2 lr=3.123e-5"
+        );
+        assert_eq!(params_short(&params, 30), "head.dropout=0.1 +2 more");
+        assert_eq!(params_short(&params, 5), "+3 more");
+        assert_eq!(params_short(&Params::new(), 5), "");
+    }
+}

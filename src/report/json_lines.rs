@@ -1,0 +1,204 @@
+//! `--json` of a run: one event a line, as the contract has it.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value as Json, json};
+
+use super::output::Output;
+use super::sink::Sink;
+use super::{Best, Counts, Event, json_number};
+use crate::space::Params;
+use crate::task::{Baseline, Metrics};
+
+/// Writes one JSON object a line, flushed.
+pub(super) struct JsonLines {
+    study: String,
+    output: Output,
+}
+
+impl JsonLines {
+    pub(super) fn new(study: &str, output: Output) -> JsonLines {
+        JsonLines {
+            study: study.to_owned(),
+            output,
+        }
+    }
+}
+
+impl Sink for JsonLines {
+    fn handle(&mut self, event: &Event, time: Timestamp) {
+        if let Some(object) = event_json(event, time, &self.study) {
+            self.output.line(&object.to_string());
+        }
+    }
+}
+
+/// An event as a JSON object; `None` for events that are not part of `--json`.
+pub fn event_json(event: &Event, time: Timestamp, study: &str) -> Option<Json> {
+    let (name, fields) = name_and_fields(event)?;
+    let mut object = Map::new();
+    object.insert("event".to_owned(), name.into());
+    object.insert("time".to_owned(), time.to_string().into());
+    object.insert("study".to_owned(), study.into());
+    if let Json::Object(fields) = fields {
+        object.extend(fields);
+    }
+    Some(Json::Object(object))
+}
+
+fn name_and_fields(event: &Event) -> Option<(&'static str, Json)> {
+    Some(match event {
+        Event::TrialStepped { .. } => return None,
+        Event::RunStarted { .. } => ("run_started", run_started(event)),
+        Event::WorkerStarted {
+            worker,
+            pid,
+            device,
+        } => (
+            "worker_started",
+            json!({ "worker": worker, "pid": pid, "device": device }),
+        ),
+        Event::TrialStarted {
+            number,
+            attempt,
+            worker,
+            params,
+        } => (
+            "trial_started",
+            json!({
+                "number": number, "attempt": attempt, "worker": worker,
+                "params": params_json(params),
+            }),
+        ),
+        Event::EpochFinished {
+            number,
+            epoch,
+            value,
+            metrics,
+        } => (
+            "epoch_finished",
+            json!({
+                "number": number, "epoch": epoch, "value": json_number(*value),
+                "metrics": metrics_json(metrics),
+            }),
+        ),
+        Event::TrialFinished { .. } => ("trial_finished", trial_finished(event)),
+        Event::Fault {
+            fault,
+            worker,
+            trial,
+            detail,
+            verdict,
+        } => (
+            "fault",
+            json!({
+                "fault": fault, "worker": worker, "number": trial.map(|t| t.0),
+                "attempt": trial.map(|t| t.1), "detail": detail, "verdict": verdict,
+            }),
+        ),
+        Event::WorkerStopped { worker, reason } => (
+            "worker_stopped",
+            json!({ "worker": worker, "reason": reason }),
+        ),
+        Event::NewBest(best) => ("new_best", best_json(best)),
+        Event::Warned { message } => ("warned", json!({ "message": message })),
+        Event::RunFinished { .. } => ("run_finished", run_finished(event)),
+    })
+}
+
+fn run_started(event: &Event) -> Json {
+    let Event::RunStarted {
+        trials,
+        parallel,
+        devices,
+        metric,
+        direction,
+        baseline,
+        counts,
+        reclaimed,
+        best,
+        sampler,
+        pruner,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "trials": trials, "parallel": parallel, "devices": devices, "metric": metric,
+        "direction": direction, "baseline": baseline.as_ref().map(baseline_json),
+        "counts": counts_json(counts), "reclaimed": reclaimed,
+        "best": best.as_ref().map(best_json), "sampler": sampler, "pruner": pruner,
+    })
+}
+
+fn run_finished(event: &Event) -> Json {
+    let Event::RunFinished {
+        exit,
+        reason,
+        counts,
+        best,
+        baseline,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "exit": exit, "reason": reason, "counts": counts_json(counts),
+        "best": best.as_ref().map(best_json),
+        "baseline": baseline.as_ref().map(baseline_json),
+    })
+}
+
+fn trial_finished(event: &Event) -> Json {
+    let Event::TrialFinished {
+        number,
+        state,
+        value,
+        params,
+        attrs,
+        counts,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "number": number, "state": state, "value": value.map(json_number),
+        "params": params_json(params), "attrs": attrs, "counts": counts_json(counts),
+    })
+}
+
+fn metrics_json(metrics: &Metrics) -> Json {
+    Json::Object(
+        metrics
+            .iter()
+            .map(|(k, v)| (k.clone(), json_number(*v)))
+            .collect(),
+    )
+}
+
+/// Parameters as a JSON object.
+pub fn params_json(params: &Params) -> Json {
+    Json::Object(
+        params
+            .iter()
+            .map(|(k, v)| (k.clone(), v.to_json()))
+            .collect(),
+    )
+}
+
+fn best_json(best: &Best) -> Json {
+    json!({
+        "number": best.number, "value": json_number(best.value),
+        "params": params_json(&best.params),
+    })
+}
+
+pub(super) fn baseline_json(baseline: &Baseline) -> Json {
+    json!({ "value": json_number(baseline.value), "what": baseline.what })
+}
+
+fn counts_json(counts: &Counts) -> Json {
+    json!({
+        "complete": counts.complete, "pruned": counts.pruned, "fail": counts.fail,
+        "infeasible": counts.infeasible, "running": counts.running,
+    })
+}

@@ -1,0 +1,360 @@
+//! Plain text: one line for each event worth one, and a summary. Times are UTC.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value as Json};
+
+use super::format::{duration, params_short, plural, value};
+use super::output::Output;
+use super::sink::Sink;
+use super::{Best, Counts, Event, number_from_json};
+use crate::exit::Exit;
+use crate::space::Params;
+use crate::study::{Direction, TrialState};
+use crate::task::Baseline;
+
+/// Width for the parameters of a finished trial.
+const PARAMS_WIDTH: usize = 100;
+
+/// Writes the narrator's lines as they come.
+pub(super) struct Lines {
+    narrator: Narrator,
+    output: Output,
+}
+
+impl Lines {
+    pub(super) fn new(study: &str, output: Output) -> Lines {
+        Lines {
+            narrator: Narrator::new(study),
+            output,
+        }
+    }
+}
+
+impl Sink for Lines {
+    fn handle(&mut self, event: &Event, time: Timestamp) {
+        for line in self.narrator.lines(event, time) {
+            self.output.line(&line);
+        }
+    }
+}
+
+/// Turns events into lines; remembers what a line needs of earlier events.
+pub(super) struct Narrator {
+    study: String,
+    metric: String,
+    direction: Direction,
+    goal: u64,
+    baseline: Option<Baseline>,
+    best: Option<(u64, f64)>,
+    started: BTreeMap<u64, Timestamp>,
+}
+
+impl Narrator {
+    pub(super) fn new(study: &str) -> Narrator {
+        Narrator {
+            study: study.to_owned(),
+            metric: "value".to_owned(),
+            direction: Direction::Maximize,
+            goal: 0,
+            baseline: None,
+            best: None,
+            started: BTreeMap::new(),
+        }
+    }
+
+    /// `best 0.712 (trial 3), baseline 0.427`, as far as known.
+    pub(super) fn standing(&self) -> String {
+        let best = self
+            .best
+            .map(|(number, v)| format!("best {} (trial {number})", value(v)));
+        let baseline = self
+            .baseline
+            .as_ref()
+            .map(|b| format!("baseline {}", value(b.value)));
+        best.into_iter()
+            .chain(baseline)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// The lines of an event, the first with the time of day.
+    pub(super) fn lines(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
+        let mut lines = self.text(event, time);
+        if let Some(first) = lines.first_mut() {
+            *first = format!("{} {first}", time.strftime("%H:%M:%SZ"));
+        }
+        lines
+    }
+
+    fn text(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
+        match event {
+            Event::RunStarted { .. } => self.run_started(event),
+            Event::TrialStarted { number, .. } => {
+                self.started.entry(*number).or_insert(time);
+                Vec::new()
+            }
+            Event::TrialFinished { .. } => vec![self.trial_finished(event, time)],
+            Event::Fault {
+                fault,
+                worker,
+                trial,
+                detail,
+                verdict,
+            } => vec![fault_line(fault, *worker, *trial, detail, verdict)],
+            Event::NewBest(best) => self.new_best(best).into_iter().collect(),
+            Event::Warned { message } => vec![format!("warning: {message}")],
+            Event::RunFinished { .. } => self.summary(event),
+            Event::WorkerStarted { .. }
+            | Event::TrialStepped { .. }
+            | Event::EpochFinished { .. }
+            | Event::WorkerStopped { .. } => Vec::new(),
+        }
+    }
+
+    fn run_started(&mut self, event: &Event) -> Vec<String> {
+        let Event::RunStarted {
+            trials,
+            parallel,
+            devices,
+            metric,
+            direction,
+            baseline,
+            counts,
+            reclaimed,
+            best,
+            sampler,
+            pruner,
+        } = event
+        else {
+            return Vec::new();
+        };
+        self.metric.clone_from(metric);
+        self.direction = *direction;
+        self.goal = *trials;
+        self.baseline.clone_from(baseline);
+        self.best = best.as_ref().map(|b| (b.number, b.value));
+        let mut lines = vec![
+            format!(
+                "study {}: {direction} {metric}, {} of {} finished",
+                self.study,
+                counts.finished(),
+                plural(*trials, "trial"),
+            ),
+            format!(
+                "  {} in parallel on {}, sampler {sampler}, pruner {pruner}",
+                parallel,
+                devices.join(", "),
+            ),
+        ];
+        if let Some(baseline) = baseline {
+            lines.push(format!("  trivial answer: {}", self.trivial(baseline)));
+        }
+        if let Some((number, v)) = self.best {
+            lines.push(format!(
+                "  best so far: {metric} {} (trial {number})",
+                value(v)
+            ));
+        }
+        if *reclaimed > 0 {
+            lines.push(format!(
+                "  {} of an earlier run left unfinished: run again",
+                plural(*reclaimed, "trial")
+            ));
+        }
+        lines
+    }
+
+    fn trial_finished(&mut self, event: &Event, time: Timestamp) -> String {
+        let Event::TrialFinished {
+            number,
+            state,
+            value: result,
+            params,
+            attrs,
+            counts,
+        } = event
+        else {
+            return String::new();
+        };
+        let began = self.started.remove(number);
+        let took = runtime(attrs).or_else(|| began.map(|t| since(t, time)));
+        let mut line = format!(
+            "[{}/{}] trial {number} {state}",
+            counts.finished(),
+            self.goal
+        );
+        if let Some(v) = result {
+            line.push_str(&format!(" {} {}", self.metric, value(*v)));
+            if *state == TrialState::Complete && self.improves(*v) {
+                self.best = Some((*number, *v));
+                line.push_str(" (best)");
+            }
+        }
+        if let Some(fault) = attrs.get("fault").and_then(Json::as_str) {
+            line.push_str(&format!(" ({fault})"));
+        }
+        if let Some(took) = took {
+            line.push_str(&format!(", {}", duration(took)));
+        }
+        if !params.is_empty() {
+            line.push_str(&format!(", {}", params_short(params, PARAMS_WIDTH)));
+        }
+        line
+    }
+
+    fn improves(&self, v: f64) -> bool {
+        self.best.is_none_or(|(_, b)| self.direction.better(v, b))
+    }
+
+    /// A line unless the trial's own has said it.
+    fn new_best(&mut self, best: &Best) -> Option<String> {
+        if self.best.is_some_and(|(number, _)| number == best.number) {
+            return None;
+        }
+        self.best = Some((best.number, best.value));
+        Some(format!(
+            "new best: {} {} (trial {})",
+            self.metric,
+            value(best.value),
+            best.number
+        ))
+    }
+
+    fn trivial(&self, baseline: &Baseline) -> String {
+        format!(
+            "{} {}: {}",
+            self.metric,
+            value(baseline.value),
+            baseline.what
+        )
+    }
+
+    fn summary(&self, event: &Event) -> Vec<String> {
+        let Event::RunFinished {
+            exit,
+            reason,
+            counts,
+            best,
+            baseline,
+        } = event
+        else {
+            return Vec::new();
+        };
+        let mut lines = vec![
+            format!("study {} ended: {reason}", self.study),
+            format!("  {}", self.counted(counts)),
+        ];
+        match best {
+            Some(best) => lines.extend(self.best_lines(best)),
+            None => lines.push("  no trial has a value yet".to_owned()),
+        }
+        if let Some(baseline) = baseline {
+            let beaten = best
+                .as_ref()
+                .is_some_and(|b| self.direction.better(b.value, baseline.value));
+            lines.push(if beaten {
+                format!("  trivial answer: {}", self.trivial(baseline))
+            } else {
+                format!(
+                    "  warning: no trial beats the trivial answer ({})",
+                    self.trivial(baseline)
+                )
+            });
+        }
+        lines.extend(resume_hint(*exit).map(|hint| format!("  {hint}")));
+        lines
+    }
+
+    fn counted(&self, counts: &Counts) -> String {
+        let mut text = format!(
+            "{} of {} finished ({} complete, {} pruned)",
+            counts.finished(),
+            plural(self.goal, "trial"),
+            counts.complete,
+            counts.pruned
+        );
+        for (n, what) in [
+            (counts.fail, "failed"),
+            (counts.infeasible, "refused"),
+            (counts.running, "unfinished"),
+        ] {
+            if n > 0 {
+                text.push_str(&format!(", {n} {what}"));
+            }
+        }
+        text
+    }
+
+    fn best_lines(&self, best: &Best) -> Vec<String> {
+        let mut lines = vec![format!(
+            "  best: {} {} (trial {})",
+            self.metric,
+            value(best.value),
+            best.number
+        )];
+        lines.extend(param_lines(&best.params, "    "));
+        lines
+    }
+}
+
+/// One line a parameter, names aligned, values in full.
+pub(super) fn param_lines(params: &Params, indent: &str) -> Vec<String> {
+    let width = params.keys().map(|k| k.chars().count()).max().unwrap_or(0);
+    params
+        .iter()
+        .map(|(name, v)| format!("{indent}{name:width$} = {v}"))
+        .collect()
+}
+
+fn fault_line(
+    fault: &str,
+    worker: u64,
+    trial: Option<(u64, u32)>,
+    detail: &str,
+    verdict: &str,
+) -> String {
+    let whom = match trial {
+        Some((number, attempt)) => format!("trial {number}, attempt {attempt}, worker {worker}"),
+        None => format!("worker {worker}"),
+    };
+    let mut line = format!("fault: {fault} ({whom})");
+    // The whole detail stands in the attempt's log and in --json.
+    if let Some(first) = detail.lines().next().filter(|l| !l.is_empty()) {
+        line.push_str(&format!(": {first}"));
+    }
+    if trial.is_some() {
+        line.push_str(match verdict {
+            "again" => " -> the trial runs again",
+            "suspect" => " -> the trial runs again, as a suspect",
+            "pruned" => " -> the trial is pruned",
+            "fail" => " -> the trial fails",
+            _ => "",
+        });
+    }
+    line
+}
+
+fn resume_hint(exit: u8) -> Option<&'static str> {
+    let is = |e: Exit| e.code() == exit;
+    if is(Exit::Budget) {
+        Some("to continue: run the same command again; it gets a new time budget")
+    } else if is(Exit::Stopped) {
+        Some("to continue: run the same command again")
+    } else if is(Exit::Breaker) {
+        Some("to continue: remove the cause named above, then run the same command again")
+    } else {
+        None
+    }
+}
+
+fn runtime(attrs: &Map<String, Json>) -> Option<Duration> {
+    let seconds = attrs.get("runtime_s").and_then(number_from_json)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
+}

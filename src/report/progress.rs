@@ -1,0 +1,211 @@
+//! A progress bar on stderr; the lines of finished trials go to stdout above it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
+
+use super::Event;
+use super::format::{duration, plural};
+use super::lines::{Narrator, since};
+use super::output::Output;
+use super::sink::Sink;
+
+/// The rate is that of the last so many finished trials.
+const WINDOW: usize = 50;
+/// So many running trials are named beside the bar.
+const NAMED: usize = 4;
+
+pub(super) struct Progress {
+    narrator: Narrator,
+    output: Output,
+    bar: ProgressBar,
+    pace: Pace,
+    running: BTreeMap<u64, u32>,
+}
+
+impl Progress {
+    pub(super) fn new(study: &str, output: Output, target: ProgressDrawTarget) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(0), target).with_style(style());
+        Progress {
+            narrator: Narrator::new(study),
+            output,
+            bar,
+            pace: Pace::default(),
+            running: BTreeMap::new(),
+        }
+    }
+
+    fn note(&mut self, event: &Event, time: Timestamp) {
+        match event {
+            Event::RunStarted { trials, counts, .. } => {
+                self.bar.set_length(*trials);
+                self.bar.set_position(counts.finished());
+                self.pace = Pace::new(*trials, counts.finished(), time);
+            }
+            Event::TrialStarted { number, .. } => {
+                self.running.insert(*number, 0);
+            }
+            Event::EpochFinished { number, epoch, .. } => {
+                self.running.insert(*number, *epoch);
+            }
+            Event::TrialFinished { number, counts, .. } => {
+                self.running.remove(number);
+                self.bar.set_position(counts.finished());
+                self.pace.finished(counts.finished(), time);
+            }
+            Event::Fault { trial, .. } => {
+                if let Some((number, _)) = trial {
+                    self.running.remove(number);
+                }
+            }
+            Event::RunFinished { .. } => self.bar.finish_and_clear(),
+            Event::WorkerStarted { .. }
+            | Event::TrialStepped { .. }
+            | Event::WorkerStopped { .. }
+            | Event::NewBest(_)
+            | Event::Warned { .. } => {}
+        }
+    }
+
+    fn message(&self) -> String {
+        [
+            self.pace.text(),
+            self.narrator.standing(),
+            running_text(&self.running),
+        ]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" | ")
+    }
+}
+
+impl Sink for Progress {
+    fn handle(&mut self, event: &Event, time: Timestamp) {
+        let lines = self.narrator.lines(event, time);
+        self.note(event, time);
+        if !lines.is_empty() {
+            let output = &mut self.output;
+            self.bar
+                .suspend(|| lines.iter().for_each(|line| output.line(line)));
+        }
+        if !self.bar.is_finished() {
+            self.bar.set_message(self.message());
+        }
+    }
+}
+
+/// A run that ends by an error leaves no half-drawn bar behind.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style() -> ProgressStyle {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let template = if no_color {
+        "{bar:20} {pos}/{len} | {wide_msg}"
+    } else {
+        "{bar:20.cyan} {pos}/{len} | {wide_msg}"
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// When trials finished, for rate and time left.
+#[derive(Debug, Default)]
+struct Pace {
+    goal: u64,
+    marks: VecDeque<(u64, Timestamp)>,
+}
+
+impl Pace {
+    fn new(goal: u64, finished: u64, now: Timestamp) -> Pace {
+        Pace {
+            goal,
+            marks: VecDeque::from([(finished, now)]),
+        }
+    }
+
+    fn finished(&mut self, finished: u64, now: Timestamp) {
+        self.marks.push_back((finished, now));
+        if self.marks.len() > WINDOW + 1 {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Trials a second.
+    fn rate(&self) -> Option<f64> {
+        let (first, from) = *self.marks.front()?;
+        let (last, to) = *self.marks.back()?;
+        let seconds = since(from, to).as_secs_f64();
+        (last > first && seconds > 0.0).then(|| (last - first) as f64 / seconds)
+    }
+
+    /// `3.2/min, 5 h 10 min left`; empty until a trial has finished.
+    fn text(&self) -> String {
+        let Some(rate) = self.rate() else {
+            return String::new();
+        };
+        let speed = if rate >= 1.0 {
+            format!("{rate:.1}/s")
+        } else if rate * 60.0 >= 1.0 {
+            format!("{:.1}/min", rate * 60.0)
+        } else {
+            format!("{:.1}/h", rate * 3600.0)
+        };
+        let done = self.marks.back().map_or(0, |m| m.0);
+        let left = self.goal.saturating_sub(done) as f64 / rate;
+        match Duration::try_from_secs_f64(left) {
+            Ok(left) => format!("{speed}, {} left", duration(left)),
+            Err(_) => speed,
+        }
+    }
+}
+
+fn running_text(running: &BTreeMap<u64, u32>) -> String {
+    if running.is_empty() {
+        return String::new();
+    }
+    let mut names: Vec<String> = running
+        .iter()
+        .take(NAMED)
+        .map(|(number, epoch)| match epoch {
+            0 => format!("{number}"),
+            e => format!("{number} (epoch {e})"),
+        })
+        .collect();
+    if running.len() > NAMED {
+        names.push(plural((running.len() - NAMED) as u64, "other"));
+    }
+    format!("running {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_latest_trials() {
+        let at = |s: i64| Timestamp::from_second(1_700_000_000 + s).unwrap();
+        let mut pace = Pace::new(100, 0, at(0));
+        assert_eq!(pace.text(), "");
+        pace.finished(1, at(60));
+        assert_eq!(pace.text(), "1.0/min, 1 h 39 min left");
+        for i in 0..=WINDOW as u64 {
+            pace.finished(2 + i, at(1000 + i as i64 / 2));
+        }
+        assert_eq!(pace.text(), "2.0/s, 24.0 s left");
+    }
+
+    #[test]
+    fn running_trials_beyond_the_fourth_are_counted() {
+        let running = BTreeMap::from([(7, 0), (8, 2), (9, 0), (10, 1), (11, 0)]);
+        assert_eq!(
+            running_text(&running),
+            "running 7, 8 (epoch 2), 9, 10 (epoch 1), 1 other"
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a run's events go: one interface, one implementation for each way of showing them.
+
+use jiff::Timestamp;
+
+use super::Event;
+use super::json_lines::JsonLines;
+use super::lines::Lines;
+use super::output::Output;
+use super::progress::Progress;
+
+/// Takes a run's events in their order. Never fails: a sink whose reader has gone away falls
+/// silent, the run goes on.
+pub trait Sink: Send {
+    /// Shows one event that happened at `time`.
+    fn handle(&mut self, event: &Event, time: Timestamp);
+}
+
+/// How a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A progress bar on stderr, finished trials on stdout: for a terminal.
+    Progress,
+    /// Plain lines on stdout: for a log, for cron.
+    Lines,
+    /// One JSON object a line on stdout.
+    Json,
+    /// Nothing on stdout.
+    Quiet,
+}
+
+impl Mode {
+    /// The mode for these flags; `--json` wins over `-q`, which then only silences stderr.
+    pub fn choose(json: bool, quiet: bool, stdout_is_tty: bool) -> Mode {
+        match (json, quiet, stdout_is_tty) {
+            (true, _, _) => Mode::Json,
+            (false, true, _) => Mode::Quiet,
+            (false, false, true) => Mode::Progress,
+            (false, false, false) => Mode::Lines,
+        }
+    }
+}
+
+/// The sink of a mode, on the process's own stdout and stderr.
+pub fn sink(mode: Mode, study: &str) -> Box<dyn Sink> {
+    match mode {
+        Mode::Progress => Box::new(Progress::new(
+            study,
+            Output::stdout(),
+            indicatif::ProgressDrawTarget::stderr_with_hz(10),
+        )),
+        Mode::Lines | Mode::Json | Mode::Quiet => sink_to(mode, study, Output::stdout()),
+    }
+}
+
+/// The sink of a mode on any stream; a progress bar is not drawn then.
+pub fn sink_to(mode: Mode, study: &str, output: Output) -> Box<dyn Sink> {
+    match mode {
+        Mode::Progress => Box::new(Progress::new(
+            study,
+            output,
+            indicatif::ProgressDrawTarget::hidden(),
+        )),
+        Mode::Lines => Box::new(Lines::new(study, output)),
+        Mode::Json => Box::new(JsonLines::new(study, output)),
+        Mode::Quiet => Box::new(Quiet),
+    }
+}
+
+struct Quiet;
+
+impl Sink for Quiet {
+    fn handle(&mut self, _: &Event, _: Timestamp) {}
+}
+
+#[cfg(test)]
+#[path = "sink_tests.rs"]
+mod tests;

@@ -1,0 +1,230 @@
+//! A recorded run, rendered in each mode.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::report::{Best, Counts};
+use crate::space::{Params, Value};
+use crate::study::{Direction, TrialState};
+use crate::task::Baseline;
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn render(mode: Mode, events: &[Event]) -> String {
+    let buffer = Buffer::default();
+    let mut sink = sink_to(mode, "criteria", Output::to(Box::new(buffer.clone())));
+    for (i, event) in events.iter().enumerate() {
+        sink.handle(
+            event,
+            Timestamp::from_second(1_700_000_000 + i as i64).unwrap(),
+        );
+    }
+    let bytes = buffer.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+fn params() -> Params {
+    Params::from([
+        ("optim.lr".to_owned(), Value::Float(3e-5)),
+        ("model.name".to_owned(), "minilm".into()),
+    ])
+}
+
+fn baseline() -> Option<Baseline> {
+    Some(Baseline {
+        value: 0.427,
+        what: "always predicting class 1 of status".to_owned(),
+    })
+}
+
+fn finished(number: u64, state: TrialState, value: Option<f64>, complete: u64) -> Event {
+    let attrs = serde_json::json!({ "runtime_s": 61.5 });
+    Event::TrialFinished {
+        number,
+        state,
+        value,
+        params: params(),
+        attrs: attrs.as_object().unwrap().clone(),
+        counts: Counts {
+            complete,
+            ..Counts::default()
+        },
+    }
+}
+
+fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
+    let best = Best {
+        number: 0,
+        value: best_value,
+        params: params(),
+    };
+    let counts = Counts {
+        complete: 1,
+        fail: 1,
+        ..Counts::default()
+    };
+    vec![
+        Event::RunStarted {
+            trials: 2,
+            parallel: 1,
+            devices: vec!["cpu".to_owned()],
+            metric: "macro_f1".to_owned(),
+            direction: Direction::Maximize,
+            baseline: baseline(),
+            counts: Counts::default(),
+            reclaimed: 1,
+            best: None,
+            sampler: "tpe".to_owned(),
+            pruner: "median".to_owned(),
+        },
+        Event::WorkerStarted {
+            worker: 0,
+            pid: 42,
+            device: "cpu".to_owned(),
+        },
+        Event::TrialStarted {
+            number: 0,
+            attempt: 0,
+            worker: 0,
+            params: params(),
+        },
+        Event::TrialStepped {
+            number: 0,
+            steps: 9,
+        },
+        Event::EpochFinished {
+            number: 0,
+            epoch: 1,
+            value: f64::NAN,
+            metrics: [("loss".to_owned(), f64::INFINITY)].into(),
+        },
+        Event::Fault {
+            fault: "killed".to_owned(),
+            worker: 0,
+            trial: Some((0, 0)),
+            detail: "SIGKILL\nmore".to_owned(),
+            verdict: "again".to_owned(),
+        },
+        Event::WorkerStopped {
+            worker: 0,
+            reason: "killed".to_owned(),
+        },
+        finished(0, TrialState::Complete, Some(best_value), 1),
+        Event::NewBest(best.clone()),
+        finished(1, TrialState::Fail, None, 1),
+        Event::Warned {
+            message: "the disk is slow".to_owned(),
+        },
+        Event::RunFinished {
+            exit,
+            reason: reason.to_owned(),
+            counts,
+            best: Some(best),
+            baseline: baseline(),
+        },
+    ]
+}
+
+const EXPECTED: &str = "\
+22:13:20Z study criteria: maximize macro_f1, 0 of 2 trials finished
+  1 in parallel on cpu, sampler tpe, pruner median
+  trivial answer: macro_f1 0.427: always predicting class 1 of status
+  1 trial of an earlier run left unfinished: run again
+22:13:25Z fault: killed (trial 0, attempt 0, worker 0): SIGKILL -> the trial runs again
+22:13:27Z [1/2] trial 0 COMPLETE macro_f1 0.71234 (best), 1 min 02 s, name=minilm lr=3e-5
+22:13:29Z [1/2] trial 1 FAIL, 1 min 02 s, name=minilm lr=3e-5
+22:13:30Z warning: the disk is slow
+22:13:31Z study criteria ended: stopped by SIGTERM
+  1 of 2 trials finished (1 complete, 0 pruned), 1 failed
+  best: macro_f1 0.71234 (trial 0)
+    model.name = minilm
+    optim.lr   = 3e-5
+  trivial answer: macro_f1 0.427: always predicting class 1 of status
+  to continue: run the same command again
+";
+
+#[test]
+fn lines_tell_a_run_and_how_to_continue_it() {
+    let text = render(Mode::Lines, &run(0.712_344, 4, "stopped by SIGTERM"));
+    assert_eq!(text, EXPECTED);
+}
+
+#[test]
+fn progress_writes_the_same_lines_and_keeps_the_bar_off_stdout() {
+    let events = run(0.712_344, 4, "stopped by SIGTERM");
+    assert_eq!(render(Mode::Progress, &events), EXPECTED);
+}
+
+#[test]
+fn a_run_that_does_not_beat_the_trivial_answer_is_warned_about() {
+    let text = render(Mode::Lines, &run(0.427, 0, "goal reached"));
+    assert!(text.contains(
+        "warning: no trial beats the trivial answer (macro_f1 0.427: always predicting class 1"
+    ));
+    assert!(!text.contains("to continue"));
+}
+
+#[test]
+fn json_has_one_object_for_each_event_of_the_contract() {
+    let text = render(Mode::Json, &run(0.712_344, 4, "stopped"));
+    let objects: Vec<serde_json::Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let names: Vec<&str> = objects
+        .iter()
+        .map(|o| o["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "run_started",
+            "worker_started",
+            "trial_started",
+            "epoch_finished",
+            "fault",
+            "worker_stopped",
+            "trial_finished",
+            "new_best",
+            "trial_finished",
+            "warned",
+            "run_finished"
+        ]
+    );
+    assert!(objects.iter().all(|o| o["study"] == "criteria"));
+    assert_eq!(objects[0]["time"], "2023-11-14T22:13:20Z");
+    assert_eq!(objects[0]["direction"], "maximize");
+    assert_eq!(objects[3]["value"], "NaN");
+    assert_eq!(objects[3]["metrics"]["loss"], "Infinity");
+    assert_eq!(objects[6]["state"], "COMPLETE");
+    assert_eq!(objects[6]["params"]["model.name"], "minilm");
+    assert_eq!(objects[8]["value"], serde_json::Value::Null);
+    assert_eq!(objects[10]["exit"], 4);
+    assert_eq!(objects[10]["counts"]["fail"], 1);
+    assert_eq!(objects[10]["baseline"]["value"], 0.427);
+}
+
+#[test]
+fn quiet_writes_nothing() {
+    assert_eq!(render(Mode::Quiet, &run(0.5, 0, "goal reached")), "");
+}
+
+#[test]
+fn json_wins_over_quiet_and_a_pipe_gets_lines() {
+    assert_eq!(Mode::choose(true, true, true), Mode::Json);
+    assert_eq!(Mode::choose(false, true, true), Mode::Quiet);
+    assert_eq!(Mode::choose(false, false, true), Mode::Progress);
+    assert_eq!(Mode::choose(false, false, false), Mode::Lines);
+}

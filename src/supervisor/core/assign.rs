@@ -1,0 +1,345 @@
+//! Which trial goes where: asking, recording, sending.
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+
+use super::live::{Live, distributions};
+use super::slot::{State, Worker};
+use super::{Core, Pending};
+use crate::fault::Tally;
+use crate::protocol::{AttemptId, ToWorker};
+use crate::report;
+use crate::sampler::Ask;
+use crate::space::Params;
+use crate::store::Write;
+use crate::study::{self, FrozenTrial, TrialState};
+use crate::supervisor::Action;
+use crate::task::TrialSpec;
+
+impl Core {
+    /// Gives every idle worker an attempt, as long as there is one to give.
+    pub(super) fn assign_all(&mut self) {
+        for slot in 0..self.slots.len() {
+            if matches!(self.slots[slot].state, State::Idle(_)) {
+                self.assign(slot);
+            }
+        }
+    }
+
+    /// Starts workers for empty slots, no more than there is work for.
+    pub(super) fn spawn_needed(&mut self) {
+        let free = self
+            .slots
+            .iter()
+            .filter(|s| matches!(s.state, State::Idle(_) | State::Starting(_)))
+            .count() as u64;
+        let mut needed = (self.retry.len() as u64 + self.new_trials_wanted()).saturating_sub(free);
+        for slot in 0..self.slots.len() {
+            let State::Empty { not_before } = self.slots[slot].state else {
+                continue;
+            };
+            if needed == 0 || not_before > self.now {
+                continue;
+            }
+            needed -= 1;
+            let worker = self.next_worker;
+            self.next_worker += 1;
+            self.slots[slot].state = State::Starting(Worker::new(worker, self.now));
+            self.actions.push(Action::Spawn {
+                worker,
+                device: self.slots[slot].device,
+                threads: self.threads,
+            });
+        }
+    }
+
+    /// How many trials beyond the live ones the goal still needs.
+    pub(super) fn new_trials_wanted(&self) -> u64 {
+        let sure = self.board.counts().finished() + self.live.len() as u64;
+        self.spec.operation.trials.saturating_sub(sure)
+    }
+
+    fn assign(&mut self, slot: usize) {
+        let number = match self.retry.pop_first() {
+            Some(number) => Some(number),
+            None => self.start_trial(),
+        };
+        let Some(number) = number else { return };
+        let State::Idle(worker) = self.slots[slot].take(self.now) else {
+            return;
+        };
+        let device = self.slots[slot].device.to_string();
+        let Some(live) = self.live.get_mut(&number) else {
+            self.slots[slot].state = State::Idle(worker);
+            return;
+        };
+        live.place = Some((device.clone(), worker.id));
+        live.epochs.clear();
+        let attempt = AttemptId {
+            number,
+            attempt: live.attempt,
+        };
+        self.outbox.push(Write::AttemptStarted {
+            number,
+            attempt: attempt.attempt,
+            worker: worker.id,
+            pid: worker.pid,
+            device,
+            log: log_name(&self.spec.study, attempt),
+        });
+        let sends = Some((worker.id, attempt));
+        self.slots[slot].state = State::Recording(worker, attempt);
+        self.send_batch(sends);
+    }
+
+    /// Takes a waiting trial, or asks for a new one, if the goal needs one.
+    fn start_trial(&mut self) -> Option<u64> {
+        if self.new_trials_wanted() == 0 {
+            return None;
+        }
+        while let Some((number, trial)) = self.waiting.pop_first() {
+            if let Some(number) = self.claim(number, trial) {
+                return Some(number);
+            }
+        }
+        self.create()
+    }
+
+    /// Makes an enqueued trial run: its fixed values, completed by the sampler. Values that the
+    /// space or a constraint forbids make it infeasible; it is ended and not run.
+    fn claim(&mut self, number: u64, trial: FrozenTrial) -> Option<u64> {
+        let mut fixed = trial.fixed_params();
+        fixed.extend(trial.params.clone());
+        let proposal = self.suggest(number).unwrap_or_default();
+        let space = &self.spec.space;
+        let params = space.build(|_, parameter, domain| {
+            let wanted = fixed.get(&parameter.name);
+            let value = wanted.or_else(|| proposal.get(&parameter.name));
+            value
+                .filter(|v| wanted.is_some() || domain.contains(v))
+                .cloned()
+                .unwrap_or_else(|| domain.middle())
+        });
+        if let Some(problem) = self.refusal(&params, &fixed) {
+            self.refuse(number, trial, &problem);
+            return None;
+        }
+        let seed = study::derive_seed(self.spec.seed, number, "trial");
+        let distributions = distributions(&self.spec.space, &params);
+        let mut user_attrs = Map::new();
+        user_attrs.insert("seed".into(), seed.into());
+        self.outbox.push(Write::TrialClaimed {
+            number,
+            params: params.clone(),
+            distributions: distributions.clone(),
+            user_attrs: user_attrs.clone(),
+        });
+        let mut running = trial;
+        running.state = TrialState::Running;
+        running.params = params;
+        running.distributions = distributions;
+        running.user_attrs.extend(user_attrs);
+        self.add_live(running, seed);
+        Some(number)
+    }
+
+    fn create(&mut self) -> Option<u64> {
+        let number = self.board.next_number();
+        let params = match self.points.get(number as usize) {
+            Some(point) => Some(point.clone()),
+            None => self.suggest(number),
+        };
+        let Some(params) = params else {
+            self.give_up_search();
+            return None;
+        };
+        let seed = study::derive_seed(self.spec.seed, number, "trial");
+        let distributions = distributions(&self.spec.space, &params);
+        let mut user_attrs = Map::new();
+        user_attrs.insert("seed".into(), seed.into());
+        self.outbox.push(Write::TrialCreated {
+            number,
+            params: params.clone(),
+            distributions: distributions.clone(),
+            user_attrs: user_attrs.clone(),
+        });
+        let trial = FrozenTrial {
+            trial_id: 0,
+            number,
+            state: TrialState::Running,
+            params,
+            distributions,
+            values: Vec::new(),
+            intermediate: BTreeMap::new(),
+            user_attrs,
+            system_attrs: Map::new(),
+            datetime_start: None,
+            datetime_complete: None,
+        };
+        self.add_live(trial, seed);
+        Some(number)
+    }
+
+    fn add_live(&mut self, trial: FrozenTrial, seed: u64) {
+        self.history.put(&self.spec.space, &trial);
+        self.board.put(&trial);
+        self.live
+            .insert(trial.number, Live::new(trial, 0, seed, Tally::default()));
+    }
+
+    fn suggest(&mut self, number: u64) -> Option<Params> {
+        self.sampler.suggest(&Ask {
+            space: &self.spec.space,
+            history: &self.history,
+            number,
+            seed: self.spec.seed,
+        })
+    }
+
+    /// Why an enqueued trial cannot be run, if it cannot.
+    fn refusal(&self, params: &Params, fixed: &Params) -> Option<String> {
+        let space = &self.spec.space;
+        for parameter in &space.parameters {
+            let Some(value) = params.get(&parameter.name) else {
+                continue;
+            };
+            let inside = space
+                .active_domain(parameter, params)
+                .is_some_and(|d| d.contains(value));
+            if !inside && fixed.contains_key(&parameter.name) {
+                return Some(format!("{} = {value} is outside its range", parameter.name));
+            }
+        }
+        space
+            .violated(params)
+            .map(|c| format!("the constraint {} is violated", c.expr))
+    }
+
+    /// Ends a trial as infeasible, never started.
+    fn refuse(&mut self, number: u64, mut trial: FrozenTrial, problem: &str) {
+        let mut user_attrs = Map::new();
+        user_attrs.insert("infeasible".into(), true.into());
+        user_attrs.insert("error_msg".into(), problem.into());
+        self.outbox.push(Write::TrialFinished {
+            number,
+            state: TrialState::Pruned,
+            values: Vec::new(),
+            user_attrs: user_attrs.clone(),
+            system_attrs: Map::new(),
+        });
+        trial.state = TrialState::Pruned;
+        trial.user_attrs.extend(user_attrs);
+        self.history.put(&self.spec.space, &trial);
+        self.settle(&trial);
+    }
+
+    /// Notes a trial's end on the board and tells people.
+    pub(super) fn settle(&mut self, trial: &FrozenTrial) {
+        let best = self.board.put(trial);
+        self.board.ended(trial);
+        self.report(report::Event::TrialFinished {
+            number: trial.number,
+            state: trial.state,
+            value: trial.value(),
+            params: trial.params.clone(),
+            attrs: trial.user_attrs.clone(),
+            counts: self.board.counts(),
+        });
+        if best && let Some(best) = self.board.best().cloned() {
+            self.report(report::Event::NewBest(best));
+        }
+    }
+
+    /// A batch is durable: what it recorded may be sent.
+    pub(super) fn on_written(&mut self, batch: u64) {
+        let Some(Pending {
+            sends: Some((worker, attempt)),
+            ..
+        }) = self.pending.remove(&batch)
+        else {
+            return;
+        };
+        let Some(slot) = self.slot_of(worker) else {
+            return;
+        };
+        if !self.slots[slot].sent(attempt, self.now) {
+            return;
+        }
+        let Some(live) = self.live.get_mut(&attempt.number) else {
+            return;
+        };
+        live.started = self.now;
+        let trial = TrialSpec {
+            number: attempt.number,
+            attempt: attempt.attempt,
+            seed: live.seed,
+            params: live.trial.params.clone(),
+            config: self.spec.effective(&live.trial.params),
+        };
+        let params = trial.params.clone();
+        self.actions.push(Action::Send {
+            worker,
+            message: ToWorker::Run {
+                trial: Box::new(trial),
+                log: log_name(&self.spec.study, attempt),
+                max_log_bytes: self.spec.operation.max_log_bytes,
+            },
+        });
+        self.report(report::Event::TrialStarted {
+            number: attempt.number,
+            attempt: attempt.attempt,
+            worker,
+            params,
+        });
+    }
+
+    /// Another program was faster: take in what it did, undo the refused start, decide again.
+    pub(super) fn on_refused(&mut self, batch: u64, trials: Vec<FrozenTrial>) {
+        let Some(pending) = self.pending.remove(&batch) else {
+            return;
+        };
+        let mut kept = Vec::new();
+        let mut undone = None;
+        for write in pending.writes {
+            if let Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } = &write
+            {
+                undone = Some(*number);
+            } else if !matches!(&write, Write::AttemptStarted { .. }) {
+                kept.push(write);
+            }
+        }
+        if let Some(number) = undone {
+            self.live.remove(&number);
+            self.history.remove(number);
+            self.board.remove(number);
+        }
+        if let Some((worker, attempt)) = pending.sends {
+            if self.live.contains_key(&attempt.number) {
+                self.retry.insert(attempt.number);
+            }
+            if let Some(slot) = self.slot_of(worker) {
+                self.slots[slot].unrecord(attempt, self.now);
+            }
+        }
+        // What was refused together with the start comes first in the next batch.
+        kept.append(&mut self.outbox);
+        self.take_in(trials);
+        let live = &self.live;
+        let board = &self.board;
+        // A trial that another program ended cannot be ended again.
+        kept.retain(|write| match write.number() {
+            Some(n) => live.contains_key(&n) || !board.foreign(n),
+            None => true,
+        });
+        self.outbox = kept;
+    }
+}
+
+/// The log of an attempt, relative to the database's directory.
+pub fn log_name(study: &str, attempt: AttemptId) -> String {
+    format!(
+        "logs/{study}/trial-{:06}-attempt-{}.log",
+        attempt.number, attempt.attempt
+    )
+}

@@ -1,0 +1,141 @@
+//! All trials of the study at a glance: counts, the best, and the streaks that trip the breaker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::report::{Best, Counts};
+use crate::study::{Direction, FrozenTrial, TrialState};
+
+/// Counts over all trials, kept up to date trial by trial.
+#[derive(Debug)]
+pub struct Board {
+    direction: Direction,
+    trials: BTreeMap<u64, (TrialState, bool)>,
+    counts: Counts,
+    best: Option<Best>,
+    failures_in_row: u64,
+    refused_in_row: u64,
+    foreign: BTreeSet<u64>,
+    waiting: u64,
+}
+
+impl Board {
+    /// An empty board.
+    pub fn new(direction: Direction) -> Board {
+        Board {
+            direction,
+            trials: BTreeMap::new(),
+            counts: Counts::default(),
+            best: None,
+            failures_in_row: 0,
+            refused_in_row: 0,
+            foreign: BTreeSet::new(),
+            waiting: 0,
+        }
+    }
+
+    /// Notes a trial as it is now. True when it is the new best.
+    pub fn put(&mut self, trial: &FrozenTrial) -> bool {
+        let counted = trial.counts();
+        let before = self.trials.insert(trial.number, (trial.state, counted));
+        if let Some((state, counted)) = before {
+            *self.field(state, counted) -= 1;
+        }
+        *self.field(trial.state, counted) += 1;
+        self.offer(trial)
+    }
+
+    /// Notes a trial that another program wrote while this run was going on.
+    pub fn put_foreign(&mut self, trial: &FrozenTrial) -> bool {
+        self.foreign.insert(trial.number);
+        self.put(trial)
+    }
+
+    /// Whether another program wrote this trial while this run was going on.
+    pub fn foreign(&self, number: u64) -> bool {
+        self.foreign.contains(&number)
+    }
+
+    /// Forgets a trial that turned out not to exist.
+    pub fn remove(&mut self, number: u64) {
+        if let Some((state, counted)) = self.trials.remove(&number) {
+            *self.field(state, counted) -= 1;
+        }
+    }
+
+    /// Notes the end of a trial of this run, for the streaks.
+    pub fn ended(&mut self, trial: &FrozenTrial) {
+        match trial.state {
+            TrialState::Fail => self.failures_in_row += 1,
+            TrialState::Pruned if !trial.counts() => self.refused_in_row += 1,
+            TrialState::Complete | TrialState::Pruned => {
+                self.failures_in_row = 0;
+                self.refused_in_row = 0;
+            }
+            TrialState::Running | TrialState::Waiting => {}
+        }
+    }
+
+    /// Counts now.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The best COMPLETE, feasible trial.
+    pub fn best(&self) -> Option<&Best> {
+        self.best.as_ref()
+    }
+
+    /// FAIL trials in a row.
+    pub fn failures_in_row(&self) -> u64 {
+        self.failures_in_row
+    }
+
+    /// Refused trials in a row.
+    pub fn refused_in_row(&self) -> u64 {
+        self.refused_in_row
+    }
+
+    /// The number after the highest known one.
+    pub fn next_number(&self) -> u64 {
+        self.trials.keys().next_back().map_or(0, |n| n + 1)
+    }
+
+    /// Whether the trial is known in this state.
+    pub fn state(&self, number: u64) -> Option<TrialState> {
+        self.trials.get(&number).map(|(state, _)| *state)
+    }
+
+    fn offer(&mut self, trial: &FrozenTrial) -> bool {
+        let feasible = !trial.system_attrs.iter().any(|(name, value)| {
+            name.starts_with("constraints:") && value.as_f64().is_some_and(|v| v > 0.0)
+        });
+        let Some(value) = trial.value() else {
+            return false;
+        };
+        let better = trial.state == TrialState::Complete
+            && feasible
+            && self
+                .best
+                .as_ref()
+                .is_none_or(|b| self.direction.better(value, b.value));
+        if better {
+            self.best = Some(Best {
+                number: trial.number,
+                value,
+                params: trial.params.clone(),
+            });
+        }
+        better
+    }
+
+    fn field(&mut self, state: TrialState, counted: bool) -> &mut u64 {
+        match state {
+            TrialState::Complete => &mut self.counts.complete,
+            TrialState::Pruned if counted => &mut self.counts.pruned,
+            TrialState::Pruned => &mut self.counts.infeasible,
+            TrialState::Fail => &mut self.counts.fail,
+            TrialState::Running => &mut self.counts.running,
+            TrialState::Waiting => &mut self.waiting,
+        }
+    }
+}

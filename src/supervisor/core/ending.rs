@@ -1,0 +1,126 @@
+//! How a run ends: by its goal, by a request, by a breaker, by storage.
+
+use super::{Core, Mode};
+use crate::exit::Exit;
+use crate::report;
+use crate::store::Write;
+use crate::supervisor::Action;
+
+impl Core {
+    /// SIGINT or SIGTERM: once, running trials are put back; twice, the groups are killed at once.
+    pub(super) fn on_stop_requested(&mut self) {
+        match self.mode {
+            Mode::Running => self.stop(Exit::Stopped, "stopped by a signal".into()),
+            Mode::Stopping { .. } => self.kill_all(),
+            Mode::Closing { .. } | Mode::Finished => {}
+        }
+    }
+
+    /// Begins to wind down.
+    pub(super) fn stop(&mut self, exit: Exit, reason: String) {
+        if self.mode != Mode::Running {
+            return;
+        }
+        self.mode = Mode::Stopping { exit, reason };
+        for slot in 0..self.slots.len() {
+            if let Some(w) = self.slots[slot].worker_mut()
+                && w.terminated.is_none()
+            {
+                w.terminated = Some(self.now);
+                let worker = w.id;
+                self.actions.push(Action::Terminate { worker });
+            }
+        }
+    }
+
+    fn kill_all(&mut self) {
+        for slot in 0..self.slots.len() {
+            if let Some(w) = self.slots[slot].worker_mut() {
+                w.terminated.get_or_insert(self.now);
+                w.killed = true;
+                let worker = w.id;
+                self.actions.push(Action::Kill { worker });
+            }
+        }
+    }
+
+    /// Storage is beyond help: nothing that happens from here on could be recorded.
+    pub(super) fn on_write_failed(&mut self, error: String) {
+        self.storage_dead = true;
+        self.pending.clear();
+        self.outbox.clear();
+        if self.mode == Mode::Running {
+            self.stop(Exit::Storage, error);
+        } else if let Mode::Stopping { exit, reason } | Mode::Closing { exit, reason } =
+            &mut self.mode
+        {
+            *exit = Exit::Storage;
+            *reason = error;
+        }
+    }
+
+    /// Trips when trials keep failing or no worker can live.
+    pub(super) fn check_breaker(&mut self) {
+        let policy = &self.spec.operation.supervisor;
+        let last = self.last_fault.clone().unwrap_or_default();
+        if self.board.failures_in_row() >= policy.max_failures {
+            let reason = format!(
+                "{} trials in a row failed by an error of the task, the last one with {last}",
+                self.board.failures_in_row()
+            );
+            self.stop(Exit::Breaker, reason);
+        } else if self.board.refused_in_row() >= policy.max_refused {
+            let reason = format!(
+                "{} trials in a row were refused before their start",
+                self.board.refused_in_row()
+            );
+            self.stop(Exit::Breaker, reason);
+        } else if self.drained() {
+            let reason = format!(
+                "workers keep dying without finishing an epoch, the last one with {last}; its \
+                 log tells more"
+            );
+            self.stop(Exit::Breaker, reason);
+        }
+    }
+
+    /// Ends the run once nothing is left to wait for.
+    pub(super) fn check_end(&mut self) {
+        if self.mode == Mode::Running && self.done() {
+            for slot in 0..self.slots.len() {
+                self.leave(slot, false);
+            }
+            if !self.workers_left() && self.pending.is_empty() {
+                self.mode = Mode::Stopping {
+                    exit: Exit::Done,
+                    reason: "the goal is reached".into(),
+                };
+            }
+        }
+        if let Mode::Stopping { exit, reason } = &self.mode
+            && !self.workers_left()
+            && self.pending.is_empty()
+        {
+            let (exit, reason) = (*exit, reason.clone());
+            if !self.storage_dead {
+                self.outbox.push(Write::RunEnded { exit: exit.code() });
+                self.flush();
+            }
+            self.mode = Mode::Closing { exit, reason };
+        }
+        if let Mode::Closing { exit, reason } = &self.mode
+            && self.pending.is_empty()
+        {
+            let (exit, reason) = (*exit, reason.clone());
+            self.mode = Mode::Finished;
+            self.report(report::Event::RunFinished {
+                exit: exit.code(),
+                reason: reason.clone(),
+                counts: self.board.counts(),
+                best: self.board.best().cloned(),
+                baseline: self.baseline.clone(),
+            });
+            self.actions.push(Action::Finish { exit, reason });
+        }
+    }
+}

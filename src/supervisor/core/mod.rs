@@ -1,0 +1,330 @@
+//! The supervisor's core: every decision of a run, as a function of events and of the time passed
+//! in. It owns no process, no file and no clock.
+
+mod assign;
+mod board;
+mod ending;
+mod live;
+mod messages;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::config::StudySpec;
+use crate::exit::Exit;
+use crate::fault::Tally;
+use crate::gpu::Device;
+use crate::protocol::AttemptId;
+use crate::pruner::Pruner;
+use crate::report::{self, Counts};
+use crate::sampler::Sampler;
+use crate::space::Params;
+use crate::store::Write;
+use crate::study::{self, FrozenTrial, History, TrialState};
+use crate::task::Baseline;
+
+use super::{Action, Event, Now, WorkerId};
+use board::Board;
+use live::Live;
+use slot::{Slot, State};
+
+/// A trial that an earlier run left unfinished.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reclaimed {
+    /// Number.
+    pub number: u64,
+    /// The attempt to make next.
+    pub attempt: u32,
+    /// Its faulty attempts so far.
+    pub tally: Tally,
+}
+
+/// What a run starts from.
+pub struct Start {
+    /// The study.
+    pub spec: StudySpec,
+    /// Its trials, as the store has them.
+    pub trials: Vec<FrozenTrial>,
+    /// Those to run again.
+    pub reclaimed: Vec<Reclaimed>,
+    /// Device of each slot.
+    pub devices: Vec<Device>,
+    /// libtorch threads of each worker.
+    pub threads: usize,
+    /// The trivial baseline.
+    pub baseline: Option<Baseline>,
+    /// Sampler.
+    pub sampler: Box<dyn Sampler>,
+    /// Pruner.
+    pub pruner: Box<dyn Pruner>,
+}
+
+/// What the run is at.
+#[derive(Debug, Clone, PartialEq)]
+enum Mode {
+    /// Working towards the goal.
+    Running,
+    /// Winding down; running trials are put back.
+    Stopping { exit: Exit, reason: String },
+    /// The end of the run is being recorded.
+    Closing { exit: Exit, reason: String },
+    /// Over.
+    Finished,
+}
+
+/// A batch that was sent to the store.
+#[derive(Debug)]
+struct Pending {
+    writes: Vec<Write>,
+    /// The attempt that is sent to this worker when the batch is durable.
+    sends: Option<(WorkerId, AttemptId)>,
+}
+
+/// See the module.
+pub struct Core {
+    spec: StudySpec,
+    points: Vec<Params>,
+    threads: usize,
+    baseline: Option<Baseline>,
+    sampler: Box<dyn Sampler>,
+    pruner: Box<dyn Pruner>,
+    history: History,
+    board: Board,
+    /// Trials of this run that have not ended.
+    live: BTreeMap<u64, Live>,
+    /// Those of them that wait for a worker.
+    retry: BTreeSet<u64>,
+    /// Enqueued trials, by anyone.
+    waiting: BTreeMap<u64, FrozenTrial>,
+    slots: Vec<Slot>,
+    mode: Mode,
+    pending: BTreeMap<u64, Pending>,
+    outbox: Vec<Write>,
+    next_batch: u64,
+    next_worker: WorkerId,
+    reclaimed: u64,
+    started: bool,
+    last_fault: Option<String>,
+    storage_dead: bool,
+    now: Now,
+    actions: Vec<Action>,
+}
+
+impl Core {
+    /// A core at the start of a run.
+    pub fn new(start: Start) -> Core {
+        let direction = start.spec.objective.direction;
+        let mut history = History::new(vec![direction]);
+        let mut board = Board::new(direction);
+        let mut waiting = BTreeMap::new();
+        for trial in &start.trials {
+            history.put(&start.spec.space, trial);
+            board.put(trial);
+            if trial.state == TrialState::Waiting {
+                waiting.insert(trial.number, trial.clone());
+            }
+        }
+        let by_number: BTreeMap<u64, FrozenTrial> =
+            start.trials.into_iter().map(|t| (t.number, t)).collect();
+        let mut live = BTreeMap::new();
+        for again in &start.reclaimed {
+            if let Some(trial) = by_number.get(&again.number) {
+                history.clear_reports(again.number);
+                let seed = study::derive_seed(start.spec.seed, again.number, "trial");
+                let mut trial = trial.clone();
+                trial.intermediate.clear();
+                live.insert(
+                    again.number,
+                    Live::new(trial, again.attempt, seed, again.tally),
+                );
+            }
+        }
+        Core {
+            points: initial_points(&start.spec),
+            retry: live.keys().copied().collect(),
+            reclaimed: live.len() as u64,
+            live,
+            threads: start.threads,
+            baseline: start.baseline,
+            sampler: start.sampler,
+            pruner: start.pruner,
+            history,
+            board,
+            waiting,
+            slots: start.devices.into_iter().map(Slot::new).collect(),
+            mode: Mode::Running,
+            pending: BTreeMap::new(),
+            outbox: Vec::new(),
+            next_batch: 0,
+            next_worker: 0,
+            started: false,
+            last_fault: None,
+            storage_dead: false,
+            now: Now::ZERO,
+            actions: Vec::new(),
+            spec: start.spec,
+        }
+    }
+
+    /// Whether the goal is reached already and nothing is left to run.
+    pub fn done(&self) -> bool {
+        self.live.is_empty() && self.board.counts().finished() >= self.spec.operation.trials
+    }
+
+    /// Counts now.
+    pub fn counts(&self) -> Counts {
+        self.board.counts()
+    }
+
+    /// The best trial so far.
+    pub fn best(&self) -> Option<&report::Best> {
+        self.board.best()
+    }
+
+    /// Takes an event; gives what is to be done, in order.
+    pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
+        self.now = self.now.max(now);
+        if !self.started {
+            self.started = true;
+            self.announce();
+        }
+        match event {
+            Event::Spawned { worker, pid } => self.on_spawned(worker, pid),
+            Event::SpawnFailed { worker, error } => self.on_spawn_failed(worker, error),
+            Event::Received { worker, message } => self.on_message(worker, message),
+            Event::Garbled { worker, error } => self.on_garbled(worker, error),
+            Event::Exited {
+                worker,
+                death,
+                tail,
+                stopped,
+                oom_kills,
+            } => self.on_exited(worker, death, tail, stopped, oom_kills),
+            Event::Written { batch } => self.on_written(batch),
+            Event::Refused { batch, trials } => self.on_refused(batch, trials),
+            Event::WriteFailed { error } => self.on_write_failed(error),
+            Event::TrialsFound { trials } => self.take_in(trials),
+            Event::StopRequested => self.on_stop_requested(),
+            Event::Ticked => {}
+        }
+        self.advance();
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Everything that follows from the state as it is now.
+    fn advance(&mut self) {
+        self.check_times();
+        if self.mode == Mode::Running {
+            self.check_breaker();
+        }
+        if self.mode == Mode::Running {
+            self.assign_all();
+            self.spawn_needed();
+        }
+        self.flush();
+        self.check_end();
+    }
+
+    fn announce(&mut self) {
+        let mut devices: Vec<String> = self.slots.iter().map(|s| s.device.to_string()).collect();
+        devices.dedup();
+        let event = report::Event::RunStarted {
+            trials: self.spec.operation.trials,
+            parallel: self.slots.len(),
+            devices,
+            metric: self.spec.objective.metric.clone(),
+            direction: self.spec.objective.direction,
+            baseline: self.baseline.clone(),
+            counts: self.board.counts(),
+            reclaimed: self.reclaimed,
+            best: self.board.best().cloned(),
+            sampler: self.sampler.name().into(),
+            pruner: self.pruner.name().into(),
+        };
+        self.report(event);
+    }
+
+    /// Takes in trials that another program added or changed.
+    fn take_in(&mut self, trials: Vec<FrozenTrial>) {
+        for trial in trials {
+            let ours = self.live.contains_key(&trial.number);
+            let ended_here = self
+                .board
+                .state(trial.number)
+                .is_some_and(TrialState::finished);
+            if (ours || ended_here) && !trial.state.finished() {
+                continue;
+            }
+            if ours {
+                self.live.remove(&trial.number);
+                self.retry.remove(&trial.number);
+            }
+            self.history.put(&self.spec.space, &trial);
+            if !ended_here {
+                self.board.put_foreign(&trial);
+            }
+            if trial.state == TrialState::Waiting {
+                self.waiting.insert(trial.number, trial);
+            } else {
+                self.waiting.remove(&trial.number);
+            }
+        }
+    }
+
+    /// Sends the outbox as a batch of its own.
+    fn flush(&mut self) {
+        if !self.outbox.is_empty() {
+            self.send_batch(None);
+        }
+    }
+
+    fn send_batch(&mut self, sends: Option<(WorkerId, AttemptId)>) {
+        let writes = std::mem::take(&mut self.outbox);
+        if self.storage_dead {
+            return;
+        }
+        let batch = self.next_batch;
+        self.next_batch += 1;
+        self.actions.push(Action::Write {
+            batch,
+            writes: writes.clone(),
+        });
+        self.pending.insert(batch, Pending { writes, sends });
+    }
+
+    fn slot_of(&self, worker: WorkerId) -> Option<usize> {
+        self.slots
+            .iter()
+            .position(|s| s.worker().is_some_and(|w| w.id == worker))
+    }
+
+    fn report(&mut self, event: report::Event) {
+        self.actions.push(Action::Report(event));
+    }
+
+    fn warn(&mut self, message: String) {
+        self.report(report::Event::Warned { message });
+    }
+
+    /// Whether any slot holds a worker.
+    fn workers_left(&self) -> bool {
+        self.slots.iter().any(|s| s.worker().is_some())
+    }
+
+    fn drained(&self) -> bool {
+        self.slots.iter().all(|s| matches!(s.state, State::Drained))
+    }
+}
+
+/// The points tried first: the point of the defaults, if there are any, then the configured ones.
+fn initial_points(spec: &StudySpec) -> Vec<Params> {
+    let mut points = Vec::new();
+    if spec.space.has_defaults() {
+        points.push(spec.space.point(&Params::new()));
+    }
+    points.extend(spec.points.iter().map(|p| spec.space.point(p)));
+    points
+}

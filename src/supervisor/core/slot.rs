@@ -1,0 +1,220 @@
+//! One of the `--parallel` places a worker can hold.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use crate::config::SupervisorPolicy;
+use crate::gpu::Device;
+use crate::protocol::{AttemptId, ErrorReport};
+use crate::study;
+use crate::supervisor::{Now, WorkerId};
+
+/// A slot.
+#[derive(Debug)]
+pub struct Slot {
+    /// Where its workers train.
+    pub device: Device,
+    /// What it holds.
+    pub state: State,
+    /// When its workers died since its last finished epoch.
+    deaths: Vec<Now>,
+}
+
+/// What a slot holds.
+#[derive(Debug)]
+pub enum State {
+    /// No worker; none before this time.
+    Empty {
+        /// See above.
+        not_before: Now,
+    },
+    /// A worker that is not ready yet.
+    Starting(Worker),
+    /// A worker that waits for an attempt.
+    Idle(Worker),
+    /// A worker whose next attempt is being recorded; it is sent when that is durable.
+    Recording(Worker, AttemptId),
+    /// A worker in an attempt.
+    Busy(Worker, AttemptId),
+    /// A worker that was told to leave.
+    Leaving(Worker),
+    /// Its workers died too often: no more of them.
+    Drained,
+}
+
+/// A worker as the core knows it.
+#[derive(Debug)]
+pub struct Worker {
+    /// Number.
+    pub id: WorkerId,
+    /// Process id, once started.
+    pub pid: u32,
+    /// Last sign of life, or the time the present state began.
+    pub since: Now,
+    /// Successful trials.
+    pub successes: u64,
+    /// Its last words, if it said any.
+    pub error: Option<ErrorReport>,
+    /// It sent garbage.
+    pub garbage: Option<String>,
+    /// It was told to end because of this long silence.
+    pub silent: Option<Duration>,
+    /// SIGTERM was sent at this time.
+    pub terminated: Option<Now>,
+    /// SIGKILL was sent.
+    pub killed: bool,
+    /// It is being replaced according to plan.
+    pub recycled: bool,
+}
+
+impl Worker {
+    /// A worker that is about to be started.
+    pub fn new(id: WorkerId, now: Now) -> Worker {
+        Worker {
+            id,
+            pid: 0,
+            since: now,
+            successes: 0,
+            error: None,
+            garbage: None,
+            silent: None,
+            terminated: None,
+            killed: false,
+            recycled: false,
+        }
+    }
+}
+
+impl Slot {
+    /// An empty slot.
+    pub fn new(device: Device) -> Slot {
+        Slot {
+            device,
+            state: State::Empty {
+                not_before: Duration::ZERO,
+            },
+            deaths: Vec::new(),
+        }
+    }
+
+    /// Its worker, if it has one.
+    pub fn worker(&self) -> Option<&Worker> {
+        match &self.state {
+            State::Starting(w)
+            | State::Idle(w)
+            | State::Recording(w, _)
+            | State::Busy(w, _)
+            | State::Leaving(w) => Some(w),
+            State::Empty { .. } | State::Drained => None,
+        }
+    }
+
+    /// Its worker, if it has one.
+    pub fn worker_mut(&mut self) -> Option<&mut Worker> {
+        match &mut self.state {
+            State::Starting(w)
+            | State::Idle(w)
+            | State::Recording(w, _)
+            | State::Busy(w, _)
+            | State::Leaving(w) => Some(w),
+            State::Empty { .. } | State::Drained => None,
+        }
+    }
+
+    /// A starting worker is ready: gives its number and process id.
+    pub fn ready(&mut self, now: Now) -> Option<(WorkerId, u32)> {
+        if !matches!(self.state, State::Starting(_)) {
+            return None;
+        }
+        let State::Starting(mut worker) = self.take(now) else {
+            return None;
+        };
+        worker.since = now;
+        let names = (worker.id, worker.pid);
+        self.state = State::Idle(worker);
+        Some(names)
+    }
+
+    /// The recorded attempt is sent now; false when the slot no longer waits for that.
+    pub fn sent(&mut self, attempt: AttemptId, now: Now) -> bool {
+        if !self.records(attempt) {
+            return false;
+        }
+        if let State::Recording(mut worker, attempt) = self.take(now) {
+            worker.since = now;
+            self.state = State::Busy(worker, attempt);
+        }
+        true
+    }
+
+    /// The recording of the attempt was refused: the worker is idle again.
+    pub fn unrecord(&mut self, attempt: AttemptId, now: Now) {
+        if self.records(attempt)
+            && let State::Recording(worker, _) = self.take(now)
+        {
+            self.state = State::Idle(worker);
+        }
+    }
+
+    /// The worker is done with its attempt; gives its successful trials so far.
+    pub fn freed(&mut self, success: bool, now: Now) -> u64 {
+        if !matches!(self.state, State::Busy(..)) {
+            return 0;
+        }
+        let State::Busy(mut worker, _) = self.take(now) else {
+            return 0;
+        };
+        worker.since = now;
+        worker.successes += u64::from(success);
+        let successes = worker.successes;
+        self.state = State::Idle(worker);
+        successes
+    }
+
+    /// Whether it waits for this attempt to be recorded.
+    fn records(&self, attempt: AttemptId) -> bool {
+        matches!(&self.state, State::Recording(_, a) if *a == attempt)
+    }
+
+    /// Takes the state out, leaving the slot empty.
+    pub fn take(&mut self, now: Now) -> State {
+        std::mem::replace(&mut self.state, State::Empty { not_before: now })
+    }
+
+    /// An epoch was finished: earlier deaths are forgiven.
+    pub fn progressed(&mut self) {
+        self.deaths.clear();
+    }
+
+    /// A worker died: how long to wait before the next one, or `None` when the slot's budget is
+    /// used up. The first death costs no pause; then the pause doubles with each death without
+    /// progress, with jitter from the study's seed.
+    pub fn died(&mut self, now: Now, policy: &SupervisorPolicy, seed: u64) -> Option<Duration> {
+        self.deaths.push(now);
+        let count = self.deaths.len();
+        let recent = self
+            .deaths
+            .iter()
+            .filter(|&&t| now.saturating_sub(t) <= policy.death_window)
+            .count();
+        let most = policy.max_deaths as usize;
+        // The second bound ends a slot whose workers die slowly: too few in any window, but
+        // without any progress all the same.
+        if recent > most || count > most.saturating_mul(4) {
+            return None;
+        }
+        if count == 1 {
+            return Some(Duration::ZERO);
+        }
+        let doublings = (count - 2).min(20) as i32;
+        let pause = policy.backoff.as_secs_f64() * 2f64.powi(doublings);
+        let jitter = study::rng(seed, now.as_nanos() as u64, "backoff").random_range(0.5..1.5);
+        Some(Duration::from_secs_f64(pause * jitter).min(policy.max_backoff))
+    }
+
+    /// Deaths since the last finished epoch.
+    pub fn deaths(&self) -> usize {
+        self.deaths.len()
+    }
+}

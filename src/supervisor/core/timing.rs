@@ -1,0 +1,87 @@
+//! Deadlines: what follows from time alone.
+
+use super::slot::State;
+use super::{Core, Mode};
+use crate::exit::Exit;
+use crate::supervisor::{Action, Now};
+
+/// Time between SIGTERM to the workers of a run that is stopped and SIGKILL.
+const STOP_GRACE: Now = Now::from_secs(3);
+
+impl Core {
+    /// When something follows from time alone; `None`: never.
+    pub fn next_deadline(&self) -> Option<Now> {
+        let slots = (0..self.slots.len()).filter_map(|s| self.slot_deadline(s));
+        let timeout = match self.mode {
+            Mode::Running => self.spec.operation.timeout,
+            Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
+        };
+        slots.chain(timeout).min()
+    }
+
+    /// When this slot's state wants attention.
+    fn slot_deadline(&self, slot: usize) -> Option<Now> {
+        let policy = &self.spec.operation.supervisor;
+        let grace = match self.mode {
+            Mode::Running => policy.grace,
+            Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => {
+                policy.grace.min(STOP_GRACE)
+            }
+        };
+        if let Some(w) = self.slots[slot].worker() {
+            match w.terminated {
+                Some(_) if w.killed => return None,
+                Some(at) => return Some(at + grace),
+                None => {}
+            }
+        }
+        match &self.slots[slot].state {
+            State::Empty { not_before } => {
+                (self.mode == Mode::Running && *not_before > self.now).then_some(*not_before)
+            }
+            State::Starting(w) => Some(w.since + policy.start_deadline),
+            State::Busy(w, _) => policy.deadline.map(|d| w.since + d),
+            State::Leaving(w) => Some(w.since + grace),
+            State::Idle(_) | State::Recording(..) | State::Drained => None,
+        }
+    }
+
+    /// Acts on every deadline that has passed.
+    pub(super) fn check_times(&mut self) {
+        if self.mode == Mode::Running
+            && self.spec.operation.timeout.is_some_and(|t| self.now >= t)
+            && !self.done()
+        {
+            self.stop(Exit::Budget, "the time budget is used up".into());
+        }
+        for slot in 0..self.slots.len() {
+            if self.slot_deadline(slot).is_some_and(|at| self.now >= at) {
+                self.overdue(slot);
+            }
+        }
+    }
+
+    fn overdue(&mut self, slot: usize) {
+        let now = self.now;
+        let silent = match &self.slots[slot].state {
+            State::Busy(w, _) | State::Starting(w) => Some(now.saturating_sub(w.since)),
+            State::Leaving(_)
+            | State::Idle(_)
+            | State::Recording(..)
+            | State::Empty { .. }
+            | State::Drained => None,
+        };
+        let Some(worker) = self.slots[slot].worker_mut() else {
+            return;
+        };
+        let id = worker.id;
+        if worker.terminated.is_some() {
+            worker.killed = true;
+            self.actions.push(Action::Kill { worker: id });
+        } else {
+            worker.terminated = Some(now);
+            worker.silent = silent;
+            self.actions.push(Action::Terminate { worker: id });
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Carries out what the core decides: processes, sockets, the clock, the writer, the report.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::core::Core;
+use super::spawn::Process;
+use super::writer::{Request, Writer};
+use super::{Action, Event, WorkerId, signals};
+use crate::exit::{Exit, Failure};
+use crate::gpu::Device;
+use crate::protocol::ToWorker;
+use crate::report::{self, Sink};
+use crate::store::Store;
+
+/// What a run needs beside its core.
+pub struct Driver {
+    /// `tune.db.d`.
+    pub dir: PathBuf,
+    /// The study's name.
+    pub study: String,
+    /// The study's row.
+    pub study_id: i64,
+    /// The run's row.
+    pub run_id: i64,
+    /// Where events go.
+    pub sink: Box<dyn Sink>,
+}
+
+/// The longest wait between two looks at the clock.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Driver {
+    /// Runs the core to its end.
+    ///
+    /// # Errors
+    /// The threads that a run needs could not be made.
+    pub fn run(self, mut core: Core, store: Store) -> Result<Exit, Failure> {
+        let (events, inbox) = mpsc::channel();
+        let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
+        signals::listen(events.clone()).map_err(internal)?;
+        let (requests, todo) = mpsc::channel();
+        let (warnings, warned) = mpsc::channel();
+        let writer = Writer {
+            store,
+            study_id: self.study_id,
+            run_id: self.run_id,
+            events: events.clone(),
+            warn: Box::new(move |message| {
+                let _ = warnings.send(message);
+            }),
+        };
+        let writing = thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || writer.run(&todo))
+            .map_err(internal)?;
+        let mut hands = Hands {
+            driver: self,
+            workers: BTreeMap::new(),
+            events,
+            requests: Some(requests),
+            warned,
+        };
+        let exit = hands.work(&mut core, &inbox);
+        hands.requests = None;
+        let _ = writing.join();
+        Ok(exit)
+    }
+}
+
+struct Hands {
+    driver: Driver,
+    workers: BTreeMap<WorkerId, Process>,
+    events: Sender<Event>,
+    requests: Option<Sender<Request>>,
+    warned: Receiver<String>,
+}
+
+impl Hands {
+    fn work(&mut self, core: &mut Core, inbox: &Receiver<Event>) -> Exit {
+        let start = Instant::now();
+        let mut event = Event::Ticked;
+        loop {
+            for message in self.warned.try_iter().collect::<Vec<_>>() {
+                self.report(&super::writer::warning(message));
+            }
+            if let Event::Exited { worker, .. } = &event {
+                self.workers.remove(worker);
+                self.drop_empty_log(*worker);
+            }
+            for action in core.handle(event, start.elapsed()) {
+                if let Some(exit) = self.perform(action) {
+                    return exit;
+                }
+            }
+            let wait = core
+                .next_deadline()
+                .map_or(TICK, |at| at.saturating_sub(start.elapsed()).min(TICK));
+            event = match inbox.recv_timeout(wait) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Event::Ticked,
+            };
+        }
+    }
+
+    fn perform(&mut self, action: Action) -> Option<Exit> {
+        match action {
+            Action::Spawn {
+                worker,
+                device,
+                threads,
+            } => self.spawn(worker, device, threads),
+            Action::Send { worker, message } => self.send(worker, message),
+            Action::Terminate { worker } => {
+                if let Some(process) = self.workers.get(&worker) {
+                    process.terminate();
+                }
+            }
+            Action::Kill { worker } => {
+                if let Some(process) = self.workers.get(&worker) {
+                    process.kill();
+                }
+            }
+            Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
+            Action::WriteSoon { write } => self.ask(Request::Soon(write)),
+            Action::Report(event) => self.report(&event),
+            Action::Finish { exit, reason } => {
+                tracing::info!(exit = exit.code(), reason, "run finished");
+                return Some(exit);
+            }
+        }
+        None
+    }
+
+    fn spawn(&mut self, worker: WorkerId, device: Device, threads: usize) {
+        let log = self.worker_log(worker);
+        let event = match Process::spawn(worker, device, threads, &log, &self.events) {
+            Ok(process) => {
+                let pid = process.pid();
+                self.workers.insert(worker, process);
+                Event::Spawned { worker, pid }
+            }
+            Err(error) => Event::SpawnFailed {
+                worker,
+                error: format!("a worker process could not be started: {error}"),
+            },
+        };
+        let _ = self.events.send(event);
+    }
+
+    fn send(&mut self, worker: WorkerId, message: ToWorker) {
+        let Some(process) = self.workers.get(&worker) else {
+            return;
+        };
+        let message = match message {
+            ToWorker::Run {
+                trial,
+                log,
+                max_log_bytes,
+            } => {
+                let log = self.driver.dir.join(log);
+                process.set_log(log.clone());
+                ToWorker::Run {
+                    trial,
+                    log: log.to_string_lossy().into_owned(),
+                    max_log_bytes,
+                }
+            }
+            other @ (ToWorker::Open { .. } | ToWorker::Decided { .. } | ToWorker::Exit) => other,
+        };
+        if let Err(error) = process.send(&message) {
+            // A closed socket means that the process is ending, which is an event of its own; a
+            // full one that it does not read: then it is of no use.
+            tracing::warn!(worker, %error, "a message could not be sent");
+            process.kill();
+        }
+    }
+
+    fn ask(&mut self, request: Request) {
+        if let Some(requests) = &self.requests {
+            // The writer ends early only after it has told that storage failed.
+            let _ = requests.send(request);
+        }
+    }
+
+    fn report(&mut self, event: &report::Event) {
+        match event {
+            // Their trial's end says it all again.
+            report::Event::TrialStepped { .. }
+            | report::Event::EpochFinished { .. }
+            | report::Event::TrialStarted { .. } => tracing::debug!(?event),
+            report::Event::RunStarted { .. }
+            | report::Event::WorkerStarted { .. }
+            | report::Event::TrialFinished { .. }
+            | report::Event::Fault { .. }
+            | report::Event::WorkerStopped { .. }
+            | report::Event::NewBest(_)
+            | report::Event::Warned { .. }
+            | report::Event::RunFinished { .. } => tracing::info!(?event),
+        }
+        self.driver.sink.handle(event, jiff::Timestamp::now());
+    }
+
+    /// Where a worker prints before its first attempt.
+    fn worker_log(&self, worker: WorkerId) -> PathBuf {
+        let name = format!("run-{}-worker-{worker}.log", self.driver.run_id);
+        logs_dir(&self.driver.dir, &self.driver.study).join(name)
+    }
+
+    /// A worker that had nothing to say leaves nothing behind.
+    fn drop_empty_log(&self, worker: WorkerId) {
+        let log = self.worker_log(worker);
+        if std::fs::metadata(&log).is_ok_and(|m| m.len() == 0) {
+            let _ = std::fs::remove_file(log);
+        }
+    }
+}
+
+/// Where a study's logs are.
+pub fn logs_dir(dir: &Path, study: &str) -> PathBuf {
+    dir.join("logs").join(study)
+}

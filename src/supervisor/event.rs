@@ -1,0 +1,142 @@
+//! What happens to the supervisor, and what it wants done.
+
+use std::time::Duration;
+
+use crate::exit::Exit;
+use crate::fault::Death;
+use crate::gpu::Device;
+use crate::protocol::{FromWorker, ToWorker};
+use crate::report;
+use crate::store::Write;
+use crate::study::FrozenTrial;
+
+/// Monotonic time since the run began.
+pub type Now = Duration;
+
+/// A worker's number, unique within a run.
+pub type WorkerId = u64;
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The process was started.
+    Spawned {
+        /// Which.
+        worker: WorkerId,
+        /// Process id.
+        pid: u32,
+    },
+    /// The process could not be started.
+    SpawnFailed {
+        /// Which.
+        worker: WorkerId,
+        /// Why.
+        error: String,
+    },
+    /// A worker sent a message.
+    Received {
+        /// Which.
+        worker: WorkerId,
+        /// The message.
+        message: FromWorker,
+    },
+    /// A worker sent what is no message.
+    Garbled {
+        /// Which.
+        worker: WorkerId,
+        /// What was wrong.
+        error: String,
+    },
+    /// A worker's process is gone, and so is its process group. Its messages came before.
+    Exited {
+        /// Which.
+        worker: WorkerId,
+        /// How.
+        death: Death,
+        /// The end of what it printed.
+        tail: String,
+        /// It was in state T when it was told to end.
+        stopped: bool,
+        /// OOM kills in its cgroup since it was started.
+        oom_kills: u64,
+    },
+    /// A batch is durable.
+    Written {
+        /// Which.
+        batch: u64,
+    },
+    /// A batch was not written, because another program had taken a trial's number or claimed a
+    /// waiting trial.
+    Refused {
+        /// Which.
+        batch: u64,
+        /// The study's trials that this run did not know or did not write, as they are now.
+        trials: Vec<FrozenTrial>,
+    },
+    /// A batch could not be written, and trying again does not help.
+    WriteFailed {
+        /// The storage's error.
+        error: String,
+    },
+    /// Another program added or changed these trials.
+    TrialsFound {
+        /// As they are now.
+        trials: Vec<FrozenTrial>,
+    },
+    /// SIGINT or SIGTERM.
+    StopRequested,
+    /// Nothing but time.
+    Ticked,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start a worker.
+    Spawn {
+        /// Its number.
+        worker: WorkerId,
+        /// Its device.
+        device: Device,
+        /// libtorch threads.
+        threads: usize,
+    },
+    /// Send a message.
+    Send {
+        /// To whom.
+        worker: WorkerId,
+        /// What.
+        message: ToWorker,
+    },
+    /// SIGTERM to the worker's process group.
+    Terminate {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// SIGKILL to the worker's process group.
+    Kill {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// Write a batch durably; answered by `Written`, `Refused` or `WriteFailed`.
+    Write {
+        /// Its number; batches are written in order.
+        batch: u64,
+        /// What.
+        writes: Vec<Write>,
+    },
+    /// Write with the next batch, or within a fraction of a second.
+    WriteSoon {
+        /// What.
+        write: Write,
+    },
+    /// Tell people.
+    Report(report::Event),
+    /// The run is over.
+    Finish {
+        /// Exit code.
+        exit: Exit,
+        /// Why, in words.
+        reason: String,
+    },
+}

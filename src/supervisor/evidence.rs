@@ -1,0 +1,84 @@
+//! What the system knows about a worker's end.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// How much of a log's end is evidence, in bytes.
+const TAIL: u64 = 16 * 1024;
+
+/// The end of what a worker printed; empty where there is no log.
+pub fn tail(log: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = fs::File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_or_else(
+        |_| String::new(),
+        |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+    )
+}
+
+/// Whether the process is in state T (stopped by a signal).
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state_of(&stat) == Some('T')
+}
+
+/// The state letter of a line of `/proc/PID/stat`; the name before it may hold anything.
+fn state_of(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// OOM kills so far in this process's cgroup, or on the machine where there is no such counter.
+pub fn oom_kills() -> u64 {
+    let own = fs::read_to_string("/proc/self/cgroup")
+        .ok()
+        .and_then(|text| {
+            let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
+            let file = format!("/sys/fs/cgroup{}/memory.events", path.trim_end_matches('/'));
+            counter(&fs::read_to_string(file).ok()?)
+        });
+    own.or_else(|| counter(&fs::read_to_string("/proc/vmstat").ok()?))
+        .unwrap_or(0)
+}
+
+/// The line `oom_kill N` of `memory.events` or `/proc/vmstat`.
+fn counter(text: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|l| l.strip_prefix("oom_kill "))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_found_behind_any_name() {
+        assert_eq!(state_of("12 (a) T b) S 1 2 3"), Some('S'));
+        assert_eq!(state_of("12 (tune) T 1 2 3"), Some('T'));
+        assert_eq!(state_of(""), None);
+    }
+
+    #[test]
+    fn the_counter_is_read_as_a_whole_word() {
+        assert_eq!(counter("oom 3\noom_kill 2\noom_group_kill 9\n"), Some(2));
+        assert_eq!(counter("oom 3\n"), None);
+    }
+
+    #[test]
+    fn the_tail_of_a_long_log_is_its_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("{}end", "x".repeat(100_000))).unwrap();
+        let tail = tail(file.path());
+        assert_eq!(tail.len() as u64, TAIL);
+        assert!(tail.ends_with("end"));
+    }
+}

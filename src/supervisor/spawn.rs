@@ -1,0 +1,256 @@
+//! Worker processes: starting them, talking to them, watching them end.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair,
+};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use super::evidence;
+use super::{Event, WorkerId};
+use crate::fault::Death;
+use crate::gpu::Device;
+use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+
+/// A running worker, as the driver holds it.
+pub struct Process {
+    pid: Pid,
+    socket: Arc<OwnedFd>,
+    /// Where it prints to now.
+    log: Arc<Mutex<PathBuf>>,
+    /// It was found stopped when it was told to end.
+    stopped: Arc<Mutex<bool>>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+impl Process {
+    /// Starts a worker whose output goes to `log` until its first attempt. Call this from the
+    /// thread that lives longest: the kernel ends the worker when the thread that started it ends.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn spawn(
+        worker: WorkerId,
+        device: Device,
+        threads: usize,
+        log: &Path,
+        events: &Sender<Event>,
+    ) -> io::Result<Process> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        )?;
+        let output = open_log(log)?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("tune")
+            .arg("worker")
+            .stdin(Stdio::from(theirs))
+            .stdout(
+                output
+                    .try_clone()
+                    .map_or_else(|_| Stdio::null(), Stdio::from),
+            )
+            .stderr(Stdio::from(output))
+            .process_group(0)
+            .envs(environment(device, threads));
+        let parent = nix::unistd::getpid();
+        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
+        unsafe {
+            command.pre_exec(move || {
+                nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+                if nix::unistd::getppid() != parent {
+                    // The supervisor died before the line above took effect.
+                    return Err(io::Error::other("the supervisor is gone"));
+                }
+                Ok(())
+            });
+        }
+        let oom_before = evidence::oom_kills();
+        let child = command.spawn()?;
+        let pid = Pid::from_raw(child.id() as i32);
+        let socket = Arc::new(ours);
+        let log = Arc::new(Mutex::new(log.to_owned()));
+        let stopped = Arc::new(Mutex::new(false));
+        let reader = {
+            let (socket, events) = (Arc::clone(&socket), events.clone());
+            thread::Builder::new()
+                .name(format!("reader-{worker}"))
+                .spawn(move || read_messages(worker, &socket, &events))?
+        };
+        let watcher = {
+            let (socket, events) = (Arc::clone(&socket), events.clone());
+            let (log, stopped) = (Arc::clone(&log), Arc::clone(&stopped));
+            thread::Builder::new()
+                .name(format!("watcher-{worker}"))
+                .spawn(move || {
+                    let death = wait_for_end(pid);
+                    // Packets that are in the socket already can still be read after this.
+                    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+                    let _ = reader.join();
+                    let _ = events.send(Event::Exited {
+                        worker,
+                        death,
+                        tail: evidence::tail(&lock(&log)),
+                        stopped: *lock(&stopped),
+                        oom_kills: evidence::oom_kills().saturating_sub(oom_before),
+                    });
+                })?
+        };
+        Ok(Process {
+            pid,
+            socket,
+            log,
+            stopped,
+            watcher: Some(watcher),
+        })
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw() as u32
+    }
+
+    /// Sends a message without waiting.
+    ///
+    /// # Errors
+    /// The socket is closed, or the worker has not read for so long that it is full.
+    pub fn send(&self, message: &ToWorker) -> io::Result<()> {
+        for packet in packets(message).map_err(io::Error::other)? {
+            send(
+                self.socket.as_raw_fd(),
+                &packet,
+                MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// From now on it prints there.
+    pub fn set_log(&self, log: PathBuf) {
+        *lock(&self.log) = log;
+    }
+
+    /// SIGTERM to the group. A stopped process is woken, or the signal would never reach it; that
+    /// it was stopped is kept as evidence.
+    pub fn terminate(&self) {
+        if evidence::is_stopped(self.pid()) {
+            *lock(&self.stopped) = true;
+        }
+        let _ = killpg(self.pid, Signal::SIGTERM);
+        let _ = killpg(self.pid, Signal::SIGCONT);
+    }
+
+    /// SIGKILL to the group.
+    pub fn kill(&self) {
+        let _ = killpg(self.pid, Signal::SIGKILL);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.watcher.take()
+            && watcher.is_finished()
+        {
+            let _ = watcher.join();
+        }
+    }
+}
+
+/// The log, or /dev/null where it cannot be written: a full disk must not keep workers from
+/// starting.
+fn open_log(path: &Path) -> io::Result<std::fs::File> {
+    let open = || {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+    };
+    open().or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
+}
+
+fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
+    let mut env = vec![
+        // Read when libtorch's thread pools are made, which happens before a worker can set them.
+        ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
+        ("MKL_NUM_THREADS".to_owned(), threads.to_string()),
+    ];
+    if let Device::Cuda(_) = device {
+        // So that CUDA counts as NVML does, by whose index the device was chosen.
+        env.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
+    }
+    if let Device::Cuda(_) = device
+        && std::env::var_os("PYTORCH_CUDA_ALLOC_CONF").is_none()
+    {
+        env.push((
+            "PYTORCH_CUDA_ALLOC_CONF".to_owned(),
+            "expandable_segments:True".to_owned(),
+        ));
+    }
+    if let Ok(libtorch) = std::env::var("LIBTORCH") {
+        let inherited = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+        env.push((
+            "LD_LIBRARY_PATH".to_owned(),
+            format!("{libtorch}/lib:{inherited}"),
+        ));
+    }
+    env
+}
+
+fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
+    let mut buffer = vec![0u8; MAX_PACKET];
+    let mut assembler = Assembler::default();
+    loop {
+        let event = match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+            Ok(0) => return,
+            Ok(length) => match assembler.push::<FromWorker>(&buffer[..length]) {
+                Ok(Some(message)) => Event::Received { worker, message },
+                Ok(None) => continue,
+                Err(error) => Event::Garbled {
+                    worker,
+                    error: error.to_string(),
+                },
+            },
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(_) => return,
+        };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until the process has ended, ends what is left of its group, and only then lets its
+/// process id go: until that it cannot be anybody else's.
+fn wait_for_end(pid: Pid) -> Death {
+    let leave = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    while waitid(Id::Pid(pid), leave) == Err(nix::errno::Errno::EINTR) {}
+    let _ = killpg(pid, Signal::SIGKILL);
+    loop {
+        return match nix::sys::wait::waitpid(pid, None) {
+            Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Death::Signaled(signal as i32),
+            Err(nix::errno::Errno::EINTR) => continue,
+            Ok(_) | Err(_) => Death::Unknown,
+        };
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

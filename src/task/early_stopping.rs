@@ -1,0 +1,84 @@
+//! Early stopping, shared by the task kinds.
+
+use crate::study::Direction;
+
+/// Watches the objective; says when a training should stop because it no longer improves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EarlyStopping {
+    patience: u32,
+    min_delta: f64,
+    direction: Direction,
+    best: Option<f64>,
+    waited: u32,
+}
+
+impl EarlyStopping {
+    /// Stops after `patience` epochs in a row without an improvement by more than `min_delta`;
+    /// patience 0: never.
+    pub fn new(patience: u32, min_delta: f64, direction: Direction) -> EarlyStopping {
+        EarlyStopping {
+            patience,
+            min_delta,
+            direction,
+            best: None,
+            waited: 0,
+        }
+    }
+
+    /// Takes the value of the next epoch; true: stop now. NaN is no improvement.
+    pub fn update(&mut self, value: f64) -> bool {
+        if self.improves(value) {
+            self.best = Some(value);
+            self.waited = 0;
+        } else {
+            self.waited = self.waited.saturating_add(1);
+        }
+        self.patience > 0 && self.waited >= self.patience
+    }
+
+    fn improves(&self, value: f64) -> bool {
+        match (self.best, self.direction) {
+            (None, _) => !value.is_nan(),
+            (Some(best), Direction::Minimize) => value < best - self.min_delta,
+            (Some(best), Direction::Maximize) => value > best + self.min_delta,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The index at which it stops.
+    fn stop(patience: u32, min_delta: f64, direction: Direction, values: &[f64]) -> Option<usize> {
+        let mut stopping = EarlyStopping::new(patience, min_delta, direction);
+        values.iter().position(|v| stopping.update(*v))
+    }
+
+    #[test]
+    fn patience_zero_never_stops() {
+        assert_eq!(stop(0, 0.0, Direction::Minimize, &[1.0; 100]), None);
+    }
+
+    #[test]
+    fn it_stops_after_so_many_epochs_without_improvement() {
+        let values = [3.0, 2.0, 2.0, 2.5, 1.0, 1.0, 1.0];
+        assert_eq!(stop(2, 0.0, Direction::Minimize, &values), Some(3));
+        assert_eq!(stop(3, 0.0, Direction::Minimize, &values), None);
+        let rising = values.map(|v| -v);
+        assert_eq!(stop(2, 0.0, Direction::Maximize, &rising), Some(3));
+    }
+
+    #[test]
+    fn an_improvement_must_exceed_min_delta() {
+        let values = [1.0, 0.95, 0.9, 0.85];
+        assert_eq!(stop(2, 0.1, Direction::Minimize, &values), Some(2));
+        assert_eq!(stop(2, 0.01, Direction::Minimize, &values), None);
+    }
+
+    #[test]
+    fn nan_is_no_improvement() {
+        let values = [f64::NAN, f64::NAN];
+        assert_eq!(stop(2, 0.0, Direction::Maximize, &values), Some(1));
+    }
+}

@@ -1,0 +1,271 @@
+//! Runs of the real binary on the synthetic task: goals, resumption, kills, stops.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Project, results, signal, wait_for};
+use nix::sys::signal::Signal;
+use rand::{RngExt, SeedableRng};
+
+/// A trial takes about 0.2 s.
+const SLOW: [&str; 4] = ["--set", "task.step_ms=4", "--set", "task.steps=5"];
+
+fn with(args: &[&'static str], more: &[&'static str]) -> Vec<&'static str> {
+    [args, more].concat()
+}
+
+fn open_attempts(project: &Project) -> i64 {
+    project
+        .connect()
+        .query_row(
+            "SELECT count(*) FROM tune_attempts a JOIN trials t USING (trial_id) \
+             WHERE t.state = 'RUNNING' AND a.ended IS NULL",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap_or(0)
+}
+
+#[test]
+fn a_study_reaches_its_goal_and_the_same_command_again_is_done_at_once() {
+    let project = Project::synthetic();
+    let run = ["synthetic", "--trials", "12", "--parallel", "2"];
+    let (stdout, _) = project.expect(0, &run);
+    assert!(stdout.contains("12"), "{stdout}");
+    let trials = project.trials("synthetic");
+    assert_eq!(trials.len(), 12);
+    assert!(
+        trials
+            .iter()
+            .all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED")
+    );
+    let before = results(&trials);
+    project.expect(0, &run);
+    assert_eq!(results(&project.trials("synthetic")), before);
+    project.expect(0, &["synthetic", "--trials", "15", "--parallel", "2"]);
+    assert_eq!(project.trials("synthetic").len(), 15);
+}
+
+#[test]
+fn a_study_killed_at_random_moments_ends_with_the_trials_of_an_undisturbed_one() {
+    let reference = Project::synthetic();
+    let run = with(&["synthetic", "--trials", "16", "--parallel", "1"], &SLOW);
+    reference.expect(0, &run);
+
+    let project = Project::synthetic();
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    let (mut kills, mut inside) = (0, 0);
+    while kills < 10 || inside < 5 {
+        let mut child = project.start(&run);
+        std::thread::sleep(Duration::from_millis(rng.random_range(30..900)));
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        if project.database().exists() {
+            inside += i32::from(open_attempts(&project) > 0);
+        }
+        wait_for("the workers to be gone", || project.workers().is_empty());
+    }
+    assert!(
+        kills >= 10 && inside >= 5,
+        "{kills} kills, {inside} inside an attempt"
+    );
+    project.expect(0, &run);
+    assert_eq!(
+        results(&project.trials("synthetic")),
+        results(&reference.trials("synthetic"))
+    );
+}
+
+#[test]
+fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
+    let project = Project::synthetic();
+    let mut child = project.start(&with(
+        &["synthetic", "--trials", "6", "--parallel", "2"],
+        &SLOW,
+    ));
+    for _ in 0..3 {
+        wait_for("workers", || project.workers().len() == 2);
+        std::thread::sleep(Duration::from_millis(120));
+        if let Some(&pid) = project.workers().first() {
+            signal(pid, Signal::SIGKILL);
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let trials = project.trials("synthetic");
+    assert_eq!(trials.len(), 6);
+    assert!(trials.iter().all(|t| t["state"] != "FAIL"));
+    let again: usize = trials
+        .iter()
+        .map(|t| t["attempts"].as_array().unwrap().len() - 1)
+        .sum();
+    assert!(again >= 1, "no trial ran again");
+    assert!(project.workers().is_empty());
+}
+
+#[test]
+fn a_signal_stops_within_seconds_and_puts_running_trials_back() {
+    let project = Project::synthetic();
+    let run = with(&["synthetic", "--trials", "8", "--parallel", "2"], &SLOW);
+    let mut child = project.start(&run);
+    wait_for("an attempt", || {
+        project.database().exists() && open_attempts(&project) > 0
+    });
+    let start = Instant::now();
+    signal(child.id(), Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(project.workers().is_empty());
+    project.expect(0, &run);
+    let trials = project.trials("synthetic");
+    assert_eq!(trials.len(), 8, "nothing is lost, nothing is repeated");
+}
+
+#[test]
+fn a_time_budget_ends_the_run_with_its_own_exit_code() {
+    let project = Project::synthetic();
+    project.expect(
+        3,
+        &with(
+            &["synthetic", "--trials", "500", "--timeout", "1500ms"],
+            &SLOW,
+        ),
+    );
+    project.expect(0, &["status", "synthetic"]);
+}
+
+#[test]
+fn a_held_study_names_its_holder() {
+    let project = Project::synthetic();
+    let run = with(&["synthetic", "--trials", "100"], &SLOW);
+    let mut child = project.start(&run);
+    wait_for("workers", || !project.workers().is_empty());
+    let (_, stderr) = project.expect(6, &run);
+    assert!(
+        stderr.contains(&format!("process {}", child.id())),
+        "{stderr}"
+    );
+    signal(child.id(), Signal::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+#[test]
+fn a_hung_worker_is_noticed_and_the_trial_is_suspected_then_pruned() {
+    let project = Project::synthetic();
+    // One step takes 3 s, the deadline is 1 s: every attempt hangs.
+    let (stdout, _) = project.expect(
+        0,
+        &[
+            "synthetic",
+            "--trials",
+            "1",
+            "--json",
+            "--deadline",
+            "1s",
+            "--set",
+            "task.step_ms=3000",
+            "--set",
+            "supervisor.grace=500ms",
+        ],
+    );
+    let events: Vec<serde_json::Value> = stdout
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let faults: Vec<_> = events.iter().filter(|e| e["event"] == "fault").collect();
+    assert_eq!(faults.len(), 2, "{stdout}");
+    assert!(faults.iter().all(|f| f["fault"] == "hang"));
+    let trials = project.trials("synthetic");
+    assert_eq!(trials[0]["state"], "PRUNED");
+    assert_eq!(trials[0]["attrs"]["hang"], true);
+    assert_eq!(trials[0]["attempts"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
+    let project = Project::synthetic();
+    let (stdout, _) = project.expect(0, &["synthetic", "--trials", "3", "--json"]);
+    let events: Vec<serde_json::Value> = stdout
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let names: Vec<&str> = events
+        .iter()
+        .map(|e| e["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.first(), Some(&"run_started"));
+    assert_eq!(names.last(), Some(&"run_finished"));
+    assert_eq!(names.iter().filter(|n| **n == "trial_finished").count(), 3);
+    assert!(
+        events
+            .iter()
+            .all(|e| e["study"] == "synthetic" && e["time"].is_string())
+    );
+    assert_eq!(events.last().unwrap()["exit"], 0);
+}
+
+#[test]
+fn a_worker_stopped_from_outside_is_never_held_against_its_trial() {
+    let project = Project::synthetic();
+    let run = with(
+        &[
+            "synthetic",
+            "--trials",
+            "2",
+            "--deadline",
+            "1s",
+            "--set",
+            "supervisor.grace=500ms",
+        ],
+        &SLOW,
+    );
+    let mut child = project.start(&run);
+    wait_for("an attempt", || {
+        project.database().exists() && open_attempts(&project) > 0
+    });
+    let pid = project.workers()[0];
+    signal(pid, Signal::SIGSTOP);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let trials = project.trials("synthetic");
+    assert!(
+        trials.iter().all(|t| t["attrs"].get("hang").is_none()),
+        "{trials:?}"
+    );
+    assert!(project.workers().is_empty());
+}
+
+#[test]
+fn different_slots_and_a_changed_space_are_told_apart() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "2"]);
+    // Operational keys may change.
+    project.expect(
+        0,
+        &[
+            "synthetic",
+            "--trials",
+            "3",
+            "--parallel",
+            "2",
+            "--sampler",
+            "random",
+        ],
+    );
+    // What values depend on may not.
+    let (_, stderr) = project.expect(8, &["synthetic", "--trials", "4", "--epochs", "5"]);
+    assert!(stderr.contains("train.epochs"), "{stderr}");
+    let (_, stderr) = project.expect(8, &["synthetic", "--trials", "4", "--seed", "9"]);
+    assert!(stderr.contains("seed"), "{stderr}");
+    assert_eq!(project.trials("synthetic").len(), 3);
+}
