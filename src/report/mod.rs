@@ -8,6 +8,7 @@ mod json_lines;
 mod lines;
 mod output;
 mod progress;
+pub mod query;
 mod sink;
 
 pub use check::{check_json, check_report};

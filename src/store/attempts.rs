@@ -122,6 +122,28 @@ impl Store {
         self.read_last_attempts(study_id).map_err(|c| self.at(c))
     }
 
+    /// How many attempts ended by which fault, by the fault's word.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn faults(&self, study_id: i64) -> Result<BTreeMap<String, u64>, StoreError> {
+        self.read_faults(study_id).map_err(|c| self.at(c))
+    }
+
+    fn read_faults(&self, study_id: i64) -> Result<BTreeMap<String, u64>, Cause> {
+        if !self.own_tables {
+            return Ok(BTreeMap::new());
+        }
+        let mut statement = self.conn.prepare_cached(
+            "SELECT a.outcome, COUNT(*)
+             FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND a.outcome NOT IN ('completed', 'pruned', 'interrupted')
+             GROUP BY a.outcome",
+        )?;
+        let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     fn insert_run(&mut self, study_id: i64, run: &RunRecord, now: &str) -> Result<i64, Cause> {
         if !self.study_exists(study_id)? {
             return Err(Cause::UnknownStudy(study_id));

@@ -1,10 +1,18 @@
 #!/bin/sh
 # Makes the virtual environment with one version of Optuna, once per machine, and prints its
-# interpreter's path: tests/optuna/venv.sh 5.0.0
+# interpreter's path. `full` adds what importances by fANOVA and plots need.
+#
+#     tests/optuna/venv.sh 5.0.0 [full]
 set -eu
 
-version=${1:?usage: venv.sh VERSION}
-home="${XDG_CACHE_HOME:-$HOME/.cache}/tune/venv/optuna-$version"
+version=${1:?usage: venv.sh VERSION [full]}
+extra=""
+name="optuna-$version"
+if [ "${2:-}" = full ]; then
+    extra="scikit-learn plotly"
+    name="$name-full"
+fi
+home="${XDG_CACHE_HOME:-$HOME/.cache}/tune/venv/$name"
 python="$home/bin/python"
 log="$home.log"
 
@@ -19,9 +27,11 @@ if [ ! -e "$home/ready" ]; then
             echo "cannot make a virtual environment in $home (python3 -m venv); see $log" >&2
             exit 1
         fi
+        # shellcheck disable=SC2086 # several packages
         if ! "$python" -m pip install --disable-pip-version-check --quiet --retries 2 --timeout 20 \
-            "optuna==$version" 'sqlalchemy>=2,<2.1' >>"$log" 2>&1; then
+            "optuna==$version" 'sqlalchemy>=2,<2.1' $extra >>"$log" 2>&1; then
             echo "cannot install optuna==$version from PyPI (no network?); see $log" >&2
+            rm -rf "$home"
             exit 1
         fi
         if ! "$python" -c 'import optuna, sqlalchemy' >>"$log" 2>&1; then

@@ -1,0 +1,297 @@
+//! `tune status` and `tune best`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+use super::format::{self, rfc3339};
+use super::{baseline, best_trial, choose};
+use crate::exit::{Exit, Failure};
+use crate::report::format::value as number;
+use crate::report::{json_number, params_json};
+use crate::store::{Counts, RunEntry, Store, StudySummary};
+use crate::study::{FrozenTrial, TrialState};
+use crate::task::Baseline;
+
+/// What the database does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// Now.
+    pub now: jiff::Timestamp,
+    /// Who holds the study: `pid 4711 on host`. `None` where nobody does.
+    pub holder: Option<String>,
+    /// Trials asked for, where the configuration says so; else the last run's.
+    pub goal: Option<u64>,
+}
+
+/// Everything that a status shows.
+struct Status {
+    study: StudySummary,
+    best: Option<FrozenTrial>,
+    baseline: Option<Baseline>,
+    counted: u64,
+    goal: Option<u64>,
+    faults: BTreeMap<String, u64>,
+    runs: Vec<RunEntry>,
+}
+
+impl Status {
+    fn read(store: &Store, name: Option<&str>, context: &Context) -> Result<Status, Failure> {
+        let study = choose(store, name)?;
+        let trials = store.trials(study.study_id)?;
+        let runs = store.runs(study.study_id)?;
+        let asked = runs
+            .last()
+            .and_then(|r| r.record.operation.get("trials")?.as_u64());
+        let single = study.directions.len() == 1;
+        Ok(Status {
+            best: best_trial(&study, &trials).filter(|_| single).cloned(),
+            baseline: baseline(&study),
+            counted: trials.iter().filter(|t| t.counts()).count() as u64,
+            goal: context.goal.or(asked),
+            faults: store.faults(study.study_id)?,
+            runs,
+            study,
+        })
+    }
+}
+
+/// How a study stands, as text.
+///
+/// # Errors
+/// No such study (2); reading failed (7).
+pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<String, Failure> {
+    let status = Status::read(store, name, context)?;
+    let study = &status.study;
+    let directions: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
+    let mut facts = vec![
+        (
+            "study",
+            format!(
+                "{} ({})",
+                format::printable(&study.name),
+                directions.join(", ")
+            ),
+        ),
+        ("trials", counts_text(&study.counts)),
+    ];
+    let goal = status
+        .goal
+        .map_or_else(String::new, |goal| format!(" of {goal}"));
+    facts.push(("counted", format!("{}{goal}", status.counted)));
+    facts.push(("best", best_text(status.best.as_ref())));
+    if let Some(baseline) = &status.baseline {
+        facts.push(("baseline", baseline_text(baseline)));
+    }
+    if !status.faults.is_empty() {
+        let faults: Vec<String> = status
+            .faults
+            .iter()
+            .map(|(kind, n)| format!("{} {n}", format::printable(kind)))
+            .collect();
+        facts.push(("faults", faults.join(", ")));
+    }
+    facts.push((
+        "held by",
+        context
+            .holder
+            .clone()
+            .unwrap_or_else(|| "nobody".to_owned()),
+    ));
+    if let Some(run) = status.runs.last() {
+        facts.push(("runs", runs_text(status.runs.len(), run)));
+    }
+    if let Some(last) = &study.last_activity {
+        let ago = format::seconds(last, &format::stored(context.now));
+        let ago = ago.map_or_else(String::new, |s| format!(" ({} ago)", format::duration(s)));
+        facts.push(("last activity", format!("{}{ago}", format::time(last))));
+    }
+    let mut text = format::facts(&facts);
+    text.push_str(&warning(
+        study,
+        status.best.as_ref(),
+        status.baseline.as_ref(),
+    ));
+    Ok(text)
+}
+
+/// How a study stands, as JSON.
+///
+/// # Errors
+/// See [`status`].
+pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Result<Json, Failure> {
+    let status = Status::read(store, name, context)?;
+    let study = &status.study;
+    Ok(json!({
+        "study": study.name,
+        "directions": study.directions,
+        "counts": counts_json(&study.counts),
+        "counted": status.counted,
+        "goal": status.goal,
+        "best": status.best.as_ref().map(brief),
+        "baseline": status.baseline.as_ref().map(baseline_json),
+        "faults": status.faults,
+        "holder": context.holder,
+        "runs": status.runs.len(),
+        "last_exit": status.runs.last().and_then(|r| r.exit),
+        "last_activity": study.last_activity.as_deref().map(rfc3339),
+    }))
+}
+
+/// The best trial with its parameters, beside the baseline, as text.
+///
+/// # Errors
+/// No such study, no complete trial, several objectives (2); reading failed (7).
+pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
+    let (study, trial) = read_best(store, name)?;
+    let baseline = baseline(&study);
+    let value = trial.value().map_or_else(String::new, number);
+    let mut facts = vec![
+        (
+            "study".to_owned(),
+            format!("{} ({})", format::printable(&study.name), study.direction()),
+        ),
+        ("trial".to_owned(), trial.number.to_string()),
+        ("value".to_owned(), value),
+    ];
+    if let Some(baseline) = &baseline {
+        facts.push(("baseline".to_owned(), baseline_text(baseline)));
+    }
+    for (name, value) in &trial.params {
+        facts.push((format::printable(name), format::value(value)));
+    }
+    let mut text = format::facts(&facts);
+    text.push_str(&warning(&study, Some(&trial), baseline.as_ref()));
+    Ok(text)
+}
+
+/// The best trial with its parameters, beside the baseline, as JSON.
+///
+/// # Errors
+/// See [`best`].
+pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
+    let (study, trial) = read_best(store, name)?;
+    let baseline = baseline(&study);
+    let beaten = baseline.as_ref().map(|b| beats(&study, &trial, b));
+    Ok(json!({
+        "study": study.name,
+        "direction": study.direction(),
+        "best": brief(&trial),
+        "baseline": baseline.as_ref().map(baseline_json),
+        "beats_baseline": beaten,
+    }))
+}
+
+fn read_best(store: &Store, name: Option<&str>) -> Result<(StudySummary, FrozenTrial), Failure> {
+    let study = choose(store, name)?;
+    if study.directions.len() > 1 {
+        return Err(Failure::input(format!(
+            "study {:?} has {} objectives, so no single trial is its best; see `tune trials`",
+            study.name,
+            study.directions.len()
+        )));
+    }
+    let trials = store.trials(study.study_id)?;
+    let best = best_trial(&study, &trials).cloned();
+    let counts = counts_text(&study.counts);
+    let trial = best.ok_or_else(|| {
+        Failure::input(format!(
+            "study {:?} has no complete trial yet: {counts}",
+            study.name
+        ))
+    })?;
+    Ok((study, trial))
+}
+
+fn beats(study: &StudySummary, trial: &FrozenTrial, baseline: &Baseline) -> bool {
+    trial
+        .value()
+        .is_some_and(|value| study.direction().better(value, baseline.value))
+}
+
+/// A line that says that the search has found nothing better than the trivial answer.
+fn warning(
+    study: &StudySummary,
+    best: Option<&FrozenTrial>,
+    baseline: Option<&Baseline>,
+) -> String {
+    match (best, baseline) {
+        (Some(best), Some(baseline)) if !beats(study, best, baseline) => format!(
+            "\nwarning: no trial beats the baseline; {} scores {}\n",
+            format::printable(if baseline.what.is_empty() {
+                "it"
+            } else {
+                &baseline.what
+            }),
+            number(baseline.value)
+        ),
+        (Some(_) | None, Some(_) | None) => String::new(),
+    }
+}
+
+fn best_text(best: Option<&FrozenTrial>) -> String {
+    match best.and_then(|t| Some((t.number, t.value()?))) {
+        Some((trial, value)) => format!("{} (trial {trial})", number(value)),
+        None => "none yet".to_owned(),
+    }
+}
+
+fn baseline_text(baseline: &Baseline) -> String {
+    format!(
+        "{} ({})",
+        number(baseline.value),
+        format::printable(&baseline.what)
+    )
+}
+
+fn baseline_json(baseline: &Baseline) -> Json {
+    json!({"value": json_number(baseline.value), "what": baseline.what})
+}
+
+fn runs_text(count: usize, last: &RunEntry) -> String {
+    let end = match (last.exit, &last.ended) {
+        (Some(code), _) => {
+            let meaning = Exit::ALL.iter().find(|(exit, _)| exit.code() == code);
+            let meaning = meaning.map_or("unknown", |(_, meaning)| meaning);
+            format!("the last ended with {code}: {meaning}")
+        }
+        (None, Some(_) | None) => "the last has not ended, or was killed".to_owned(),
+    };
+    format!("{count}; {end}")
+}
+
+fn counts_text(counts: &Counts) -> String {
+    let states = [
+        (TrialState::Complete, "complete"),
+        (TrialState::Pruned, "pruned"),
+        (TrialState::Fail, "failed"),
+        (TrialState::Running, "running"),
+        (TrialState::Waiting, "waiting"),
+    ];
+    let parts: Vec<String> = states
+        .iter()
+        .filter(|(state, _)| counts.of(*state) > 0)
+        .map(|(state, word)| format!("{} {word}", counts.of(*state)))
+        .collect();
+    if parts.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("{} ({})", counts.total(), parts.join(", "))
+    }
+}
+
+/// Counts by state, by the words of a run's events.
+pub(super) fn counts_json(counts: &Counts) -> Json {
+    json!({
+        "complete": counts.complete,
+        "pruned": counts.pruned,
+        "fail": counts.fail,
+        "running": counts.running,
+        "waiting": counts.waiting,
+    })
+}
+
+/// Number, value and parameters.
+fn brief(trial: &FrozenTrial) -> Json {
+    json!({"number": trial.number, "value": format::values(&trial.values), "params": params_json(&trial.params)})
+}

@@ -1,0 +1,425 @@
+//! Real Optuna and the store on one database: each reads and continues what the other has written.
+//!
+//! The versions are those of `TUNE_OPTUNA_VERSIONS` (separated by spaces), else 5.0.0; each lives
+//! in a virtual environment that `tests/optuna/venv.sh` makes once. `TUNE_OPTUNA_FULL=1` adds
+//! importances by fANOVA and plots.
+
+#[cfg(test)]
+mod optuna {
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    use serde_json::{Map, Value as Json, json};
+    use tune::report::json_number;
+    use tune::space::{Domain, Params, Value, distribution_to_json};
+    use tune::store::{RunRecord, Store, Write, Written};
+    use tune::study::{Direction, FrozenTrial, TrialState};
+
+    fn versions() -> Vec<String> {
+        let given = std::env::var("TUNE_OPTUNA_VERSIONS").unwrap_or_default();
+        let given = if given.trim().is_empty() {
+            "5.0.0".to_owned()
+        } else {
+            given
+        };
+        given.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn here() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/optuna")
+    }
+
+    fn interpreter(version: &str, kind: &[&str]) -> String {
+        let made = Command::new("sh")
+            .arg(here().join("venv.sh"))
+            .arg(version)
+            .args(kind)
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr).trim()
+        );
+        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Runs `check_optuna.py`. The time zone is far from UTC, so that a local time shows.
+    fn python(version: &str, kind: &[&str], command: &str, database: &Path, study: &str) -> Json {
+        let output = Command::new(interpreter(version, kind))
+            .arg(here().join("check_optuna.py"))
+            .args([command.as_ref(), database.as_os_str(), study.as_ref()])
+            .env("TZ", "Asia/Tokyo")
+            .env("PYTHONWARNINGS", "ignore")
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "Optuna {version}, {command}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// A trial as `check_optuna.py` prints it.
+    fn as_python(trial: &FrozenTrial) -> Json {
+        let params: Map<String, Json> = trial
+            .params
+            .iter()
+            .map(|(k, v)| (k.clone(), v.to_json()))
+            .collect();
+        let distributions: Map<String, Json> = trial
+            .distributions
+            .iter()
+            .map(|(k, d)| {
+                (
+                    k.clone(),
+                    serde_json::from_str(&distribution_to_json(d)).unwrap(),
+                )
+            })
+            .collect();
+        let intermediate: Map<String, Json> = trial
+            .intermediate
+            .iter()
+            .map(|(s, v)| (s.to_string(), json_number(*v)))
+            .collect();
+        json!({
+            "number": trial.number,
+            "trial_id": trial.trial_id,
+            "state": trial.state,
+            "values": trial.values.iter().map(|v| json_number(*v)).collect::<Vec<_>>(),
+            "params": params,
+            "distributions": distributions,
+            "intermediate": intermediate,
+            "user_attrs": trial.user_attrs,
+            "system_attrs": trial.system_attrs,
+            "datetime_start": trial.datetime_start,
+            "datetime_complete": trial.datetime_complete,
+        })
+    }
+
+    fn object(json: Json) -> Map<String, Json> {
+        json.as_object().unwrap().clone()
+    }
+
+    fn float(low: f64, high: f64, log: bool, step: Option<f64>) -> Domain {
+        Domain::Float {
+            low,
+            high,
+            log,
+            step,
+        }
+    }
+
+    fn int(low: i64, high: i64, log: bool, step: i64) -> Domain {
+        Domain::Int {
+            low,
+            high,
+            log,
+            step,
+        }
+    }
+
+    /// The space of `check_optuna.py`.
+    fn distributions() -> BTreeMap<String, Domain> {
+        let choices = vec![
+            "adam".into(),
+            "sgd".into(),
+            Value::Null,
+            Value::Bool(true),
+            Value::Int(3),
+            Value::Float(0.5),
+            "é".into(),
+        ];
+        [
+            ("lr", float(1e-5, 0.1, true, None)),
+            ("dropout", float(0.0, 0.5, false, None)),
+            ("momentum", float(0.5, 0.99, false, Some(0.01))),
+            ("layers", int(1, 8, false, 1)),
+            ("batch", int(16, 512, true, 1)),
+            ("width", int(64, 1024, false, 64)),
+            ("opt", Domain::Categorical { choices }),
+        ]
+        .map(|(name, domain)| (name.to_owned(), domain))
+        .into()
+    }
+
+    /// A point of that space, different for each number.
+    fn params(number: u64) -> Params {
+        let unit = (number as f64 * 0.618_033_988_75).fract();
+        distributions()
+            .into_iter()
+            .enumerate()
+            .map(|(i, (name, domain))| (name, domain.from_unit((unit + i as f64 * 0.137).fract())))
+            .collect()
+    }
+
+    fn created(number: u64) -> Write {
+        Write::TrialCreated {
+            number,
+            params: params(number),
+            distributions: distributions(),
+            user_attrs: object(json!({"seed": i64::MAX, "attempts": 1})),
+        }
+    }
+
+    fn finished(number: u64, state: TrialState, values: &[f64]) -> Write {
+        Write::TrialFinished {
+            number,
+            state,
+            values: values.to_vec(),
+            user_attrs: Map::new(),
+            system_attrs: Map::new(),
+        }
+    }
+
+    fn reported(number: u64, step: i64, value: f64) -> Write {
+        Write::Reported {
+            number,
+            step,
+            value,
+        }
+    }
+
+    fn attempt(number: u64) -> Write {
+        Write::AttemptStarted {
+            number,
+            attempt: 0,
+            worker: 1,
+            pid: 2,
+            device: "cpu".to_owned(),
+            log: "x.log".to_owned(),
+        }
+    }
+
+    fn begin(store: &mut Store, study: i64) -> i64 {
+        let run = RunRecord {
+            pid: 1,
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            command: Vec::new(),
+            operation: Json::Null,
+        };
+        store.begin_run(study, &run).unwrap()
+    }
+
+    /// A study with every kind of value, written by our store.
+    fn write_study(path: &Path) -> (Store, i64) {
+        let mut store = Store::open(path).unwrap();
+        let attributes =
+            object(json!({"baseline": {"value": 0.25, "what": "always é"}, "nan": "NaN"}));
+        let study = store
+            .create_study("criteria", &[Direction::Maximize], &attributes, &Map::new())
+            .unwrap();
+        let run = begin(&mut store, study);
+        let mut batch = vec![
+            created(0),
+            attempt(0),
+            reported(0, 1, f64::NAN),
+            reported(0, 2, f64::INFINITY),
+            reported(0, 3, f64::NEG_INFINITY),
+            reported(0, 4, 0.1 + 0.2),
+            Write::TrialFinished {
+                number: 0,
+                state: TrialState::Complete,
+                values: vec![0.1 + 0.2],
+                user_attrs: object(json!({
+                    "metric.loss": "NaN", "oom_config": {"batch_size": 4, "x": ["Infinity", null]},
+                    "text": "Zeile\n\"ü\" 😀 \\", "big": 1e300, "long": "é".repeat(5000),
+                })),
+                system_attrs: object(json!({"constraints:gpu_memory": -0.5})),
+            },
+            created(1),
+            finished(1, TrialState::Complete, &[f64::NEG_INFINITY]),
+            created(2),
+            reported(2, 1, 0.75),
+            reported(2, 2, f64::NAN),
+            Write::TrialFinished {
+                number: 2,
+                state: TrialState::Pruned,
+                values: Vec::new(),
+                user_attrs: object(json!({"oom": true})),
+                system_attrs: object(json!({"constraints:gpu_memory": 1.0})),
+            },
+            created(3),
+            finished(3, TrialState::Pruned, &[]),
+            created(4),
+            finished(4, TrialState::Fail, &[]),
+            created(5),
+            attempt(5),
+        ];
+        for number in 6..30 {
+            batch.extend([
+                created(number),
+                finished(number, TrialState::Complete, &[number as f64 / 100.0]),
+            ]);
+        }
+        assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
+        let fixed = [
+            ("lr".to_owned(), Value::Float(0.02)),
+            ("opt".to_owned(), Value::Null),
+        ]
+        .into();
+        store
+            .enqueue(study, &fixed, &object(json!({"memo": "später"})))
+            .unwrap();
+        (store, study)
+    }
+
+    /// Everything that Optuna has printed is what our store reads.
+    fn equal(printed: &Json, store: &Store, study: i64) {
+        let ours = store.trials(study).unwrap();
+        let theirs = printed["trials"].as_array().unwrap();
+        assert_eq!(theirs.len(), ours.len());
+        for (theirs, ours) in theirs.iter().zip(&ours) {
+            let (theirs, ours) = (object(theirs.clone()), object(as_python(ours)));
+            for (field, value) in &ours {
+                assert_eq!(theirs[field], *value, "{field} of trial {}", ours["number"]);
+            }
+            assert_eq!(theirs.len(), ours.len());
+        }
+    }
+
+    #[test]
+    fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
+        for version in versions() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("tune.db");
+            let (mut store, study) = write_study(&path);
+            let printed = python(&version, &[], "dump", &path, "criteria");
+            assert_eq!(printed["optuna"], json!(version));
+            assert_eq!(printed["best"], json!(0));
+            assert_eq!(printed["directions"], json!(["MAXIMIZE"]));
+            assert_eq!(printed["user_attrs"]["nan"], json!("NaN"));
+            equal(&printed, &store, study);
+            // The same once more by hand, so that a mistake on both sides shows.
+            let first = &printed["trials"][0];
+            assert_eq!(first["values"], json!([0.30000000000000004]));
+            assert_eq!(
+                first["intermediate"],
+                json!({"1": "NaN", "2": "Infinity", "3": "-Infinity", "4": 0.30000000000000004})
+            );
+            assert_eq!(first["user_attrs"]["text"], json!("Zeile\n\"ü\" 😀 \\"));
+            assert_eq!(first["user_attrs"]["metric.loss"], json!("NaN"));
+            assert_eq!(first["user_attrs"]["seed"], json!(i64::MAX));
+            assert_eq!(printed["trials"][1]["values"], json!(["-Infinity"]));
+            assert_eq!(printed["trials"][2]["state"], json!("PRUNED"));
+            assert_eq!(printed["trials"][2]["values"], json!([0.75]));
+            assert_eq!(printed["trials"][3]["values"], json!([]));
+            assert_eq!(printed["trials"][4]["state"], json!("FAIL"));
+            assert_eq!(printed["trials"][5]["state"], json!("RUNNING"));
+            assert_eq!(
+                printed["trials"][30]["system_attrs"],
+                json!({"fixed_params": {"lr": 0.02, "opt": null}})
+            );
+
+            assert!(!store.foreign_change());
+            let printed = python(&version, &[], "add", &path, "criteria");
+            assert!(store.foreign_change());
+            equal(&printed, &store, study);
+            let trials = store.trials(study).unwrap();
+            let running = trials
+                .iter()
+                .filter(|t| t.state == TrialState::Running)
+                .count();
+            assert!(running >= 2, "one of ours and one that Optuna asked for");
+            let reclaimable = store.reclaimable(study).unwrap();
+            assert_eq!(
+                reclaimable.iter().map(|r| r.number).collect::<Vec<_>>(),
+                [5]
+            );
+            assert_eq!(
+                trials.last().map(FrozenTrial::fixed_params),
+                Some([("layers".to_owned(), Value::Int(3))].into())
+            );
+
+            let next = trials.len() as u64;
+            let run = begin(&mut store, study);
+            let batch = [created(next), finished(next, TrialState::Complete, &[0.9])];
+            assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
+            let printed = python(&version, &[], "dump", &path, "criteria");
+            assert_eq!(printed["best"], json!(next));
+            equal(&printed, &store, study);
+            importances(&version, &path);
+        }
+    }
+
+    fn importances(version: &str, path: &Path) {
+        let mut found = vec![python(version, &[], "importances", path, "criteria")];
+        if std::env::var_os("TUNE_OPTUNA_FULL").is_some() {
+            found.push(python(version, &["full"], "full", path, "criteria"));
+        }
+        for printed in found {
+            assert_eq!(
+                printed["importances"].as_object().unwrap().len(),
+                7,
+                "{printed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_study_of_optuna_is_read_and_continued() {
+        for version in versions() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("optuna.db");
+            let printed = python(&version, &[], "write", &path, "theirs");
+            let reader = Store::open_read_only(&path).unwrap();
+            let summary = reader.find_study("theirs").unwrap().unwrap();
+            assert_eq!(summary.directions, [Direction::Maximize]);
+            assert_eq!(
+                printed["user_attrs"],
+                Json::Object(summary.user_attrs.clone())
+            );
+            equal(&printed, &reader, summary.study_id);
+            drop(reader);
+
+            let mut store = Store::open(&path).unwrap();
+            let study = summary.study_id;
+            let run = begin(&mut store, study);
+            let next = summary.counts.total();
+            let waiting = store.trials(study).unwrap();
+            let waiting = waiting
+                .iter()
+                .find(|t| t.state == TrialState::Waiting)
+                .unwrap();
+            let claim = Write::TrialClaimed {
+                number: waiting.number,
+                params: params(7),
+                distributions: distributions(),
+                user_attrs: object(json!({"seed": 1})),
+            };
+            let batch = [
+                created(next),
+                attempt(next),
+                reported(next, 1, 0.5),
+                finished(next, TrialState::Pruned, &[]),
+                claim,
+                attempt(waiting.number),
+                finished(waiting.number, TrialState::Complete, &[f64::INFINITY]),
+            ];
+            assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
+            let printed = python(&version, &[], "add", &path, "theirs");
+            assert_eq!(printed["best"], json!(waiting.number));
+            equal(&printed, &store, study);
+        }
+    }
+
+    #[test]
+    fn a_study_that_optuna_deletes_leaves_nothing_of_ours_behind() {
+        for version in versions() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("tune.db");
+            let (mut store, study) = write_study(&path);
+            python(&version, &[], "delete", &path, "criteria");
+            assert!(store.studies().unwrap().is_empty());
+            let again = store
+                .create_study("again", &[Direction::Minimize], &Map::new(), &Map::new())
+                .unwrap();
+            assert_eq!(again, study);
+            assert!(store.all_attempts(again).unwrap().is_empty());
+            assert!(store.runs(again).unwrap().is_empty());
+        }
+    }
+}
