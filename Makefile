@@ -12,6 +12,8 @@ MAKEFLAGS += --no-builtin-rules
 
 # Where fetched and built things live. Outside the checkout, so that all clones share them.
 TUNE_CACHE ?= $(HOME)/.cache/tune
+# Build scripts run elsewhere: a relative path would mislead them.
+override TUNE_CACHE := $(abspath $(TUNE_CACHE))
 export TUNE_CACHE
 
 # One place for all clones: torch-sys alone takes minutes to compile, its artefacts fit every clone.
@@ -23,7 +25,6 @@ OWN_LIBTORCH := $(TUNE_CACHE)/libtorch-2.11.0/torch
 ifeq ($(strip $(LIBTORCH)),)
 override LIBTORCH := $(OWN_LIBTORCH)
 else
-# Build scripts run elsewhere: a relative path would mislead them.
 override LIBTORCH := $(abspath $(LIBTORCH))
 endif
 export LIBTORCH
