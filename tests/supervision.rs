@@ -14,8 +14,8 @@ use common::{Project, results, signal, wait_for};
 use nix::sys::signal::Signal;
 use rand::{RngExt, SeedableRng};
 
-/// A trial takes about 0.2 s.
-const SLOW: [&str; 4] = ["--set", "task.step_ms=4", "--set", "task.steps=5"];
+/// A trial takes about 0.36 s.
+const SLOW: [&str; 4] = ["--set", "task.step_ms=8", "--set", "task.steps=5"];
 
 fn with(args: &[&'static str], more: &[&'static str]) -> Vec<&'static str> {
     [args, more].concat()
@@ -56,7 +56,7 @@ fn a_study_reaches_its_goal_and_the_same_command_again_is_done_at_once() {
 #[test]
 fn a_study_killed_at_random_moments_ends_with_the_trials_of_an_undisturbed_one() {
     let reference = Project::synthetic();
-    let run = with(&["synthetic", "--trials", "16", "--parallel", "1"], &SLOW);
+    let run = with(&["synthetic", "--trials", "20", "--parallel", "1"], &SLOW);
     reference.expect(0, &run);
 
     let project = Project::synthetic();
@@ -91,7 +91,7 @@ fn a_study_killed_at_random_moments_ends_with_the_trials_of_an_undisturbed_one()
 fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
     let project = Project::synthetic();
     let mut child = project.start(&with(
-        &["synthetic", "--trials", "6", "--parallel", "2"],
+        &["synthetic", "--trials", "14", "--parallel", "2"],
         &SLOW,
     ));
     for _ in 0..3 {
@@ -104,7 +104,7 @@ fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let trials = project.trials("synthetic");
-    assert_eq!(trials.len(), 6);
+    assert_eq!(trials.len(), 14);
     assert!(trials.iter().all(|t| t["state"] != "FAIL"));
     let again: usize = trials
         .iter()

@@ -180,6 +180,9 @@ pub struct StudyArgs {
 pub struct TrialsArgs {
     /// Study [default: the only one]
     pub study: Option<String>,
+    /// Comma-separated values, one row a trial
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 /// `tune show`

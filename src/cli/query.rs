@@ -1,12 +1,103 @@
-//! The commands beside a run.
+//! The commands that only read.
 
 use super::{Common, Query, init_logging, run};
+use crate::config::places::{Project, list_tasks};
+use crate::config::{Overrides, resolve};
 use crate::exit::{Exit, Failure};
+use crate::report::query::{self, Context, TaskLine};
+use crate::store::Store;
+use crate::supervisor::{directory_of, holder};
 
 pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
     if let Query::Check(args) = query {
         return run::check(common, args);
     }
     init_logging(common, None)?;
-    Err(Failure::internal("not yet"))
+    let project = run::project(common)?;
+    let storage = run::storage(&project, common);
+    if let Query::List(_) = query {
+        let tasks = tasks(&project)?;
+        let store = storage
+            .exists()
+            .then(|| Store::open_read_only(&storage))
+            .transpose()?;
+        return print(
+            common,
+            || query::list_json(&tasks, store.as_ref()),
+            || query::list(&tasks, store.as_ref()),
+        );
+    }
+    let store = Store::open_read_only(&storage)?;
+    match query {
+        Query::Status(args) => {
+            let study = query::choose(&store, args.study.as_deref())?.name;
+            let holder = holder(&directory_of(&storage), &study);
+            let context = Context {
+                now: jiff::Timestamp::now(),
+                holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
+                goal: None,
+            };
+            print(
+                common,
+                || query::status_json(&store, Some(&study), &context),
+                || query::status(&store, Some(&study), &context),
+            )
+        }
+        Query::Best(args) => print(
+            common,
+            || query::best_json(&store, args.study.as_deref()),
+            || query::best(&store, args.study.as_deref()),
+        ),
+        Query::Trials(args) => {
+            let study = args.study.as_deref();
+            super::print(&if common.json {
+                query::trials_json(&store, study)?
+            } else if args.csv {
+                query::trials_csv(&store, study)?
+            } else {
+                query::trials_table(&store, study)?
+            })
+        }
+        Query::Show(args) => print(
+            common,
+            || query::show_json(&store, Some(&args.study), args.number),
+            || query::show(&store, Some(&args.study), args.number),
+        ),
+        Query::List(_) | Query::Check(_) | Query::Worker | Query::Probe => Ok(Exit::Done),
+    }
+}
+
+/// Prints one of the two forms.
+fn print(
+    common: &Common,
+    json: impl FnOnce() -> Result<serde_json::Value, Failure>,
+    text: impl FnOnce() -> Result<String, Failure>,
+) -> Result<Exit, Failure> {
+    super::print(&if common.json {
+        format!("{:#}\n", json()?)
+    } else {
+        text()?
+    })
+}
+
+/// The tasks of the project, with what each is, or why it cannot be used.
+fn tasks(project: &Project) -> Result<Vec<TaskLine>, Failure> {
+    let names = list_tasks(project, super::SUBCOMMANDS)?;
+    Ok(names
+        .into_iter()
+        .map(|name| {
+            let file = project.configs().join(format!("{name}.toml"));
+            let what = match resolve(&file, &Overrides::default()) {
+                Ok(spec) => format!(
+                    "{}, {} {}",
+                    spec.kind, spec.objective.direction, spec.objective.metric
+                ),
+                Err(problems) => {
+                    let count = problems.0.len();
+                    format!("{count} problems, see tune check {name}")
+                }
+            };
+            TaskLine { name, what }
+        })
+        .collect())
 }

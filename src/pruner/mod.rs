@@ -4,6 +4,8 @@ mod median;
 
 pub use median::MedianPruner;
 
+use crate::config::PrunerSpec;
+use crate::space::Params;
 use crate::study::{Entry, History};
 
 /// A rule that ends trials early.
@@ -30,7 +32,37 @@ impl Pruner for NoPruner {
     }
 }
 
-/// A pruner.
-pub fn pruner(spec: &crate::config::PrunerSpec) -> Option<Box<dyn Pruner>> {
-    (spec.kind == "none" || spec.kind == "auto").then(|| Box::new(NoPruner) as Box<dyn Pruner>)
+/// The pruner that a configuration asks for; `None` for an unknown kind. Missing options take
+/// their defaults.
+///
+/// `auto` is `median` that waits for 10 COMPLETE trials and never judges the first report (steps
+/// begin at 0 or 1): the ranks of first steps mean little, and a median of few trials too.
+pub fn pruner(spec: &PrunerSpec) -> Option<Box<dyn Pruner>> {
+    match spec.kind.as_str() {
+        "none" => Some(Box::new(NoPruner)),
+        "median" => Some(Box::new(median(&spec.options, MedianPruner::default()))),
+        "auto" => {
+            let patient = MedianPruner {
+                n_startup_trials: 10,
+                n_warmup_steps: 2,
+                ..MedianPruner::default()
+            };
+            Some(Box::new(median(&spec.options, patient)))
+        }
+        _ => None,
+    }
+}
+
+fn median(options: &Params, default: MedianPruner) -> MedianPruner {
+    let number = |name: &str, otherwise: i64| {
+        let given = options.get(name).and_then(|v| v.as_i64());
+        given.filter(|n| *n >= 0).unwrap_or(otherwise)
+    };
+    let count = |name: &str, otherwise: usize| number(name, otherwise as i64) as usize;
+    MedianPruner {
+        n_startup_trials: count("n_startup_trials", default.n_startup_trials),
+        n_warmup_steps: number("n_warmup_steps", default.n_warmup_steps),
+        interval_steps: number("interval_steps", default.interval_steps),
+        n_min_trials: count("n_min_trials", default.n_min_trials),
+    }
 }

@@ -4,13 +4,19 @@
 mod random;
 mod tpe;
 
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+pub(crate) mod testing;
+
 use rand_chacha::ChaCha8Rng;
 
+use crate::config::SamplerSpec;
 use crate::space::{Params, Space};
 use crate::study::{self, History};
 
 pub use random::RandomSampler;
-pub use tpe::TpeSampler;
+pub use tpe::{TpeOptions, TpeSampler};
 
 /// What a proposal may depend on, and nothing else may enter it.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +49,32 @@ pub trait Sampler: Send {
     fn suggest(&mut self, ask: &Ask) -> Option<Params>;
 }
 
-/// A sampler.
-pub fn sampler(spec: &crate::config::SamplerSpec) -> Option<Box<dyn Sampler>> {
-    (spec.kind == "random" || spec.kind == "auto")
-        .then(|| Box::new(RandomSampler) as Box<dyn Sampler>)
+/// The sampler that a configuration asks for; `None` for an unknown kind. `auto` is `tpe`.
+/// Missing options take their defaults.
+pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
+    match spec.kind.as_str() {
+        "random" => Some(Box::new(RandomSampler)),
+        "auto" | "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
+        _ => None,
+    }
+}
+
+fn tpe_options(options: &Params) -> TpeOptions {
+    let default = TpeOptions::default();
+    let count = |name: &str, otherwise: usize| {
+        let given = options.get(name).and_then(|v| v.as_i64());
+        given
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(otherwise)
+    };
+    let flag = |name: &str, otherwise: bool| {
+        let given = options.get(name).and_then(|v| v.as_bool());
+        given.unwrap_or(otherwise)
+    };
+    TpeOptions {
+        n_startup_trials: count("n_startup_trials", default.n_startup_trials),
+        n_ei_candidates: count("n_ei_candidates", default.n_ei_candidates),
+        multivariate: flag("multivariate", default.multivariate),
+        constant_liar: flag("constant_liar", default.constant_liar),
+    }
 }

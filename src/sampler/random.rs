@@ -1,7 +1,10 @@
-//! Independent uniform sampling.
+//! Independent uniform sampling (Bergstra and Bengio, "Random Search for Hyper-Parameter
+//! Optimization", 2012), with rejection of points that violate a constraint.
+
+use rand_chacha::ChaCha8Rng;
 
 use super::{Ask, Sampler};
-use crate::space::Params;
+use crate::space::{Params, Space};
 
 /// Draws every active parameter independently and uniformly (in the logarithm where `log`).
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,9 +19,13 @@ impl Sampler for RandomSampler {
     }
 
     fn suggest(&mut self, ask: &Ask) -> Option<Params> {
-        let mut rng = ask.rng();
-        (0..MAX_DRAWS)
-            .map(|_| ask.space.build(|_, _, domain| domain.sample(&mut rng)))
-            .find(|params| ask.space.violated(params).is_none())
+        draw(ask.space, &mut ask.rng())
     }
+}
+
+/// A random point that satisfies the constraints; `None` where none was found.
+pub(super) fn draw(space: &Space, rng: &mut ChaCha8Rng) -> Option<Params> {
+    (0..MAX_DRAWS)
+        .map(|_| space.build(|_, _, domain| domain.sample(rng)))
+        .find(|params| space.violated(params).is_none())
 }

@@ -37,7 +37,7 @@ impl Driver {
     /// Runs the core to its end.
     ///
     /// # Errors
-    /// The threads that a run needs could not be made.
+    /// Storage failed, the breaker tripped, or the threads that a run needs could not be made.
     pub fn run(self, mut core: Core, store: Store) -> Result<Exit, Failure> {
         let (events, inbox) = mpsc::channel();
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
@@ -64,10 +64,19 @@ impl Driver {
             requests: Some(requests),
             warned,
         };
-        let exit = hands.work(&mut core, &inbox);
+        let (exit, reason) = hands.work(&mut core, &inbox);
         hands.requests = None;
         let _ = writing.join();
-        Ok(exit)
+        match exit {
+            Exit::Done | Exit::Stopped | Exit::Budget => Ok(exit),
+            Exit::Internal
+            | Exit::BadInput
+            | Exit::Breaker
+            | Exit::Held
+            | Exit::Storage
+            | Exit::Differs
+            | Exit::Device => Err(Failure::new(exit, reason)),
+        }
     }
 }
 
@@ -80,7 +89,7 @@ struct Hands {
 }
 
 impl Hands {
-    fn work(&mut self, core: &mut Core, inbox: &Receiver<Event>) -> Exit {
+    fn work(&mut self, core: &mut Core, inbox: &Receiver<Event>) -> (Exit, String) {
         let start = Instant::now();
         let mut event = Event::Ticked;
         loop {
@@ -92,8 +101,8 @@ impl Hands {
                 self.drop_empty_log(*worker);
             }
             for action in core.handle(event, start.elapsed()) {
-                if let Some(exit) = self.perform(action) {
-                    return exit;
+                if let Some(end) = self.perform(action) {
+                    return end;
                 }
             }
             let wait = core
@@ -106,7 +115,7 @@ impl Hands {
         }
     }
 
-    fn perform(&mut self, action: Action) -> Option<Exit> {
+    fn perform(&mut self, action: Action) -> Option<(Exit, String)> {
         match action {
             Action::Spawn {
                 worker,
@@ -129,7 +138,7 @@ impl Hands {
             Action::Report(event) => self.report(&event),
             Action::Finish { exit, reason } => {
                 tracing::info!(exit = exit.code(), reason, "run finished");
-                return Some(exit);
+                return Some((exit, reason));
             }
         }
         None

@@ -170,13 +170,7 @@ fn differs(spec: &StudySpec, differences: &[config::Difference]) -> Failure {
         spec.study
     );
     for difference in differences {
-        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".into());
-        message.push_str(&format!(
-            "\n  {}: the study has {}, asked is {}",
-            difference.key,
-            side(&difference.was),
-            side(&difference.asked)
-        ));
+        message.push_str(&format!("\n  {difference}"));
     }
     message.push_str(
         "\nGive the new search a name of its own with --study NAME; the old study stays as it is.",

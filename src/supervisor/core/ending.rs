@@ -6,10 +6,13 @@ use crate::report;
 use crate::store::Write;
 use crate::supervisor::Action;
 
+const GOAL: &str = "the goal is reached";
+
 impl Core {
     /// SIGINT or SIGTERM: once, running trials are put back; twice, the groups are killed at once.
     pub(super) fn on_stop_requested(&mut self) {
         match self.mode {
+            Mode::Running if self.done() => self.stop(Exit::Done, GOAL.into()),
             Mode::Running => self.stop(Exit::Stopped, "stopped by a signal".into()),
             Mode::Stopping { .. } => self.kill_all(),
             Mode::Closing { .. } | Mode::Finished => {}
@@ -93,7 +96,7 @@ impl Core {
             if !self.workers_left() && self.pending.is_empty() {
                 self.mode = Mode::Stopping {
                     exit: Exit::Done,
-                    reason: "the goal is reached".into(),
+                    reason: GOAL.into(),
                 };
             }
         }

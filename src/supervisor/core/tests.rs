@@ -590,7 +590,10 @@ proptest! {
         world.stop_asked = true;
         world.event(Event::StopRequested);
         world.run(100_000);
-        prop_assert!(matches!(world.finished, Some(Exit::Stopped | Exit::Breaker)));
+        prop_assert!(matches!(
+            world.finished,
+            Some(Exit::Done | Exit::Stopped | Exit::Breaker)
+        ));
         prop_assert_eq!(world.spawns_after_stop, 0);
         let mut resumed = World::new(spec(30, slots), world.disk.clone(), seed, 0.0);
         resumed.run(50_000);

@@ -1,0 +1,163 @@
+# The ways to build, test and run tune. `make help` lists them; plain `make` builds.
+#
+# Everything goes through here because cargo must find libtorch before it compiles anything, and this
+# file is what fetches it (pinned, once per machine).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-builtin-rules
+
+# --- What can be set, in the environment or as `make NAME=value` -----------------------------------
+
+# Where fetched and built things live. Outside the checkout, so that all clones share them.
+TUNE_CACHE ?= $(HOME)/.cache/tune
+export TUNE_CACHE
+
+# One place for all clones: torch-sys alone takes minutes to compile, its artefacts fit every clone.
+CARGO_TARGET_DIR ?= $(TUNE_CACHE)/target
+export CARGO_TARGET_DIR
+
+# A libtorch 2.11.0 of one's own (site-packages/torch, for one); set but empty means unset.
+OWN_LIBTORCH := $(TUNE_CACHE)/libtorch-2.11.0/torch
+ifeq ($(strip $(LIBTORCH)),)
+override LIBTORCH := $(OWN_LIBTORCH)
+else
+# Build scripts run elsewhere: a relative path would mislead them.
+override LIBTORCH := $(abspath $(LIBTORCH))
+endif
+export LIBTORCH
+
+PYTHON ?= python3
+CARGO ?= cargo
+PREFIX ?= $(HOME)/.local
+
+# Trials in parallel, and arguments to add to any of the runs below (ARGS="--timeout 2h").
+PAR ?= 2
+ARGS ?=
+
+# $(call unless-set,NAME,arguments): the arguments, unless NAME is set. An HPO_* variable reaches tune
+# through the environment, where an argument on the command line would overrule it.
+unless-set = $(if $(strip $($(1))),,$(2))
+
+# The small study of `make run`.
+RUN_ARGS ?= criteria --study quickstart --trials 5 --parallel $(PAR)
+
+# --- Derived -----------------------------------------------------------------------------------------
+
+TUNE := $(CARGO_TARGET_DIR)/release/tune
+# Where tune looks for its configuration when it is started outside a project.
+DATA_DIR := $(HOME)/.local/share/tune
+# A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
+unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
+
+.PHONY: build run test test-all check bench install uninstall clean help \
+        fetch libtorch libtorch-cuda model data \
+        fmt clippy doc test-setup test-rust deny lint-scripts \
+        tune-criteria tune-criteria-max tune-criteria-supermax
+
+##@ Build and run
+
+build: libtorch ## Build the release binary (the default)
+	$(CARGO) build --release --locked
+
+run: build model ## Fetch what is missing, build, search 5 trials (RUN_ARGS)
+	"$(TUNE)" $(RUN_ARGS) $(ARGS)
+
+install: build ## Install to PREFIX (default ~/.local); runs from any directory
+	install -D -m 755 "$(TUNE)" "$(DESTDIR)$(PREFIX)/bin/tune"
+	@# What the user has edited stays; a newer version of it is only pointed out.
+	@find configs -type f | while IFS= read -r file; do \
+	    target="$(DESTDIR)$(DATA_DIR)/$$file"; \
+	    if [ ! -e "$$target" ]; then install -D -m 644 "$$file" "$$target"; \
+	    elif ! cmp -s "$$file" "$$target"; then echo "kept $$target, which differs from $$file"; fi; \
+	done
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "note: $(PREFIX)/bin is not on your PATH" ;; esac
+
+uninstall: ## Remove the installed binary; configuration, studies and caches stay
+	rm -f "$(DESTDIR)$(PREFIX)/bin/tune"
+
+clean: ## Remove this package's build results; dependencies and fetched files stay
+	$(CARGO) clean --package tune
+	$(CARGO) clean --package tune --release
+
+##@ Search (N_TRIALS_CRITERIA, PAR, ARGS, HPO_EPOCHS, HPO_PATIENCE, HPO_MODEL_CHOICES, ...)
+
+tune-criteria: build model ## Study "criteria": 100 trials
+	"$(TUNE)" criteria --trials $(or $(N_TRIALS_CRITERIA),100) --parallel $(PAR) $(ARGS)
+
+tune-criteria-max: build model ## Study "criteria-max": 800 trials
+	"$(TUNE)" criteria --study criteria-max --trials $(or $(N_TRIALS_CRITERIA),800) --parallel $(PAR) $(ARGS)
+
+tune-criteria-supermax: build model ## Study "criteria-supermax": 5000 trials, 100 epochs, patience 20
+	"$(TUNE)" criteria --study criteria-supermax --trials $(or $(N_TRIALS_CRITERIA),5000) --parallel $(PAR) \
+	    $(call unless-set,HPO_EPOCHS,--epochs 100) $(call unless-set,HPO_PATIENCE,--patience 20) $(ARGS)
+
+##@ Test
+
+# cargo test comes last: its summary is what one looks for at the end of the output.
+test: fmt test-setup clippy doc test-rust ## Format, lints, documentation, all tests
+
+test-all: export TUNE_OPTUNA_VERSIONS := 5.0.0 4.9.0 3.6.2
+test-all: export TUNE_OPTUNA_FULL := 1
+test-all: TEST_ARGS := --include-ignored
+test-all: test ## The same with the slow tests: soak, all supported versions of Optuna
+
+check: lint-scripts deny test ## What must pass before a commit: test, and the checkers that are installed
+
+bench: libtorch ## Run the benchmarks
+	$(CARGO) bench --locked
+
+fmt:
+	$(CARGO) fmt --all --check
+
+clippy: libtorch
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+
+doc: libtorch
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
+
+# Parallel tests that each train with all cores are many times slower than with one.
+test-rust: libtorch model
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --locked --no-fail-fast -- $(TEST_ARGS)
+
+test-setup:
+	$(PYTHON) -B -m unittest discover --start-directory tests/setup
+
+# Not everybody has these two; what they find is found before a release at the latest.
+deny:
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; \
+	 else echo "cargo-deny is not installed: licences and advisories are not checked"; fi
+
+lint-scripts:
+	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck; \
+	 else echo "shellcheck is not installed: shell scripts are not checked"; fi
+
+##@ Fetch (docs/install.md)
+
+fetch: libtorch model ## Fetch libtorch and the model
+
+libtorch: ## Fetch libtorch 2.11.0, or check the one that LIBTORCH names
+ifeq ($(LIBTORCH),$(OWN_LIBTORCH))
+	@$(call unless-complete,libtorch,libtorch-2.11.0)
+else
+	@$(PYTHON) .ci/fetch.py check "$(LIBTORCH)"
+endif
+
+libtorch-cuda: libtorch ## Fetch the CUDA libraries for NVIDIA GPUs (2.0 GB)
+ifeq ($(LIBTORCH),$(OWN_LIBTORCH))
+	@$(call unless-complete,libtorch-cuda,libtorch-2.11.0)
+else
+	@echo "LIBTORCH=$(LIBTORCH) must bring its own CUDA libraries; unset it to have them fetched" >&2; exit 1
+endif
+
+model: ## Fetch the MiniLM encoder (84 MB)
+	@$(call unless-complete,model,models/minilm)
+
+data: ## Regenerate configs/data/reviews.csv from its source
+	$(PYTHON) .ci/fetch.py reviews
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	    /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	    /^[a-z-]+:.*## / { printf "  %-24s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,159 @@
+//! The cost of an ask: `cargo bench --no-default-features --bench sampler`.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tune::sampler::{Ask, RandomSampler, Sampler, TpeOptions, TpeSampler};
+use tune::space::{Condition, Domain, Parameter, Params, Space, Value};
+use tune::study::{Direction, FrozenTrial, History, TrialState};
+
+fn float(low: f64, high: f64, log: bool, step: Option<f64>) -> Domain {
+    Domain::Float {
+        low,
+        high,
+        log,
+        step,
+    }
+}
+
+fn int(low: i64, high: i64, log: bool, step: i64) -> Domain {
+    Domain::Int {
+        low,
+        high,
+        log,
+        step,
+    }
+}
+
+fn choices(choices: &[&str]) -> Domain {
+    Domain::Categorical {
+        choices: choices.iter().map(|&c| Value::from(c)).collect(),
+    }
+}
+
+/// The space of `tests/data/tpe-oracle.json`; in the conditional one, most depends on `opt`.
+fn space(conditional: bool) -> Space {
+    let parameters = [
+        ("opt", choices(&["adam", "adamw", "sgd", "rmsprop"])),
+        ("act", choices(&["relu", "gelu", "silu"])),
+        ("lr", float(1e-5, 0.1, true, None)),
+        ("wd", float(1e-6, 0.1, true, None)),
+        ("dropout", float(0.0, 0.6, false, None)),
+        ("label_smooth", float(0.0, 0.3, false, None)),
+        ("mom", float(0.5, 0.99, false, Some(0.01))),
+        ("layers", int(1, 8, false, 1)),
+        ("width", int(64, 1024, false, 64)),
+        ("batch", int(16, 512, true, 1)),
+    ];
+    let mut parameters = parameters.map(|(name, domain)| Parameter {
+        name: name.into(),
+        domain,
+        when: vec![],
+        high_when: vec![],
+        default: None,
+    });
+    if conditional {
+        for (index, values) in [
+            (4, ["adam", "adamw"]),
+            (5, ["adam", "adamw"]),
+            (6, ["sgd", "rmsprop"]),
+        ] {
+            parameters[index].when = vec![Condition {
+                parent: "opt".into(),
+                values: values.map(Value::from).to_vec(),
+            }];
+        }
+    }
+    Space {
+        parameters: parameters.to_vec(),
+        ..Space::default()
+    }
+}
+
+fn put(space: &Space, history: &mut History, number: u64, state: TrialState, params: Params) {
+    let code = space.encode(&params);
+    let value = code.iter().filter(|c| !c.is_nan()).map(|c| c.sin()).sum();
+    let trial = FrozenTrial {
+        trial_id: number as i64,
+        number,
+        state,
+        params,
+        distributions: Default::default(),
+        values: vec![value],
+        intermediate: Default::default(),
+        user_attrs: Default::default(),
+        system_attrs: Default::default(),
+        datetime_start: None,
+        datetime_complete: None,
+    };
+    history.put(space, &trial);
+}
+
+fn ask(sampler: &mut dyn Sampler, space: &Space, history: &History, number: u64) -> Params {
+    let ask = Ask {
+        space,
+        history,
+        number,
+        seed: 1,
+    };
+    sampler.suggest(&ask).unwrap_or_default()
+}
+
+/// A study as it goes: each trial told before the next ask.
+fn study(space: &Space, n: u64) -> History {
+    let mut history = History::new(vec![Direction::Minimize]);
+    let mut sampler = TpeSampler::new(TpeOptions::default());
+    for number in 0..n {
+        // Every fourth point is a random one, so that both crowded and wide histories are seen.
+        let params = if number % 4 == 0 {
+            ask(&mut RandomSampler, space, &history, number)
+        } else {
+            ask(&mut sampler, space, &history, number)
+        };
+        put(space, &mut history, number, TrialState::Complete, params);
+    }
+    history
+}
+
+fn asks(c: &mut Criterion) {
+    for (name, conditional) in [("mixed", false), ("conditional", true)] {
+        let space = space(conditional);
+        let mut group = c.benchmark_group(format!("ask/{name}"));
+        let full = study(&space, 5000);
+        for n in [0, 1000, 5000] {
+            let mut history = History::new(vec![Direction::Minimize]);
+            for entry in full.entries().iter().take(n as usize) {
+                let params = entry.params.clone();
+                put(
+                    &space,
+                    &mut history,
+                    entry.number,
+                    TrialState::Complete,
+                    params,
+                );
+            }
+            // Ask, then tell, then ask: each ask meets a trial that it has not seen before.
+            group.bench_function(BenchmarkId::from_parameter(n), |b| {
+                let mut sampler = TpeSampler::new(TpeOptions::default());
+                let mut number = n;
+                b.iter(|| {
+                    number += 1;
+                    let params = ask(&mut sampler, &space, &history, number);
+                    if n > 0 {
+                        let other = params.clone();
+                        put(&space, &mut history, n, TrialState::Running, other);
+                    }
+                    black_box(params)
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(30);
+    targets = asks
+}
+criterion_main!(benches);
