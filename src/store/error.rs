@@ -74,6 +74,16 @@ pub enum StoreError {
         /// The file system's name.
         kind: &'static str,
     },
+    /// SQLite cannot use its write-ahead log here.
+    #[error(
+        "{path}: this file system allows no write-ahead log (journal mode stays {mode}); put the project directory on a local disk (-C or TUNE_HOME)"
+    )]
+    NoLog {
+        /// The database.
+        path: Shown,
+        /// The journal mode that SQLite keeps.
+        mode: String,
+    },
     /// The disk is full.
     #[error("{path}: the disk is full; make room")]
     Full {
@@ -200,6 +210,7 @@ impl StoreError {
             | StoreError::NewerSchema { .. }
             | StoreError::OlderSchema { .. }
             | StoreError::Network { .. }
+            | StoreError::NoLog { .. }
             | StoreError::ReadOnly { .. }
             | StoreError::Moved { .. }
             | StoreError::Content { .. }
@@ -231,6 +242,7 @@ pub(super) enum Cause {
     Older(String),
     Foreign(String),
     Corrupt(String),
+    NoLog(String),
     UnknownStudy(i64),
     UnknownTrial(i64, u64),
     StudyExists(String),
@@ -259,6 +271,7 @@ impl Cause {
             Cause::Older(what) => StoreError::OlderSchema { path, what },
             Cause::Foreign(found) => StoreError::Foreign { path, found },
             Cause::Corrupt(what) => StoreError::Corrupt { path, what },
+            Cause::NoLog(mode) => StoreError::NoLog { path, mode },
             Cause::UnknownStudy(study_id) => StoreError::UnknownStudy { path, study_id },
             Cause::UnknownTrial(study_id, number) => StoreError::UnknownTrial {
                 path,

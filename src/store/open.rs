@@ -204,11 +204,7 @@ fn write_ahead(conn: &Connection) -> Result<(), Cause> {
             .map_err(Cause::from);
         match mode {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
-            Ok(mode) => {
-                return Err(Cause::Invalid(format!(
-                    "this place allows no write-ahead log, only journal mode {mode}"
-                )));
-            }
+            Ok(mode) => return Err(Cause::NoLog(mode)),
             Err(cause) if cause.busy() && tries < WAL_TRIES => {
                 tries += 1;
                 std::thread::sleep(Duration::from_millis(25));

@@ -382,3 +382,36 @@ fn what_we_keep_of_a_study_goes_when_optuna_deletes_it() {
     assert!(bench.store.runs(id).unwrap().is_empty());
     assert!(bench.store.all_attempts(id).unwrap().is_empty());
 }
+
+#[test]
+fn a_full_disk_is_transient_and_the_same_batch_succeeds_once_there_is_room() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    let pages: i64 = bench
+        .store
+        .conn
+        .query_row("PRAGMA page_count", [], |r| r.get(0))
+        .unwrap();
+    let limit = |store: &Store, pages: i64| {
+        let sql = format!("PRAGMA max_page_count = {pages}");
+        store.conn.query_row(&sql, [], |_| Ok(())).unwrap();
+    };
+    limit(&bench.store, pages);
+    let text = "x".repeat(100_000);
+    let mut batch = vec![created(1)];
+    batch.push(Write::StudyAttributes {
+        user_attrs: attrs(json!({"long": text})),
+    });
+    let error = bench
+        .store
+        .apply(bench.study, bench.run, &batch)
+        .unwrap_err();
+    assert!(
+        matches!(error, crate::store::StoreError::Full { .. }),
+        "{error}"
+    );
+    assert!(error.transient());
+    assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);
+    limit(&bench.store, 1_000_000);
+    assert_eq!(bench.apply(&batch), Written::Done);
+}
