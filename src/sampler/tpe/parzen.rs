@@ -272,7 +272,7 @@ fn continuous(sorted: &[(u32, f64)], sigmas: &[f64], range: &Range, base: &mut [
     let (mut last, mut constant) = (f64::NAN, f64::NAN);
     for ((b, &m), &s) in base.iter_mut().zip(&mu).zip(&sigma) {
         if s != last {
-            (last, constant) = (s, s.ln() + normal::ln_sqrt_tau());
+            (last, constant) = (s, s.ln() + normal::LN_SQRT_TAU);
         }
         *b -= constant + normal::ln_mass((range.low - m) / s, (range.high - m) / s);
     }
