@@ -341,11 +341,18 @@ fn ln_sum_exp(terms: &[f64]) -> f64 {
     if most == f64::NEG_INFINITY {
         return most;
     }
-    let sum: f64 = terms
+    // Four sums side by side and no branch, so that the compiler can vectorise.
+    let mut sums = [0.0; 4];
+    let chunks = terms.chunks_exact(4);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (sum, term) in sums.iter_mut().zip(chunk) {
+            *sum += normal::exp_of_negative((term - most).max(NEGLIGIBLE));
+        }
+    }
+    let rest: f64 = rest
         .iter()
-        .map(|t| t - most)
-        .filter(|t| *t > NEGLIGIBLE)
-        .map(f64::exp)
+        .map(|t| normal::exp_of_negative((t - most).max(NEGLIGIBLE)))
         .sum();
-    most + sum.ln()
+    most + (sums.iter().sum::<f64>() + rest).ln()
 }
