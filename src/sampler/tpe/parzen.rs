@@ -333,26 +333,36 @@ fn ln_whole(kernel: &Kernel, range: &Range) -> f64 {
     ln_interval(kernel, range.low, range.high)
 }
 
-/// Terms this far below the largest are less than an ulp even by the million.
-const NEGLIGIBLE: f64 = -60.0;
+/// Terms this far below the largest are less than an ulp of the sum, by the thousand.
+const NEGLIGIBLE: f64 = -45.0;
 
 fn ln_sum_exp(terms: &[f64]) -> f64 {
-    let most = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // Four lanes side by side, so that the compiler can vectorise.
+    let (chunks, rest) = terms.as_chunks::<4>();
+    let larger = |a: f64, b: f64| if b > a { b } else { a };
+    let mut lanes = [f64::NEG_INFINITY; 4];
+    for chunk in chunks {
+        for (lane, term) in lanes.iter_mut().zip(chunk) {
+            *lane = larger(*lane, *term);
+        }
+    }
+    let most = lanes
+        .iter()
+        .chain(rest)
+        .fold(f64::NEG_INFINITY, |a, &b| larger(a, b));
     if most == f64::NEG_INFINITY {
         return most;
     }
-    // Four sums side by side and no branch, so that the compiler can vectorise.
+    let exp = |term: f64| normal::exp_of_negative((term - most).max(NEGLIGIBLE));
     let mut sums = [0.0; 4];
-    let chunks = terms.chunks_exact(4);
-    let rest = chunks.remainder();
     for chunk in chunks {
-        for (sum, term) in sums.iter_mut().zip(chunk) {
-            *sum += normal::exp_of_negative((term - most).max(NEGLIGIBLE));
+        // With many parameters, nearly all components are far from any one point.
+        if chunk.iter().any(|term| term - most > NEGLIGIBLE) {
+            for (sum, term) in sums.iter_mut().zip(chunk) {
+                *sum += exp(*term);
+            }
         }
     }
-    let rest: f64 = rest
-        .iter()
-        .map(|t| normal::exp_of_negative((t - most).max(NEGLIGIBLE)))
-        .sum();
+    let rest: f64 = rest.iter().map(|term| exp(*term)).sum();
     most + (sums.iter().sum::<f64>() + rest).ln()
 }
