@@ -35,19 +35,20 @@ impl Pruner for NoPruner {
 /// The pruner that a configuration asks for; `None` for an unknown kind. Missing options take
 /// their defaults.
 ///
-/// `auto` is `median` that waits for 10 COMPLETE trials and never judges the first report (steps
-/// begin at 0 or 1): the ranks of first steps mean little, and a median of few trials too.
+/// `auto` is `median` that waits for 10 COMPLETE trials at least and never judges the first report
+/// (steps begin at 0 or 1), whatever the options say: the ranks of first steps mean little, and a
+/// median of few trials too.
 pub fn pruner(spec: &PrunerSpec) -> Option<Box<dyn Pruner>> {
     match spec.kind.as_str() {
         "none" => Some(Box::new(NoPruner)),
         "median" => Some(Box::new(median(&spec.options, MedianPruner::default()))),
         "auto" => {
-            let patient = MedianPruner {
-                n_startup_trials: 10,
-                n_warmup_steps: 2,
-                ..MedianPruner::default()
-            };
-            Some(Box::new(median(&spec.options, patient)))
+            let asked = median(&spec.options, MedianPruner::default());
+            Some(Box::new(MedianPruner {
+                n_startup_trials: asked.n_startup_trials.max(10),
+                n_warmup_steps: asked.n_warmup_steps.max(2),
+                ..asked
+            }))
         }
         _ => None,
     }

@@ -11,6 +11,7 @@ use crate::space::{Constraint, Domain, Params, Space, Value};
 use crate::study::{Direction, History, TrialState};
 
 type Make = fn() -> Box<dyn Sampler>;
+type Objective = fn(&Params) -> f64;
 
 /// Every kind, and the variants of TPE.
 const SAMPLERS: [Make; 4] = [
@@ -340,13 +341,7 @@ proptest! {
 }
 
 /// The best value after `budget` trials.
-fn optimise(
-    sampler: &mut dyn Sampler,
-    space: &Space,
-    f: fn(&Params) -> f64,
-    budget: u64,
-    seed: u64,
-) -> f64 {
+fn optimise(sampler: &mut dyn Sampler, space: &Space, f: Objective, budget: u64, seed: u64) -> f64 {
     let mut history = History::new(vec![Direction::Minimize]);
     for number in 0..budget {
         let ask = Ask {
@@ -406,7 +401,7 @@ fn tpe_beats_random_on_classical_functions() {
         parameters: names.map(|n| parameter(n, float(-5.0, 5.0))).to_vec(),
         ..Space::default()
     };
-    let problems: [(&Space, fn(&Params) -> f64, f64); 3] = [
+    let problems: [(&Space, Objective, f64); 3] = [
         (&ball, sphere, 0.4),
         (&testing::mixed_space(), mixed, 0.6),
         (&testing::conditional_space(), conditional, 0.6),

@@ -90,7 +90,7 @@ fn rank(entry: &Entry, direction: Direction) -> Option<Rank> {
         Some(v) if !v.is_nan() => direction.loss(v) + 0.0,
         Some(_) | None => f64::INFINITY,
     };
-    let violation = entry.violation.filter(|v| !(*v <= 0.0));
+    let violation = entry.violation.filter(|v| *v > 0.0 || v.is_nan());
     match entry.state {
         TrialState::Running | TrialState::Waiting | TrialState::Fail => None,
         TrialState::Complete | TrialState::Pruned if violation.is_some() => {
