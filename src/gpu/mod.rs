@@ -1,5 +1,15 @@
 //! Devices: which there are, and what libtorch needs beside tch to use them.
 
 mod device;
+#[cfg(feature = "torch")]
+mod seed;
+#[cfg(feature = "torch")]
+mod shim;
 
 pub use device::Device;
+#[cfg(all(feature = "torch", test))]
+pub(crate) use seed::GENERATOR;
+#[cfg(feature = "torch")]
+pub use seed::seed;
+#[cfg(feature = "torch")]
+pub use shim::{AdamW, ShimError, adamw_step};
