@@ -13,10 +13,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=LIBTORCH");
     match libtorch() {
         Ok(libtorch) => build(&libtorch),
-        Err(message) => {
-            eprintln!("error: {message}");
-            std::process::exit(1);
-        }
+        Err(message) => println!("cargo::error={message}"),
     }
 }
 

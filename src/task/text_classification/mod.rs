@@ -10,7 +10,7 @@ pub mod checkpoint;
 pub mod data;
 mod keys;
 mod prepare;
-mod schedule;
+pub mod schedule;
 mod scores;
 mod split;
 #[cfg(test)]

@@ -71,17 +71,20 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
         .and_then(Value::as_str)
         .map(PathBuf::from);
     let data = match &path {
-        Some(path) => Dataset::read(path, &Columns::of(spec)).map_err(|found| {
-            problems.extend(found.0);
-        }),
-        None => Err(problems.push(Problem {
-            source: Source::File(spec.file.clone(), None),
-            key: Some("data.path".into()),
-            found: "no value".into(),
-            expected: "a .csv or .jsonl file".into(),
-        })),
+        Some(path) => Dataset::read(path, &Columns::of(spec))
+            .map_err(|found| problems.extend(found.0))
+            .ok(),
+        None => {
+            problems.push(Problem {
+                source: Source::File(spec.file.clone(), None),
+                key: Some("data.path".into()),
+                found: "no value".into(),
+                expected: "a .csv or .jsonl file".into(),
+            });
+            None
+        }
     };
-    let (Ok(data), Some(fractions), Some(path)) = (data, fractions, path) else {
+    let (Some(data), Some(fractions), Some(path)) = (data, fractions, path) else {
         return Err(Problems(problems));
     };
     let seed = spec.fixed.get("data.split.seed").and_then(Value::as_i64);

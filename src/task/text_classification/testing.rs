@@ -165,11 +165,9 @@ pub fn write_weights(dir: &Path, seed: u64, dtype: Dtype, rename: impl Fn(&str) 
             let uniform = (generator.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
             let value = if norm { 1.0 } else { (uniform - 0.5) * 0.5 };
             let full = value.to_le_bytes();
-            match dtype {
-                // The upper half of a 32-bit float.
-                Dtype::BF16 => bytes.extend_from_slice(&full[2..]),
-                _ => bytes.extend_from_slice(&full),
-            }
+            // BF16 is the upper half of a 32-bit float.
+            let from = if dtype == Dtype::BF16 { 2 } else { 0 };
+            bytes.extend_from_slice(&full[from..]);
         }
         store.push((rename(&tensor.name), tensor.shape, bytes));
     }

@@ -5,7 +5,7 @@ use safetensors::SafeTensors;
 use tch::{Device, Kind, Tensor};
 
 use super::bert::{Block, Embeddings, Linear, Norm};
-use crate::task::text_classification::checkpoint::{BertConfig, Checkpoint, needed};
+use crate::task::text_classification::checkpoint::{BertConfig, Checkpoint, Precision, needed};
 
 /// The pretrained weights, in 32-bit floats on the device; none requires a gradient.
 #[derive(Debug)]
@@ -82,11 +82,12 @@ type Read<'a> = dyn Fn(&str) -> Result<Tensor> + 'a;
 
 /// The tensor in 32-bit floats; an error where a value is not finite.
 fn convert(view: &safetensors::tensor::TensorView<'_>, name: &str) -> Result<Tensor> {
-    let kind = match view.dtype() {
-        safetensors::Dtype::F32 => Kind::Float,
-        safetensors::Dtype::F16 => Kind::Half,
-        safetensors::Dtype::BF16 => Kind::BFloat16,
-        other => bail!("{name} has the type {other:?}"),
+    let stored = view.dtype().to_string();
+    let kind = match Precision::of(&stored) {
+        Some(Precision::F32) => Kind::Float,
+        Some(Precision::F16) => Kind::Half,
+        Some(Precision::Bf16) => Kind::BFloat16,
+        None => bail!("{name} has the type {stored}"),
     };
     let shape: Vec<i64> = view.shape().iter().map(|d| *d as i64).collect();
     let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)?.f_to_kind(Kind::Float)?;

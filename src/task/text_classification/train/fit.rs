@@ -5,7 +5,7 @@ use tch::{Kind, Reduction, Tensor};
 
 use super::model::Model;
 use super::optimizer::{self, Optimizer};
-use super::prefix::{FIXED_BATCH_TOKENS, Input};
+use super::prefix::{Input, fixed_batch_tokens};
 use super::rows::Rows;
 use crate::study::{Direction, rng};
 use crate::task::text_classification::batches::{bucketed, by_length};
@@ -182,7 +182,8 @@ struct Validation {
 impl Validation {
     fn new(material: &Material<'_>) -> Result<Validation> {
         let lengths = &material.rows.lengths[material.train..];
-        let batches: Vec<Vec<usize>> = by_length(lengths, FIXED_BATCH_TOKENS)
+        let tokens = fixed_batch_tokens(material.rows.labels.device());
+        let batches: Vec<Vec<usize>> = by_length(lengths, tokens)
             .into_iter()
             .map(|batch| batch.into_iter().map(|r| r + material.train).collect())
             .collect();

@@ -52,8 +52,14 @@ pub struct PrefixCache {
     entries: Vec<(PrefixKey, Input)>,
 }
 
-/// Tokens of a batch, padding included, in the passes that no trial changes.
-pub const FIXED_BATCH_TOKENS: usize = 4096;
+/// Tokens of a batch, padding included, in the passes that no trial changes. On a CPU a batch's
+/// intermediate values should fit into the caches; a GPU wants to be filled.
+pub fn fixed_batch_tokens(device: tch::Device) -> usize {
+    match device {
+        tch::Device::Cuda(_) => 32_768,
+        tch::Device::Cpu | tch::Device::Mps | tch::Device::Vulkan => 1024,
+    }
+}
 
 impl PrefixCache {
     /// A cache of at most `limit` bytes.
@@ -120,7 +126,7 @@ fn compute(
     let pooled = blocks == encoder.blocks.len();
     let size = [vectors as i64, encoder.config.hidden_size as i64];
     let mut flat = Tensor::f_empty(size, (Kind::Float, rows.labels.device()))?;
-    let batches = by_length(&rows.lengths, FIXED_BATCH_TOKENS);
+    let batches = by_length(&rows.lengths, fixed_batch_tokens(rows.labels.device()));
     for (numbers, on_device) in batches.iter().zip(rows.upload(&batches)?) {
         let batch = rows.batch(numbers, &on_device)?;
         let x = rows.encode(encoder, &batch, blocks)?;

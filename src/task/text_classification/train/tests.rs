@@ -270,9 +270,10 @@ fn minilm() -> PathBuf {
 fn reference<'a>(file: &'a SafeTensors<'a>, name: &str) -> Tensor {
     let view = file.tensor(name).unwrap();
     let shape: Vec<i64> = view.shape().iter().map(|d| *d as i64).collect();
-    let kind = match view.dtype() {
-        safetensors::Dtype::F32 => tch::Kind::Float,
-        _ => tch::Kind::Int,
+    let kind = if view.dtype() == safetensors::Dtype::F32 {
+        tch::Kind::Float
+    } else {
+        tch::Kind::Int
     };
     Tensor::f_from_data_size(view.data(), &shape, kind).unwrap()
 }
