@@ -6,8 +6,14 @@ mod health;
 pub mod probe;
 #[cfg(feature = "torch")]
 mod seed;
+#[cfg(feature = "torch")]
+mod shim;
 
 pub use device::Device;
 pub use health::health;
+#[cfg(all(feature = "torch", test))]
+pub(crate) use seed::GENERATOR;
 #[cfg(feature = "torch")]
 pub use seed::seed;
+#[cfg(feature = "torch")]
+pub use shim::{AdamW, ShimError, adamw_step};

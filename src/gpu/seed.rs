@@ -1,9 +1,13 @@
-//! Seeding libtorch's generators.
+//! Seeding every device's generator.
 
-/// Seeds the generators of all devices.
+/// Held by tests that draw from libtorch's default generator: it is one for the whole process.
+#[cfg(test)]
+pub(crate) static GENERATOR: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// Seeds the default generators of the CPU and of every accelerator that is loaded.
 ///
 /// # Errors
-/// The generators cannot be seeded, as when a CUDA context is broken.
-pub fn seed(_seed: u64) -> anyhow::Result<()> {
-    Ok(())
+/// The exception that libtorch threw: a device's context is broken.
+pub fn seed(seed: u64) -> anyhow::Result<()> {
+    super::shim::seed(seed)
 }

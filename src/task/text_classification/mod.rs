@@ -1,4 +1,25 @@
 //! Task kind `text-classification`: fine-tunes a Hugging Face encoder on labelled text.
+//!
+//! Everything that can be wrong is found on the CPU, before a device is touched: [`prepare`] reads
+//! the data, splits it, opens every checkpoint and encodes every row. Training (feature `torch`)
+//! then only moves checked numbers.
+
+mod baseline;
+pub mod batches;
+pub mod checkpoint;
+pub mod data;
+mod keys;
+mod prepare;
+pub mod schedule;
+mod scores;
+mod split;
+#[cfg(test)]
+mod testing;
+pub mod tokens;
+#[cfg(feature = "torch")]
+pub mod train;
+
+pub use split::{Part, Split, split};
 
 use super::{Key, Metric, Prepared, Task, TaskKind};
 use crate::config::{Problems, StudySpec};
@@ -11,16 +32,35 @@ impl TaskKind for TextClassification {
     fn name(&self) -> &'static str {
         "text-classification"
     }
+
     fn keys(&self) -> &'static [Key] {
-        &[]
+        &keys::KEYS
     }
+
     fn metrics(&self) -> &'static [Metric] {
-        &[]
+        &keys::METRICS
     }
-    fn prepare(&self, _spec: &StudySpec) -> Result<Prepared, Problems> {
-        Ok(Prepared::default())
+
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
+        prepare::prepare(spec)
     }
+
+    #[cfg(feature = "torch")]
+    fn open(&self, spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
+        Ok(Box::new(train::TextTask::open(spec, device)?))
+    }
+
+    #[cfg(not(feature = "torch"))]
     fn open(&self, _spec: &StudySpec, _device: Device) -> anyhow::Result<Box<dyn Task>> {
-        anyhow::bail!("not yet")
+        anyhow::bail!("this `tune` was built without libtorch (feature `torch`): it cannot train")
     }
+}
+
+/// Bytes in hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

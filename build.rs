@@ -1,0 +1,62 @@
+//! Builds the C++ shim and gives the binaries an rpath to libtorch; nothing without the feature
+//! `torch`.
+
+#[cfg(not(feature = "torch"))]
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+}
+
+#[cfg(feature = "torch")]
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/gpu/shim.cpp");
+    println!("cargo:rerun-if-env-changed=LIBTORCH");
+    match libtorch() {
+        Ok(libtorch) => build(&libtorch),
+        Err(message) => println!("cargo::error={message}"),
+    }
+}
+
+/// The directory of libtorch, with what the build needs of it.
+#[cfg(feature = "torch")]
+fn libtorch() -> Result<std::path::PathBuf, String> {
+    let advice = "`make` fetches libtorch 2.11.0 and sets LIBTORCH; an existing site-packages/torch \
+                  of that version will do; `--no-default-features` builds without it";
+    let Some(dir) = std::env::var_os("LIBTORCH").map(std::path::PathBuf::from) else {
+        return Err(format!("LIBTORCH is not set; {advice}"));
+    };
+    let missing = [
+        "lib/libtorch_cpu.so",
+        "lib/libc10.so",
+        "include/ATen/ATen.h",
+    ]
+    .into_iter()
+    .find(|file| !dir.join(file).exists());
+    match missing {
+        Some(file) => Err(format!(
+            "LIBTORCH={} holds no {file}; {advice}",
+            dir.display()
+        )),
+        None => Ok(dir),
+    }
+}
+
+#[cfg(feature = "torch")]
+fn build(libtorch: &std::path::Path) {
+    cc::Build::new()
+        .cpp(true)
+        .pic(true)
+        .warnings(false)
+        .std("c++17")
+        .opt_level(2)
+        .define("_GLIBCXX_USE_CXX11_ABI", "1")
+        .include(libtorch.join("include"))
+        .include(libtorch.join("include/torch/csrc/api/include"))
+        .file("src/gpu/shim.cpp")
+        .compile("tune_shim");
+    // torch-sys sets an rpath for its own objects only, which does not reach a binary.
+    println!(
+        "cargo:rustc-link-arg=-Wl,-rpath,{}",
+        libtorch.join("lib").display()
+    );
+}

@@ -1,0 +1,96 @@
+// What tch lacks. Every function catches all exceptions: none may cross into Rust.
+//
+// Result: 0 = done; otherwise `message` holds the text (cut to `capacity`, ended by 0), and the code
+// is the accelerator's own (> 0, c10::AcceleratorError), -2 for out of memory, -1 for anything else.
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+void put(const char* text, char* message, size_t capacity) {
+  if (message == nullptr || capacity == 0) return;
+  std::strncpy(message, text, capacity - 1);
+  message[capacity - 1] = 0;
+}
+
+template <typename F>
+int guarded(char* message, size_t capacity, F&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const c10::OutOfMemoryError& e) {
+    put(e.what_without_backtrace(), message, capacity);
+    return -2;
+  } catch (const c10::AcceleratorError& e) {
+    put(e.what_without_backtrace(), message, capacity);
+    int code = e.get_error_code();
+    return code > 0 ? code : -1;
+  } catch (const c10::Error& e) {
+    put(e.what_without_backtrace(), message, capacity);
+  } catch (const std::exception& e) {
+    put(e.what(), message, capacity);
+  } catch (...) {
+    put("an exception of unknown type", message, capacity);
+  }
+  return -1;
+}
+
+}  // namespace
+
+// Seeds the default generators of the CPU and of every accelerator.
+extern "C" int tune_seed(uint64_t seed, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] { at::manual_seed(seed); });
+}
+
+// One AdamW step over `count` parameters, the first `decayed` of them with decoupled weight decay.
+// `max_norm` > 0 clips the global L2 norm of all gradients, without synchronising. `step` is a float
+// scalar on the parameters' device that counts the steps. The gradients are released.
+extern "C" int tune_adamw_step(at::Tensor** params, at::Tensor** means, at::Tensor** squares,
+                               size_t count, size_t decayed, at::Tensor* step, double lr,
+                               double beta1, double beta2, double weight_decay, double eps,
+                               double max_norm, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    c10::AutoGradMode no_grad(false);
+    std::vector<at::Tensor> grads;
+    grads.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      TORCH_CHECK(params[i]->grad().defined(), "parameter ", i, " has no gradient");
+      grads.push_back(params[i]->grad());
+    }
+    std::optional<at::Tensor> scale;
+    if (max_norm > 0) {
+      auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads, 2)), 2);
+      // The fused kernel divides the gradients by this.
+      scale = norm.add(1e-6).div(max_norm).clamp_min(1.0).to(at::kFloat);
+    }
+    step->add_(1);
+    auto group = [&](size_t from, size_t to, double decay) {
+      if (from == to) return;
+      std::vector<at::Tensor> p, g, m, v, s;
+      for (size_t i = from; i < to; ++i) {
+        p.push_back(*params[i]);
+        g.push_back(grads[i]);
+        m.push_back(*means[i]);
+        v.push_back(*squares[i]);
+        s.push_back(*step);
+      }
+      at::_fused_adamw_(p, g, m, v, {}, s, lr, beta1, beta2, decay, eps, false, false, scale);
+    };
+    group(0, decayed, weight_decay);
+    group(decayed, count, 0.0);
+    for (size_t i = 0; i < count; ++i) params[i]->mutable_grad() = at::Tensor();
+  });
+}

@@ -1,0 +1,204 @@
+//! The Rust side of `shim.cpp`.
+
+use std::ffi::{c_char, c_int};
+
+use tch::Tensor;
+
+unsafe extern "C" {
+    fn tune_seed(seed: u64, message: *mut c_char, capacity: usize) -> c_int;
+    fn tune_adamw_step(
+        params: *const *mut torch_tensor,
+        means: *const *mut torch_tensor,
+        squares: *const *mut torch_tensor,
+        count: usize,
+        decayed: usize,
+        step: *mut torch_tensor,
+        lr: f64,
+        beta1: f64,
+        beta2: f64,
+        weight_decay: f64,
+        eps: f64,
+        max_norm: f64,
+        message: *mut c_char,
+        capacity: usize,
+    ) -> c_int;
+}
+
+/// An `at::Tensor`.
+#[allow(non_camel_case_types)]
+type torch_tensor = std::ffi::c_void;
+
+/// An exception that libtorch threw.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ShimError {
+    /// The accelerator's error code where the exception carries one (a CUDA error: > 0).
+    pub code: Option<i32>,
+    /// The accelerator's memory was exhausted.
+    pub out_of_memory: bool,
+    /// The exception's text.
+    pub message: String,
+}
+
+/// Seeds the default generators of the CPU and of every accelerator that is loaded. Reports what
+/// tch's `manual_seed` aborts at.
+///
+/// # Errors
+/// The exception, where a device's context is broken.
+pub fn seed(seed: u64) -> anyhow::Result<()> {
+    // SAFETY: the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe { tune_seed(seed, message, capacity) })?;
+    Ok(())
+}
+
+/// What an AdamW step is made with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamW {
+    /// Learning rate of this step.
+    pub lr: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Decoupled weight decay, for the parameters that are decayed.
+    pub weight_decay: f64,
+    /// Added to the denominator.
+    pub eps: f64,
+    /// Gradients are scaled down to this global L2 norm; 0: never.
+    pub max_norm: f64,
+}
+
+/// One fused AdamW step: updates `params`, both moments and `step` (a float scalar) in place and
+/// releases the gradients. The first `decayed` parameters are decayed. All lists are equally long.
+///
+/// # Errors
+/// The lists' lengths differ, a parameter has no gradient, or libtorch throws.
+pub fn adamw_step(
+    params: &[Tensor],
+    means: &[Tensor],
+    squares: &[Tensor],
+    decayed: usize,
+    step: &Tensor,
+    with: AdamW,
+) -> anyhow::Result<()> {
+    let count = params.len();
+    anyhow::ensure!(
+        means.len() == count && squares.len() == count && decayed <= count,
+        "{count} parameters, {} and {} moments, {decayed} decayed",
+        means.len(),
+        squares.len()
+    );
+    let (params, means, squares) = (pointers(params), pointers(means), pointers(squares));
+    // SAFETY: the pointers are those of live tensors, `count` in each list; the message buffer is
+    // as long as it is said to be.
+    call(|message, capacity| unsafe {
+        tune_adamw_step(
+            params.as_ptr(),
+            means.as_ptr(),
+            squares.as_ptr(),
+            count,
+            decayed,
+            step.as_ptr() as *mut torch_tensor,
+            with.lr,
+            with.beta1,
+            with.beta2,
+            with.weight_decay,
+            with.eps,
+            with.max_norm,
+            message,
+            capacity,
+        )
+    })?;
+    Ok(())
+}
+
+fn pointers(tensors: &[Tensor]) -> Vec<*mut torch_tensor> {
+    tensors
+        .iter()
+        .map(|t| t.as_ptr() as *mut torch_tensor)
+        .collect()
+}
+
+/// Calls a function of the shim with a buffer for its message.
+fn call(function: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), ShimError> {
+    let mut buffer = [0u8; 4096];
+    let code = function(buffer.as_mut_ptr().cast(), buffer.len());
+    if code == 0 {
+        return Ok(());
+    }
+    let end = buffer.iter().position(|b| *b == 0).unwrap_or(buffer.len());
+    Err(ShimError {
+        code: (code > 0).then_some(code),
+        out_of_memory: code == -2,
+        message: String::from_utf8_lossy(&buffer[..end]).into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::{Device, Kind};
+
+    #[test]
+    fn equal_seeds_draw_equal_numbers() {
+        let _alone = crate::gpu::GENERATOR.lock();
+        let draw = || {
+            seed(7).unwrap();
+            Tensor::rand([4], (Kind::Float, Device::Cpu))
+        };
+        assert!(draw().equal(&draw()));
+    }
+
+    #[test]
+    fn a_step_follows_adamw_by_hand() {
+        let one = |x: f32| Tensor::from_slice(&[x]);
+        let p = one(2.0).set_requires_grad(true);
+        (&p * 3.0).sum(Kind::Float).backward();
+        let (m, v, step) = (one(0.0), one(0.0), Tensor::from(0f32));
+        let with = AdamW {
+            lr: 0.1,
+            beta1: 0.9,
+            beta2: 0.999,
+            weight_decay: 0.5,
+            eps: 1e-8,
+            max_norm: 1.0,
+        };
+        adamw_step(
+            std::slice::from_ref(&p),
+            std::slice::from_ref(&m),
+            std::slice::from_ref(&v),
+            1,
+            &step,
+            with,
+        )
+        .unwrap();
+        // Decay: 2 - 0.1 * 0.5 * 2 = 1.9; the first step of Adam moves by the learning rate.
+        assert!((p.double_value(&[0]) - 1.8).abs() < 1e-5);
+        // The gradient 3 was clipped to 1.
+        assert!((m.double_value(&[0]) - 0.1).abs() < 1e-5);
+        assert!(!p.grad().defined());
+        assert_eq!(step.double_value(&[]), 1.0);
+    }
+
+    #[test]
+    fn what_libtorch_throws_comes_back_as_an_error() {
+        let p = Tensor::from_slice(&[1f32]);
+        let error = adamw_step(
+            std::slice::from_ref(&p),
+            std::slice::from_ref(&p),
+            std::slice::from_ref(&p),
+            1,
+            &Tensor::from(0f32),
+            AdamW {
+                lr: 0.1,
+                beta1: 0.9,
+                beta2: 0.999,
+                weight_decay: 0.0,
+                eps: 1e-8,
+                max_norm: 0.0,
+            },
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("no gradient"), "{error}");
+    }
+}

@@ -1,0 +1,130 @@
+use super::super::testing::{tiny_config, write_tiny_bert, write_weights};
+use super::*;
+
+fn open(dir: &Path) -> Result<Checkpoint, String> {
+    Checkpoint::open("tiny", dir).map_err(|problems| {
+        let lines: Vec<String> = problems
+            .into_iter()
+            .map(|p| format!("{:?}: {}; expected {}", p.source, p.found, p.expected))
+            .collect();
+        lines.join("\n")
+    })
+}
+
+fn tiny() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write_tiny_bert(dir.path(), 1);
+    dir
+}
+
+fn with_config(key: &str, value: serde_json::Value) -> Result<Checkpoint, String> {
+    let dir = tiny();
+    let mut config = tiny_config();
+    config[key] = value;
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    open(dir.path())
+}
+
+#[test]
+fn a_whole_checkpoint_opens() {
+    let checkpoint = open(tiny().path()).unwrap();
+    assert_eq!(checkpoint.config.num_hidden_layers, 2);
+    assert_eq!(
+        checkpoint.config.parameters(),
+        20 * 16 + 64 * 16 + 2 * 16 + 32 + 2 * (4 * (16 * 16 + 16) + 2 * 32 * 16 + 32 + 16 + 64)
+    );
+}
+
+#[test]
+fn a_weights_file_cut_anywhere_is_one_problem_that_names_it() {
+    let dir = tiny();
+    let file = dir.path().join("model.safetensors");
+    let whole = std::fs::read(&file).unwrap();
+    for size in [0, 5, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&file, &whole[..size]).unwrap();
+        let error = open(dir.path()).unwrap_err();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains("model.safetensors"), "{error}");
+        assert!(error.contains("cut short"), "{error}");
+    }
+    std::fs::write(&file, vec![b'x'; 1000]).unwrap();
+    assert!(open(dir.path()).unwrap_err().contains("no safetensors"));
+    let mut broken = whole.clone();
+    broken[8] = b'?';
+    std::fs::write(&file, broken).unwrap();
+    assert!(open(dir.path()).unwrap_err().contains("broken header"));
+}
+
+#[test]
+fn old_names_prefixes_and_halves_are_accepted() {
+    let dir = tiny();
+    write_weights(dir.path(), 1, safetensors::Dtype::BF16, |name| {
+        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+        format!("bert.{}", name.replace("LayerNorm.bias", "LayerNorm.beta"))
+    });
+    let checkpoint = open(dir.path()).unwrap();
+    assert_eq!(
+        checkpoint.header.name_in_file("embeddings.LayerNorm.bias"),
+        Some("bert.embeddings.LayerNorm.beta")
+    );
+}
+
+#[test]
+fn missing_and_misshapen_tensors_are_counted_and_named() {
+    let error = with_config("num_hidden_layers", 3.into()).unwrap_err();
+    assert!(error.contains("16 tensors missing"), "{error}");
+    assert!(error.contains("encoder.layer.2"), "{error}");
+    let error = with_config("vocab_size", 21.into()).unwrap_err();
+    assert!(
+        error.contains("word_embeddings.weight is F32 [20, 16]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn other_architectures_are_refused_with_the_supported_ones() {
+    let error = with_config("model_type", "roberta".into()).unwrap_err();
+    assert!(error.contains("model_type roberta"), "{error}");
+    assert!(error.contains("one of: bert"), "{error}");
+    assert!(with_config("num_attention_heads", 3.into()).is_err());
+    assert!(with_config("hidden_act", "silu".into()).is_err());
+    assert!(with_config("position_embedding_type", "relative_key".into()).is_err());
+}
+
+#[test]
+fn absent_files_are_told_together() {
+    let dir = tiny();
+    std::fs::remove_file(dir.path().join("tokenizer.json")).unwrap();
+    std::fs::remove_file(dir.path().join("model.safetensors")).unwrap();
+    std::fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert!(error.contains("tokenizer.json"), "{error}");
+    assert!(
+        error.contains("pytorch_model.bin and no model.safetensors"),
+        "{error}"
+    );
+}
+
+#[test]
+fn models_are_found_in_the_table_then_in_the_caches() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("hub/models--org--name");
+    for commit in ["aaa", "bbb"] {
+        std::fs::create_dir_all(model.join("snapshots").join(commit)).unwrap();
+    }
+    std::fs::create_dir_all(model.join("refs")).unwrap();
+    std::fs::write(model.join("refs/main"), "aaa\n").unwrap();
+    let caches = [dir.path().join("none"), dir.path().join("hub")];
+    let table = std::collections::BTreeMap::from([("mine".to_owned(), PathBuf::from("/m"))]);
+    let of = |name: &str| locate(name, &table, &caches);
+    assert_eq!(of("mine").unwrap(), PathBuf::from("/m"));
+    assert_eq!(of("org/name").unwrap(), model.join("snapshots/aaa"));
+    std::fs::write(model.join("refs/main"), "ccc").unwrap();
+    assert!(of("org/name").unwrap().starts_with(model.join("snapshots")));
+    let problem = of("org/other").unwrap_err();
+    assert!(problem.expected.contains("mine"), "{problem:?}");
+    assert!(
+        problem.expected.contains("models--org--other"),
+        "{problem:?}"
+    );
+}

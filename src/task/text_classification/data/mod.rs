@@ -1,0 +1,301 @@
+//! Labelled rows from CSV or JSON lines, with all problems together.
+
+mod csv;
+mod jsonl;
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::config::{Problem, Problems, Source, StudySpec};
+
+/// One labelled row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The text.
+    pub text: String,
+    /// The second text, where there is such a column.
+    pub pair: Option<String>,
+    /// Index into [`Dataset::classes`].
+    pub class: usize,
+    /// The group, where there is such a column.
+    pub group: Option<String>,
+    /// Line of the file on which the row starts, from 1.
+    pub line: usize,
+}
+
+/// All rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dataset {
+    /// In the file's order.
+    pub rows: Vec<Row>,
+    /// The labels: in numerical order where all are numbers, else in the order of their characters.
+    pub classes: Vec<String>,
+}
+
+/// Which columns are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    /// Column of the text.
+    pub text: String,
+    /// Column of the second text.
+    pub pair: Option<String>,
+    /// Column of the label.
+    pub label: String,
+    /// Column of the group.
+    pub group: Option<String>,
+}
+
+/// A row as the formats hand it over: the cells of the columns asked for.
+struct RawRow {
+    line: usize,
+    text: Option<String>,
+    pair: Option<String>,
+    label: Option<String>,
+    group: Option<String>,
+}
+
+impl Columns {
+    /// As the study names them.
+    pub fn of(spec: &StudySpec) -> Columns {
+        let name = |key: &str| {
+            spec.fixed
+                .get(key)
+                .and_then(|v| v.as_str())
+                .map(str::to_owned)
+        };
+        Columns {
+            text: name("data.text").unwrap_or_else(|| "text".to_owned()),
+            pair: name("data.text_pair"),
+            label: name("data.label").unwrap_or_else(|| "label".to_owned()),
+            group: name("data.group"),
+        }
+    }
+
+    /// `(key, column)` of every column that is read.
+    fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("data.text", Some(self.text.as_str())),
+            ("data.text_pair", self.pair.as_deref()),
+            ("data.label", Some(self.label.as_str())),
+            ("data.group", self.group.as_deref()),
+        ]
+        .into_iter()
+        .filter_map(|(key, column)| Some((key, column?)))
+    }
+}
+
+impl Dataset {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Every problem of the file, with its line; of each kind the first few.
+    pub fn read(path: &Path, columns: &Columns) -> Result<Dataset, Problems> {
+        let mut findings = Findings::new(path);
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                findings.file("data.path", error.to_string(), "a file that can be read");
+                return Err(findings.into_problems());
+            }
+        };
+        let extension = path
+            .extension()
+            .map(|e| e.to_string_lossy().to_ascii_lowercase());
+        let raw = match extension.as_deref() {
+            Some("csv") => csv::rows(&bytes, columns, &mut findings),
+            Some("jsonl" | "json" | "ndjson") => jsonl::rows(&bytes, columns, &mut findings),
+            other => {
+                let found = other.map_or("no extension".to_owned(), |e| format!("a .{e} file"));
+                findings.file("data.path", found, "a .csv or .jsonl file");
+                Vec::new()
+            }
+        };
+        if findings.fatal() {
+            return Err(findings.into_problems());
+        }
+        assemble(raw, columns, findings)
+    }
+
+    /// SHA-256 over what trials can see of the rows: texts, labels and groups, in order.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(b"text-classification rows 1\0");
+        let mut field = |value: Option<&str>| match value {
+            None => hash.update([0]),
+            Some(text) => {
+                hash.update([1]);
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text.as_bytes());
+            }
+        };
+        for row in &self.rows {
+            field(Some(&row.text));
+            field(row.pair.as_deref());
+            field(Some(&self.classes[row.class]));
+            field(row.group.as_deref());
+        }
+        super::hex(&hash.finalize())
+    }
+}
+
+/// Checks the cells and numbers the classes.
+fn assemble(
+    raw: Vec<RawRow>,
+    columns: &Columns,
+    mut findings: Findings,
+) -> Result<Dataset, Problems> {
+    let mut rows = Vec::with_capacity(raw.len());
+    let mut labels = Vec::with_capacity(raw.len());
+    for (index, cells) in raw.into_iter().enumerate() {
+        let place = |column: &str| format!("row {}, column {column}", index + 1);
+        let label = cells.label.as_deref().map_or("", str::trim).to_owned();
+        if label.is_empty() {
+            findings.row(
+                cells.line,
+                place(&columns.label),
+                "no label",
+                "a class in every row",
+            );
+        }
+        let text = cells.text.unwrap_or_default();
+        if text.trim().is_empty() {
+            findings.row(
+                cells.line,
+                place(&columns.text),
+                "no text",
+                "a text in every row",
+            );
+        }
+        if let (Some(column), None | Some("")) = (&columns.group, cells.group.as_deref()) {
+            findings.row(
+                cells.line,
+                place(column),
+                "no group",
+                "a group in every row",
+            );
+        }
+        labels.push(label);
+        rows.push(Row {
+            text,
+            pair: columns
+                .pair
+                .as_ref()
+                .map(|_| cells.pair.unwrap_or_default()),
+            class: 0,
+            group: columns.group.as_ref().and(cells.group),
+            line: cells.line,
+        });
+    }
+    let classes = classes(&labels);
+    let expected = "at least two classes";
+    match classes.as_slice() {
+        [] => findings.file("data.path", "no labelled rows".to_owned(), expected),
+        [only] => findings.file("data.label", format!("only the class {only}"), expected),
+        [_, _, ..] => {}
+    }
+    let index: std::collections::HashMap<&str, usize> = classes
+        .iter()
+        .enumerate()
+        .map(|(i, c)| (c.as_str(), i))
+        .collect();
+    for (row, label) in rows.iter_mut().zip(&labels) {
+        row.class = index.get(label.as_str()).copied().unwrap_or(0);
+    }
+    findings.finish(Dataset { rows, classes })
+}
+
+/// The distinct labels, sorted: as numbers where all are numbers.
+fn classes(labels: &[String]) -> Vec<String> {
+    let distinct: std::collections::BTreeSet<&str> = labels
+        .iter()
+        .map(String::as_str)
+        .filter(|l| !l.is_empty())
+        .collect();
+    let mut classes: Vec<String> = distinct.into_iter().map(str::to_owned).collect();
+    let number = |label: &str| label.parse::<f64>().ok().filter(|x| x.is_finite());
+    if classes.iter().all(|c| number(c).is_some()) {
+        classes.sort_by(|a, b| {
+            let (x, y) = (number(a).unwrap_or(0.0), number(b).unwrap_or(0.0));
+            x.total_cmp(&y).then_with(|| a.cmp(b))
+        });
+    }
+    classes
+}
+
+/// Problems of one file. Of each kind only the first few are kept, the others counted.
+struct Findings {
+    path: PathBuf,
+    problems: Vec<Problem>,
+    /// How often each kind (what was found without its details) came up at a row.
+    seen: std::collections::BTreeMap<String, usize>,
+    fatal: bool,
+}
+
+/// Problems of one kind that are spelled out.
+const SPELLED_OUT: usize = 10;
+
+impl Findings {
+    fn new(path: &Path) -> Findings {
+        Findings {
+            path: path.to_owned(),
+            problems: Vec::new(),
+            seen: std::collections::BTreeMap::new(),
+            fatal: false,
+        }
+    }
+
+    /// A problem of the whole file: the rows are not looked at.
+    fn file(&mut self, key: &str, found: String, expected: &str) {
+        self.fatal = true;
+        self.problems.push(Problem {
+            source: Source::File(self.path.clone(), None),
+            key: Some(key.to_owned()),
+            found,
+            expected: expected.to_owned(),
+        });
+    }
+
+    /// A problem of one row; `expected` names the kind.
+    fn row(&mut self, line: usize, place: String, found: impl Into<String>, expected: &str) {
+        let seen = self.seen.entry(expected.to_owned()).or_insert(0);
+        *seen += 1;
+        if *seen <= SPELLED_OUT {
+            self.problems.push(Problem {
+                source: Source::File(self.path.clone(), Some(line)),
+                key: Some(place),
+                found: found.into(),
+                expected: expected.to_owned(),
+            });
+        }
+    }
+
+    fn fatal(&self) -> bool {
+        self.fatal
+    }
+
+    fn finish(self, data: Dataset) -> Result<Dataset, Problems> {
+        if self.problems.is_empty() {
+            Ok(data)
+        } else {
+            Err(self.into_problems())
+        }
+    }
+
+    fn into_problems(mut self) -> Problems {
+        for (expected, seen) in &self.seen {
+            if *seen > SPELLED_OUT {
+                self.problems.push(Problem {
+                    source: Source::File(self.path.clone(), None),
+                    key: None,
+                    found: format!("{} more such rows", seen - SPELLED_OUT),
+                    expected: expected.clone(),
+                });
+            }
+        }
+        Problems(self.problems)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! Reads and validates everything on the CPU, with all problems together.
+
+use std::path::{Path, PathBuf};
+
+use super::baseline::{baseline, counts};
+use super::checkpoint::{Checkpoint, cache_directories, locate};
+use super::data::{Columns, Dataset};
+use super::split::{Part, Split, split};
+use super::tokens::Tokenised;
+use crate::config::{Problem, Problems, Source, StudySpec};
+use crate::space::{Domain, Params, Value};
+use crate::study::rng;
+use crate::task::Prepared;
+
+/// See [`crate::task::TaskKind::prepare`].
+pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
+    let mut problems = Vec::new();
+    let mut prepared = Prepared::default();
+    let data = match load(spec) {
+        Ok(data) => Some(data),
+        Err(found) => {
+            problems.extend(found.0);
+            None
+        }
+    };
+    if let Some((data, split)) = &data {
+        let label = Columns::of(spec).label;
+        prepared.data_fingerprint = Some(data.fingerprint());
+        prepared.split_fingerprint = Some(split.fingerprint());
+        prepared.baseline = baseline(data, split, &label, &spec.objective.metric);
+        data_facts(spec, data, split, &mut prepared.facts);
+    }
+    let caches = cache_directories();
+    for value in spec.possible("model.name") {
+        let name = value.as_str().unwrap_or_default();
+        let checkpoint = locate(name, &spec.models, &caches)
+            .map_err(|p| vec![p])
+            .and_then(|dir| Checkpoint::open(name, &dir));
+        match checkpoint {
+            Err(found) => problems.extend(found),
+            Ok(checkpoint) => {
+                problems.extend(limits(spec, &checkpoint));
+                let data = data.as_ref().map(|(data, _)| data);
+                problems.extend(model(spec, &checkpoint, data, &mut prepared.facts));
+            }
+        }
+    }
+    if problems.is_empty() {
+        Ok(prepared)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// Reads the rows and splits them.
+///
+/// # Errors
+/// Problems of the data, of the fractions, or a part that lacks a class.
+pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
+    let mut problems = Vec::new();
+    let fractions = match fractions(spec) {
+        Ok(fractions) => Some(fractions),
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
+    };
+    let path = spec
+        .fixed
+        .get("data.path")
+        .and_then(Value::as_str)
+        .map(PathBuf::from);
+    let data = match &path {
+        Some(path) => Dataset::read(path, &Columns::of(spec))
+            .map_err(|found| problems.extend(found.0))
+            .ok(),
+        None => {
+            problems.push(Problem {
+                source: Source::File(spec.file.clone(), None),
+                key: Some("data.path".into()),
+                found: "no value".into(),
+                expected: "a .csv or .jsonl file".into(),
+            });
+            None
+        }
+    };
+    let (Some(data), Some(fractions), Some(path)) = (data, fractions, path) else {
+        return Err(Problems(problems));
+    };
+    let seed = spec.fixed.get("data.split.seed").and_then(Value::as_i64);
+    let mut generator = rng(seed.unwrap_or(0) as u64, 0, "split");
+    let split = split(&data, fractions, &mut generator);
+    for (part, fraction) in Part::ALL.into_iter().zip(fractions) {
+        if fraction > 0.0 {
+            problems.extend(lacking(&path, &data, &split, part));
+        }
+    }
+    if problems.is_empty() {
+        Ok((data, split))
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// The fractions of train, validation and test.
+fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
+    let of = |part: Part, preset: f64| {
+        spec.fixed
+            .get(&format!("data.split.{}", part.name()))
+            .and_then(Value::as_f64)
+            .unwrap_or(preset)
+    };
+    let all = [
+        of(Part::Train, 0.8),
+        of(Part::Validation, 0.1),
+        of(Part::Test, 0.1),
+    ];
+    let sum: f64 = all.iter().sum();
+    if (sum - 1.0).abs() < 1e-6 && all[0] > 0.0 && all[1] > 0.0 && all[2] >= 0.0 {
+        return Ok(all);
+    }
+    Err(Problem {
+        source: Source::File(spec.file.clone(), None),
+        key: Some("data.split".into()),
+        found: format!("train {}, validation {}, test {}", all[0], all[1], all[2]),
+        expected: "shares that sum to 1, of train and validation above 0".into(),
+    })
+}
+
+/// The classes that a part has no row of.
+fn lacking(path: &Path, data: &Dataset, split: &Split, part: Part) -> Vec<Problem> {
+    let counts = counts(data, split, part);
+    counts
+        .iter()
+        .enumerate()
+        .filter(|(_, n)| **n == 0)
+        .map(|(class, _)| {
+            let all = data.rows.iter().filter(|r| r.class == class).count();
+            Problem {
+                source: Source::File(path.to_owned(), None),
+                key: Some("data.split".into()),
+                found: format!(
+                    "no row of class {} in the {} part ({all} rows of it in the file)",
+                    data.classes[class],
+                    part.name()
+                ),
+                expected: "rows of every class in every part: more rows, more groups or a larger \
+                           share"
+                    .into(),
+            }
+        })
+        .collect()
+}
+
+/// The least and greatest value that an integer key has in trials of one model.
+fn bounds(spec: &StudySpec, key: &str, model: &str) -> Option<(i64, i64)> {
+    let Some((_, parameter)) = spec.space.find(key) else {
+        let fixed = spec.fixed.get(key)?.as_i64()?;
+        return Some((fixed, fixed));
+    };
+    let params = Params::from([("model.name".to_owned(), model.into())]);
+    let domain = spec
+        .space
+        .active_domain(parameter, &params)
+        .unwrap_or_else(|| parameter.domain.clone());
+    match domain {
+        Domain::Int { low, high, .. } => Some((low, high)),
+        Domain::Float { low, high, .. } => Some((low as i64, high as i64)),
+        Domain::Categorical { choices } => {
+            let numbers: Vec<i64> = choices.iter().filter_map(Value::as_i64).collect();
+            Some((*numbers.iter().min()?, *numbers.iter().max()?))
+        }
+    }
+}
+
+/// Keys that a model's size bounds.
+fn limits(spec: &StudySpec, checkpoint: &Checkpoint) -> Vec<Problem> {
+    let config = &checkpoint.config;
+    let limits = [
+        (
+            "tok.max_length",
+            config.max_position_embeddings,
+            "max_position_embeddings",
+        ),
+        (
+            "train.freeze_encoder_layers",
+            config.num_hidden_layers,
+            "num_hidden_layers",
+        ),
+    ];
+    limits
+        .into_iter()
+        .filter_map(|(key, limit, what)| {
+            let (_, high) = bounds(spec, key, &checkpoint.name)?;
+            (high > limit as i64).then(|| Problem {
+                source: Source::File(spec.file.clone(), None),
+                key: Some(key.to_owned()),
+                found: format!("{high} with the model {}", checkpoint.name),
+                expected: format!("at most {limit}, the model's {what}"),
+            })
+        })
+        .collect()
+}
+
+/// Encodes every row with a model's tokeniser and checks the ids.
+fn model(
+    spec: &StudySpec,
+    checkpoint: &Checkpoint,
+    data: Option<&Dataset>,
+    facts: &mut Vec<(String, String)>,
+) -> Vec<Problem> {
+    let config = &checkpoint.config;
+    let name = &checkpoint.name;
+    facts.push((
+        "model".into(),
+        format!(
+            "{name}: bert, {} layers, hidden {}, {} heads, vocabulary {}, {:.1} M parameters, at \
+             most {} tokens; {}",
+            config.num_hidden_layers,
+            config.hidden_size,
+            config.num_attention_heads,
+            config.vocab_size,
+            config.parameters() as f64 / 1e6,
+            config.max_position_embeddings,
+            checkpoint.dir.display(),
+        ),
+    ));
+    let rows = data.map_or(&[][..], |d| d.rows.as_slice());
+    let tokenised = match Tokenised::new(&checkpoint.dir, rows) {
+        Ok(tokenised) => tokenised,
+        Err(error) => {
+            return vec![Problem {
+                source: Source::File(checkpoint.dir.join("tokenizer.json"), None),
+                key: Some("model.name".into()),
+                found: format!("{error:#} (model {name})"),
+                expected: "a tokenizer.json that the `tokenizers` library reads".into(),
+            }];
+        }
+    };
+    if let Some(data) = data {
+        length_facts(spec, name, &tokenised, facts);
+        return ids(spec, checkpoint, data, &tokenised);
+    }
+    Vec::new()
+}
+
+/// Rows whose ids are outside the embedding tables; the first few.
+fn ids(
+    spec: &StudySpec,
+    checkpoint: &Checkpoint,
+    data: &Dataset,
+    tokenised: &Tokenised,
+) -> Vec<Problem> {
+    let config = &checkpoint.config;
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    let mut problems = Vec::new();
+    for (row, tokens) in tokenised.full.iter().enumerate() {
+        let tables = [
+            (&tokens.ids, config.vocab_size, "token id", "vocab_size"),
+            (
+                &tokens.types,
+                config.type_vocab_size,
+                "token type",
+                "type_vocab_size",
+            ),
+        ];
+        for (ids, size, what, limit) in tables {
+            let bad = ids.iter().position(|id| *id as usize >= size);
+            if let Some(at) = bad.filter(|_| problems.len() < 10) {
+                problems.push(Problem {
+                    source: Source::File(
+                        path.unwrap_or_default().into(),
+                        Some(data.rows[row].line),
+                    ),
+                    key: Some(format!("row {}, token {at}", row + 1)),
+                    found: format!("{what} {} with the model {}", ids[at], checkpoint.name),
+                    expected: format!("below {size}, the model's {limit}"),
+                });
+            }
+        }
+    }
+    problems
+}
+
+fn data_facts(spec: &StudySpec, data: &Dataset, split: &Split, facts: &mut Vec<(String, String)>) {
+    let rows = data.rows.len();
+    let share = |counts: &[usize]| {
+        let total: usize = counts.iter().sum();
+        let each: Vec<String> = data
+            .classes
+            .iter()
+            .zip(counts)
+            .map(|(class, n)| {
+                let percent = 100.0 * *n as f64 / total.max(1) as f64;
+                format!("{class}: {n} ({percent:.1} %)")
+            })
+            .collect();
+        each.join(", ")
+    };
+    let mut all = vec![0; data.classes.len()];
+    for row in &data.rows {
+        all[row.class] += 1;
+    }
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    facts.push((
+        "data".into(),
+        format!("{rows} rows in {}", path.unwrap_or_default()),
+    ));
+    facts.push((
+        "data".into(),
+        format!("classes of {}: {}", Columns::of(spec).label, share(&all)),
+    ));
+    if let Some(column) = Columns::of(spec).group {
+        let groups: std::collections::BTreeSet<_> = data.rows.iter().map(|r| &r.group).collect();
+        facts.push((
+            "data".into(),
+            format!("{} groups of {column}", groups.len()),
+        ));
+    }
+    for part in Part::ALL {
+        let counts = counts(data, split, part);
+        facts.push((
+            "split".into(),
+            format!(
+                "{}: {} rows; {}",
+                part.name(),
+                counts.iter().sum::<usize>(),
+                share(&counts)
+            ),
+        ));
+    }
+}
+
+fn length_facts(
+    spec: &StudySpec,
+    name: &str,
+    tokenised: &Tokenised,
+    facts: &mut Vec<(String, String)>,
+) {
+    let mut lengths: Vec<usize> = tokenised.full.iter().map(|t| t.ids.len()).collect();
+    lengths.sort_unstable();
+    let Some(last) = lengths.len().checked_sub(1) else {
+        return;
+    };
+    let at = |share: f64| lengths[(share * last as f64).round() as usize];
+    facts.push((
+        "model".into(),
+        format!(
+            "{name}: tokens a row: median {}, 99 % at most {}, longest {}",
+            at(0.5),
+            at(0.99),
+            at(1.0)
+        ),
+    ));
+    let Some((low, high)) = bounds(spec, "tok.max_length", name) else {
+        return;
+    };
+    let mut limits = vec![low, high];
+    limits.dedup();
+    for limit in limits {
+        let cut = lengths.iter().filter(|l| **l as i64 > limit).count();
+        facts.push((
+            "model".into(),
+            format!(
+                "{name}: tok.max_length {limit} cuts {cut} of {} rows ({:.1} %)",
+                lengths.len(),
+                100.0 * cut as f64 / lengths.len() as f64
+            ),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! The training loop of one trial.
+
+use anyhow::{Result, ensure};
+use tch::{Kind, Reduction, Tensor};
+
+use super::model::Model;
+use super::optimizer::{self, Optimizer};
+use super::prefix::{Input, fixed_batch_tokens};
+use super::rows::Rows;
+use crate::study::{Direction, rng};
+use crate::task::text_classification::batches::{bucketed, by_length};
+use crate::task::text_classification::schedule::factor;
+use crate::task::text_classification::scores::Confusion;
+use crate::task::{Decision, Ended, Metrics, Reporter, TrialSpec};
+
+/// What the loop reads of a trial's configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    seed: u64,
+    epochs: u32,
+    patience: u32,
+    min_delta: f64,
+    batch_size: usize,
+    lr: f64,
+    warmup_ratio: f64,
+    optimizer: optimizer::Settings,
+}
+
+impl Settings {
+    /// Of a trial.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec) -> Result<Settings> {
+        Ok(Settings {
+            seed: trial.seed,
+            epochs: u32::try_from(trial.int("train.epochs")?)?,
+            patience: u32::try_from(trial.int("train.patience")?)?,
+            min_delta: trial.float("train.min_delta")?,
+            batch_size: usize::try_from(trial.int("train.batch_size")?)?,
+            lr: trial.float("optim.lr")?,
+            warmup_ratio: trial.float("sched.warmup_ratio")?,
+            optimizer: optimizer::Settings {
+                weight_decay: trial.float("optim.weight_decay")?,
+                clip_grad: trial.float("train.clip_grad")?,
+            },
+        })
+    }
+}
+
+/// What is trained on: rows, of which the first `train` are training rows, and what the model reads.
+pub struct Material<'a> {
+    /// All rows.
+    pub rows: &'a Rows,
+    /// Training rows; the others validate.
+    pub train: usize,
+    /// Classes.
+    pub classes: usize,
+    /// What the first trainable layer reads.
+    pub input: &'a Input,
+}
+
+/// What early stopping watches.
+pub struct Objective<'a> {
+    /// The metric's name.
+    pub metric: &'a str,
+    /// The direction.
+    pub direction: Direction,
+}
+
+/// Trains `model` to its end.
+///
+/// # Errors
+/// The supervisor is gone, libtorch throws, or the logits are misshapen.
+pub fn fit(
+    model: &Model,
+    material: &Material<'_>,
+    settings: &Settings,
+    objective: &Objective<'_>,
+    reporter: &mut dyn Reporter,
+) -> Result<Ended> {
+    let mut optimizer = Optimizer::new(&model.parameters(), settings.optimizer)?;
+    let validation = Validation::new(material)?;
+    let mut patience = Patience::new(settings, objective.direction);
+    for epoch in 1..=settings.epochs {
+        let trained = train_epoch(model, material, settings, epoch, &mut optimizer, reporter)?;
+        let train_loss = match trained {
+            Trained::Mean(loss) => loss,
+            Trained::NotFinite(at) => return Ok(Ended::Diverged { at }),
+        };
+        let mut metrics = validation.score(model, material, reporter)?;
+        if let Some((name, value)) = metrics.iter().find(|(_, v)| !v.is_finite()) {
+            let at = format!("epoch {epoch}, validation: {name} {value}");
+            return Ok(Ended::Diverged { at });
+        }
+        metrics.insert("train_loss".to_owned(), train_loss);
+        let Some(value) = metrics.get(objective.metric).copied() else {
+            anyhow::bail!("the task has no metric {}", objective.metric);
+        };
+        match reporter.epoch(epoch, &metrics)? {
+            Decision::Continue => {}
+            Decision::Prune => return Ok(Ended::Pruned),
+        }
+        if patience.exhausted(value) {
+            break;
+        }
+    }
+    Ok(Ended::Completed)
+}
+
+/// How an epoch's steps went.
+enum Trained {
+    /// The mean loss.
+    Mean(f64),
+    /// Where the loss was NaN or infinite first.
+    NotFinite(String),
+}
+
+/// Steps between two looks at the losses: one synchronisation for as many.
+const LOOK_EVERY: usize = 64;
+
+fn train_epoch(
+    model: &Model,
+    material: &Material<'_>,
+    settings: &Settings,
+    epoch: u32,
+    optimizer: &mut Optimizer,
+    reporter: &mut dyn Reporter,
+) -> Result<Trained> {
+    let rows = material.rows;
+    let mut generator = rng(settings.seed, u64::from(epoch), "batches");
+    let lengths = &rows.lengths[..material.train];
+    let batches = bucketed(lengths, settings.batch_size, &mut generator);
+    let steps = batches.len();
+    let total = steps as u64 * u64::from(settings.epochs);
+    let done = steps as u64 * u64::from(epoch - 1);
+    let (mut pending, mut sum) = (Vec::with_capacity(LOOK_EVERY), 0.0);
+    for (step, (numbers, on_device)) in batches.iter().zip(rows.upload(&batches)?).enumerate() {
+        let batch = rows.batch(numbers, &on_device)?;
+        let logits = model.logits(rows, &batch, material.input, true)?;
+        if step == 0 {
+            let expected = [numbers.len() as i64, material.classes as i64];
+            let shape = logits.size();
+            ensure!(
+                shape == expected,
+                "logits of shape {shape:?}, not {expected:?}"
+            );
+        }
+        let labels = rows.labels.f_index_select(0, &on_device)?;
+        let loss = cross_entropy(&logits, &labels, Reduction::Mean)?;
+        loss.f_backward()?;
+        let factor = factor(done + step as u64, total, settings.warmup_ratio);
+        optimizer.step(settings.lr * factor)?;
+        pending.push(loss.f_detach()?);
+        reporter.step();
+        if pending.len() == LOOK_EVERY || step + 1 == steps {
+            let losses: Vec<f32> = Vec::try_from(Tensor::f_stack(&pending, 0)?)?;
+            if let Some(at) = losses.iter().position(|l| !l.is_finite()) {
+                let first = step + 2 - losses.len() + at;
+                return Ok(Trained::NotFinite(format!(
+                    "epoch {epoch}, step {first} of {steps}: training loss {}",
+                    losses[at]
+                )));
+            }
+            sum += losses.iter().map(|l| f64::from(*l)).sum::<f64>();
+            pending.clear();
+        }
+    }
+    Ok(Trained::Mean(sum / steps.max(1) as f64))
+}
+
+fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Result<Tensor> {
+    Ok(logits.f_cross_entropy_loss(labels, None::<Tensor>, reduction, -100, 0.0)?)
+}
+
+/// The validation rows, in fixed batches.
+struct Validation {
+    batches: Vec<Vec<usize>>,
+    on_device: Vec<Tensor>,
+}
+
+impl Validation {
+    fn new(material: &Material<'_>) -> Result<Validation> {
+        let lengths = &material.rows.lengths[material.train..];
+        let tokens = fixed_batch_tokens(material.rows.labels.device());
+        let batches: Vec<Vec<usize>> = by_length(lengths, tokens)
+            .into_iter()
+            .map(|batch| batch.into_iter().map(|r| r + material.train).collect())
+            .collect();
+        let on_device = material.rows.upload(&batches)?;
+        Ok(Validation { batches, on_device })
+    }
+
+    /// All metrics; the counts are taken on the device and fetched once.
+    fn score(
+        &self,
+        model: &Model,
+        material: &Material<'_>,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Metrics> {
+        let _no_grad = tch::no_grad_guard();
+        let rows = material.rows;
+        let classes = material.classes as i64;
+        let on = |kind| (kind, rows.labels.device());
+        let mut counts = Tensor::f_zeros([classes, classes], on(Kind::Double))?;
+        let mut loss = Tensor::f_zeros([1], on(Kind::Double))?;
+        for (numbers, on_device) in self.batches.iter().zip(&self.on_device) {
+            let batch = rows.batch(numbers, on_device)?;
+            let logits = model.logits(rows, &batch, material.input, false)?;
+            let labels = rows.labels.f_index_select(0, on_device)?;
+            let one_hot = |t: &Tensor| -> Result<Tensor> {
+                let range = Tensor::f_arange(classes, on(Kind::Int64))?;
+                Ok(t.f_unsqueeze(1)?
+                    .f_eq_tensor(&range)?
+                    .f_to_kind(Kind::Double)?)
+            };
+            let predicted = one_hot(&logits.f_argmax(1, false)?)?;
+            counts = counts.f_add(&one_hot(&labels)?.f_transpose(0, 1)?.f_matmul(&predicted)?)?;
+            let sum = cross_entropy(&logits, &labels, Reduction::Sum)?;
+            loss = loss.f_add(&sum.f_to_kind(Kind::Double)?)?;
+            reporter.step();
+        }
+        let fetched = Tensor::f_cat(&[counts.f_flatten(0, 1)?, loss], 0)?;
+        let mut numbers: Vec<f64> = Vec::try_from(fetched)?;
+        let loss = numbers.pop().unwrap_or(f64::NAN);
+        let scored = rows.lengths.len() - material.train;
+        let confusion = Confusion::new(material.classes, numbers);
+        Ok(confusion.metrics(loss / scored.max(1) as f64))
+    }
+}
+
+/// Early stopping by the objective.
+struct Patience {
+    limit: u32,
+    min_delta: f64,
+    direction: Direction,
+    best: Option<f64>,
+    waited: u32,
+}
+
+impl Patience {
+    fn new(settings: &Settings, direction: Direction) -> Patience {
+        Patience {
+            limit: settings.patience,
+            min_delta: settings.min_delta,
+            direction,
+            best: None,
+            waited: 0,
+        }
+    }
+
+    /// Whether the value ends the training.
+    fn exhausted(&mut self, value: f64) -> bool {
+        let better = self.best.is_none_or(|best| match self.direction {
+            Direction::Maximize => value > best + self.min_delta,
+            Direction::Minimize => value < best - self.min_delta,
+        });
+        if better {
+            self.best = Some(value);
+            self.waited = 0;
+        } else {
+            self.waited += 1;
+        }
+        self.limit > 0 && self.waited >= self.limit
+    }
+}

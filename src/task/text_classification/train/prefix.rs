@@ -1,0 +1,161 @@
+//! What a frozen prefix answers, computed once per worker and kept on the device.
+//!
+//! The pass uses fixed batches in the order of length, no dropout and no gradients, and starts at the
+//! token ids each time: its result depends on model, length and depth alone, so that a warm cache
+//! changes nothing.
+
+use anyhow::Result;
+use tch::{Kind, Tensor};
+
+use super::encoder::Encoder;
+use super::rows::Rows;
+use crate::gpu::Device;
+use crate::task::Reporter;
+use crate::task::text_classification::batches::by_length;
+
+/// What a trial's first trainable layer reads.
+#[derive(Debug)]
+pub enum Input {
+    /// Token ids; the frozen blocks (there may be none) are run in each step.
+    Tokens,
+    /// `[T, H]`: the hidden states behind the frozen blocks.
+    Hidden(Tensor),
+    /// `[n, H]`: the mean over each row's tokens behind the last block.
+    Pooled(Tensor),
+}
+
+impl Input {
+    fn shallow_clone(&self) -> Input {
+        match self {
+            Input::Tokens => Input::Tokens,
+            Input::Hidden(t) => Input::Hidden(t.shallow_clone()),
+            Input::Pooled(t) => Input::Pooled(t.shallow_clone()),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Input::Tokens => 0,
+            Input::Hidden(t) | Input::Pooled(t) => t.numel() * 4,
+        }
+    }
+}
+
+/// Model, longest row in tokens, frozen blocks.
+pub type PrefixKey = (String, usize, usize);
+
+/// The least recently used prefixes go first when the limit is reached.
+#[derive(Debug)]
+pub struct PrefixCache {
+    limit: usize,
+    /// Least recently used first.
+    entries: Vec<(PrefixKey, Input)>,
+}
+
+/// Tokens of a batch, padding included, in the passes that no trial changes. On a CPU a batch's
+/// intermediate values should fit into the caches; a GPU wants to be filled.
+pub fn fixed_batch_tokens(device: tch::Device) -> usize {
+    match device {
+        tch::Device::Cuda(_) => 32_768,
+        tch::Device::Cpu | tch::Device::Mps | tch::Device::Vulkan => 1024,
+    }
+}
+
+impl PrefixCache {
+    /// A cache of at most `limit` bytes.
+    pub fn new(limit: usize) -> PrefixCache {
+        PrefixCache {
+            limit,
+            entries: Vec::new(),
+        }
+    }
+
+    /// The prefix of `key` over all rows, from the cache or computed. Where it would be larger than
+    /// the whole cache, [`Input::Tokens`]. Reports a step per batch.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn get(
+        &mut self,
+        key: &PrefixKey,
+        encoder: &Encoder,
+        rows: &Rows,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Input> {
+        if key.2 == 0 {
+            return Ok(Input::Tokens);
+        }
+        if let Some(at) = self.entries.iter().position(|(k, _)| k == key) {
+            let entry = self.entries.remove(at);
+            let input = entry.1.shallow_clone();
+            self.entries.push(entry);
+            return Ok(input);
+        }
+        let all = key.2 == encoder.blocks.len();
+        let vectors = if all {
+            rows.lengths.len()
+        } else {
+            rows.tokens()
+        };
+        let bytes = vectors * encoder.config.hidden_size * 4;
+        if bytes > self.limit {
+            return Ok(Input::Tokens);
+        }
+        self.make_room(bytes);
+        let input = compute(encoder, rows, key.2, vectors, reporter)?;
+        self.entries.push((key.clone(), input.shallow_clone()));
+        Ok(input)
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        let mut held: usize = self.entries.iter().map(|(_, input)| input.bytes()).sum();
+        while held + bytes > self.limit && !self.entries.is_empty() {
+            held -= self.entries.remove(0).1.bytes();
+        }
+    }
+}
+
+fn compute(
+    encoder: &Encoder,
+    rows: &Rows,
+    blocks: usize,
+    vectors: usize,
+    reporter: &mut dyn Reporter,
+) -> Result<Input> {
+    let _no_grad = tch::no_grad_guard();
+    let pooled = blocks == encoder.blocks.len();
+    let size = [vectors as i64, encoder.config.hidden_size as i64];
+    let mut flat = Tensor::f_empty(size, (Kind::Float, rows.labels.device()))?;
+    let batches = by_length(&rows.lengths, fixed_batch_tokens(rows.labels.device()));
+    for (numbers, on_device) in batches.iter().zip(rows.upload(&batches)?) {
+        let batch = rows.batch(numbers, &on_device)?;
+        let x = rows.encode(encoder, &batch, blocks)?;
+        if pooled {
+            let _ = flat.f_index_copy_(0, &batch.rows, &batch.pool(&x)?)?;
+        } else {
+            batch.scatter(&x, &mut flat)?;
+        }
+        reporter.step();
+    }
+    Ok(if pooled {
+        Input::Pooled(flat)
+    } else {
+        Input::Hidden(flat)
+    })
+}
+
+/// The default limit: 2 GiB, on the CPU at most a quarter of the machine's memory.
+pub fn default_limit(device: Device) -> usize {
+    let limit = 2 << 30;
+    match device {
+        Device::Cuda(_) => limit,
+        Device::Cpu => memory_total().map_or(limit, |total| limit.min(total / 4)),
+    }
+}
+
+fn memory_total() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
+    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
