@@ -3,6 +3,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use tch::Tensor;
 
+use super::super::data::Row;
 use super::super::testing::Site;
 use super::*;
 use crate::gpu::GENERATOR;
@@ -29,6 +30,13 @@ impl Reporter for Recorder {
             Some(_) | None => Decision::Continue,
         })
     }
+}
+
+/// Keeps libtorch's generator to one test, on one thread: on a busy machine several threads wait for
+/// one another far longer than they compute.
+fn alone() -> impl Drop {
+    tch::set_num_threads(1);
+    GENERATOR.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// A trial of the site's study with these keys changed.
@@ -69,7 +77,7 @@ fn weights(task: &mut TextTask, site: &Site, changed: &[(&str, Value)]) -> Strin
 
 #[test]
 fn equal_trials_end_with_equal_weights_and_every_knob_changes_them() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let mut task = open(&site);
     let base = weights(&mut task, &site, &[]);
@@ -98,7 +106,7 @@ fn equal_trials_end_with_equal_weights_and_every_knob_changes_them() {
 
 #[test]
 fn patience_and_min_delta_end_a_training() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let mut task = open(&site);
     let mut epochs = |patience: i64, min_delta: f64| {
@@ -119,7 +127,7 @@ fn patience_and_min_delta_end_a_training() {
 
 #[test]
 fn a_frozen_prefix_answers_the_same_from_a_cold_and_a_warm_cache_after_any_trial() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     for frozen in [1i64, 2] {
         let changed = [("train.freeze_encoder_layers", Value::Int(frozen))];
@@ -145,7 +153,7 @@ fn a_frozen_prefix_answers_the_same_from_a_cold_and_a_warm_cache_after_any_trial
 
 #[test]
 fn a_prefix_too_large_for_the_cache_is_run_in_each_step() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let changed = [("train.freeze_encoder_layers", Value::Int(1))];
     let mut metrics = Vec::new();
@@ -161,7 +169,7 @@ fn a_prefix_too_large_for_the_cache_is_run_in_each_step() {
 
 #[test]
 fn the_cache_forgets_the_least_recently_used_first() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let mut task = open(&site);
     let (rows, _) = task.rows("tiny", 16).unwrap();
@@ -177,7 +185,7 @@ fn the_cache_forgets_the_least_recently_used_first() {
 
 #[test]
 fn a_tiny_model_learns_rows_whose_class_is_one_word() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let changed = [
         ("train.epochs", Value::Int(15)),
@@ -199,7 +207,7 @@ fn a_tiny_model_learns_rows_whose_class_is_one_word() {
 
 #[test]
 fn a_pruned_trial_ends_at_once() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let mut recorder = Recorder {
         prune_at: Some(1),
@@ -212,7 +220,7 @@ fn a_pruned_trial_ends_at_once() {
 
 #[test]
 fn a_loss_that_explodes_is_told_with_its_step() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let changed = [
         ("optim.lr", Value::Float(1e38)),
@@ -231,7 +239,7 @@ fn a_loss_that_explodes_is_told_with_its_step() {
 
 #[test]
 fn freezing_more_layers_than_there_are_names_their_number() {
-    let _alone = GENERATOR.lock();
+    let _alone = alone();
     let site = site();
     let changed = [("train.freeze_encoder_layers", Value::Int(3))];
     let error = open(&site).run(&trial(&site, 1, &changed), &mut Recorder::default());
@@ -278,8 +286,22 @@ fn reference<'a>(file: &'a SafeTensors<'a>, name: &str) -> Tensor {
     Tensor::f_from_data_size(view.data(), &shape, kind).unwrap()
 }
 
+/// The rows of a case, from their JSON.
+fn reference_rows(json: &str) -> Vec<Row> {
+    let cells: Vec<(String, Option<String>)> = serde_json::from_str(json).unwrap();
+    let row = |(text, pair)| Row {
+        text,
+        pair,
+        class: 0,
+        group: None,
+        line: 0,
+    };
+    cells.into_iter().map(row).collect()
+}
+
 #[test]
 fn minilm_answers_as_in_pytorch() {
+    let _alone = alone();
     let dir = minilm();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/minilm.safetensors");
     let bytes = std::fs::read(path).unwrap();
@@ -290,17 +312,7 @@ fn minilm_answers_as_in_pytorch() {
     let encoder = Encoder::load(&checkpoint, tch::Device::Cpu).unwrap();
     for case in ["sentences", "pairs", "long"] {
         let read = |part: &str| reference(&file, &format!("{case}.{part}"));
-        let cells: Vec<(String, Option<String>)> = serde_json::from_str(&texts[case]).unwrap();
-        let data: Vec<super::super::data::Row> = cells
-            .into_iter()
-            .map(|(text, pair)| super::super::data::Row {
-                text,
-                pair,
-                class: 0,
-                group: None,
-                line: 0,
-            })
-            .collect();
+        let data = reference_rows(&texts[case]);
         let tokens = Tokenised::new(&dir, &data)
             .unwrap()
             .cut(&data, 512)
