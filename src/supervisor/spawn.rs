@@ -189,6 +189,9 @@ fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
         // Read when libtorch's thread pools are made, which happens before a worker can set them.
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
         ("MKL_NUM_THREADS".to_owned(), threads.to_string()),
+        // Threads that spin while they wait starve the other workers: on two crowded cores a
+        // training step took ten times as long.
+        ("OMP_WAIT_POLICY".to_owned(), "passive".to_owned()),
     ];
     if let Device::Cuda(_) = device {
         // So that CUDA counts as NVML does, by whose index the device was chosen.
