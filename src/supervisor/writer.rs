@@ -79,7 +79,12 @@ impl Writer {
         let kept = earlier.len();
         let mut all = earlier;
         all.extend(writes);
-        let event = match self.apply(&all)? {
+        let written = match self.apply(&all) {
+            // Another program ended a trial of ours: like a taken number, this is decided again.
+            Err(StoreError::Transition { .. }) => Written::Conflict,
+            result => result?,
+        };
+        let event = match written {
             Written::Done => Event::Written { batch },
             Written::Conflict => {
                 self.apply(&all[..kept])?;

@@ -39,6 +39,10 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
         match checkpoint {
             Err(found) => problems.extend(found),
             Ok(checkpoint) => {
+                match checkpoint.fingerprint() {
+                    Ok(hash) => prepared.fingerprints.push((format!("model.{name}"), hash)),
+                    Err(problem) => problems.push(problem),
+                }
                 problems.extend(limits(spec, &checkpoint));
                 let data = data.as_ref().map(|(data, _)| data);
                 problems.extend(model(spec, &checkpoint, data, &mut prepared.facts));

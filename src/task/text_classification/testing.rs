@@ -120,9 +120,11 @@ fn operation() -> Operation {
             max_backoff: second,
             max_failures: 1,
             max_refused: 1,
+            checkpoint: false,
         },
         max_log_bytes: 0,
         max_logs_bytes: 0,
+        gpu_memory: 0.8,
         sampler: SamplerSpec {
             kind: "random".into(),
             options: Params::new(),

@@ -5,7 +5,11 @@ mod config;
 mod locate;
 mod weights;
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
 
 pub use config::{Activation, BertConfig};
 pub use locate::{cache_directories, locate};
@@ -64,6 +68,40 @@ impl Checkpoint {
                 Err(problems)
             }
         }
+    }
+}
+
+impl Checkpoint {
+    /// SHA-256 over the files that a trial's values depend on, in hexadecimal.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn fingerprint(&self) -> Result<String, Problem> {
+        let mut hash = Sha256::new();
+        for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+            let path = self.dir.join(file);
+            let copied =
+                File::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
+            let length = copied.map_err(|e| {
+                problem(&path, "model.name", e.to_string(), "a readable file".into())
+            })?;
+            hash.update(length.to_le_bytes());
+        }
+        Ok(super::hex(&hash.finalize()))
+    }
+}
+
+/// What is written is hashed.
+struct Hasher<'a>(&'a mut Sha256);
+
+impl io::Write for Hasher<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
