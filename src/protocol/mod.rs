@@ -28,8 +28,6 @@ pub enum ToWorker {
         spec: Box<StudySpec>,
         /// The device to train on.
         device: Device,
-        /// libtorch threads.
-        threads: usize,
     },
     /// Run an attempt.
     Run {

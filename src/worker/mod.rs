@@ -40,6 +40,10 @@ pub fn main() -> ExitCode {
 
 fn serve() -> anyhow::Result<i32> {
     log::unbuffer();
+    // Trials use one operation at a time; the threads within one are set by the environment that
+    // the supervisor gives the process.
+    #[cfg(feature = "torch")]
+    tch::set_num_interop_threads(1);
     let link = Arc::new(Link::take_stdin()?);
     guard::install(link.clone());
     let inbox = link::read(link.clone(), guard::hung_up)?;
@@ -53,18 +57,14 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         protocol: VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
     })?;
-    let (spec, device, threads) = match inbox.recv()? {
-        ToWorker::Open {
-            spec,
-            device,
-            threads,
-        } => (spec, device, threads),
+    let (spec, device) = match inbox.recv()? {
+        ToWorker::Open { spec, device } => (spec, device),
         ToWorker::Exit => return Ok(0),
         other @ (ToWorker::Run { .. } | ToWorker::Decided { .. }) => {
             anyhow::bail!("expected to open a task, was told {other:?}")
         }
     };
-    let task = match guard::catch(|| open(&spec, device, threads)) {
+    let task = match guard::catch(|| open(&spec, device)) {
         Ok(task) => task,
         Err(caught) => {
             let _ = writeln!(std::io::stderr(), "{}", caught.text);
@@ -104,23 +104,10 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
     }
 }
 
-fn open(spec: &StudySpec, device: Device, threads: usize) -> anyhow::Result<Box<dyn Task>> {
+fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
     gpu::cuda::load(device)?;
-    set_threads(threads)?;
     let kind = task::kind(&spec.kind).with_context(|| format!("no task kind `{}`", spec.kind))?;
     kind.open(spec, device)
-}
-
-#[cfg(feature = "torch")]
-fn set_threads(threads: usize) -> anyhow::Result<()> {
-    tch::set_num_interop_threads(1);
-    tch::set_num_threads(i32::try_from(threads.max(1))?);
-    Ok(())
-}
-
-#[cfg(not(feature = "torch"))]
-fn set_threads(_threads: usize) -> anyhow::Result<()> {
-    Ok(())
 }
 
 /// An open task and everything that attempts need.

@@ -133,7 +133,6 @@ fn open(supervisor: &Supervisor, kind: &str) {
     supervisor.tell(&ToWorker::Open {
         spec: Box::new(study(kind)),
         device: Device::Cpu,
-        threads: 1,
     });
 }
 

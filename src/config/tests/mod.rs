@@ -344,7 +344,7 @@ fn the_shipped_configurations_resolve() {
     let minilm = Path::new("/home/me/.cache/tune/models/minilm");
     assert_eq!(criteria.models["minilm"], minilm);
     assert_eq!(
-        criteria.points[0]["train.freeze_encoder_layers"],
+        criteria.points[1]["train.freeze_encoder_layers"],
         Value::Int(3)
     );
     let first = criteria.space.point(&Params::new());

@@ -89,7 +89,6 @@ impl Core {
             message: ToWorker::Open {
                 spec: Box::new(self.spec.clone()),
                 device,
-                threads: self.threads,
             },
         });
     }

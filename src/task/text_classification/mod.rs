@@ -1,6 +1,6 @@
 //! Task kind `text-classification`: fine-tunes a Hugging Face encoder on labelled text.
 //!
-//! Everything that can be wrong is found on the CPU, before a device is touched: [`prepare`] reads
+//! Everything that can be wrong is found on the CPU, before a device is touched: `prepare` reads
 //! the data, splits it, opens every checkpoint and encodes every row. Training (feature `torch`)
 //! then only moves checked numbers.
 
