@@ -213,6 +213,13 @@ fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
             .all(|e| e["study"] == "synthetic" && e["time"].is_string())
     );
     assert_eq!(events.last().unwrap()["exit"], 0);
+    let schema = serde_json::from_str(include_str!("../docs/schemas/event.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for event in &events {
+        if let Err(error) = validator.validate(event) {
+            panic!("{event} does not obey its schema: {error}");
+        }
+    }
 }
 
 #[test]

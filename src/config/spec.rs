@@ -164,3 +164,42 @@ impl StudySpec {
         }
     }
 }
+
+#[cfg(test)]
+impl Operation {
+    /// A run of `trials` trials on one slot of the CPU, with the documented supervision, random
+    /// sampling and no pruning.
+    pub(crate) fn sample(trials: u64) -> Operation {
+        Operation {
+            trials,
+            parallel: 1,
+            timeout: None,
+            device: DevicePolicy::Cpu,
+            threads: None,
+            supervisor: SupervisorPolicy {
+                recycle_after: 50,
+                deadline: Some(Duration::from_secs(600)),
+                start_deadline: Duration::from_secs(600),
+                grace: Duration::from_secs(5),
+                max_deaths: 5,
+                death_window: Duration::from_secs(60),
+                backoff: Duration::from_secs(1),
+                max_backoff: Duration::from_secs(60),
+                max_failures: 20,
+                max_refused: 200,
+                checkpoint: false,
+            },
+            max_log_bytes: 4 << 20,
+            max_logs_bytes: 512 << 20,
+            gpu_memory: 0.8,
+            sampler: SamplerSpec {
+                kind: "random".into(),
+                options: Params::new(),
+            },
+            pruner: PrunerSpec {
+                kind: "none".into(),
+                options: Params::new(),
+            },
+        }
+    }
+}

@@ -2,49 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::*;
-use crate::config::{
-    DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy,
-};
+use crate::config::{Objective, Operation};
 use crate::space::{Constraint, HighWhen, Params, Space};
 use crate::study::Direction;
 use crate::task::Baseline;
 
 fn operation() -> Operation {
-    let second = Duration::from_secs(1);
-    Operation {
-        trials: 40,
-        parallel: 1,
-        timeout: None,
-        device: DevicePolicy::Cpu,
-        threads: None,
-        supervisor: SupervisorPolicy {
-            recycle_after: 50,
-            deadline: None,
-            start_deadline: second,
-            grace: second,
-            max_deaths: 5,
-            death_window: second,
-            backoff: second,
-            max_backoff: second,
-            max_failures: 20,
-            max_refused: 200,
-            checkpoint: false,
-        },
-        max_log_bytes: 1,
-        max_logs_bytes: 1,
-        gpu_memory: 0.8,
-        sampler: SamplerSpec {
-            kind: "tpe".to_owned(),
-            options: Params::new(),
-        },
-        pruner: PrunerSpec {
-            kind: "none".to_owned(),
-            options: Params::new(),
-        },
-    }
+    let mut operation = Operation::sample(40);
+    operation.sampler.kind = "tpe".into();
+    operation
 }
 
 fn space() -> Space {

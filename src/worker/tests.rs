@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 
 use super::*;
-use crate::config::{
-    DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy,
-};
+use crate::config::{Objective, Operation};
 use crate::protocol::{Assembler, MAX_PACKET, packets};
 use crate::space::{Params, Space};
 use crate::study::Direction;
@@ -80,7 +77,6 @@ fn supervise(script: impl FnOnce(&Supervisor)) -> anyhow::Result<i32> {
 }
 
 fn study(kind: &str) -> StudySpec {
-    let second = Duration::from_secs(1);
     StudySpec {
         task: "t".into(),
         kind: kind.into(),
@@ -95,37 +91,7 @@ fn study(kind: &str) -> StudySpec {
         fixed: Params::new(),
         models: BTreeMap::new(),
         points: vec![],
-        operation: Operation {
-            trials: 1,
-            parallel: 1,
-            timeout: None,
-            device: DevicePolicy::Cpu,
-            threads: None,
-            supervisor: SupervisorPolicy {
-                recycle_after: 0,
-                deadline: None,
-                start_deadline: second,
-                grace: second,
-                max_deaths: 1,
-                death_window: second,
-                backoff: second,
-                max_backoff: second,
-                max_failures: 1,
-                max_refused: 1,
-                checkpoint: false,
-            },
-            max_log_bytes: 1 << 20,
-            max_logs_bytes: 1 << 20,
-            gpu_memory: 0.8,
-            sampler: SamplerSpec {
-                kind: "random".into(),
-                options: Params::new(),
-            },
-            pruner: PrunerSpec {
-                kind: "none".into(),
-                options: Params::new(),
-            },
-        },
+        operation: Operation::sample(1),
     }
 }
 

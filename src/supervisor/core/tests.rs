@@ -8,9 +8,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::config::{
-    DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy,
-};
+use crate::config::{Objective, Operation};
 use crate::fault::Death;
 use crate::protocol::{ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
@@ -33,9 +31,10 @@ fn spec(trials: u64, slots: usize) -> StudySpec {
         high_when: vec![],
         default: Some(Value::Float(0.5)),
     };
-    let plain = |kind: &str| (kind.to_owned(), Params::new());
-    let (sampler, options) = plain("random");
-    let (pruner, pruner_options) = plain("none");
+    let mut operation = Operation::sample(trials);
+    operation.parallel = slots;
+    operation.supervisor.recycle_after = 7;
+    operation.supervisor.deadline = Some(Duration::from_secs(100));
     StudySpec {
         task: "t".into(),
         kind: "synthetic".into(),
@@ -53,37 +52,7 @@ fn spec(trials: u64, slots: usize) -> StudySpec {
         fixed: Params::new(),
         models: BTreeMap::new(),
         points: vec![],
-        operation: Operation {
-            trials,
-            parallel: slots,
-            timeout: None,
-            device: DevicePolicy::Cpu,
-            threads: None,
-            supervisor: SupervisorPolicy {
-                recycle_after: 7,
-                deadline: Some(Duration::from_secs(100)),
-                start_deadline: Duration::from_secs(100),
-                grace: Duration::from_secs(5),
-                max_deaths: 5,
-                death_window: Duration::from_secs(60),
-                backoff: Duration::from_secs(1),
-                max_backoff: Duration::from_secs(60),
-                max_failures: 20,
-                max_refused: 200,
-                checkpoint: false,
-            },
-            max_log_bytes: 1 << 20,
-            max_logs_bytes: 1 << 30,
-            gpu_memory: 0.8,
-            sampler: SamplerSpec {
-                kind: sampler,
-                options,
-            },
-            pruner: PrunerSpec {
-                kind: pruner,
-                options: pruner_options,
-            },
-        },
+        operation,
     }
 }
 

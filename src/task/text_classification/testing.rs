@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rand::Rng;
 use safetensors::tensor::{Dtype, TensorView};
 
 use super::checkpoint::{BertConfig, needed};
-use crate::config::{
-    DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec, SupervisorPolicy,
-};
+use crate::config::{Objective, Operation, StudySpec};
 use crate::space::{Params, Space, Value};
 use crate::study::{Direction, rng};
 use crate::task::TaskKind;
@@ -97,42 +94,7 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
         fixed,
         models,
         points: Vec::new(),
-        operation: operation(),
-    }
-}
-
-fn operation() -> Operation {
-    let second = Duration::from_secs(1);
-    Operation {
-        trials: 1,
-        parallel: 1,
-        timeout: None,
-        device: DevicePolicy::Cpu,
-        threads: None,
-        supervisor: SupervisorPolicy {
-            recycle_after: 0,
-            deadline: None,
-            start_deadline: second,
-            grace: second,
-            max_deaths: 1,
-            death_window: second,
-            backoff: second,
-            max_backoff: second,
-            max_failures: 1,
-            max_refused: 1,
-            checkpoint: false,
-        },
-        max_log_bytes: 0,
-        max_logs_bytes: 0,
-        gpu_memory: 0.8,
-        sampler: SamplerSpec {
-            kind: "random".into(),
-            options: Params::new(),
-        },
-        pruner: PrunerSpec {
-            kind: "none".into(),
-            options: Params::new(),
-        },
+        operation: Operation::sample(1),
     }
 }
 
