@@ -80,42 +80,47 @@ impl Process {
         }
         let oom_before = evidence::oom_kills();
         let child = command.spawn()?;
-        let pid = Pid::from_raw(child.id() as i32);
-        let socket = Arc::new(ours);
-        let log = Arc::new(Mutex::new(log.to_owned()));
-        let stopped = Arc::new(Mutex::new(false));
+        let mut process = Process {
+            pid: Pid::from_raw(child.id() as i32),
+            socket: Arc::new(ours),
+            log: Arc::new(Mutex::new(log.to_owned())),
+            stopped: Arc::new(Mutex::new(false)),
+            watcher: None,
+        };
+        process.watcher = Some(process.watch(worker, oom_before, events)?);
+        Ok(process)
+    }
+
+    /// Starts the threads that read the worker's messages and wait for its end.
+    fn watch(
+        &self,
+        worker: WorkerId,
+        oom_before: u64,
+        events: &Sender<Event>,
+    ) -> io::Result<JoinHandle<()>> {
         let reader = {
-            let (socket, events) = (Arc::clone(&socket), events.clone());
+            let (socket, events) = (Arc::clone(&self.socket), events.clone());
             thread::Builder::new()
                 .name(format!("reader-{worker}"))
                 .spawn(move || read_messages(worker, &socket, &events))?
         };
-        let watcher = {
-            let (socket, events) = (Arc::clone(&socket), events.clone());
-            let (log, stopped) = (Arc::clone(&log), Arc::clone(&stopped));
-            thread::Builder::new()
-                .name(format!("watcher-{worker}"))
-                .spawn(move || {
-                    let death = wait_for_end(pid);
-                    // Packets that are in the socket already can still be read after this.
-                    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
-                    let _ = reader.join();
-                    let _ = events.send(Event::Exited {
-                        worker,
-                        death,
-                        tail: evidence::tail(&lock(&log)),
-                        stopped: *lock(&stopped),
-                        oom_kills: evidence::oom_kills().saturating_sub(oom_before),
-                    });
-                })?
-        };
-        Ok(Process {
-            pid,
-            socket,
-            log,
-            stopped,
-            watcher: Some(watcher),
-        })
+        let (pid, socket, events) = (self.pid, Arc::clone(&self.socket), events.clone());
+        let (log, stopped) = (Arc::clone(&self.log), Arc::clone(&self.stopped));
+        thread::Builder::new()
+            .name(format!("watcher-{worker}"))
+            .spawn(move || {
+                let death = wait_for_end(pid);
+                // Packets that are in the socket already can still be read after this.
+                let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+                let _ = reader.join();
+                let _ = events.send(Event::Exited {
+                    worker,
+                    death,
+                    tail: evidence::tail(&lock(&log)),
+                    stopped: *lock(&stopped),
+                    oom_kills: evidence::oom_kills().saturating_sub(oom_before),
+                });
+            })
     }
 
     /// Process id.

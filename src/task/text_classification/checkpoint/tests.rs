@@ -1,3 +1,5 @@
+//! Checkpoints: found, checked, refused.
+
 use super::super::testing::{tiny_config, write_tiny_bert, write_weights};
 use super::*;
 

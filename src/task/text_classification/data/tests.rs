@@ -1,3 +1,5 @@
+//! Reading rows from CSV and JSON lines.
+
 use super::*;
 
 fn columns() -> Columns {

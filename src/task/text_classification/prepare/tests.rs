@@ -1,3 +1,5 @@
+//! Preparing a task: facts, fingerprints, and every problem at once.
+
 use super::super::testing::{Site, tiny_config};
 use super::*;
 use crate::space::Parameter;

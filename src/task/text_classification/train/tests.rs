@@ -1,3 +1,5 @@
+//! Training: determinism, the prefix cache, and that every key changes the weights.
+
 use std::path::Path;
 
 use safetensors::SafeTensors;
