@@ -144,7 +144,7 @@ mod tests {
             let found = environment.iter().find(|(k, _)| *k == name);
             found.map(|(_, v)| (*v).to_owned())
         };
-        find_project(flag.map(Path::new), lookup, Path::new("/work/a/b"), |dir| {
+        find_project(flag.map(Path::new), lookup, Path::new("/lab/a/b"), |dir| {
             dir == Path::new(configs)
         })
         .unwrap()
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn the_project_directory_is_looked_for_in_the_order_of_the_contract() {
         let all = [("HPO_OUTDIR", "/out"), ("TUNE_HOME", "~/t"), ("HOME", "/h")];
-        let here = "/work/a/configs";
-        assert_eq!(project_of(Some("../c"), &all, here), "/work/a/c");
+        let here = "/lab/a/configs";
+        assert_eq!(project_of(Some("../c"), &all, here), "/lab/a/c");
         assert_eq!(project_of(None, &all, here), "/out");
         assert_eq!(project_of(None, &all[1..], here), "/h/t");
-        assert_eq!(project_of(None, &all[2..], here), "/work/a");
+        assert_eq!(project_of(None, &all[2..], here), "/lab/a");
         assert_eq!(project_of(None, &all[2..], "/none"), "/h/.local/share/tune");
         assert!(find_project(None, |_| None, Path::new("/x"), |_| false).is_err());
     }
