@@ -8,6 +8,7 @@ mod reporter;
 
 use std::io::Write;
 use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use anyhow::Context;
 use crate::config::StudySpec;
 use crate::fault::cuda;
 use crate::gpu::{self, Device};
+use crate::inject::{self, InjectSpec};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::task::{self, Ended, Task, TrialSpec};
 
@@ -83,6 +85,7 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         device,
         // Its tensors must not be dropped in a broken context; the process ends anyway.
         task: ManuallyDrop::new(task),
+        inject: spec.operation.inject.clone(),
         cuda_errors: 0,
     };
     loop {
@@ -117,6 +120,7 @@ struct Worker<'a> {
     output: &'a mut dyn Output,
     device: Device,
     task: ManuallyDrop<Box<dyn Task>>,
+    inject: Option<InjectSpec>,
     /// In a row.
     cuda_errors: u32,
 }
@@ -151,7 +155,9 @@ impl Worker<'_> {
         }
         guard::enter(Some(id), Phase::Training);
         let mut reporter = LiveReporter::new(self.link, self.inbox, id, log::Cap::new(log, max));
-        let result = guard::catch(|| self.task.run(trial, &mut reporter));
+        let hit = inject::Armed::of(self.inject.as_ref(), trial, device, self.link.as_raw_fd());
+        let task = &mut **self.task;
+        let result = guard::catch(|| inject::run(task, trial, &mut reporter, hit));
         let told_to_leave = reporter.finish();
         if told_to_leave {
             return Ok(Some(0));
