@@ -187,13 +187,21 @@ fn words(kinds: &[FaultKind]) -> String {
     }
 }
 
-/// Whether the worker of the fault at `at` took another attempt or lived on to the run's end.
+/// Whether the process of the fault at `at` went on: it took another attempt, or lived until it was
+/// recycled or no worker was needed any more.
 fn stays(events: &[Json], at: usize) -> bool {
-    let worker = &events[at]["worker"];
-    let next = events[at + 1..].iter().find(|e| {
-        e["worker"] == *worker && (e["event"] == "trial_started" || e["event"] == "worker_stopped")
+    let later = &events[at + 1..];
+    let next = later.iter().position(|e| {
+        let about = e["event"] == "trial_started" || e["event"] == "worker_stopped";
+        about && e["worker"] == events[at]["worker"]
     });
-    next.is_some_and(|e| e["event"] == "trial_started")
+    next.is_some_and(|next| {
+        let event = &later[next];
+        let last = || !later.iter().any(|e| e["event"] == "worker_started");
+        event["event"] == "trial_started"
+            || event["reason"] == "recycled"
+            || (event["reason"] == "done" && last())
+    })
 }
 
 /// Attempts that began in the process of a sticky error.

@@ -50,7 +50,11 @@ fn run(fault: &str, verdict: &str, next: u64) -> Vec<Json> {
         ),
     ];
     if next != 0 {
-        events.push(event("worker_stopped", 2, json!({ "worker": 0 })));
+        events.push(event(
+            "worker_stopped",
+            2,
+            json!({ "worker": 0, "reason": fault }),
+        ));
     }
     events.push(event(
         "trial_started",
@@ -118,6 +122,24 @@ fn an_attempt_in_a_process_after_a_sticky_error_is_counted() {
     let (row, problems) = judged(&observed(Kind::Oom, run("oom", "again", 0)));
     assert_eq!((row.reused, problems.len()), (0, 0));
     assert!(row.action.contains_key("again, continue"));
+}
+
+#[test]
+fn a_process_that_was_only_not_needed_any_more_went_on() {
+    let ending = |later: Option<Json>| {
+        let mut events = run("oom", "pruned", 1);
+        events.truncate(2);
+        events.push(event(
+            "worker_stopped",
+            3,
+            json!({ "worker": 0, "reason": "done" }),
+        ));
+        events.extend(later);
+        judged(&observed(Kind::Oom, events)).0.action
+    };
+    assert!(ending(None).contains_key("pruned, continue"));
+    let replaced = event("worker_started", 4, json!({ "worker": 1 }));
+    assert!(ending(Some(replaced)).contains_key("pruned, restart"));
 }
 
 #[test]

@@ -63,12 +63,21 @@ fn describe(info: &PanicHookInfo<'_>) -> String {
     if let Some(location) = info.location() {
         text += &format!("\nat {location}");
     }
+    if host_memory(&text) {
+        // Symbols are read into memory that there is not; the failure within would deadlock.
+        return text;
+    }
     // Captured only where RUST_BACKTRACE asks for it.
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
         text += &format!("\n{backtrace}");
     }
     text
+}
+
+/// Whether the text is of libtorch's allocator for the CPU.
+fn host_memory(text: &str) -> bool {
+    text.contains("DefaultCPUAllocator: can't allocate memory")
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {
