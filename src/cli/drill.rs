@@ -19,7 +19,7 @@ use crate::report;
 pub struct DrillArgs {
     /// A task, as for a run [default: the synthetic one that tune brings along]
     pub task: Option<String>,
-    /// Only these faults: NAME[!][:COUNT|:RATE],... [default: every kind, and the scenarios]
+    /// Only these faults: NAME, NAME:COUNT or NAME:RATE, comma-separated [default: every kind, and the scenarios]
     #[arg(long, value_name = "FAULTS")]
     pub inject: Option<String>,
     /// How often each fault

@@ -3,7 +3,7 @@
 //! there, compared with the same study left in peace; then what cannot be made from inside a
 //! worker: deaths of the supervisor, full and damaged disks, foreign locks.
 //!
-//! Everything happens in a temporary directory. The judging ([`judge`], [`expect`]) is pure.
+//! Everything happens in a temporary directory. The judging (`judge`, `expect`) is pure.
 
 mod expect;
 mod judge;
