@@ -140,25 +140,32 @@ fn launch(name: &CStr, device: tch::Device) {
     }
 }
 
+type Load = unsafe extern "C" fn(*mut Handle, *const c_void) -> c_int;
+type Function = unsafe extern "C" fn(*mut Handle, Handle, *const c_char) -> c_int;
+type Allocate = unsafe extern "C" fn(*mut u64, usize) -> c_int;
+type Set = unsafe extern "C" fn(u64, u8, usize) -> c_int;
+/// Function, grid, block, shared memory, stream, arguments, extra.
+type Launch = unsafe extern "C" fn(
+    Handle,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    Handle,
+    *mut *mut c_void,
+    *mut *mut c_void,
+) -> c_int;
+
 /// What is used of `libcuda.so.1`, which every process with a CUDA context has loaded.
 struct Driver {
-    load: unsafe extern "C" fn(*mut Handle, *const c_void) -> c_int,
-    function: unsafe extern "C" fn(*mut Handle, Handle, *const c_char) -> c_int,
-    allocate: unsafe extern "C" fn(*mut u64, usize) -> c_int,
-    set: unsafe extern "C" fn(u64, u8, usize) -> c_int,
-    launch: unsafe extern "C" fn(
-        Handle,
-        c_uint,
-        c_uint,
-        c_uint,
-        c_uint,
-        c_uint,
-        c_uint,
-        c_uint,
-        Handle,
-        *mut *mut c_void,
-        *mut *mut c_void,
-    ) -> c_int,
+    load: Load,
+    function: Function,
+    allocate: Allocate,
+    set: Set,
+    launch: Launch,
 }
 
 impl Driver {
@@ -173,11 +180,11 @@ impl Driver {
                 (!library.is_null() && !symbol.is_null()).then_some(symbol)
             };
             Some(Driver {
-                load: std::mem::transmute::<Handle, _>(find(c"cuModuleLoadData")?),
-                function: std::mem::transmute::<Handle, _>(find(c"cuModuleGetFunction")?),
-                allocate: std::mem::transmute::<Handle, _>(find(c"cuMemAlloc_v2")?),
-                set: std::mem::transmute::<Handle, _>(find(c"cuMemsetD8_v2")?),
-                launch: std::mem::transmute::<Handle, _>(find(c"cuLaunchKernel")?),
+                load: std::mem::transmute::<Handle, Load>(find(c"cuModuleLoadData")?),
+                function: std::mem::transmute::<Handle, Function>(find(c"cuModuleGetFunction")?),
+                allocate: std::mem::transmute::<Handle, Allocate>(find(c"cuMemAlloc_v2")?),
+                set: std::mem::transmute::<Handle, Set>(find(c"cuMemsetD8_v2")?),
+                launch: std::mem::transmute::<Handle, Launch>(find(c"cuLaunchKernel")?),
             })
         }
     }
