@@ -93,7 +93,7 @@ pub struct RunArgs {
     /// Pruner
     #[arg(long, value_name = "KIND")]
     pub pruner: Option<String>,
-    /// Longest time without a training step (10m), or off
+    /// Longest time without a training step: auto, off or a time such as 10m
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
     /// Override any key of the configuration; repeatable

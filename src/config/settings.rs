@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
 use super::problem::{Problem, hint};
-use super::spec::{DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
+use super::spec::{Deadline, DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
 use super::tree::{Item, Node};
 use crate::space::{Params, Value};
 
@@ -94,9 +94,10 @@ impl Settings {
         let duration = |name| self.duration(name).unwrap_or_default();
         SupervisorPolicy {
             recycle_after: self.number("supervisor.recycle_after"),
-            deadline: self.duration("supervisor.deadline"),
+            deadline: self.deadline(),
             start_deadline: duration("supervisor.start_deadline"),
             grace: duration("supervisor.grace"),
+            abandon_after: duration("supervisor.abandon_after"),
             max_deaths: self.number("supervisor.max_deaths") as u32,
             death_window: duration("supervisor.death_window"),
             backoff: duration("supervisor.backoff"),
@@ -107,6 +108,24 @@ impl Settings {
                 .values
                 .get("supervisor.checkpoint")
                 .is_some_and(|v| *v == Parsed::Value(Value::Bool(true))),
+        }
+    }
+
+    fn deadline(&self) -> Deadline {
+        let duration = |name| self.duration(name).unwrap_or_default();
+        match self.values.get("supervisor.deadline") {
+            Some(Parsed::Duration(Some(time))) => Deadline::Fixed(*time),
+            Some(Parsed::Duration(None)) => Deadline::Off,
+            Some(Parsed::Value(_) | Parsed::Size(_) | Parsed::Device(_)) | None => {
+                Deadline::Learned {
+                    floor: duration("supervisor.deadline_floor"),
+                    ceiling: duration("supervisor.deadline_ceiling"),
+                    factor: match self.values.get("supervisor.deadline_factor") {
+                        Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
+                        Some(_) | None => 1.0,
+                    },
+                }
+            }
         }
     }
 
@@ -244,6 +263,14 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
                 let near = hint(text.unwrap_or_default(), words.iter().copied());
                 Err(format!("one of {}{near}", words.join(", ")))
             }
+        },
+        SettingType::Deadline => match text {
+            Some("auto") => Ok(Parsed::Value(Value::Str("auto".into()))),
+            Some("off") => Ok(Parsed::Duration(None)),
+            Some(_) | None => text
+                .and_then(|t| humantime::parse_duration(t).ok())
+                .map(|d| Parsed::Duration(Some(d)))
+                .ok_or_else(|| "a time such as \"10m\", \"auto\" or \"off\"".into()),
         },
         SettingType::Duration { off: true } if text == Some("off") => Ok(Parsed::Duration(None)),
         SettingType::Duration { off } => text

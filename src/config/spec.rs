@@ -47,17 +47,38 @@ pub enum DevicePolicy {
     Cuda(Vec<usize>),
 }
 
+/// How long an attempt may go without a sign of life before it counts as hung.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Deadline {
+    /// For ever.
+    Off,
+    /// This long.
+    Fixed(Duration),
+    /// Learned from the run: `factor` times the longest recent silence of the same phase, within
+    /// these bounds; `ceiling` while too little has been seen.
+    Learned {
+        /// Least deadline.
+        floor: Duration,
+        /// Greatest deadline.
+        ceiling: Duration,
+        /// Above 1.
+        factor: f64,
+    },
+}
+
 /// How workers are supervised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SupervisorPolicy {
     /// A worker is replaced after this many successful trials; 0 = never.
     pub recycle_after: u64,
-    /// Longest time without a training step before an attempt counts as hung; `None`: no limit.
-    pub deadline: Option<Duration>,
+    /// Longest time without a training step before an attempt counts as hung.
+    pub deadline: Deadline,
     /// Longest time from a worker's start until it is ready (data loaded, caches empty).
     pub start_deadline: Duration,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// A process that lives on for this long after SIGKILL (it waits in the kernel) is given up.
+    pub abandon_after: Duration,
     /// More deaths of one slot than this within `death_window` without a finished epoch trip the
     /// breaker.
     pub max_deaths: u32,
@@ -178,9 +199,10 @@ impl Operation {
             threads: None,
             supervisor: SupervisorPolicy {
                 recycle_after: 50,
-                deadline: Some(Duration::from_secs(600)),
+                deadline: Deadline::Fixed(Duration::from_secs(600)),
                 start_deadline: Duration::from_secs(600),
                 grace: Duration::from_secs(5),
+                abandon_after: Duration::from_secs(30),
                 max_deaths: 5,
                 death_window: Duration::from_secs(60),
                 backoff: Duration::from_secs(1),

@@ -47,6 +47,16 @@ pub enum Event {
         /// What was wrong.
         error: String,
     },
+    /// A worker closed its end of the socket. Its process may live on.
+    HungUp {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// A worker's process was stopped (SIGSTOP, a debugger).
+    Stopped {
+        /// Which.
+        worker: WorkerId,
+    },
     /// A worker's process is gone, and so is its process group. Its messages came before.
     Exited {
         /// Which.
@@ -100,6 +110,8 @@ pub enum Action {
         device: Device,
         /// libtorch threads.
         threads: usize,
+        /// With blocking launches and full stacks, to find the place of a fault.
+        forensic: bool,
     },
     /// Send a message.
     Send {
@@ -117,6 +129,21 @@ pub enum Action {
     Kill {
         /// Which.
         worker: WorkerId,
+    },
+    /// SIGCONT to the worker's process group.
+    Continue {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// The process does not die: waits for it no longer. `Exited` may never come.
+    Abandon {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// The trial has ended, durably: deletes its checkpoint.
+    Forget {
+        /// Trial number.
+        number: u64,
     },
     /// Write a batch durably; answered by `Written`, `Refused` or `WriteFailed`.
     Write {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::core::{Core, Reclaimed, Start};
+use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
 use super::hold::{Hold, Holder};
 use crate::config::{self, StudySpec};
@@ -62,7 +62,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     };
     let trials = store.trials(study_id)?;
     let attempts = store.all_attempts(study_id)?;
-    let reclaimed = store
+    let reclaimed: Vec<Reclaimed> = store
         .reclaimable(study_id)?
         .into_iter()
         .map(|r| {
@@ -77,6 +77,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
             }
         })
         .collect();
+    drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &reclaimed);
     let run_id = store.begin_run(study_id, &record)?;
     let user_attrs = study_attributes(&spec, &prepared);
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
@@ -229,6 +230,22 @@ fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
         (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
         | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
         (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
+    }
+}
+
+/// Deletes the checkpoints of trials that will not go on: a run that was killed could not do it.
+fn drop_checkpoints(dir: &Path, reclaimed: &[Reclaimed]) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let wanted = reclaimed.iter().any(|r| {
+            let name = checkpoint_name("", r.number);
+            Path::new(&name).file_name() == Some(&entry.file_name())
+        });
+        if !wanted && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+            tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
+        }
     }
 }
 

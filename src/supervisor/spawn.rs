@@ -41,8 +41,7 @@ impl Process {
     /// What the system says.
     pub fn spawn(
         worker: WorkerId,
-        device: Device,
-        threads: usize,
+        environment: &[(String, String)],
         log: &Path,
         events: &Sender<Event>,
     ) -> io::Result<Process> {
@@ -65,7 +64,7 @@ impl Process {
             )
             .stderr(Stdio::from(output))
             .process_group(0)
-            .envs(environment(device, threads));
+            .envs(environment.iter().map(|(name, value)| (name, value)));
         let parent = nix::unistd::getpid();
         // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
         unsafe {
@@ -109,7 +108,9 @@ impl Process {
         thread::Builder::new()
             .name(format!("watcher-{worker}"))
             .spawn(move || {
-                let death = wait_for_end(pid);
+                let death = wait_for_end(pid, || {
+                    let _ = events.send(Event::Stopped { worker });
+                });
                 // Packets that are in the socket already can still be read after this.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 let _ = reader.join();
@@ -158,6 +159,11 @@ impl Process {
         let _ = killpg(self.pid, Signal::SIGCONT);
     }
 
+    /// SIGCONT to the group.
+    pub fn go_on(&self) {
+        let _ = killpg(self.pid, Signal::SIGCONT);
+    }
+
     /// SIGKILL to the group.
     pub fn kill(&self) {
         let _ = killpg(self.pid, Signal::SIGKILL);
@@ -189,7 +195,10 @@ fn open_log(path: &Path) -> io::Result<std::fs::File> {
     open().or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
 }
 
-fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
+/// What a worker's environment has beyond ours. A forensic one finds the place of a fault: each
+/// CUDA call waits for its kernels, so that an error is reported where it was made, and stacks are
+/// kept whole.
+pub fn environment(device: Device, threads: usize, forensic: bool) -> Vec<(String, String)> {
     let mut env = vec![
         // Read when libtorch's thread pools are made, which happens before a worker can set them.
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
@@ -198,6 +207,12 @@ fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
         // training step took ten times as long.
         ("OMP_WAIT_POLICY".to_owned(), "passive".to_owned()),
     ];
+    if forensic {
+        for name in ["CUDA_LAUNCH_BLOCKING", "TORCH_SHOW_CPP_STACKTRACES"] {
+            env.push((name.to_owned(), "1".to_owned()));
+        }
+        env.push(("RUST_BACKTRACE".to_owned(), "full".to_owned()));
+    }
     if let Device::Cuda(_) = device {
         // So that CUDA counts as NVML does, by whose index the device was chosen.
         env.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
@@ -225,7 +240,10 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
     let mut assembler = Assembler::default();
     loop {
         let event = match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
-            Ok(0) => return,
+            Ok(0) => {
+                let _ = events.send(Event::HungUp { worker });
+                return;
+            }
             Ok(length) => match assembler.push::<FromWorker>(&buffer[..length]) {
                 Ok(Some(message)) => Event::Received { worker, message },
                 Ok(None) => continue,
@@ -244,10 +262,22 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
 }
 
 /// Waits until the process has ended, ends what is left of its group, and only then lets its
-/// process id go: until that it cannot be anybody else's.
-fn wait_for_end(pid: Pid) -> Death {
-    let leave = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-    while waitid(Id::Pid(pid), leave) == Err(nix::errno::Errno::EINTR) {}
+/// process id go: until that it cannot be anybody else's. Calls `stopped` each time it is stopped.
+fn wait_for_end(pid: Pid, stopped: impl Fn()) -> Death {
+    let peek = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
+    loop {
+        match waitid(Id::Pid(pid), peek) {
+            Ok(WaitStatus::Stopped(..)) => {
+                // Takes the notice away, which was only looked at so far.
+                let take = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+                if let Ok(WaitStatus::Stopped(..)) = waitid(Id::Pid(pid), take) {
+                    stopped();
+                }
+            }
+            Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
     let _ = killpg(pid, Signal::SIGKILL);
     loop {
         return match nix::sys::wait::waitpid(pid, None) {

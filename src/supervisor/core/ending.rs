@@ -2,6 +2,7 @@
 
 use super::{Core, Mode};
 use crate::exit::Exit;
+use crate::gpu::Device;
 use crate::report;
 use crate::store::Write;
 use crate::supervisor::Action;
@@ -40,7 +41,7 @@ impl Core {
         for slot in 0..self.slots.len() {
             if let Some(w) = self.slots[slot].worker_mut() {
                 w.terminated.get_or_insert(self.now);
-                w.killed = true;
+                w.killed.get_or_insert(self.now);
                 let worker = w.id;
                 self.actions.push(Action::Kill { worker });
             }
@@ -78,13 +79,29 @@ impl Core {
                 self.board.refused_in_row()
             );
             self.stop(Exit::Breaker, reason);
-        } else if self.drained() {
+        } else if let Some(why) = self.all_closed() {
+            let gone = self.slots.iter().all(|s| s.device != Device::Cpu);
+            let advice = if gone {
+                "look at nvidia-smi, reset the GPU or reboot"
+            } else {
+                "`tune show STUDY N` names the logs of a trial's attempts"
+            };
             let reason = format!(
-                "workers keep dying without finishing an epoch, the last one with {last}; its \
-                 log tells more"
+                "no slot can go on: {why}. Nothing is lost: {advice}, then give the same command \
+                 again"
             );
             self.stop(Exit::Breaker, reason);
         }
+    }
+
+    /// No point was found that satisfies the declared constraints.
+    pub(super) fn give_up_search(&mut self) {
+        self.stop(
+            Exit::Breaker,
+            "the sampler found no point that satisfies the declared constraints; loosen \
+             [[constraints]] or widen [space]"
+                .into(),
+        );
     }
 
     /// Ends the run once nothing is left to wait for.

@@ -3,9 +3,14 @@
 
 mod assign;
 mod board;
+mod devices;
+mod dispatch;
 mod ending;
+mod exits;
+mod faults;
 mod live;
 mod messages;
+mod pace;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -26,10 +31,15 @@ use crate::store::Write;
 use crate::study::{self, FrozenTrial, History, TrialState};
 use crate::task::Baseline;
 
+pub use assign::{checkpoint_name, checkpoints_dir};
+
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
+use dispatch::Concurrency;
+use exits::Remains;
 use live::Live;
-use slot::{Slot, State};
+use pace::Pace;
+use slot::Slot;
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +91,8 @@ struct Pending {
     writes: Vec<Write>,
     /// The attempt that is sent to this worker when the batch is durable.
     sends: Option<(WorkerId, AttemptId)>,
+    /// Trials whose end it records: their checkpoints are of no use once it is durable.
+    ends: Vec<u64>,
 }
 
 /// See the module.
@@ -100,6 +112,8 @@ pub struct Core {
     /// Enqueued trials, by anyone.
     waiting: BTreeMap<u64, FrozenTrial>,
     slots: Vec<Slot>,
+    concurrency: Concurrency,
+    pace: Pace,
     mode: Mode,
     pending: BTreeMap<u64, Pending>,
     outbox: Vec<Write>,
@@ -154,6 +168,8 @@ impl Core {
             history,
             board,
             waiting,
+            concurrency: Concurrency::new(start.devices.len()),
+            pace: Pace::default(),
             slots: start.devices.into_iter().map(Slot::new).collect(),
             mode: Mode::Running,
             pending: BTreeMap::new(),
@@ -196,13 +212,23 @@ impl Core {
             Event::SpawnFailed { worker, error } => self.on_spawn_failed(worker, error),
             Event::Received { worker, message } => self.on_message(worker, message),
             Event::Garbled { worker, error } => self.on_garbled(worker, error),
+            Event::HungUp { worker } => self.on_hung_up(worker),
+            Event::Stopped { worker } => self.on_stopped(worker),
             Event::Exited {
                 worker,
                 death,
                 tail,
                 stopped,
                 oom_kills,
-            } => self.on_exited(worker, death, tail, stopped, oom_kills),
+            } => {
+                let remains = Remains {
+                    death: Some(death),
+                    tail,
+                    stopped,
+                    oom_kills,
+                };
+                self.on_exited(worker, &remains);
+            }
             Event::Written { batch } => self.on_written(batch),
             Event::Refused { batch, trials } => self.on_refused(batch, trials),
             Event::WriteFailed { error } => self.on_write_failed(error),
@@ -292,7 +318,17 @@ impl Core {
             batch,
             writes: writes.clone(),
         });
-        self.pending.insert(batch, Pending { writes, sends });
+        let ends = writes
+            .iter()
+            .filter(|w| matches!(w, Write::TrialFinished { .. }))
+            .filter_map(Write::number)
+            .collect();
+        let pending = Pending {
+            writes,
+            sends,
+            ends,
+        };
+        self.pending.insert(batch, pending);
     }
 
     fn slot_of(&self, worker: WorkerId) -> Option<usize> {
@@ -312,10 +348,6 @@ impl Core {
     /// Whether any slot holds a worker.
     fn workers_left(&self) -> bool {
         self.slots.iter().any(|s| s.worker().is_some())
-    }
-
-    fn drained(&self) -> bool {
-        self.slots.iter().all(|s| matches!(s.state, State::Drained))
     }
 }
 
