@@ -222,37 +222,43 @@ fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
     }
 }
 
-#[test]
-fn a_worker_that_is_stopped_is_continued_once_then_replaced_and_never_blamed() {
+/// Two trials, of which the first one's worker is meddled with; gives the number of attempts of
+/// each.
+fn attempts_when(meddle: impl Fn(&Project, u32)) -> Vec<usize> {
     let project = Project::synthetic();
-    let run = with(&["synthetic", "--trials", "2"], &SLOW);
-    let mut child = project.start(&run);
+    let mut child = project.start(&with(&["synthetic", "--trials", "2"], &SLOW));
     wait_for("an attempt", || {
         project.database().exists() && open_attempts(&project) > 0
     });
-    let pid = project.workers()[0];
-    signal(pid, Signal::SIGSTOP);
-    wait_for("the worker to go on", || process_state(pid) == Some('S'));
-    assert_eq!(project.workers(), [pid]);
-    signal(pid, Signal::SIGSTOP);
-    wait_for("the worker to be replaced", || {
-        !project.workers().contains(&pid)
-    });
+    meddle(&project, project.workers()[0]);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let trials = project.trials("synthetic");
-    let attempts = |t: &serde_json::Value| t["attempts"].as_array().unwrap().len();
-    assert_eq!((attempts(&trials[0]), attempts(&trials[1])), (2, 1));
     assert!(
         trials.iter().all(|t| t["attrs"].get("fault").is_none()),
         "{trials:?}"
     );
     assert!(project.workers().is_empty());
+    trials
+        .iter()
+        .map(|t| t["attempts"].as_array().unwrap().len())
+        .collect()
 }
 
-/// The state letter of a process.
-fn process_state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+#[test]
+fn a_worker_that_is_stopped_is_told_to_go_on() {
+    let attempts = attempts_when(|_, pid| signal(pid, Signal::SIGSTOP));
+    assert_eq!(attempts, [1, 1]);
+}
+
+#[test]
+fn a_worker_that_is_stopped_again_and_again_is_replaced_and_its_trial_not_blamed() {
+    let attempts = attempts_when(|project, pid| {
+        wait_for("the worker to be replaced", || {
+            signal(pid, Signal::SIGSTOP);
+            !project.workers().contains(&pid)
+        });
+    });
+    assert_eq!(attempts, [2, 1]);
 }
 
 #[test]
