@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::core::Core;
 use super::spawn::Process;
+use super::strays::Family;
 use super::writer::{Request, Writer};
 use super::{Action, Event, WorkerId, signals};
 use crate::exit::{Exit, Failure};
@@ -26,6 +27,8 @@ pub struct Driver {
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
+    /// What its workers, and all that they start, are known by.
+    pub family: Family,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -146,7 +149,8 @@ impl Hands {
 
     fn spawn(&mut self, worker: WorkerId, device: Device, threads: usize) {
         let log = self.worker_log(worker);
-        let event = match Process::spawn(worker, device, threads, &log, &self.events) {
+        let family = self.driver.family.worker(worker);
+        let event = match Process::spawn(worker, device, threads, &log, family, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
                 self.workers.insert(worker, process);

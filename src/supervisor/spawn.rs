@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{
@@ -17,10 +18,14 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::evidence;
+use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
 use crate::fault::Death;
 use crate::gpu::Device;
 use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+
+/// How long processes that a worker has left behind are given to end.
+const STRAYS: Duration = Duration::from_secs(1);
 
 /// A running worker, as the driver holds it.
 pub struct Process {
@@ -44,6 +49,7 @@ impl Process {
         device: Device,
         threads: usize,
         log: &Path,
+        family: Family,
         events: &Sender<Event>,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
@@ -65,7 +71,11 @@ impl Process {
             )
             .stderr(Stdio::from(output))
             .process_group(0)
-            .envs(environment(device, threads));
+            .envs(environment(device, threads))
+            .env(
+                strays::VARIABLE,
+                family.variable(std::env::var(strays::VARIABLE).ok().as_deref()),
+            );
         let parent = nix::unistd::getpid();
         // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
         unsafe {
@@ -87,7 +97,7 @@ impl Process {
             stopped: Arc::new(Mutex::new(false)),
             watcher: None,
         };
-        process.watcher = Some(process.watch(worker, oom_before, events)?);
+        process.watcher = Some(process.watch(worker, oom_before, family, events)?);
         Ok(process)
     }
 
@@ -96,6 +106,7 @@ impl Process {
         &self,
         worker: WorkerId,
         oom_before: u64,
+        family: Family,
         events: &Sender<Event>,
     ) -> io::Result<JoinHandle<()>> {
         let reader = {
@@ -109,7 +120,7 @@ impl Process {
         thread::Builder::new()
             .name(format!("watcher-{worker}"))
             .spawn(move || {
-                let death = wait_for_end(pid);
+                let death = wait_for_end(pid, || end_strays(worker, pid, family));
                 // Packets that are in the socket already can still be read after this.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 let _ = reader.join();
@@ -243,12 +254,13 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
     }
 }
 
-/// Waits until the process has ended, ends what is left of its group, and only then lets its
-/// process id go: until that it cannot be anybody else's.
-fn wait_for_end(pid: Pid) -> Death {
+/// Waits until the process has ended, ends what is left of its group and what else it has left
+/// behind, and only then lets its process id go: until that it cannot be anybody else's.
+fn wait_for_end(pid: Pid, end_strays: impl FnOnce()) -> Death {
     let leave = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     while waitid(Id::Pid(pid), leave) == Err(nix::errno::Errno::EINTR) {}
     let _ = killpg(pid, Signal::SIGKILL);
+    end_strays();
     loop {
         return match nix::sys::wait::waitpid(pid, None) {
             Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
@@ -256,6 +268,16 @@ fn wait_for_end(pid: Pid) -> Death {
             Err(nix::errno::Errno::EINTR) => continue,
             Ok(_) | Err(_) => Death::Unknown,
         };
+    }
+}
+
+/// No attempt of the next worker runs beside what this one has started.
+fn end_strays(worker: WorkerId, pid: Pid, family: Family) {
+    let family = family.beginning_with(pid.as_raw() as u32);
+    match strays::end_or_give_up(&family, STRAYS) {
+        Some(ended) if ended == Ended::default() => {}
+        Some(ended) => tracing::warn!(worker, %pid, %ended, "a worker left processes behind"),
+        None => tracing::warn!(worker, %pid, "what a worker left could not be looked for in time"),
     }
 }
 
