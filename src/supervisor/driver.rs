@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::core::{Core, checkpoint_name};
 use super::spawn::{Process, environment};
+use super::strays::Family;
 use super::writer::{Request, Writer};
 use super::{Action, Event, Now, WorkerId, signals};
 use crate::exit::{Exit, Failure};
@@ -25,6 +26,8 @@ pub struct Driver {
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
+    /// What its workers, and all that they start, are known by.
+    pub family: Family,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -188,7 +191,8 @@ impl Hands {
 
     fn spawn(&mut self, worker: WorkerId, environment: &[(String, String)]) {
         let log = self.worker_log(worker);
-        let event = match Process::spawn(worker, environment, &log, &self.events) {
+        let family = self.driver.family.worker(worker);
+        let event = match Process::spawn(worker, environment, &log, family, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
                 self.workers.insert(worker, process);

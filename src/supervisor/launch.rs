@@ -2,12 +2,15 @@
 //! up what an earlier run left.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
 use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
+use super::guardian::Guardian;
 use super::hold::{Hold, Holder};
+use super::strays::{self, Ended, Family};
 use crate::config::{self, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
@@ -17,6 +20,9 @@ use crate::store::{RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
+
+/// How long processes of an earlier run are given to end.
+const LEFTOVERS: Duration = Duration::from_secs(2);
 
 /// What a run is started with.
 pub struct Launch {
@@ -50,7 +56,12 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         host: host_name(),
         since: jiff::Timestamp::now().to_string(),
     };
-    let _hold = Hold::take(&dir, &spec.study, &me)?;
+    let hold = Hold::take(&dir, &spec.study, &me)?;
+    let study = Family::study(hold.id());
+    end_leftovers(&study);
+    let family = study.this_run();
+    // Dropped before the hold: when another run can begin, nothing of this one is left.
+    let _guardian = Guardian::start(family.clone());
     let mut store = Store::open(&storage)?;
     let study_id = open_study(&mut store, &spec, &prepared)?;
     let record = RunRecord {
@@ -88,9 +99,20 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         study: spec.study,
         study_id,
         run_id,
+        family,
         sink,
     };
     driver.run(core, store)
+}
+
+/// Before anything is taken up again: what workers of an earlier run have left behind, or those
+/// workers themselves where supervisor and guardian were killed at once, must not go on beside it.
+fn end_leftovers(study: &Family) {
+    match strays::end_or_give_up(study, LEFTOVERS) {
+        Some(ended) if ended == Ended::default() => {}
+        Some(ended) => tracing::warn!(%ended, "processes of an earlier run were still alive"),
+        None => tracing::warn!("processes of an earlier run could not be looked for in time"),
+    }
 }
 
 /// The directory beside a database: `tune.db` has `tune.db.d`.

@@ -4,10 +4,12 @@ pub mod core;
 mod driver;
 mod event;
 mod evidence;
+mod guardian;
 mod hold;
 mod launch;
 mod signals;
 mod spawn;
+mod strays;
 mod writer;
 
 pub use driver::logs_dir;

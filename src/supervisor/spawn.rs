@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{
@@ -17,10 +18,14 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::evidence;
+use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
 use crate::fault::Death;
 use crate::gpu::Device;
 use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+
+/// How long processes that a worker has left behind are given to end.
+const STRAYS: Duration = Duration::from_secs(1);
 
 /// A running worker, as the driver holds it.
 pub struct Process {
@@ -43,6 +48,7 @@ impl Process {
         worker: WorkerId,
         environment: &[(String, String)],
         log: &Path,
+        family: Family,
         events: &Sender<Event>,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
@@ -64,7 +70,11 @@ impl Process {
             )
             .stderr(Stdio::from(output))
             .process_group(0)
-            .envs(environment.iter().map(|(name, value)| (name, value)));
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .env(
+                strays::VARIABLE,
+                family.variable(std::env::var(strays::VARIABLE).ok().as_deref()),
+            );
         let parent = nix::unistd::getpid();
         // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
         unsafe {
@@ -86,7 +96,7 @@ impl Process {
             stopped: Arc::new(Mutex::new(false)),
             watcher: None,
         };
-        process.watcher = Some(process.watch(worker, oom_before, events)?);
+        process.watcher = Some(process.watch(worker, oom_before, family, events)?);
         Ok(process)
     }
 
@@ -95,6 +105,7 @@ impl Process {
         &self,
         worker: WorkerId,
         oom_before: u64,
+        family: Family,
         events: &Sender<Event>,
     ) -> io::Result<JoinHandle<()>> {
         let reader = {
@@ -108,9 +119,10 @@ impl Process {
         thread::Builder::new()
             .name(format!("watcher-{worker}"))
             .spawn(move || {
-                let death = wait_for_end(pid, || {
+                let tell = || {
                     let _ = events.send(Event::Stopped { worker });
-                });
+                };
+                let death = wait_for_end(pid, tell, || end_strays(worker, pid, family));
                 // Packets that are in the socket already can still be read after this.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 let _ = reader.join();
@@ -261,9 +273,10 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
     }
 }
 
-/// Waits until the process has ended, ends what is left of its group, and only then lets its
-/// process id go: until that it cannot be anybody else's. Calls `stopped` each time it is stopped.
-fn wait_for_end(pid: Pid, stopped: impl Fn()) -> Death {
+/// Waits until the process has ended, ends what is left of its group and what else it has left
+/// behind, and only then lets its process id go: until that it cannot be anybody else's. Calls
+/// `stopped` each time the process is stopped.
+fn wait_for_end(pid: Pid, stopped: impl Fn(), end_strays: impl FnOnce()) -> Death {
     let peek = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
     loop {
         match waitid(Id::Pid(pid), peek) {
@@ -279,6 +292,7 @@ fn wait_for_end(pid: Pid, stopped: impl Fn()) -> Death {
         }
     }
     let _ = killpg(pid, Signal::SIGKILL);
+    end_strays();
     loop {
         return match nix::sys::wait::waitpid(pid, None) {
             Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
@@ -286,6 +300,16 @@ fn wait_for_end(pid: Pid, stopped: impl Fn()) -> Death {
             Err(nix::errno::Errno::EINTR) => continue,
             Ok(_) | Err(_) => Death::Unknown,
         };
+    }
+}
+
+/// No attempt of the next worker runs beside what this one has started.
+fn end_strays(worker: WorkerId, pid: Pid, family: Family) {
+    let family = family.beginning_with(pid.as_raw() as u32);
+    match strays::end_or_give_up(&family, STRAYS) {
+        Some(ended) if ended == Ended::default() => {}
+        Some(ended) => tracing::warn!(worker, %pid, %ended, "a worker left processes behind"),
+        None => tracing::warn!(worker, %pid, "what a worker left could not be looked for in time"),
     }
 }
 
