@@ -8,12 +8,14 @@ use serde_json::{Map, Value as Json};
 use super::core::{Core, Reclaimed, Start};
 use super::driver::{Driver, logs_dir};
 use super::hold::{Hold, Holder};
+use super::signals::outlive_file_size_limit;
+use super::take_in;
 use crate::config::{self, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
-use crate::report::{Sink, json_number};
-use crate::store::{RunRecord, Store, StudySummary, Write};
+use crate::report::{self, Sink, json_number};
+use crate::store::{self, RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
@@ -42,8 +44,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         prepared,
         devices,
         storage,
-        sink,
+        mut sink,
     } = launch;
+    outlive_file_size_limit()
+        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     let dir = directory_of(&storage);
     let me = Holder {
         pid: std::process::id(),
@@ -51,8 +55,18 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         since: jiff::Timestamp::now().to_string(),
     };
     let _hold = Hold::take(&dir, &spec.study, &me)?;
-    let mut store = Store::open(&storage)?;
+    take_in::check(&storage, &dir, &spec.study)?;
+    let patience = spec.operation.supervisor.storage_patience;
+    let mut warn = |message: String| {
+        let event = report::Event::Warned { message };
+        tracing::info!(?event);
+        sink.handle(&event, jiff::Timestamp::now());
+    };
+    let opened = take_in::patiently(patience, &mut warn, || Store::open(&storage));
+    let mut store = opened.map_err(|e| take_in::with_spool(e, &dir, &spec.study))?;
+    store.set_lock_patience(patience);
     let study_id = open_study(&mut store, &spec, &prepared)?;
+    take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let record = RunRecord {
         pid: me.pid,
         host: me.host,
@@ -80,6 +94,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let run_id = store.begin_run(study_id, &record)?;
     let user_attrs = study_attributes(&spec, &prepared);
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
+    let started = store.run_started(study_id, run_id)?.unwrap_or_default();
+    store.set_lock_patience(store::LOCK_PATIENCE);
+    let spool = take_in::reserve(&dir, &spec.study)?;
     prune_logs(&logs_dir(&dir, &spec.study), spec.operation.max_logs_bytes);
     let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
     let driver = Driver {
@@ -87,9 +104,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         study: spec.study,
         study_id,
         run_id,
+        started,
         sink,
     };
-    driver.run(core, store)
+    driver.run(core, store, spool)
 }
 
 /// The directory beside a database: `tune.db` has `tune.db.d`.

@@ -4,10 +4,13 @@ pub mod core;
 mod driver;
 mod event;
 mod evidence;
+mod facts;
 mod hold;
 mod launch;
 mod signals;
 mod spawn;
+pub mod spool;
+mod take_in;
 mod writer;
 
 pub use driver::logs_dir;

@@ -7,6 +7,7 @@ mod ending;
 mod live;
 mod messages;
 mod slot;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -30,6 +31,7 @@ use super::{Action, Event, Now, WorkerId};
 use board::Board;
 use live::Live;
 use slot::{Slot, State};
+use storage::{Kept, Outage};
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +83,8 @@ struct Pending {
     writes: Vec<Write>,
     /// The attempt that is sent to this worker when the batch is durable.
     sends: Option<(WorkerId, AttemptId)>,
+    /// Where it is while the database cannot be written.
+    kept: Kept,
 }
 
 /// See the module.
@@ -108,7 +112,7 @@ pub struct Core {
     reclaimed: u64,
     started: bool,
     last_fault: Option<String>,
-    storage_dead: bool,
+    outage: Option<Outage>,
     now: Now,
     actions: Vec<Action>,
 }
@@ -162,7 +166,7 @@ impl Core {
             next_worker: 0,
             started: false,
             last_fault: None,
-            storage_dead: false,
+            outage: None,
             now: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
@@ -205,7 +209,14 @@ impl Core {
             } => self.on_exited(worker, death, tail, stopped, oom_kills),
             Event::Written { batch } => self.on_written(batch),
             Event::Refused { batch, trials } => self.on_refused(batch, trials),
-            Event::WriteFailed { error } => self.on_write_failed(error),
+            Event::StorageFailed {
+                error,
+                heals,
+                spool,
+            } => self.on_storage_failed(error, heals, spool),
+            Event::Spooled { batch } => self.on_spooled(batch),
+            Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
+            Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
@@ -220,7 +231,8 @@ impl Core {
         if self.mode == Mode::Running {
             self.check_breaker();
         }
-        if self.mode == Mode::Running {
+        self.check_storage();
+        if self.mode == Mode::Running && self.outage.is_none() {
             self.assign_all();
             self.spawn_needed();
         }
@@ -283,16 +295,21 @@ impl Core {
 
     fn send_batch(&mut self, sends: Option<(WorkerId, AttemptId)>) {
         let writes = std::mem::take(&mut self.outbox);
-        if self.storage_dead {
-            return;
-        }
         let batch = self.next_batch;
         self.next_batch += 1;
         self.actions.push(Action::Write {
             batch,
             writes: writes.clone(),
         });
-        self.pending.insert(batch, Pending { writes, sends });
+        let kept = Kept::Nowhere;
+        self.pending.insert(
+            batch,
+            Pending {
+                writes,
+                sends,
+                kept,
+            },
+        );
     }
 
     fn slot_of(&self, worker: WorkerId) -> Option<usize> {

@@ -18,7 +18,7 @@ use crate::store::Write;
 use crate::study::Direction;
 use crate::task::{Ended, Metrics, TrialSpec};
 
-fn spec(trials: u64, slots: usize) -> StudySpec {
+pub(super) fn spec(trials: u64, slots: usize) -> StudySpec {
     let x = Parameter {
         name: "x".into(),
         domain: Domain::Float {
@@ -56,7 +56,7 @@ fn spec(trials: u64, slots: usize) -> StudySpec {
     }
 }
 
-fn core(spec: StudySpec, disk: &Disk) -> Core {
+pub(super) fn core(spec: StudySpec, disk: &Disk) -> Core {
     let devices = vec![Device::Cpu; spec.operation.parallel];
     Core::new(Start {
         trials: disk.trials.values().cloned().collect(),
@@ -72,7 +72,7 @@ fn core(spec: StudySpec, disk: &Disk) -> Core {
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Disk {
+pub(super) struct Disk {
     trials: BTreeMap<u64, FrozenTrial>,
     /// Attempts by trial: the outcome, once there is one.
     attempts: BTreeMap<u64, Vec<Option<String>>>,
@@ -403,7 +403,7 @@ fn id(trial: &TrialSpec) -> AttemptId {
     }
 }
 
-fn exited(worker: WorkerId, death: Death) -> Event {
+pub(super) fn exited(worker: WorkerId, death: Death) -> Event {
     Event::Exited {
         worker,
         death,
