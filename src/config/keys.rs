@@ -87,7 +87,7 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 30] = [
+pub const SETTINGS: [Setting; 31] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
@@ -114,6 +114,7 @@ pub const SETTINGS: [Setting; 30] = [
     setting("supervisor.max_failures", int(1, MANY), "20", "this many FAIL trials in a row trip the breaker"),
     setting("supervisor.max_refused", int(1, MANY), "200", "this many refused trials in a row trip the breaker"),
     setting("supervisor.checkpoint", SettingType::Bool, "false", "keep checkpoints, so that an interrupted trial goes on from its last epoch"),
+    setting("supervisor.storage_patience", DURATION, "60s", "how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
     setting("sampler.kind", SettingType::Word(&["auto", "random", "tpe"]), "auto", "how parameters are chosen"),

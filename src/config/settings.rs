@@ -104,6 +104,7 @@ impl Settings {
             max_backoff: duration("supervisor.max_backoff"),
             max_failures: self.number("supervisor.max_failures"),
             max_refused: self.number("supervisor.max_refused"),
+            storage_patience: duration("supervisor.storage_patience"),
             checkpoint: self
                 .values
                 .get("supervisor.checkpoint")

@@ -92,6 +92,8 @@ pub struct SupervisorPolicy {
     pub max_failures: u64,
     /// This many refused trials in a row trip the breaker.
     pub max_refused: u64,
+    /// How long to wait for a database that cannot be written before the run ends.
+    pub storage_patience: Duration,
     /// Keep checkpoints, so that an interrupted trial goes on from its last epoch.
     pub checkpoint: bool,
 }
@@ -209,6 +211,7 @@ impl Operation {
                 max_backoff: Duration::from_secs(60),
                 max_failures: 20,
                 max_refused: 200,
+                storage_patience: Duration::from_secs(60),
                 checkpoint: false,
             },
             max_log_bytes: 4 << 20,

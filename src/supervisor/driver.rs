@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::core::{Core, checkpoint_name};
 use super::spawn::{Process, environment};
+use super::spool::Spool;
 use super::strays::Family;
-use super::writer::{Request, Writer};
+use super::writer::{Request, RunId, Writer};
 use super::{Action, Event, Now, WorkerId, signals};
 use crate::exit::{Exit, Failure};
 use crate::protocol::ToWorker;
@@ -28,6 +29,8 @@ pub struct Driver {
     pub run_id: i64,
     /// What its workers, and all that they start, are known by.
     pub family: Family,
+    /// When the run was recorded.
+    pub started: String,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -73,21 +76,18 @@ impl Driver {
     ///
     /// # Errors
     /// Storage failed, the breaker tripped, or the threads that a run needs could not be made.
-    pub fn run(self, mut core: Core, store: Store) -> Result<Exit, Failure> {
+    pub fn run(self, mut core: Core, store: Store, spool: Spool) -> Result<Exit, Failure> {
         let (events, inbox) = mpsc::channel();
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
         signals::listen(events.clone()).map_err(internal)?;
         let (requests, todo) = mpsc::channel();
-        let (warnings, warned) = mpsc::channel();
-        let writer = Writer {
-            store,
+        let run = RunId {
+            study: self.study.clone(),
             study_id: self.study_id,
             run_id: self.run_id,
-            events: events.clone(),
-            warn: Box::new(move |message| {
-                let _ = warnings.send(message);
-            }),
+            started: self.started.clone(),
         };
+        let writer = Writer::new(store, run, spool, events.clone());
         let writing = thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&todo))
@@ -97,7 +97,6 @@ impl Driver {
             workers: BTreeMap::new(),
             events,
             requests: Some(requests),
-            warned,
         };
         let (exit, reason) = hands.work(&mut core, &inbox);
         hands.requests = None;
@@ -120,7 +119,6 @@ struct Hands {
     workers: BTreeMap<WorkerId, Process>,
     events: Sender<Event>,
     requests: Option<Sender<Request>>,
-    warned: Receiver<String>,
 }
 
 impl Hands {
@@ -128,9 +126,6 @@ impl Hands {
         let mut clock = Clock::new();
         let mut event = Event::Ticked;
         loop {
-            for message in self.warned.try_iter().collect::<Vec<_>>() {
-                self.report(&super::writer::warning(message));
-            }
             if let Event::Exited { worker, .. } = &event {
                 self.workers.remove(worker);
                 self.drop_empty_log(*worker);
@@ -251,7 +246,7 @@ impl Hands {
 
     fn ask(&mut self, request: Request) {
         if let Some(requests) = &self.requests {
-            // The writer ends early only after it has told that storage failed.
+            // The writer lives until the requests end.
             let _ = requests.send(request);
         }
     }

@@ -83,11 +83,31 @@ pub enum Event {
         /// The study's trials that this run did not know or did not write, as they are now.
         trials: Vec<FrozenTrial>,
     },
-    /// A batch could not be written, and trying again does not help.
-    WriteFailed {
+    /// The database cannot be written. From now on each batch that cannot be written is answered
+    /// by `Spooled` or `SpoolFailed`, too.
+    StorageFailed {
         /// The storage's error.
         error: String,
+        /// Whether it may pass by itself.
+        heals: bool,
+        /// The file in which results are kept meanwhile.
+        spool: String,
     },
+    /// What a batch tells of the past is durable in the spool; its starts are not.
+    Spooled {
+        /// Which.
+        batch: u64,
+    },
+    /// A batch is only in memory, because the spool cannot be written either.
+    SpoolFailed {
+        /// Which.
+        batch: u64,
+        /// The system's error.
+        error: String,
+    },
+    /// The database can be written again, and every batch has been answered by `Written` or
+    /// `Refused`.
+    StorageRecovered,
     /// Another program added or changed these trials.
     TrialsFound {
         /// As they are now.
@@ -145,7 +165,8 @@ pub enum Action {
         /// Trial number.
         number: u64,
     },
-    /// Write a batch durably; answered by `Written`, `Refused` or `WriteFailed`.
+    /// Write a batch durably; answered by `Written` or `Refused` once the database can be
+    /// written.
     Write {
         /// Its number; batches are written in order.
         batch: u64,

@@ -10,13 +10,15 @@ use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
 use super::guardian::Guardian;
 use super::hold::{Hold, Holder};
+use super::signals::outlive_file_size_limit;
 use super::strays::{self, Ended, Family};
+use super::take_in;
 use crate::config::{self, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
-use crate::report::{Sink, json_number};
-use crate::store::{RunRecord, Store, StudySummary, Write};
+use crate::report::{self, Sink, json_number};
+use crate::store::{self, RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
@@ -48,8 +50,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         prepared,
         devices,
         storage,
-        sink,
+        mut sink,
     } = launch;
+    outlive_file_size_limit()
+        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     let dir = directory_of(&storage);
     let me = Holder {
         pid: std::process::id(),
@@ -62,8 +66,18 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let family = study.this_run();
     // Dropped before the hold: when another run can begin, nothing of this one is left.
     let _guardian = Guardian::start(family.clone());
-    let mut store = Store::open(&storage)?;
+    take_in::check(&storage, &dir, &spec.study)?;
+    let patience = spec.operation.supervisor.storage_patience;
+    let mut warn = |message: String| {
+        let event = report::Event::Warned { message };
+        tracing::info!(?event);
+        sink.handle(&event, jiff::Timestamp::now());
+    };
+    let opened = take_in::patiently(patience, &mut warn, || Store::open(&storage));
+    let mut store = opened.map_err(|e| take_in::with_spool(e, &dir, &spec.study))?;
+    store.set_lock_patience(patience);
     let study_id = open_study(&mut store, &spec, &prepared)?;
+    take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let record = RunRecord {
         pid: me.pid,
         host: me.host,
@@ -92,6 +106,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let run_id = store.begin_run(study_id, &record)?;
     let user_attrs = study_attributes(&spec, &prepared);
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
+    let started = store.run_started(study_id, run_id)?.unwrap_or_default();
+    store.set_lock_patience(store::LOCK_PATIENCE);
+    let spool = take_in::reserve(&dir, &spec.study)?;
     prune_logs(&logs_dir(&dir, &spec.study), spec.operation.max_logs_bytes);
     let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
     let driver = Driver {
@@ -100,9 +117,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         study_id,
         run_id,
         family,
+        started,
         sink,
     };
-    driver.run(core, store)
+    driver.run(core, store, spool)
 }
 
 /// Before anything is taken up again: what workers of an earlier run have left behind, or those

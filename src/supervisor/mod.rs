@@ -4,12 +4,15 @@ pub mod core;
 mod driver;
 mod event;
 mod evidence;
+mod facts;
 mod guardian;
 mod hold;
 mod launch;
 mod signals;
 mod spawn;
+pub mod spool;
 mod strays;
+mod take_in;
 mod writer;
 
 pub use driver::logs_dir;

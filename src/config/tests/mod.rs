@@ -262,6 +262,7 @@ fn defaults_are_those_of_the_documentation() {
         max_backoff: seconds(60),
         max_failures: 20,
         max_refused: 200,
+        storage_patience: Duration::from_secs(60),
         checkpoint: false,
     };
     assert_eq!(run.supervisor, expected);

@@ -11,7 +11,7 @@ mod trials;
 
 pub use list::{TaskLine, list, list_json};
 pub use show::{show, show_json};
-pub use status::{Context, best, best_json, status, status_json};
+pub use status::{Context, best, best_json, spooled_text, status, status_json};
 pub use trials::{trials_csv, trials_json, trials_table};
 
 use crate::exit::Failure;

@@ -1,4 +1,4 @@
-//! How a run ends: by its goal, by a request, by a breaker, by storage.
+//! How a run ends: by its goal, by a request, by a breaker.
 
 use super::{Core, Mode};
 use crate::exit::Exit;
@@ -45,21 +45,6 @@ impl Core {
                 let worker = w.id;
                 self.actions.push(Action::Kill { worker });
             }
-        }
-    }
-
-    /// Storage is beyond help: nothing that happens from here on could be recorded.
-    pub(super) fn on_write_failed(&mut self, error: String) {
-        self.storage_dead = true;
-        self.pending.clear();
-        self.outbox.clear();
-        if self.mode == Mode::Running {
-            self.stop(Exit::Storage, error);
-        } else if let Mode::Stopping { exit, reason } | Mode::Closing { exit, reason } =
-            &mut self.mode
-        {
-            *exit = Exit::Storage;
-            *reason = error;
         }
     }
 
@@ -119,17 +104,15 @@ impl Core {
         }
         if let Mode::Stopping { exit, reason } = &self.mode
             && !self.workers_left()
-            && self.pending.is_empty()
+            && self.settled()
         {
-            let (exit, reason) = (*exit, reason.clone());
-            if !self.storage_dead {
-                self.outbox.push(Write::RunEnded { exit: exit.code() });
-                self.flush();
-            }
+            let (exit, reason) = self.with_storage(*exit, reason.clone());
+            self.outbox.push(Write::RunEnded { exit: exit.code() });
+            self.flush();
             self.mode = Mode::Closing { exit, reason };
         }
         if let Mode::Closing { exit, reason } = &self.mode
-            && self.pending.is_empty()
+            && self.settled()
         {
             let (exit, reason) = (*exit, reason.clone());
             self.mode = Mode::Finished;

@@ -12,6 +12,7 @@ mod live;
 mod messages;
 mod pace;
 mod slot;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -40,6 +41,7 @@ use exits::Remains;
 use live::Live;
 use pace::Pace;
 use slot::Slot;
+use storage::{Kept, Outage};
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,6 +95,8 @@ struct Pending {
     sends: Option<(WorkerId, AttemptId)>,
     /// Trials whose end it records: their checkpoints are of no use once it is durable.
     ends: Vec<u64>,
+    /// Where it is while the database cannot be written.
+    kept: Kept,
 }
 
 /// See the module.
@@ -122,7 +126,7 @@ pub struct Core {
     reclaimed: u64,
     started: bool,
     last_fault: Option<String>,
-    storage_dead: bool,
+    outage: Option<Outage>,
     now: Now,
     actions: Vec<Action>,
 }
@@ -178,7 +182,7 @@ impl Core {
             next_worker: 0,
             started: false,
             last_fault: None,
-            storage_dead: false,
+            outage: None,
             now: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
@@ -231,7 +235,14 @@ impl Core {
             }
             Event::Written { batch } => self.on_written(batch),
             Event::Refused { batch, trials } => self.on_refused(batch, trials),
-            Event::WriteFailed { error } => self.on_write_failed(error),
+            Event::StorageFailed {
+                error,
+                heals,
+                spool,
+            } => self.on_storage_failed(error, heals, spool),
+            Event::Spooled { batch } => self.on_spooled(batch),
+            Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
+            Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
@@ -246,7 +257,8 @@ impl Core {
         if self.mode == Mode::Running {
             self.check_breaker();
         }
-        if self.mode == Mode::Running {
+        self.check_storage();
+        if self.mode == Mode::Running && self.outage.is_none() {
             self.assign_all();
             self.spawn_needed();
         }
@@ -309,9 +321,6 @@ impl Core {
 
     fn send_batch(&mut self, sends: Option<(WorkerId, AttemptId)>) {
         let writes = std::mem::take(&mut self.outbox);
-        if self.storage_dead {
-            return;
-        }
         let batch = self.next_batch;
         self.next_batch += 1;
         self.actions.push(Action::Write {
@@ -327,6 +336,7 @@ impl Core {
             writes,
             sends,
             ends,
+            kept: Kept::Nowhere,
         };
         self.pending.insert(batch, pending);
     }

@@ -19,7 +19,7 @@ impl Core {
             Mode::Running => self.spec.operation.timeout,
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
-        slots.chain(timeout).min()
+        slots.chain(timeout).chain(self.storage_deadline()).min()
     }
 
     /// When this slot's state wants attention.

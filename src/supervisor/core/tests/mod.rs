@@ -11,7 +11,8 @@ use crate::fault::Death;
 use crate::protocol::FromWorker;
 use crate::space::Value;
 use crate::task::Metrics;
-use world::{Disk, World, core, exited, results, spec};
+pub(super) use world::{Disk, core, exited, spec};
+use world::{World, results};
 
 #[test]
 fn a_quiet_run_reaches_its_goal_and_the_value_is_the_best_epochs() {
