@@ -1,4 +1,4 @@
-//! Builds the C++ shim and gives the binaries an rpath to libtorch; nothing without the feature
+//! Builds the C++ parts and gives the binaries an rpath to libtorch; nothing without the feature
 //! `torch`.
 
 #[cfg(not(feature = "torch"))]
@@ -10,6 +10,7 @@ fn main() {
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/gpu/shim.cpp");
+    println!("cargo:rerun-if-changed=src/inject/faults.cpp");
     println!("cargo:rerun-if-env-changed=LIBTORCH");
     match libtorch() {
         Ok(libtorch) => build(&libtorch),
@@ -53,6 +54,7 @@ fn build(libtorch: &std::path::Path) {
         .include(libtorch.join("include"))
         .include(libtorch.join("include/torch/csrc/api/include"))
         .file("src/gpu/shim.cpp")
+        .file("src/inject/faults.cpp")
         .compile("tune_shim");
     // torch-sys sets an rpath for its own objects only, which does not reach a binary.
     println!(

@@ -31,6 +31,7 @@ pub mod config;
 pub mod exit;
 pub mod fault;
 pub mod gpu;
+pub mod inject;
 pub mod protocol;
 pub mod pruner;
 pub mod report;

@@ -99,6 +99,12 @@ pub struct RunArgs {
     /// Override any key of the configuration; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
+    /// Make faults on purpose: NAME[!][:COUNT|:RATE],... (kill:3,segv:0.02, all:0.1)
+    #[arg(long, value_name = "FAULTS")]
+    pub inject: Option<String>,
+    /// Decides which trials they hit [default: the study's seed]
+    #[arg(long, value_name = "N", requires = "inject")]
+    pub inject_seed: Option<u64>,
     /// What every command has.
     #[command(flatten)]
     pub common: Common,

@@ -7,17 +7,19 @@ use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging};
 use crate::config::places::{Project, find_project, find_task};
 use crate::config::{Overrides, Problems, StudySpec, overrides_from_environment, resolve};
 use crate::exit::{Exit, Failure};
-use crate::gpu;
+use crate::gpu::{self, Device};
+use crate::inject::{self, Here, InjectSpec, Plan};
 use crate::report::{self, Mode};
 use crate::supervisor::{Launch, directory_of, launch, logs_dir};
 use crate::task::{self, Prepared};
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common)?;
-    let spec = read(&project, &args.task, args.overrides())?;
+    let mut spec = read(&project, &args.task, args.overrides())?;
     let devices = gpu::probe::resolve(&spec.operation.device)?;
     let prepared = prepare(&spec)?;
     let storage = storage(&project, &args.common);
+    spec.operation.inject = injection(args, &spec, &devices, &storage)?;
     init_logging(&args.common, Some(run_log(&storage, &spec.study)?))?;
     let mode = Mode::choose(
         args.common.json,
@@ -31,6 +33,27 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         devices,
         storage,
     })
+}
+
+/// The faults that `--inject` asks for.
+fn injection(
+    args: &RunArgs,
+    spec: &StudySpec,
+    devices: &[Device],
+    storage: &Path,
+) -> Result<Option<InjectSpec>, Failure> {
+    let Some(text) = &args.inject else {
+        return Ok(None);
+    };
+    let plan = Plan::parse(text, Here::of(devices))
+        .map_err(|e| Failure::input(format!("--inject {text}: {e}")))?;
+    let ledger = std::path::absolute(inject::ledger_of(&directory_of(storage), &spec.study))
+        .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
+    Ok(Some(InjectSpec {
+        plan,
+        seed: args.inject_seed.unwrap_or(spec.seed),
+        ledger,
+    }))
 }
 
 pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {

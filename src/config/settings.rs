@@ -87,6 +87,7 @@ impl Settings {
                 kind: self.pruner.0.clone(),
                 options: self.pruner.1.clone(),
             },
+            inject: None,
         }
     }
 

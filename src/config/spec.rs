@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::inject::InjectSpec;
 use crate::space::{Params, Space, Value};
 use crate::study::Direction;
 
@@ -123,6 +124,8 @@ pub struct Operation {
     pub sampler: SamplerSpec,
     /// Pruner.
     pub pruner: PrunerSpec,
+    /// Faults made on purpose; by a flag only, never by a file.
+    pub inject: Option<InjectSpec>,
 }
 
 /// A study, resolved and checked: what its values depend on (everything outside `operation`), and
@@ -225,6 +228,7 @@ impl Operation {
                 kind: "none".into(),
                 options: Params::new(),
             },
+            inject: None,
         }
     }
 }

@@ -66,6 +66,8 @@ pub enum Event {
         sampler: String,
         /// Pruner's name.
         pruner: String,
+        /// Faults made on purpose, as they were asked for.
+        injected: Option<String>,
     },
     /// A worker is ready.
     WorkerStarted {

@@ -118,6 +118,7 @@ fn run_started(event: &Event) -> Json {
         best,
         sampler,
         pruner,
+        injected,
     } = event
     else {
         return Json::Null;
@@ -127,6 +128,7 @@ fn run_started(event: &Event) -> Json {
         "direction": direction, "baseline": baseline.as_ref().map(baseline_json),
         "counts": counts_json(counts), "reclaimed": reclaimed,
         "best": best.as_ref().map(best_json), "sampler": sampler, "pruner": pruner,
+        "injected": injected,
     })
 }
 

@@ -127,6 +127,7 @@ impl Narrator {
             best,
             sampler,
             pruner,
+            injected,
         } = event
         else {
             return Vec::new();
@@ -157,6 +158,9 @@ impl Narrator {
                 "  best so far: {metric} {} (trial {number})",
                 value(v)
             ));
+        }
+        if let Some(plan) = injected {
+            lines.push(format!("  warning: faults are injected on purpose: {plan}"));
         }
         if *reclaimed > 0 {
             lines.push(format!(

@@ -88,6 +88,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             best: None,
             sampler: "tpe".to_owned(),
             pruner: "median".to_owned(),
+            injected: None,
         },
         Event::WorkerStarted {
             worker: 0,

@@ -104,7 +104,8 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         .collect();
     drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &reclaimed);
     let run_id = store.begin_run(study_id, &record)?;
-    let user_attrs = study_attributes(&spec, &prepared);
+    let mut user_attrs = study_attributes(&spec, &prepared);
+    mark_injected(&mut user_attrs, &spec, &store)?;
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
     let started = store.run_started(study_id, run_id)?.unwrap_or_default();
     store.set_lock_patience(store::LOCK_PATIENCE);
@@ -203,6 +204,29 @@ fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> 
         attrs.insert("baseline".into(), json);
     }
     attrs
+}
+
+/// Marks a study for good whose runs were disturbed on purpose: every plan that was ever used.
+fn mark_injected(
+    attrs: &mut Map<String, Json>,
+    spec: &StudySpec,
+    store: &Store,
+) -> Result<(), Failure> {
+    let Some(inject) = &spec.operation.inject else {
+        return Ok(());
+    };
+    let study = store.find_study(&spec.study)?;
+    let before = study.and_then(|s| s.user_attrs.get("injected_faults").cloned());
+    let mut plans = match before {
+        Some(Json::Array(plans)) => plans,
+        Some(_) | None => Vec::new(),
+    };
+    let plan = Json::from(inject.plan.to_string());
+    if !plans.contains(&plan) {
+        plans.push(plan);
+    }
+    attrs.insert("injected_faults".into(), plans.into());
+    Ok(())
 }
 
 fn differs(spec: &StudySpec, differences: &[config::Difference]) -> Failure {

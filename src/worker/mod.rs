@@ -9,6 +9,7 @@ mod reporter;
 
 use std::io::Write;
 use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use anyhow::Context;
 use crate::config::StudySpec;
 use crate::fault::cuda;
 use crate::gpu::{self, Device};
+use crate::inject::{self, InjectSpec};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::task::{self, Ended, Task, TrialSpec};
 
@@ -85,6 +87,7 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         device,
         // Its tensors must not be dropped in a broken context; the process ends anyway.
         task: ManuallyDrop::new(task),
+        inject: spec.operation.inject.clone(),
         cuda_errors: 0,
     };
     loop {
@@ -132,6 +135,7 @@ struct Worker<'a> {
     output: &'a mut dyn Output,
     device: Device,
     task: ManuallyDrop<Box<dyn Task>>,
+    inject: Option<InjectSpec>,
     /// In a row.
     cuda_errors: u32,
 }
@@ -168,7 +172,9 @@ impl Worker<'_> {
         guard::enter(Some(id), Phase::Training);
         let cap = log::Cap::new(log, paper.max_log_bytes);
         let mut reporter = LiveReporter::new(self.link, self.inbox, id, cap, paper.checkpoints);
-        let result = guard::catch(|| self.task.run(trial, &mut reporter));
+        let hit = inject::Armed::of(self.inject.as_ref(), trial, device, self.link.as_raw_fd());
+        let task = &mut **self.task;
+        let result = guard::catch(|| inject::run(task, trial, &mut reporter, hit));
         let told_to_leave = reporter.finish();
         if told_to_leave {
             return Ok(Some(0));

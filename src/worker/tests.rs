@@ -256,6 +256,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         output: &mut FileOutput,
         device: Device::Cpu,
         task: ManuallyDrop::new(Box::new(Failing(texts.to_vec()))),
+        inject: None,
         cuda_errors: 0,
     };
     let trial = TrialSpec {

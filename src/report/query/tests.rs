@@ -224,6 +224,7 @@ fn events() -> Vec<Event> {
             best: None,
             sampler: "tpe".to_owned(),
             pruner: "median".to_owned(),
+            injected: None,
         },
         Event::WorkerStarted {
             worker: 1,

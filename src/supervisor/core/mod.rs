@@ -281,6 +281,12 @@ impl Core {
             best: self.board.best().cloned(),
             sampler: self.sampler.name().into(),
             pruner: self.pruner.name().into(),
+            injected: self
+                .spec
+                .operation
+                .inject
+                .as_ref()
+                .map(|inject| inject.plan.to_string()),
         };
         self.report(event);
     }

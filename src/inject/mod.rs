@@ -1,0 +1,42 @@
+//! Faults made on purpose, for drills and tests. A worker decides by a plan which of its attempts
+//! are hit, and then really does what the fault's name says: kills itself, writes to address zero,
+//! stops reading. What follows is the supervisor's business, and it learns of it only through the
+//! evidence that a real fault leaves: no message says that one was made. What was done stands in a
+//! ledger that nothing but the drill's report reads.
+
+mod faults;
+mod kind;
+pub mod ledger;
+mod live;
+mod plan;
+
+pub use kind::{Form, Here, Kind};
+pub use live::{Armed, run};
+pub use plan::{Injection, Plan, PlanError};
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What a run injects, as its workers get it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InjectSpec {
+    /// Which faults, and how many.
+    pub plan: Plan,
+    /// Decides which trials they hit.
+    pub seed: u64,
+    /// Where what was done is noted.
+    pub ledger: PathBuf,
+}
+
+impl InjectSpec {
+    /// Whether, how and at which step this attempt is hit.
+    pub fn decide(&self, number: u64, attempt: u32) -> Option<Injection> {
+        self.plan.decide(self.seed, number, attempt)
+    }
+}
+
+/// The ledger of a study, below `tune.db.d`.
+pub fn ledger_of(dir: &Path, study: &str) -> PathBuf {
+    dir.join("injected").join(format!("{study}.jsonl"))
+}
