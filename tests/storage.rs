@@ -12,6 +12,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use common::{Project, results, signal, wait_for};
 use nix::sys::signal::Signal;
@@ -33,11 +34,21 @@ const RUN: [&str; 11] = [
     "supervisor.storage_patience=1s",
 ];
 
+/// The same run with a goal of one trial.
+fn first_trial(project: &Project) {
+    let mut run = RUN;
+    run[2] = "1";
+    project.expect(0, &run);
+}
+
 /// The trials of a study that nothing disturbed.
-fn reference() -> Vec<Json> {
-    let project = Project::synthetic();
-    project.expect(0, &RUN);
-    results(&project.trials("synthetic"))
+fn reference() -> &'static [Json] {
+    static REFERENCE: OnceLock<Vec<Json>> = OnceLock::new();
+    REFERENCE.get_or_init(|| {
+        let project = Project::synthetic();
+        project.expect(0, &RUN);
+        results(&project.trials("synthetic"))
+    })
 }
 
 fn started(project: &Project, number: u64) -> bool {
@@ -85,7 +96,7 @@ fn spool(project: &Project) -> PathBuf {
 }
 
 fn holds_results(spool: &Path) -> bool {
-    fs::read(spool).is_ok_and(|bytes| bytes.first() == Some(&b'{'))
+    fs::read(spool).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("trial_finished"))
 }
 
 /// The study is run to its goal: as if nothing had happened, each trial in one attempt.
@@ -173,7 +184,8 @@ fn a_supervisor_killed_while_storage_is_down_has_its_results_taken_in() {
     // The next line was being written.
     let mut bytes = fs::read(spool(&project)).unwrap();
     let line = bytes.iter().position(|&b| b == b'\n').unwrap() + 1;
-    bytes.copy_within(0..line / 2, line);
+    let end = bytes.iter().position(|&b| b == 0).unwrap();
+    bytes.copy_within(0..line / 2, end);
     fs::write(spool(&project), bytes).unwrap();
     goes_on_undisturbed(&project);
 }
@@ -212,7 +224,7 @@ fn a_database_that_is_moved_away_under_a_run_gets_its_results_once_it_is_back() 
 #[test]
 fn an_older_copy_of_the_database_refuses_what_it_does_not_know_and_goes_on() {
     let project = Project::synthetic();
-    project.expect(0, &["synthetic", "--trials", "1"]);
+    first_trial(&project);
     let copy = fs::read(project.database()).unwrap();
     let child = in_training(&project);
     let other = lock(&project);
@@ -317,7 +329,7 @@ fn a_start_under_a_file_size_limit_is_an_error_and_no_death_by_signal() {
 #[test]
 fn a_start_waits_for_a_lock_and_gives_up_when_patience_ends() {
     let project = Project::synthetic();
-    project.expect(0, &["synthetic", "--trials", "1"]);
+    first_trial(&project);
     let other = project.connect();
     // Nobody else can even read.
     other

@@ -155,6 +155,9 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
         let now = stamp(jiff::Timestamp::now());
+        // A connection that is closed copies what a crash left in the log into the file: not into
+        // one that is refused.
+        keep_log_on_close(&conn, has_log(path)).map_err(at)?;
         prepare(&mut conn, !create.is_empty(), &now).map_err(at)?;
         Store::assemble(conn, path, true).map_err(at)
     }
@@ -182,9 +185,6 @@ pub(super) fn stamp(time: jiff::Timestamp) -> String {
 
 /// Checks first, writes after.
 fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> {
-    // A connection that is closed copies what a crash left in the log into the file: not into one
-    // that is refused.
-    keep_log_on_close(conn, true)?;
     let found = inspect_patiently(conn)?;
     if found == Found::Empty && !create {
         return Err(Cause::Foreign("no tables".to_owned()));
