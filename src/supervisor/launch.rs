@@ -109,7 +109,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
 fn end_leftovers(study: &Family) {
     match strays::end_or_give_up(study, LEFTOVERS) {
         Some(ended) if ended == Ended::default() => {}
-        Some(ended) => tracing::warn!(%ended, "processes of an earlier run were still alive"),
+        Some(ended) => tracing::warn!("processes of an earlier run were still alive: {ended}"),
         None => tracing::warn!("processes of an earlier run could not be looked for in time"),
     }
 }
