@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
 use crate::report::{Sink, json_number};
-use crate::store::{RunRecord, Store, StudySummary, Write};
+use crate::store::{Reclaimable, RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
@@ -73,8 +73,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     };
     let trials = store.trials(study_id)?;
     let attempts = store.all_attempts(study_id)?;
-    let reclaimed = store
-        .reclaimable(study_id)?
+    let reclaimable = store.reclaimable(study_id)?;
+    let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
+    let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
+    strays::wait_for_exits(&pids, LEFTOVERS);
+    let reclaimed = reclaimable
         .into_iter()
         .map(|r| {
             let mut tally = Tally::default();

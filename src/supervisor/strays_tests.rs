@@ -59,6 +59,11 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// The members that are seen now.
+fn find(family: &Family) -> Vec<Stray> {
+    super::find(family, &BTreeSet::new()).members
+}
+
 fn pids(found: &[Stray]) -> Vec<u32> {
     found.iter().map(|s| s.pid).collect()
 }
@@ -69,8 +74,8 @@ fn each_family_has_its_own_members_and_those_of_its_parts() {
     let run = family(1);
     let first = started.shell(&run.worker(1), "exec sleep 1000");
     let eleventh = started.shell(&run.worker(11), "exec sleep 1000");
+    wait_for("both", || find(&run).len() == 2);
     assert_eq!(pids(&find(&run.worker(1))), [first]);
-    assert_eq!(pids(&find(&run)).len(), 2);
     assert_eq!(end(&run.worker(1), LONG).gone, 1);
     assert_eq!(find(&run.worker(1)), []);
     assert_eq!(pids(&find(&run.worker(11))), [eleventh]);
@@ -155,6 +160,8 @@ fn this_process_and_those_that_it_descends_from_are_spared() {
         parent,
         start,
         alive: true,
+        exiting: false,
+        bare: false,
     };
     let dead = Process {
         alive: false,
@@ -182,18 +189,30 @@ fn this_process_and_those_that_it_descends_from_are_spared() {
 
 #[test]
 fn a_process_is_read_behind_any_name() {
-    let stat = b"7 (a) Z 1 2) S 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 555 1 1";
-    let read = Process {
+    let line = |state: &str, flags: u64, threads: u64, arguments: u64| {
+        let first =
+            format!("7 (a) Z 1 2) {state} 3 7 7 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0");
+        format!("{first} 555 {} {arguments} 2 3 4 0\n", ["1"; 25].join(" "))
+    };
+    let read = |text: String| parse(7, text.as_bytes()).unwrap();
+    let process = read(line("S", 0x40_0000, 1, 9));
+    let expected = Process {
         pid: 7,
         parent: 3,
         start: 555,
         alive: true,
+        exiting: false,
+        bare: false,
     };
-    assert_eq!(parse(7, stat), Some(read));
-    let zombie = String::from_utf8_lossy(stat).replace(") S 3", ") Z 3");
-    assert!(!parse(7, zombie.as_bytes()).unwrap().alive);
-    let kernel = String::from_utf8_lossy(stat).replace("4194560", "2129984");
-    assert!(!parse(7, kernel.as_bytes()).unwrap().alive);
+    assert_eq!(process, expected);
+    assert!(!read(line("Z", 0, 1, 9)).alive);
+    assert!(read(line("Z", 4, 2, 9)).alive, "a thread is still there");
+    assert!(
+        !read(line("S", 0x20_8040, 1, 0)).alive,
+        "one of the kernel's"
+    );
+    assert!(read(line("D", 4, 1, 0)).exiting);
+    assert!(read(line("R", 0, 1, 0)).bare);
     assert_eq!(parse(7, b"7 (cut off"), None);
 }
 
