@@ -215,7 +215,7 @@ struct Found {
 fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
     let table = table();
     let spared = spared(&table);
-    let mut buffer = Vec::new();
+    let mut buffer = Vec::with_capacity(4096);
     let mut unsure = false;
     let mut carriers = Vec::new();
     for process in table.values() {
@@ -262,7 +262,7 @@ impl Process {
 
 /// All processes that can be seen, by process id.
 fn table() -> BTreeMap<u32, Process> {
-    let mut buffer = Vec::new();
+    let mut buffer = Vec::with_capacity(4096);
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return BTreeMap::new();
     };
@@ -320,7 +320,8 @@ fn spared(table: &BTreeMap<u32, Process>) -> BTreeSet<u32> {
 
 fn read(path: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
     buffer.clear();
-    File::open(path)?.read_to_end(buffer)?;
+    // `take` hides that this is a file: else its size and position would be asked for, each time.
+    File::open(path)?.take(u64::MAX).read_to_end(buffer)?;
     Ok(())
 }
 
