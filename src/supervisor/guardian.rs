@@ -265,6 +265,25 @@ fn arguments(stat: &[u8]) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command};
+
+    fn sleep(family: &Family) -> Child {
+        Command::new("sleep")
+            .arg("1000")
+            .env(strays::VARIABLE, family.variable(None))
+            .spawn()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_guardian_that_is_let_go_ends_its_family_first() {
+        let family = Family::study((u64::from(std::process::id()), 100)).this_run();
+        let guardian = Guardian::start(family.clone());
+        let mut stray = sleep(&family);
+        drop(guardian);
+        assert_eq!(stray.wait().unwrap().signal(), Some(9));
+    }
 
     #[test]
     fn the_place_of_the_arguments_is_that_of_this_process() {

@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
 use crate::report::{self, Sink, json_number};
-use crate::store::{self, RunRecord, Store, StudySummary, Write};
+use crate::store::{self, Reclaimable, RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
@@ -87,8 +87,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     };
     let trials = store.trials(study_id)?;
     let attempts = store.all_attempts(study_id)?;
-    let reclaimed: Vec<Reclaimed> = store
-        .reclaimable(study_id)?
+    let reclaimable = store.reclaimable(study_id)?;
+    let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
+    let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
+    strays::wait_for_exits(&pids, LEFTOVERS);
+    let reclaimed: Vec<Reclaimed> = reclaimable
         .into_iter()
         .map(|r| {
             let mut tally = Tally::default();
@@ -129,7 +132,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
 fn end_leftovers(study: &Family) {
     match strays::end_or_give_up(study, LEFTOVERS) {
         Some(ended) if ended == Ended::default() => {}
-        Some(ended) => tracing::warn!(%ended, "processes of an earlier run were still alive"),
+        Some(ended) => tracing::warn!("processes of an earlier run were still alive: {ended}"),
         None => tracing::warn!("processes of an earlier run could not be looked for in time"),
     }
 }

@@ -308,7 +308,7 @@ fn end_strays(worker: WorkerId, pid: Pid, family: Family) {
     let family = family.beginning_with(pid.as_raw() as u32);
     match strays::end_or_give_up(&family, STRAYS) {
         Some(ended) if ended == Ended::default() => {}
-        Some(ended) => tracing::warn!(worker, %pid, %ended, "a worker left processes behind"),
+        Some(ended) => tracing::warn!(worker, %pid, "processes that a worker left behind: {ended}"),
         None => tracing::warn!(worker, %pid, "what a worker left could not be looked for in time"),
     }
 }

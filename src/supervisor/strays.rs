@@ -39,8 +39,11 @@ pub const VARIABLE: &str = "TUNE_WORKER_OF";
 /// end where they multiply faster than they can be stopped.
 const STOPS: u32 = 8;
 
-/// How often an empty environment is read again: it is empty for an instant within `exec`.
-const EMPTY_READS: u32 = 3;
+/// The longest wait between two looks at the process table.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A process that has begun to exit, in the flags of `/proc/PID/stat`.
+const PF_EXITING: u64 = 0x4;
 
 /// Kernel threads, in the flags of `/proc/PID/stat`.
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -139,20 +142,6 @@ impl fmt::Display for Ended {
     }
 }
 
-/// All members of a family that live, but for this process and those that it descends from.
-pub fn find(family: &Family) -> Vec<Stray> {
-    let table = table();
-    let spared = spared(&table);
-    let mut buffer = Vec::new();
-    let carriers = table
-        .values()
-        .filter(|p| p.alive && p.start >= family.since && !spared.contains(&p.pid))
-        .filter(|p| carries(p.pid, family, &mut buffer))
-        .map(|p| p.pid)
-        .collect();
-    with_descendants(&table, carriers, &spared)
-}
-
 /// Ends all members of a family, and waits until they are gone, at most about as long as
 /// `patience`. They are stopped first: what stands still neither starts others nor leaves its
 /// children to strangers.
@@ -162,24 +151,27 @@ pub fn end(family: &Family, patience: Duration) -> Ended {
     let mut pause = Duration::from_millis(1);
     let mut stops = 0;
     loop {
-        let found = find(family);
-        let expired = start.elapsed() >= patience;
-        if found.is_empty() || expired {
+        let found = find(family, &known);
+        let over = found.members.is_empty() && !found.unsure;
+        if over || start.elapsed() >= patience {
             reap(&known);
+            let left: Vec<u32> = found.members.iter().map(|s| s.pid).collect();
+            known.extend(found.members);
             return Ended {
-                gone: known.len() - found.iter().filter(|s| known.contains(*s)).count(),
-                left: found.iter().map(|s| s.pid).collect(),
+                gone: known.len() - left.len(),
+                left,
             };
         }
-        let new: Vec<Stray> = found.iter().copied().filter(|s| known.insert(*s)).collect();
+        let mut new = found.members.clone();
+        new.retain(|s| known.insert(*s));
         if !new.is_empty() && stops < STOPS {
             stops += 1;
             new.iter().for_each(|s| send(*s, Signal::SIGSTOP));
             continue;
         }
-        found.iter().for_each(|s| send(*s, Signal::SIGKILL));
+        found.members.iter().for_each(|s| send(*s, Signal::SIGKILL));
         thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -195,6 +187,56 @@ pub fn end_or_give_up(family: &Family, patience: Duration) -> Option<Ended> {
     result.recv_timeout(patience * 2).ok()
 }
 
+/// Waits while one of these processes is about to exit, at most as long as `patience`. It has no
+/// environment any more by which it could be found, but perhaps still memory of a GPU.
+pub fn wait_for_exits(pids: &[u32], patience: Duration) {
+    let start = Instant::now();
+    let mut buffer = Vec::new();
+    while start.elapsed() < patience
+        && pids
+            .iter()
+            .filter_map(|pid| process(*pid, &mut buffer))
+            .any(|p| p.alive && p.exiting)
+    {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a look at the process table shows of a family.
+struct Found {
+    /// Its members that live, but for this process and those that it descends from.
+    members: Vec<Stray>,
+    /// There are processes whose environment is not there yet, because they are within `exec`.
+    unsure: bool,
+}
+
+/// Looks for the members of a family; those that were `known` as such stay members, also when they
+/// are about to exit and show no environment any more.
+fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
+    let table = table();
+    let spared = spared(&table);
+    let mut buffer = Vec::with_capacity(4096);
+    let mut unsure = false;
+    let mut carriers = Vec::new();
+    for process in table.values() {
+        if !process.alive || process.start < family.since || spared.contains(&process.pid) {
+            continue;
+        }
+        let carries = known.contains(&process.stray())
+            || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
+                unsure |= buffer.is_empty() && process.bare && !process.exiting;
+                family.marks(&buffer)
+            });
+        if carries {
+            carriers.push(process.pid);
+        }
+    }
+    Found {
+        members: with_descendants(&table, carriers, &spared),
+        unsure,
+    }
+}
+
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
@@ -203,11 +245,24 @@ struct Process {
     start: u64,
     /// Neither a zombie nor a thread of the kernel.
     alive: bool,
+    /// It has begun to exit.
+    exiting: bool,
+    /// It has no arguments: its memory is not set up yet, or gone already.
+    bare: bool,
+}
+
+impl Process {
+    fn stray(&self) -> Stray {
+        Stray {
+            pid: self.pid,
+            start: self.start,
+        }
+    }
 }
 
 /// All processes that can be seen, by process id.
 fn table() -> BTreeMap<u32, Process> {
-    let mut buffer = Vec::new();
+    let mut buffer = Vec::with_capacity(4096);
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return BTreeMap::new();
     };
@@ -235,13 +290,18 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
         .ok()?
         .split_ascii_whitespace()
         .collect();
-    let flags: u64 = fields.get(6)?.parse().ok()?;
-    let gone = matches!(*fields.first()?, "Z" | "X" | "x");
+    // Fields are counted from 1 in proc(5), and the third one, the state, is the first here.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let flags = number(9)?;
+    // The first thread can be a zombie while others are still on their way out.
+    let gone = matches!(*fields.first()?, "Z" | "X" | "x") && number(20)? <= 1;
     Some(Process {
         pid,
-        parent: fields.get(1)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
+        parent: u32::try_from(number(4)?).ok()?,
+        start: number(22)?,
         alive: !gone && flags & PF_KTHREAD == 0,
+        exiting: flags & PF_EXITING != 0,
+        bare: number(48)? == 0,
     })
 }
 
@@ -258,20 +318,10 @@ fn spared(table: &BTreeMap<u32, Process>) -> BTreeSet<u32> {
     spared
 }
 
-fn carries(pid: u32, family: &Family, buffer: &mut Vec<u8>) -> bool {
-    for _ in 0..EMPTY_READS {
-        match read(&format!("/proc/{pid}/environ"), buffer) {
-            Err(_) => return false,
-            Ok(()) if buffer.is_empty() => thread::sleep(Duration::from_micros(100)),
-            Ok(()) => return family.marks(buffer),
-        }
-    }
-    false
-}
-
 fn read(path: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
     buffer.clear();
-    File::open(path)?.read_to_end(buffer)?;
+    // `take` hides that this is a file: else its size and position would be asked for, each time.
+    File::open(path)?.take(u64::MAX).read_to_end(buffer)?;
     Ok(())
 }
 
@@ -291,17 +341,14 @@ fn with_descendants(
     let mut found = BTreeMap::new();
     let mut todo: Vec<&Process> = carriers.iter().filter_map(|pid| table.get(pid)).collect();
     while let Some(process) = todo.pop() {
-        if spared.contains(&process.pid) || found.insert(process.pid, process.start).is_some() {
+        if spared.contains(&process.pid) || found.insert(process.pid, process.stray()).is_some() {
             continue;
         }
         let own = children.get(&process.pid).into_iter().flatten();
         // Who is older than its parent had another one when the table was read.
         todo.extend(own.filter(|child| child.start >= process.start));
     }
-    found
-        .into_iter()
-        .map(|(pid, start)| Stray { pid, start })
-        .collect()
+    found.into_values().collect()
 }
 
 /// Sends a signal to this very process, or to none.
