@@ -28,6 +28,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod drill;
 pub mod exit;
 pub mod fault;
 pub mod gpu;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use super::DrillArgs;
 use crate::config::{Overrides, Source};
 
 const AFTER_HELP: &str = "\
@@ -15,6 +16,7 @@ Commands:
   tune trials [STUDY]    All trials
   tune show STUDY N      Everything about one trial
   tune check TASK        Check configuration and data; writes nothing
+  tune drill [TASK]      Fire drill: faults on purpose
   tune help COMMAND      A command's options
 
 Examples:
@@ -162,6 +164,8 @@ pub enum Query {
     Show(ShowArgs),
     /// Check configuration and data; writes nothing
     Check(Check),
+    /// Fire drill: make faults on purpose and see what becomes of them
+    Drill(DrillArgs),
     /// A worker process; started by a run
     #[command(hide = true)]
     Worker,
@@ -219,7 +223,7 @@ impl Check {
     }
 }
 
-fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, Source)> {
+pub(super) fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, Source)> {
     set.iter()
         .map(|(key, value)| {
             let source = Source::Flag(format!("--set {key}={value}"));
@@ -228,7 +232,7 @@ fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, Source)> {
         .collect()
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))

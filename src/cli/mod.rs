@@ -1,6 +1,7 @@
 //! The command line: which command is meant, its arguments, and its short body.
 
 mod args;
+mod drill;
 mod logging;
 mod query;
 mod run;
@@ -12,6 +13,7 @@ use clap::{CommandFactory, Parser};
 
 pub use args::{Check, Common, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{Query, RunArgs};
+pub use drill::DrillArgs;
 pub use logging::init_logging;
 
 use crate::exit::{Exit, Failure};
@@ -43,6 +45,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Worker) => return crate::worker::main(),
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, query) => query::query(common, query),
     };
     match result {

@@ -1,6 +1,7 @@
 //! What people and scripts see: the only module that writes to the terminal.
 
 mod check;
+mod drill;
 mod event;
 pub mod format;
 mod json;
@@ -12,6 +13,7 @@ pub mod query;
 mod sink;
 
 pub use check::{check_json, check_report};
+pub use drill::{drill_json, drill_report};
 pub use event::{Best, Counts, Event};
 pub use json::{json_number, number_from_json};
 pub use json_lines::{event_json, params_json};

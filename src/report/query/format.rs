@@ -83,7 +83,7 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// Rows in columns, the first row as heading; numbers to the right.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
+pub(in crate::report) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| {
         rows.iter()

@@ -9,6 +9,7 @@ mod status;
 mod tests;
 mod trials;
 
+pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
 pub use show::{show, show_json};
 pub use status::{Context, best, best_json, spooled_text, status, status_json};
