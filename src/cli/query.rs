@@ -72,9 +72,12 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
             || query::show_json(&store, Some(&args.study), args.number),
             || query::show(&store, Some(&args.study), args.number),
         ),
-        Query::List(_) | Query::Check(_) | Query::Drill(_) | Query::Worker | Query::Probe => {
-            Ok(Exit::Done)
-        }
+        Query::List(_)
+        | Query::Check(_)
+        | Query::Drill(_)
+        | Query::Replay(_)
+        | Query::Worker
+        | Query::Probe => Ok(Exit::Done),
     }
 }
 

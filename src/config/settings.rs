@@ -298,9 +298,12 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
         SettingType::Device => text
             .and_then(device)
             .map(Parsed::Device)
-            .ok_or_else(|| "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"".into()),
+            .ok_or_else(|| DEVICES.into()),
     }
 }
+
+/// What names devices.
+const DEVICES: &str = "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"";
 
 /// `64MiB`, `4 GB`, `1000`.
 fn size(text: &str) -> Option<u64> {
@@ -325,6 +328,14 @@ fn size(text: &str) -> Option<u64> {
 fn percent(text: &str) -> Option<f64> {
     let number = text.strip_suffix('%')?.trim();
     number.parse::<f64>().ok().map(|x| x / 100.0)
+}
+
+impl std::str::FromStr for DevicePolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DevicePolicy, String> {
+        device(text).ok_or_else(|| format!("expected {DEVICES}"))
+    }
 }
 
 fn device(text: &str) -> Option<DevicePolicy> {

@@ -173,6 +173,29 @@ impl StudySpec {
         all
     }
 
+    /// What is recorded of a run: the operational keys, and under `study` everything else.
+    pub fn to_record(&self) -> serde_json::Value {
+        let mut study = serde_json::to_value(self).unwrap_or_default();
+        let mut record = study
+            .as_object_mut()
+            .and_then(|s| s.shift_remove("operation"))
+            .unwrap_or_default();
+        if let Some(record) = record.as_object_mut() {
+            record.insert("study".into(), study);
+        }
+        record
+    }
+
+    /// What [`StudySpec::to_record`] made; `None` where it is not whole: an older version made it.
+    pub fn from_record(record: &serde_json::Value) -> Option<StudySpec> {
+        let mut operation = record.as_object()?.clone();
+        let mut study = operation.shift_remove("study")?;
+        study
+            .as_object_mut()?
+            .insert("operation".into(), operation.into());
+        serde_json::from_value(study).ok()
+    }
+
     /// Every value that `key` can have in a trial: its choices or grid where it is searched
     /// (numbers: the bounds), else its fixed value.
     pub fn possible(&self, key: &str) -> Vec<Value> {

@@ -170,7 +170,7 @@ pub struct RunRecord {
     pub version: String,
     /// The command line.
     pub command: Vec<String>,
-    /// Operational keys, as JSON.
+    /// Operational keys, as JSON, and under `study` the rest of the resolved configuration.
     pub operation: Json,
 }
 

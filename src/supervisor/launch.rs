@@ -83,7 +83,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         host: me.host,
         version: env!("CARGO_PKG_VERSION").into(),
         command: std::env::args().collect(),
-        operation: serde_json::to_value(&spec.operation).unwrap_or(Json::Null),
+        operation: spec.to_record(),
     };
     let trials = store.trials(study_id)?;
     let attempts = store.all_attempts(study_id)?;

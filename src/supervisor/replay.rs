@@ -1,13 +1,16 @@
 //! One trial again, outside its study: in a worker of its own, with nothing recorded.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::Event;
+use super::guardian::Guardian;
 use super::spawn::{Process, environment};
+use super::strays::Family;
 use crate::config::{Deadline, StudySpec};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::fault::{self, Evidence, Fault, FaultKind};
 use crate::gpu::Device;
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, Phase, ToWorker};
@@ -55,11 +58,12 @@ const GRACE: Duration = Duration::from_secs(3);
 /// # Errors
 /// The worker cannot be started.
 pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, Failure> {
+    let family = family(&replay.log)?;
+    let _guardian = Guardian::start(family.clone());
     let (events, inbox) = mpsc::channel();
     let environment = environment(replay.device, replay.threads, replay.blocking);
-    let process = Process::spawn(0, &environment, &replay.log, &events).map_err(|e| {
-        Failure::new(Exit::Internal, format!("a worker process could not be started: {e}"))
-    })?;
+    let process = Process::spawn(0, &environment, &replay.log, family.worker(0), &events)
+        .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
     let mut player = Player {
         replay,
         process,
@@ -76,6 +80,24 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         epochs: player.epochs,
         end,
     })
+}
+
+/// What the worker starts is known by the log, which is this replay's own: the study may be running
+/// at the same time.
+fn family(log: &Path) -> Result<Family, Failure> {
+    let made = || -> std::io::Result<(u64, u64)> {
+        if let Some(parent) = log.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)?;
+        let meta = file.metadata()?;
+        Ok((meta.dev(), meta.ino()))
+    };
+    let id = made().map_err(|e| Failure::storage(format!("{}: {e}", log.display())))?;
+    Ok(Family::study(id).this_run())
 }
 
 struct Player<'a> {
@@ -188,7 +210,11 @@ impl Player<'_> {
     fn judge(&mut self, evidence: Evidence) -> End {
         match self.ended.take() {
             Some(Ended::Completed | Ended::Pruned) => End::Completed,
-            Some(Ended::Diverged { at }) => End::Fault(Fault::new(FaultKind::Diverged, at)),
+            Some(Ended::Diverged { at }) => End::Fault(Fault {
+                kind: FaultKind::Diverged,
+                detail: at,
+                text: String::new(),
+            }),
             None => End::Fault(fault::classify(&Evidence {
                 error: self.error.take(),
                 garbage: self.garbage.take(),
