@@ -95,6 +95,7 @@ fn a_full_disk_is_one_error_and_the_database_stays_whole() {
         .arg("-C")
         .arg(project.path())
         .args(["synthetic", "--trials", "5000"])
+        .args(["--set", "supervisor.storage_patience=1s"])
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -222,34 +222,100 @@ fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
     }
 }
 
-#[test]
-fn a_worker_stopped_from_outside_is_never_held_against_its_trial() {
+/// Two trials, of which the first one's worker is meddled with; gives the number of attempts of
+/// each.
+fn attempts_when(meddle: impl Fn(&Project, u32)) -> Vec<usize> {
     let project = Project::synthetic();
-    let run = with(
-        &[
-            "synthetic",
-            "--trials",
-            "2",
-            "--deadline",
-            "1s",
-            "--set",
-            "supervisor.grace=500ms",
-        ],
-        &SLOW,
-    );
-    let mut child = project.start(&run);
+    let mut child = project.start(&with(&["synthetic", "--trials", "2"], &SLOW));
     wait_for("an attempt", || {
         project.database().exists() && open_attempts(&project) > 0
     });
-    let pid = project.workers()[0];
-    signal(pid, Signal::SIGSTOP);
+    meddle(&project, project.workers()[0]);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let trials = project.trials("synthetic");
     assert!(
-        trials.iter().all(|t| t["attrs"].get("hang").is_none()),
+        trials.iter().all(|t| t["attrs"].get("fault").is_none()),
         "{trials:?}"
     );
     assert!(project.workers().is_empty());
+    trials
+        .iter()
+        .map(|t| t["attempts"].as_array().unwrap().len())
+        .collect()
+}
+
+#[test]
+fn a_worker_that_is_stopped_is_told_to_go_on() {
+    let attempts = attempts_when(|_, pid| signal(pid, Signal::SIGSTOP));
+    assert_eq!(attempts, [1, 1]);
+}
+
+#[test]
+fn a_worker_that_is_stopped_again_and_again_is_replaced_and_its_trial_not_blamed() {
+    let attempts = attempts_when(|project, pid| {
+        wait_for("the worker to be replaced", || {
+            signal(pid, Signal::SIGSTOP);
+            !project.workers().contains(&pid)
+        });
+    });
+    assert_eq!(attempts, [2, 1]);
+}
+
+#[test]
+fn a_trial_goes_on_from_its_checkpoint_and_ends_as_if_undisturbed() {
+    let args = [
+        "synthetic",
+        "--trials",
+        "1",
+        "--epochs",
+        "30",
+        "--set",
+        "task.steps=10",
+        "--set",
+        "task.noise=0.05",
+        "--set",
+        "task.step_ms=5",
+        "--set",
+        "train.patience=25",
+        "--set",
+        "supervisor.checkpoint=true",
+    ];
+    let undisturbed = Project::synthetic();
+    undisturbed.expect(0, &args);
+    let project = Project::synthetic();
+    let checkpoint = project
+        .path()
+        .join("tune.db.d/checkpoints/synthetic/trial-000000/checkpoint.json");
+    let mut child = project.start(&args);
+    wait_for("a checkpoint", || checkpoint.exists());
+    signal(project.workers()[0], Signal::SIGKILL);
+    wait_for("the next worker", || !project.workers().is_empty());
+    wait_for("a later checkpoint", || {
+        std::fs::read_to_string(&checkpoint).is_ok_and(|text| text.contains("epoch-12.state"))
+    });
+    signal(child.id(), Signal::SIGKILL);
+    child.wait().unwrap();
+    project.expect(0, &args);
+    assert_eq!(
+        results(&project.trials("synthetic")),
+        results(&undisturbed.trials("synthetic"))
+    );
+    let log = |attempt: u32| {
+        let name = format!("tune.db.d/logs/synthetic/trial-000000-attempt-{attempt}.log");
+        std::fs::read_to_string(project.path().join(name)).unwrap()
+    };
+    assert!(log(1).contains("goes on after epoch"), "{}", log(1));
+    let resumed_at: u32 = log(2)
+        .lines()
+        .find_map(|l| l.strip_prefix("goes on after epoch "))
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(resumed_at >= 12, "{resumed_at}");
+    assert!(
+        !checkpoint.parent().unwrap().exists(),
+        "deleted with the trial's end"
+    );
 }
 
 #[test]

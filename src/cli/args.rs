@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::DrillArgs;
-use crate::config::{Overrides, Source};
+use crate::config::{DevicePolicy, Overrides, Source};
 
 const AFTER_HELP: &str = "\
 Commands:
@@ -15,6 +15,7 @@ Commands:
   tune best [STUDY]      The best trial
   tune trials [STUDY]    All trials
   tune show STUDY N      Everything about one trial
+  tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
   tune drill [TASK]      Fire drill: faults on purpose
   tune help COMMAND      A command's options
@@ -95,7 +96,7 @@ pub struct RunArgs {
     /// Pruner
     #[arg(long, value_name = "KIND")]
     pub pruner: Option<String>,
-    /// Longest time without a training step (10m), or off
+    /// Longest time without a training step: auto, off or a time such as 10m
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
     /// Override any key of the configuration; repeatable
@@ -166,6 +167,8 @@ pub enum Query {
     Check(Check),
     /// Fire drill: make faults on purpose and see what becomes of them
     Drill(DrillArgs),
+    /// Train one trial again, outside its study; records nothing
+    Replay(ReplayArgs),
     /// A worker process; started by a run
     #[command(hide = true)]
     Worker,
@@ -202,6 +205,21 @@ pub struct ShowArgs {
     pub study: String,
     /// Trial number
     pub number: u64,
+}
+
+/// `tune replay`
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Study
+    pub study: String,
+    /// Trial number
+    pub number: u64,
+    /// With blocking launches and full stacks, to find the place of a CUDA error
+    #[arg(long)]
+    pub blocking: bool,
+    /// auto, cpu, cuda or cuda:0 [default: as the study's last run]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DevicePolicy>,
 }
 
 /// `tune check`

@@ -4,6 +4,7 @@ mod args;
 mod drill;
 mod logging;
 mod query;
+mod replay;
 mod run;
 
 use std::ffi::OsString;
@@ -12,7 +13,7 @@ use std::process::{ExitCode, Termination};
 use clap::{CommandFactory, Parser};
 
 pub use args::{Check, Common, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
-pub use args::{Query, RunArgs};
+pub use args::{Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use logging::init_logging;
 
@@ -46,6 +47,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
+        Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),
     };
     match result {

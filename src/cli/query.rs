@@ -1,12 +1,15 @@
 //! The commands that only read.
 
+use std::path::Path;
+
 use super::{Common, Query, init_logging, run};
 use crate::config::places::{Project, list_tasks};
 use crate::config::{Overrides, resolve};
 use crate::exit::{Exit, Failure};
+use crate::report;
 use crate::report::query::{self, Context, TaskLine};
 use crate::store::Store;
-use crate::supervisor::{directory_of, holder};
+use crate::supervisor::{directory_of, holder, spool};
 
 pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
     if let Query::Check(args) = query {
@@ -28,11 +31,13 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         );
     }
     let store = Store::open_read_only(&storage)?;
+    let dir = directory_of(&storage);
     match query {
         Query::Status(args) => {
             let study = query::choose(&store, args.study.as_deref())?.name;
-            let holder = holder(&directory_of(&storage), &study);
+            let holder = holder(&dir, &study);
             let context = Context {
+                spooled: spool::waiting(&dir, &study),
                 now: jiff::Timestamp::now(),
                 holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
                 goal: None,
@@ -43,13 +48,17 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
                 || query::status(&store, Some(&study), &context),
             )
         }
-        Query::Best(args) => print(
-            common,
-            || query::best_json(&store, args.study.as_deref()),
-            || query::best(&store, args.study.as_deref()),
-        ),
+        Query::Best(args) => {
+            mention_spool(&store, &dir, args.study.as_deref())?;
+            print(
+                common,
+                || query::best_json(&store, args.study.as_deref()),
+                || query::best(&store, args.study.as_deref()),
+            )
+        }
         Query::Trials(args) => {
             let study = args.study.as_deref();
+            mention_spool(&store, &dir, study)?;
             super::print(&if common.json {
                 query::trials_json(&store, study)?
             } else if args.csv {
@@ -63,10 +72,23 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
             || query::show_json(&store, Some(&args.study), args.number),
             || query::show(&store, Some(&args.study), args.number),
         ),
-        Query::List(_) | Query::Check(_) | Query::Drill(_) | Query::Worker | Query::Probe => {
-            Ok(Exit::Done)
-        }
+        Query::List(_)
+        | Query::Check(_)
+        | Query::Drill(_)
+        | Query::Replay(_)
+        | Query::Worker
+        | Query::Probe => Ok(Exit::Done),
     }
+}
+
+/// Says on stderr that the database does not have all results yet.
+fn mention_spool(store: &Store, dir: &Path, study: Option<&str>) -> Result<(), Failure> {
+    let study = query::choose(store, study)?.name;
+    let waiting = spool::waiting(dir, &study);
+    if waiting > 0 {
+        report::err(&format!("note: {}", query::spooled_text(waiting)));
+    }
+    Ok(())
 }
 
 /// Prints one of the two forms.

@@ -29,6 +29,8 @@ pub enum SettingType {
         /// Whether `off` is a value.
         off: bool,
     },
+    /// A time, `auto` or `off`.
+    Deadline,
     /// A size in bytes, such as `64MiB`.
     Size,
     /// A part of the whole, such as `80%` or 0.8.
@@ -85,7 +87,7 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 26] = [
+pub const SETTINGS: [Setting; 31] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
@@ -98,9 +100,13 @@ pub const SETTINGS: [Setting; 26] = [
     setting("run.threads", int(1, 4096), "", "CPU threads of a worker; default: the cores divided among the workers"),
     setting("gpu.memory", SettingType::Fraction, "80%", "part of a GPU's memory that all workers together may use"),
     setting("supervisor.recycle_after", int(0, MANY), "50", "a worker is replaced after this many successful trials; 0: never"),
-    setting("supervisor.deadline", DURATION_OR_OFF, "10m", "longest time without a training step before a trial counts as hung"),
+    setting("supervisor.deadline", SettingType::Deadline, "auto", "longest time without a training step before a trial counts as hung; auto: learned from the steps seen"),
+    setting("supervisor.deadline_factor", SettingType::Float { low: 1.0, high: 1e6 }, "20.0", "a learned deadline is this many times the longest recent silence"),
+    setting("supervisor.deadline_floor", DURATION, "1m", "a learned deadline is at least this"),
+    setting("supervisor.deadline_ceiling", DURATION, "10m", "a learned deadline is at most this, and is this until three attempts have been seen"),
     setting("supervisor.start_deadline", DURATION, "10m", "longest time from a worker's start until it is ready"),
     setting("supervisor.grace", DURATION, "5s", "time between SIGTERM and SIGKILL"),
+    setting("supervisor.abandon_after", DURATION, "30s", "a worker that lives on for this long after SIGKILL is given up, and its GPU with it"),
     setting("supervisor.max_deaths", int(1, 1_000_000), "5", "more deaths of one slot than this within death_window, without a finished epoch, trip the breaker"),
     setting("supervisor.death_window", DURATION, "60s", "see max_deaths"),
     setting("supervisor.backoff", DURATION, "1s", "first pause before a dead worker is replaced; doubled at each death without progress"),
@@ -108,6 +114,7 @@ pub const SETTINGS: [Setting; 26] = [
     setting("supervisor.max_failures", int(1, MANY), "20", "this many FAIL trials in a row trip the breaker"),
     setting("supervisor.max_refused", int(1, MANY), "200", "this many refused trials in a row trip the breaker"),
     setting("supervisor.checkpoint", SettingType::Bool, "false", "keep checkpoints, so that an interrupted trial goes on from its last epoch"),
+    setting("supervisor.storage_patience", DURATION, "60s", "how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
     setting("sampler.kind", SettingType::Word(&["auto", "random", "tpe"]), "auto", "how parameters are chosen"),

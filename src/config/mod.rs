@@ -33,5 +33,6 @@ pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
-    DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec, SupervisorPolicy,
+    Deadline, DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec,
+    SupervisorPolicy,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
 use super::problem::{Problem, hint};
-use super::spec::{DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
+use super::spec::{Deadline, DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
 use super::tree::{Item, Node};
 use crate::space::{Params, Value};
 
@@ -95,19 +95,39 @@ impl Settings {
         let duration = |name| self.duration(name).unwrap_or_default();
         SupervisorPolicy {
             recycle_after: self.number("supervisor.recycle_after"),
-            deadline: self.duration("supervisor.deadline"),
+            deadline: self.deadline(),
             start_deadline: duration("supervisor.start_deadline"),
             grace: duration("supervisor.grace"),
+            abandon_after: duration("supervisor.abandon_after"),
             max_deaths: self.number("supervisor.max_deaths") as u32,
             death_window: duration("supervisor.death_window"),
             backoff: duration("supervisor.backoff"),
             max_backoff: duration("supervisor.max_backoff"),
             max_failures: self.number("supervisor.max_failures"),
             max_refused: self.number("supervisor.max_refused"),
+            storage_patience: duration("supervisor.storage_patience"),
             checkpoint: self
                 .values
                 .get("supervisor.checkpoint")
                 .is_some_and(|v| *v == Parsed::Value(Value::Bool(true))),
+        }
+    }
+
+    fn deadline(&self) -> Deadline {
+        let duration = |name| self.duration(name).unwrap_or_default();
+        match self.values.get("supervisor.deadline") {
+            Some(Parsed::Duration(Some(time))) => Deadline::Fixed(*time),
+            Some(Parsed::Duration(None)) => Deadline::Off,
+            Some(Parsed::Value(_) | Parsed::Size(_) | Parsed::Device(_)) | None => {
+                Deadline::Learned {
+                    floor: duration("supervisor.deadline_floor"),
+                    ceiling: duration("supervisor.deadline_ceiling"),
+                    factor: match self.values.get("supervisor.deadline_factor") {
+                        Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
+                        Some(_) | None => 1.0,
+                    },
+                }
+            }
         }
     }
 
@@ -246,6 +266,14 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
                 Err(format!("one of {}{near}", words.join(", ")))
             }
         },
+        SettingType::Deadline => match text {
+            Some("auto") => Ok(Parsed::Value(Value::Str("auto".into()))),
+            Some("off") => Ok(Parsed::Duration(None)),
+            Some(_) | None => text
+                .and_then(|t| humantime::parse_duration(t).ok())
+                .map(|d| Parsed::Duration(Some(d)))
+                .ok_or_else(|| "a time such as \"10m\", \"auto\" or \"off\"".into()),
+        },
         SettingType::Duration { off: true } if text == Some("off") => Ok(Parsed::Duration(None)),
         SettingType::Duration { off } => text
             .and_then(|t| humantime::parse_duration(t).ok())
@@ -270,9 +298,12 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
         SettingType::Device => text
             .and_then(device)
             .map(Parsed::Device)
-            .ok_or_else(|| "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"".into()),
+            .ok_or_else(|| DEVICES.into()),
     }
 }
+
+/// What names devices.
+const DEVICES: &str = "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"";
 
 /// `64MiB`, `4 GB`, `1000`.
 fn size(text: &str) -> Option<u64> {
@@ -297,6 +328,14 @@ fn size(text: &str) -> Option<u64> {
 fn percent(text: &str) -> Option<f64> {
     let number = text.strip_suffix('%')?.trim();
     number.parse::<f64>().ok().map(|x| x / 100.0)
+}
+
+impl std::str::FromStr for DevicePolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DevicePolicy, String> {
+        device(text).ok_or_else(|| format!("expected {DEVICES}"))
+    }
 }
 
 fn device(text: &str) -> Option<DevicePolicy> {

@@ -48,17 +48,38 @@ pub enum DevicePolicy {
     Cuda(Vec<usize>),
 }
 
+/// How long an attempt may go without a sign of life before it counts as hung.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Deadline {
+    /// For ever.
+    Off,
+    /// This long.
+    Fixed(Duration),
+    /// Learned from the run: `factor` times the longest recent silence of the same phase, within
+    /// these bounds; `ceiling` while too little has been seen.
+    Learned {
+        /// Least deadline.
+        floor: Duration,
+        /// Greatest deadline.
+        ceiling: Duration,
+        /// Above 1.
+        factor: f64,
+    },
+}
+
 /// How workers are supervised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SupervisorPolicy {
     /// A worker is replaced after this many successful trials; 0 = never.
     pub recycle_after: u64,
-    /// Longest time without a training step before an attempt counts as hung; `None`: no limit.
-    pub deadline: Option<Duration>,
+    /// Longest time without a training step before an attempt counts as hung.
+    pub deadline: Deadline,
     /// Longest time from a worker's start until it is ready (data loaded, caches empty).
     pub start_deadline: Duration,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// A process that lives on for this long after SIGKILL (it waits in the kernel) is given up.
+    pub abandon_after: Duration,
     /// More deaths of one slot than this within `death_window` without a finished epoch trip the
     /// breaker.
     pub max_deaths: u32,
@@ -72,6 +93,8 @@ pub struct SupervisorPolicy {
     pub max_failures: u64,
     /// This many refused trials in a row trip the breaker.
     pub max_refused: u64,
+    /// How long to wait for a database that cannot be written before the run ends.
+    pub storage_patience: Duration,
     /// Keep checkpoints, so that an interrupted trial goes on from its last epoch.
     pub checkpoint: bool,
 }
@@ -150,6 +173,29 @@ impl StudySpec {
         all
     }
 
+    /// What is recorded of a run: the operational keys, and under `study` everything else.
+    pub fn to_record(&self) -> serde_json::Value {
+        let mut study = serde_json::to_value(self).unwrap_or_default();
+        let mut record = study
+            .as_object_mut()
+            .and_then(|s| s.shift_remove("operation"))
+            .unwrap_or_default();
+        if let Some(record) = record.as_object_mut() {
+            record.insert("study".into(), study);
+        }
+        record
+    }
+
+    /// What [`StudySpec::to_record`] made; `None` where it is not whole: an older version made it.
+    pub fn from_record(record: &serde_json::Value) -> Option<StudySpec> {
+        let mut operation = record.as_object()?.clone();
+        let mut study = operation.shift_remove("study")?;
+        study
+            .as_object_mut()?
+            .insert("operation".into(), operation.into());
+        serde_json::from_value(study).ok()
+    }
+
     /// Every value that `key` can have in a trial: its choices or grid where it is searched
     /// (numbers: the bounds), else its fixed value.
     pub fn possible(&self, key: &str) -> Vec<Value> {
@@ -181,15 +227,17 @@ impl Operation {
             threads: None,
             supervisor: SupervisorPolicy {
                 recycle_after: 50,
-                deadline: Some(Duration::from_secs(600)),
+                deadline: Deadline::Fixed(Duration::from_secs(600)),
                 start_deadline: Duration::from_secs(600),
                 grace: Duration::from_secs(5),
+                abandon_after: Duration::from_secs(30),
                 max_deaths: 5,
                 death_window: Duration::from_secs(60),
                 backoff: Duration::from_secs(1),
                 max_backoff: Duration::from_secs(60),
                 max_failures: 20,
                 max_refused: 200,
+                storage_patience: Duration::from_secs(60),
                 checkpoint: false,
             },
             max_log_bytes: 4 << 20,

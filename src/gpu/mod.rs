@@ -16,4 +16,13 @@ pub(crate) use seed::GENERATOR;
 #[cfg(feature = "torch")]
 pub use seed::seed;
 #[cfg(feature = "torch")]
-pub use shim::{AdamW, ShimError, adamw_step};
+pub use shim::{AdamW, ShimError, adamw_step, empty_cache, on_terminate};
+
+/// Without libtorch nothing is cached.
+///
+/// # Errors
+/// None.
+#[cfg(not(feature = "torch"))]
+pub fn empty_cache() -> anyhow::Result<()> {
+    Ok(())
+}

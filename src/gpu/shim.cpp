@@ -4,6 +4,7 @@
 // is the accelerator's own (> 0, c10::AcceleratorError), -2 for out of memory, -1 for anything else.
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -13,7 +14,9 @@
 #include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,7 +51,34 @@ int guarded(char* message, size_t capacity, F&& body) {
   return -1;
 }
 
+void (*on_terminate)(const char*) = nullptr;
+
+// Tells what the exception was, if there is one, and aborts as the default handler does.
+[[noreturn]] void terminated() {
+  if (on_terminate != nullptr) {
+    char text[4096] = "no exception";
+    if (auto exception = std::current_exception()) {
+      guarded(text, sizeof text, [&] { std::rethrow_exception(exception); });
+    }
+    on_terminate(text);
+  }
+  std::abort();
+}
+
 }  // namespace
+
+// Has `handler` called with the exception's text by std::terminate.
+extern "C" void tune_on_terminate(void (*handler)(const char*)) {
+  on_terminate = handler;
+  std::set_terminate(terminated);
+}
+
+// Gives cached device memory back to the driver, where an accelerator is loaded.
+extern "C" int tune_empty_cache(char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    if (at::accelerator::getAccelerator(true).has_value()) at::accelerator::emptyCache();
+  });
+}
 
 // Seeds the default generators of the CPU and of every accelerator.
 extern "C" int tune_seed(uint64_t seed, char* message, size_t capacity) {

@@ -5,6 +5,8 @@ use std::ffi::{c_char, c_int};
 use tch::Tensor;
 
 unsafe extern "C" {
+    fn tune_on_terminate(handler: extern "C" fn(*const c_char));
+    fn tune_empty_cache(message: *mut c_char, capacity: usize) -> c_int;
     fn tune_seed(seed: u64, message: *mut c_char, capacity: usize) -> c_int;
     fn tune_adamw_step(
         params: *const *mut torch_tensor,
@@ -49,6 +51,34 @@ pub fn seed(seed: u64) -> anyhow::Result<()> {
     // SAFETY: the message buffer is as long as it is said to be.
     call(|message, capacity| unsafe { tune_seed(seed, message, capacity) })?;
     Ok(())
+}
+
+/// Gives cached device memory back to the driver; nothing where no accelerator is loaded.
+///
+/// # Errors
+/// The exception, where a device's context is broken.
+pub fn empty_cache() -> anyhow::Result<()> {
+    // SAFETY: the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe { tune_empty_cache(message, capacity) })?;
+    Ok(())
+}
+
+/// What is called by C++'s `std::terminate`.
+static ON_TERMINATE: std::sync::OnceLock<fn(&str)> = std::sync::OnceLock::new();
+
+/// Has `handler` called with the exception's text when C++ code ends in `std::terminate`; the
+/// process aborts when it returns. The first handler stays.
+pub fn on_terminate(handler: fn(&str)) {
+    extern "C" fn forward(text: *const c_char) {
+        // SAFETY: the shim gives a string that ends with 0 and lives during the call.
+        let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy();
+        if let Some(handler) = ON_TERMINATE.get() {
+            handler(&text);
+        }
+    }
+    let _ = ON_TERMINATE.set(handler);
+    // SAFETY: `forward` is a function and stays one.
+    unsafe { tune_on_terminate(forward) }
 }
 
 /// What an AdamW step is made with.

@@ -1,5 +1,6 @@
 //! A training loop that is hit by a fault.
 
+use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use super::faults::{self, Scene};
 use super::ledger::{self, Entry};
 use super::{InjectSpec, Injection, Kind};
 use crate::gpu::Device;
-use crate::task::{Decision, Ended, Metrics, Reporter, Task, TrialSpec};
+use crate::task::{Checkpoint, Decision, Ended, Metrics, Reporter, Task, TrialSpec};
 
 /// A fault that waits for its step.
 pub struct Armed<'a> {
@@ -83,6 +84,14 @@ impl Reporter for Hit<'_> {
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
         self.raise()?;
         self.reporter.epoch(epoch, metrics)
+    }
+
+    fn resume(&mut self) -> anyhow::Result<Option<Checkpoint>> {
+        self.reporter.resume()
+    }
+
+    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>) {
+        self.reporter.keep(write);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::task::{Ended, Metrics, TrialSpec};
 
 /// Version of this protocol; supervisor and worker are one binary, so a difference means that the
 /// file was replaced under a running study.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub enum ToWorker {
         log: String,
         /// The log is cut at this size, in bytes.
         max_log_bytes: u64,
+        /// Absolute path of the trial's checkpoint directory; `None`: none is kept.
+        checkpoint: Option<String>,
     },
     /// The answer to [`FromWorker::EpochFinished`].
     Decided {
@@ -77,6 +79,14 @@ pub enum FromWorker {
         #[serde(with = "any_float")]
         metrics: Metrics,
     },
+    /// The attempt goes on from a checkpoint that an earlier attempt kept: what that one had
+    /// reported until then.
+    Resumed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The epochs, in order.
+        epochs: Vec<Epoch>,
+    },
     /// The training came to its end by itself; the worker is ready for the next attempt.
     Ended {
         /// Which attempt.
@@ -100,6 +110,16 @@ pub enum FromWorker {
         /// Why.
         error: ErrorReport,
     },
+}
+
+/// A finished epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// From 1.
+    pub epoch: u32,
+    /// By name.
+    #[serde(with = "any_float")]
+    pub metrics: Metrics,
 }
 
 /// Names one attempt of one trial; messages of any other than the current one are stale.

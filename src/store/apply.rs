@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use serde_json::{Map, Value as Json};
 
 use super::error::Cause;
+use super::open::stamp;
 use super::place::FileId;
 use super::read::state;
 use super::studies::put_study_attributes;
@@ -25,20 +26,39 @@ impl Store {
         run_id: i64,
         writes: &[Write],
     ) -> Result<Written, StoreError> {
+        self.apply_as_of(study_id, run_id, self.time(), writes)
+    }
+
+    /// The same for a batch that had to wait: its rows carry the time at which it came up.
+    ///
+    /// # Errors
+    /// See [`Store::apply`].
+    pub fn apply_as_of(
+        &mut self,
+        study_id: i64,
+        run_id: i64,
+        time: jiff::Timestamp,
+        writes: &[Write],
+    ) -> Result<Written, StoreError> {
         if writes.is_empty() {
             return Ok(Written::Done);
         }
+        self.must_be_in_place()?;
+        match self.transact(study_id, run_id, writes, &stamp(time)) {
+            Ok(()) => Ok(Written::Done),
+            Err(Cause::Conflict) => Ok(Written::Conflict),
+            Err(cause) => Err(self.at(cause)),
+        }
+    }
+
+    /// Nothing is written to a file that another one has taken the place of.
+    pub(super) fn must_be_in_place(&self) -> Result<(), StoreError> {
         if self.file.is_some() && FileId::of(&self.path) != self.file {
             return Err(StoreError::Moved {
                 path: Shown(self.path.clone()),
             });
         }
-        let now = self.now();
-        match self.transact(study_id, run_id, writes, &now) {
-            Ok(()) => Ok(Written::Done),
-            Err(Cause::Conflict) => Ok(Written::Conflict),
-            Err(cause) => Err(self.at(cause)),
-        }
+        Ok(())
     }
 
     /// Adds a WAITING trial whose parameters are fixed beforehand (all or some), and returns its
@@ -56,7 +76,7 @@ impl Store {
             .map_err(|c| self.at(c))
     }
 
-    fn transact(
+    pub(super) fn transact(
         &mut self,
         study_id: i64,
         run_id: i64,

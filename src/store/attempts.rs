@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Row;
+use rusqlite::{OptionalExtension, Row};
 use serde_json::Value as Json;
 
 use super::error::Cause;
@@ -72,6 +72,22 @@ impl Store {
     pub fn begin_run(&mut self, study_id: i64, run: &RunRecord) -> Result<i64, StoreError> {
         let now = self.now();
         self.insert_run(study_id, run, &now).map_err(|c| self.at(c))
+    }
+
+    /// When a run of the study was recorded, in naive UTC: together with its id this tells the run
+    /// from every other one. `None`: this database has no such run.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn run_started(&self, study_id: i64, run_id: i64) -> Result<Option<String>, StoreError> {
+        self.conn
+            .query_row(
+                "SELECT started FROM tune_runs WHERE study_id = ?1 AND run_id = ?2",
+                (study_id, run_id),
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(|e| self.at(Cause::from(e)))
     }
 
     /// The runs of a study, in order.

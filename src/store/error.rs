@@ -26,6 +26,16 @@ pub enum StoreError {
         /// The file.
         path: Shown,
     },
+    /// There is something else than a file.
+    #[error(
+        "{path}: this is {found} and no file; it is left as it is: move it away, or use another project directory with -C"
+    )]
+    NotAFile {
+        /// The path.
+        path: Shown,
+        /// What it is.
+        found: String,
+    },
     /// A SQLite database without the tables of Optuna.
     #[error(
         "{path}: this SQLite database belongs to another program ({found}); it is left as it is: use another project directory with -C"
@@ -199,20 +209,52 @@ impl std::fmt::Display for Shown {
 
 impl StoreError {
     /// Whether the same call may succeed later without anybody changing the database: the lock is
-    /// released, room is made, the disk answers again.
+    /// released, room is made, the disk answers again or is mounted for writing again.
     pub fn transient(&self) -> bool {
         match self {
-            StoreError::Full { .. } | StoreError::Locked { .. } | StoreError::Io { .. } => true,
+            StoreError::Full { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Io { .. }
+            | StoreError::ReadOnly { .. } => true,
             StoreError::NotFound { .. }
             | StoreError::NotADatabase { .. }
+            | StoreError::NotAFile { .. }
             | StoreError::Foreign { .. }
             | StoreError::Corrupt { .. }
             | StoreError::NewerSchema { .. }
             | StoreError::OlderSchema { .. }
             | StoreError::Network { .. }
             | StoreError::NoLog { .. }
-            | StoreError::ReadOnly { .. }
             | StoreError::Moved { .. }
+            | StoreError::Content { .. }
+            | StoreError::UnknownStudy { .. }
+            | StoreError::UnknownTrial { .. }
+            | StoreError::StudyExists { .. }
+            | StoreError::Transition { .. }
+            | StoreError::Invalid { .. }
+            | StoreError::Sql { .. } => false,
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether the file's content is damaged or none of ours: nothing may be written to it.
+    pub fn damaged(&self) -> bool {
+        match self {
+            StoreError::NotADatabase { .. }
+            | StoreError::NotAFile { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::NewerSchema { .. }
+            | StoreError::OlderSchema { .. } => true,
+            StoreError::NotFound { .. }
+            | StoreError::Network { .. }
+            | StoreError::NoLog { .. }
+            | StoreError::Full { .. }
+            | StoreError::ReadOnly { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Moved { .. }
+            | StoreError::Io { .. }
             | StoreError::Content { .. }
             | StoreError::UnknownStudy { .. }
             | StoreError::UnknownTrial { .. }
@@ -305,6 +347,10 @@ fn is(error: &rusqlite::Error, codes: &[ErrorCode]) -> bool {
         .is_some_and(|c| codes.contains(&c))
 }
 
+fn extended(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|e| e.extended_code)
+}
+
 /// SQLite's result codes, by what a person can do about them.
 fn from_sqlite(path: Shown, error: &rusqlite::Error) -> StoreError {
     let what = error.to_string();
@@ -316,7 +362,10 @@ fn from_sqlite(path: Shown, error: &rusqlite::Error) -> StoreError {
         };
     };
     let any = |codes: &[ErrorCode]| codes.contains(&code);
-    if any(&[ErrorCode::NotADatabase]) {
+    if extended(error) == Some(rusqlite::ffi::SQLITE_READONLY_DBMOVED) {
+        // SQLite looks at the name itself, too, and calls a file that is gone read-only.
+        StoreError::Moved { path }
+    } else if any(&[ErrorCode::NotADatabase]) {
         StoreError::NotADatabase { path }
     } else if any(&[ErrorCode::DatabaseCorrupt]) {
         StoreError::Corrupt { path, what }

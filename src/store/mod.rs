@@ -7,6 +7,7 @@
 mod apply;
 mod attempts;
 mod error;
+mod log;
 mod migrate;
 mod open;
 mod place;
@@ -14,13 +15,15 @@ mod python_json;
 mod read;
 mod schema;
 mod studies;
+mod take_in;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable, RunEntry};
 pub use error::{Shown, StoreError};
-pub use open::Store;
+pub use open::{LOCK_PATIENCE, Store};
 pub use python_json::{python_json, to_python_json};
 pub use studies::{Counts, StudySummary};
+pub use take_in::TakenIn;
 pub use write::{AttemptEnd, RunRecord, Write, Written};

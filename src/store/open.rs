@@ -4,14 +4,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Cause, Shown, StoreError};
+use super::log;
 use super::migrate::{Found, inspect, migrate};
 use super::place::{FileId, directory, network_file_system};
 
-/// How long a statement waits for another program's lock.
-const BUSY: Duration = Duration::from_millis(500);
+/// How long a statement waits for another program's lock, unless it is told otherwise.
+pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often the switch to the write-ahead log, for which SQLite does not wait, is tried.
 const WAL_TRIES: u32 = 40;
@@ -50,7 +52,7 @@ impl Store {
     /// No database of ours, a damaged or newer one, a network file system, no permission. The
     /// file is then as it was.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        if !path.exists() {
+        if !path.exists() && !path.is_symlink() {
             std::fs::create_dir_all(directory(path)).map_err(|e| StoreError::Io {
                 path: Shown(path.to_path_buf()),
                 what: format!("cannot make its directory: {e}"),
@@ -75,7 +77,7 @@ impl Store {
     /// See [`Store::open_existing`].
     pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
         must_exist(path)?;
-        large_enough(path)?;
+        looks_whole(path)?;
         let at = |cause: Cause| cause.at(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let first = Connection::open_with_flags(path, flags)
@@ -96,6 +98,12 @@ impl Store {
             Found::Optuna { migrations } => migrations > 0,
         };
         Store::assemble(conn, path, own_tables).map_err(at)
+    }
+
+    /// Sets how long a statement waits for another program's lock.
+    pub fn set_lock_patience(&self, patience: Duration) {
+        // Fails for no value of it.
+        let _ = self.conn.busy_timeout(patience);
     }
 
     /// Takes the time of everything written from `clock`, for tests and replays.
@@ -122,9 +130,14 @@ impl Store {
         }
     }
 
+    /// Now, by the store's clock.
+    pub fn time(&self) -> jiff::Timestamp {
+        (self.clock)()
+    }
+
     /// Now, as Optuna stores it.
     pub(super) fn now(&self) -> String {
-        stamp((self.clock)())
+        stamp(self.time())
     }
 
     pub(super) fn at(&self, cause: Cause) -> StoreError {
@@ -136,17 +149,21 @@ impl Store {
             let path = Shown(path.to_path_buf());
             return Err(StoreError::Network { path, kind });
         }
-        large_enough(path)?;
+        looks_whole(path)?;
         let at = |cause: Cause| cause.at(path);
+        log::check(&log_of(path)).map_err(at)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
         let now = stamp(jiff::Timestamp::now());
+        // A connection that is closed copies what a crash left in the log into the file: not into
+        // one that is refused.
+        keep_log_on_close(&conn, has_log(path)).map_err(at)?;
         prepare(&mut conn, !create.is_empty(), &now).map_err(at)?;
         Store::assemble(conn, path, true).map_err(at)
     }
 
     fn assemble(conn: Connection, path: &Path, own_tables: bool) -> Result<Store, Cause> {
-        conn.busy_timeout(BUSY)?;
+        conn.busy_timeout(LOCK_PATIENCE)?;
         conn.set_prepared_statement_cache_capacity(64);
         Ok(Store {
             data_version: data_version(&conn)?,
@@ -173,6 +190,7 @@ fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> 
         return Err(Cause::Foreign("no tables".to_owned()));
     }
     quick_check(conn)?;
+    keep_log_on_close(conn, false)?;
     write_ahead(conn)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "foreign_keys", true)?;
@@ -181,8 +199,13 @@ fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> 
 
 /// The first statement on a connection may find another program recovering the log.
 fn inspect_patiently(conn: &Connection) -> Result<Found, Cause> {
-    conn.busy_timeout(BUSY)?;
+    conn.busy_timeout(LOCK_PATIENCE)?;
     inspect(conn)
+}
+
+fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Cause> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
+    Ok(())
 }
 
 fn quick_check(conn: &Connection) -> Result<(), Cause> {
@@ -229,24 +252,56 @@ fn must_exist(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// SQLite takes a file of a single byte for an empty one and would overwrite it; no database is
-/// smaller than its smallest page.
-fn large_enough(path: &Path) -> Result<(), StoreError> {
-    match std::fs::metadata(path) {
-        Ok(meta) if meta.is_file() && (1..512).contains(&meta.len()) => {
-            Err(StoreError::NotADatabase {
-                path: Shown(path.to_path_buf()),
-            })
+/// What a look from outside tells, before SQLite touches anything.
+fn looks_whole(path: &Path) -> Result<(), StoreError> {
+    let shown = || Shown(path.to_path_buf());
+    let not_a_file = |found: String| {
+        Err(StoreError::NotAFile {
+            path: shown(),
+            found,
+        })
+    };
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        // SQLite would make the file that the link names, on whatever lies under a mount point.
+        Err(_) if path.is_symlink() => {
+            let target = std::fs::read_link(path).unwrap_or_default();
+            return not_a_file(format!(
+                "a link to {}, which is not there",
+                target.display()
+            ));
         }
-        Ok(_) | Err(_) => Ok(()),
+        Err(_) => return Ok(()),
+    };
+    if meta.is_dir() {
+        return not_a_file("a directory".to_owned());
     }
+    if !meta.is_file() {
+        return not_a_file("a device, pipe or socket".to_owned());
+    }
+    match meta.len() {
+        // SQLite throws the log of an empty file away.
+        0 if has_log(path) => Err(StoreError::Corrupt {
+            path: shown(),
+            what: "the file is empty, but its write-ahead log is not".to_owned(),
+        }),
+        // SQLite takes a file of a single byte for an empty one and would overwrite it; no
+        // database is smaller than its smallest page.
+        1..512 => Err(StoreError::NotADatabase { path: shown() }),
+        _ => Ok(()),
+    }
+}
+
+/// The write-ahead log of a database.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
 }
 
 /// Whether a write-ahead log with content lies beside the database.
 fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|m| m.len() > 0)
+    std::fs::metadata(log_of(path)).is_ok_and(|m| m.len() > 0)
 }
 
 fn open_immutable(path: &Path) -> Result<Connection, Cause> {

@@ -1,6 +1,7 @@
 //! What is written to a study. Writes are values: the supervisor's core decides them, the store
 //! carries out a batch of them in one transaction.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::space::{Domain, Params};
@@ -8,7 +9,8 @@ use crate::study::TrialState;
 use std::collections::BTreeMap;
 
 /// One write. A batch is one transaction: all of it is durable, or nothing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "write", rename_all = "snake_case")]
 pub enum Write {
     /// A new trial, RUNNING. Fails the batch with a conflict unless `number` is the next one.
     TrialCreated {
@@ -54,6 +56,7 @@ pub enum Write {
         /// Epoch, from 1.
         step: i64,
         /// Value; may be infinite or NaN.
+        #[serde(with = "any_float")]
         value: f64,
     },
     /// An attempt has ended.
@@ -73,6 +76,7 @@ pub enum Write {
         /// COMPLETE, PRUNED or FAIL.
         state: TrialState,
         /// One value an objective; empty with FAIL.
+        #[serde(with = "any_floats")]
         values: Vec<f64>,
         /// Merged into the user attributes.
         user_attrs: Map<String, Json>,
@@ -106,8 +110,46 @@ impl Write {
     }
 }
 
+/// A number that may be NaN or infinite, which JSON numbers cannot.
+mod any_float {
+    use crate::report::{json_number, number_from_json};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        json_number(*value).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?;
+        number_from_json(&json).ok_or_else(|| D::Error::custom(format!("{json} is no number")))
+    }
+}
+
+/// The same for several of them.
+mod any_floats {
+    use crate::report::{json_number, number_from_json};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+        let all: Vec<serde_json::Value> = values.iter().map(|v| json_number(*v)).collect();
+        all.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+        let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
+        all.iter()
+            .map(|json| {
+                number_from_json(json)
+                    .ok_or_else(|| D::Error::custom(format!("{json} is no number")))
+            })
+            .collect()
+    }
+}
+
 /// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEnd {
     /// `completed`, `pruned`, or a fault's word (`killed`, `panic`, `hang`, ...).
     pub outcome: String,
@@ -128,7 +170,7 @@ pub struct RunRecord {
     pub version: String,
     /// The command line.
     pub command: Vec<String>,
-    /// Operational keys, as JSON.
+    /// Operational keys, as JSON, and under `study` the rest of the resolved configuration.
     pub operation: Json,
 }
 

@@ -6,12 +6,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::core::Core;
-use super::spawn::Process;
-use super::writer::{Request, Writer};
-use super::{Action, Event, WorkerId, signals};
+use super::core::{Core, checkpoint_name};
+use super::spawn::{Process, environment};
+use super::spool::Spool;
+use super::strays::Family;
+use super::writer::{Request, RunId, Writer};
+use super::{Action, Event, Now, WorkerId, signals};
 use crate::exit::{Exit, Failure};
-use crate::gpu::Device;
 use crate::protocol::ToWorker;
 use crate::report::{self, Sink};
 use crate::store::Store;
@@ -26,8 +27,45 @@ pub struct Driver {
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
+    /// What its workers, and all that they start, are known by.
+    pub family: Family,
+    /// When the run was recorded.
+    pub started: String,
     /// Where events go.
     pub sink: Box<dyn Sink>,
+}
+
+/// Time since the run began, without the times in which this process did not run (SIGSTOP, a
+/// suspended machine): the workers' messages of these times are still unread, and none of them was
+/// silent.
+struct Clock {
+    last: Instant,
+    now: Now,
+}
+
+/// A longer pause than this between two looks at the clock, which a tick separates, means that the
+/// process did not run.
+const STOPPED: Duration = Duration::from_secs(3);
+
+impl Clock {
+    fn new() -> Clock {
+        Clock {
+            last: Instant::now(),
+            now: Now::ZERO,
+        }
+    }
+
+    fn now(&mut self) -> Now {
+        let passed = self.last.elapsed();
+        self.last += passed;
+        if passed < STOPPED {
+            self.now += passed;
+        } else {
+            tracing::warn!(?passed, "the supervisor did not run");
+            self.now += TICK;
+        }
+        self.now
+    }
 }
 
 /// The longest wait between two looks at the clock.
@@ -38,21 +76,18 @@ impl Driver {
     ///
     /// # Errors
     /// Storage failed, the breaker tripped, or the threads that a run needs could not be made.
-    pub fn run(self, mut core: Core, store: Store) -> Result<Exit, Failure> {
+    pub fn run(self, mut core: Core, store: Store, spool: Spool) -> Result<Exit, Failure> {
         let (events, inbox) = mpsc::channel();
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
         signals::listen(events.clone()).map_err(internal)?;
         let (requests, todo) = mpsc::channel();
-        let (warnings, warned) = mpsc::channel();
-        let writer = Writer {
-            store,
+        let run = RunId {
+            study: self.study.clone(),
             study_id: self.study_id,
             run_id: self.run_id,
-            events: events.clone(),
-            warn: Box::new(move |message| {
-                let _ = warnings.send(message);
-            }),
+            started: self.started.clone(),
         };
+        let writer = Writer::new(store, run, spool, events.clone());
         let writing = thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&todo))
@@ -62,7 +97,6 @@ impl Driver {
             workers: BTreeMap::new(),
             events,
             requests: Some(requests),
-            warned,
         };
         let (exit, reason) = hands.work(&mut core, &inbox);
         hands.requests = None;
@@ -85,29 +119,25 @@ struct Hands {
     workers: BTreeMap<WorkerId, Process>,
     events: Sender<Event>,
     requests: Option<Sender<Request>>,
-    warned: Receiver<String>,
 }
 
 impl Hands {
     fn work(&mut self, core: &mut Core, inbox: &Receiver<Event>) -> (Exit, String) {
-        let start = Instant::now();
+        let mut clock = Clock::new();
         let mut event = Event::Ticked;
         loop {
-            for message in self.warned.try_iter().collect::<Vec<_>>() {
-                self.report(&super::writer::warning(message));
-            }
             if let Event::Exited { worker, .. } = &event {
                 self.workers.remove(worker);
                 self.drop_empty_log(*worker);
             }
-            for action in core.handle(event, start.elapsed()) {
+            for action in core.handle(event, clock.now()) {
                 if let Some(end) = self.perform(action) {
                     return end;
                 }
             }
             let wait = core
                 .next_deadline()
-                .map_or(TICK, |at| at.saturating_sub(start.elapsed()).min(TICK));
+                .map_or(TICK, |at| at.saturating_sub(clock.now()).min(TICK));
             event = match inbox.recv_timeout(wait) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Event::Ticked,
@@ -121,7 +151,8 @@ impl Hands {
                 worker,
                 device,
                 threads,
-            } => self.spawn(worker, device, threads),
+                forensic,
+            } => self.spawn(worker, &environment(device, threads, forensic)),
             Action::Send { worker, message } => self.send(worker, message),
             Action::Terminate { worker } => {
                 if let Some(process) = self.workers.get(&worker) {
@@ -133,6 +164,15 @@ impl Hands {
                     process.kill();
                 }
             }
+            Action::Continue { worker } => {
+                if let Some(process) = self.workers.get(&worker) {
+                    process.go_on();
+                }
+            }
+            Action::Abandon { worker } => {
+                self.workers.remove(&worker);
+            }
+            Action::Forget { number } => self.forget(number),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon { write } => self.ask(Request::Soon(write)),
             Action::Report(event) => self.report(&event),
@@ -144,9 +184,10 @@ impl Hands {
         None
     }
 
-    fn spawn(&mut self, worker: WorkerId, device: Device, threads: usize) {
+    fn spawn(&mut self, worker: WorkerId, environment: &[(String, String)]) {
         let log = self.worker_log(worker);
-        let event = match Process::spawn(worker, device, threads, &log, &self.events) {
+        let family = self.driver.family.worker(worker);
+        let event = match Process::spawn(worker, environment, &log, family, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
                 self.workers.insert(worker, process);
@@ -169,13 +210,16 @@ impl Hands {
                 trial,
                 log,
                 max_log_bytes,
+                checkpoint,
             } => {
-                let log = self.driver.dir.join(log);
+                let absolute = |path: &str| self.driver.dir.join(path);
+                let log = absolute(&log);
                 process.set_log(log.clone());
                 ToWorker::Run {
                     trial,
                     log: log.to_string_lossy().into_owned(),
                     max_log_bytes,
+                    checkpoint: checkpoint.map(|c| absolute(&c).to_string_lossy().into_owned()),
                 }
             }
             other @ (ToWorker::Open { .. } | ToWorker::Decided { .. } | ToWorker::Exit) => other,
@@ -188,9 +232,21 @@ impl Hands {
         }
     }
 
+    fn forget(&self, number: u64) {
+        let checkpoint = self
+            .driver
+            .dir
+            .join(checkpoint_name(&self.driver.study, number));
+        match std::fs::remove_dir_all(&checkpoint) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(?checkpoint, %error, "a checkpoint could not be deleted"),
+        }
+    }
+
     fn ask(&mut self, request: Request) {
         if let Some(requests) = &self.requests {
-            // The writer ends early only after it has told that storage failed.
+            // The writer lives until the requests end.
             let _ = requests.send(request);
         }
     }

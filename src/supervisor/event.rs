@@ -47,6 +47,16 @@ pub enum Event {
         /// What was wrong.
         error: String,
     },
+    /// A worker closed its end of the socket. Its process may live on.
+    HungUp {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// A worker's process was stopped (SIGSTOP, a debugger).
+    Stopped {
+        /// Which.
+        worker: WorkerId,
+    },
     /// A worker's process is gone, and so is its process group. Its messages came before.
     Exited {
         /// Which.
@@ -73,11 +83,31 @@ pub enum Event {
         /// The study's trials that this run did not know or did not write, as they are now.
         trials: Vec<FrozenTrial>,
     },
-    /// A batch could not be written, and trying again does not help.
-    WriteFailed {
+    /// The database cannot be written. From now on each batch that cannot be written is answered
+    /// by `Spooled` or `SpoolFailed`, too.
+    StorageFailed {
         /// The storage's error.
         error: String,
+        /// Whether it may pass by itself.
+        heals: bool,
+        /// The file in which results are kept meanwhile.
+        spool: String,
     },
+    /// What a batch tells of the past is durable in the spool; its starts are not.
+    Spooled {
+        /// Which.
+        batch: u64,
+    },
+    /// A batch is only in memory, because the spool cannot be written either.
+    SpoolFailed {
+        /// Which.
+        batch: u64,
+        /// The system's error.
+        error: String,
+    },
+    /// The database can be written again, and every batch has been answered by `Written` or
+    /// `Refused`.
+    StorageRecovered,
     /// Another program added or changed these trials.
     TrialsFound {
         /// As they are now.
@@ -100,6 +130,8 @@ pub enum Action {
         device: Device,
         /// libtorch threads.
         threads: usize,
+        /// With blocking launches and full stacks, to find the place of a fault.
+        forensic: bool,
     },
     /// Send a message.
     Send {
@@ -118,7 +150,23 @@ pub enum Action {
         /// Which.
         worker: WorkerId,
     },
-    /// Write a batch durably; answered by `Written`, `Refused` or `WriteFailed`.
+    /// SIGCONT to the worker's process group.
+    Continue {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// The process does not die: waits for it no longer. `Exited` may never come.
+    Abandon {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// The trial has ended, durably: deletes its checkpoint.
+    Forget {
+        /// Trial number.
+        number: u64,
+    },
+    /// Write a batch durably; answered by `Written` or `Refused` once the database can be
+    /// written.
     Write {
         /// Its number; batches are written in order.
         batch: u64,

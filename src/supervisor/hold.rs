@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ pub struct Holder {
 /// The study is held by this process until this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Hold {
+    /// Device and inode of the lock file.
+    id: (u64, u64),
     _file: File,
 }
 
@@ -52,7 +55,16 @@ impl Hold {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(text.as_bytes()))
             .map_err(storage)?;
-        Ok(Hold { _file: file })
+        let meta = file.metadata().map_err(storage)?;
+        Ok(Hold {
+            id: (meta.dev(), meta.ino()),
+            _file: file,
+        })
+    }
+
+    /// Device and inode of the lock file, which no other study of this machine has.
+    pub fn id(&self) -> (u64, u64) {
+        self.id
     }
 }
 

@@ -2,21 +2,29 @@
 //! up what an earlier run left.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::core::{Core, Reclaimed, Start};
+use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
+use super::guardian::Guardian;
 use super::hold::{Hold, Holder};
+use super::signals::outlive_file_size_limit;
+use super::strays::{self, Ended, Family};
+use super::take_in;
 use crate::config::{self, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
-use crate::report::{Sink, json_number};
-use crate::store::{RunRecord, Store, StudySummary, Write};
+use crate::report::{self, Sink, json_number};
+use crate::store::{self, Reclaimable, RunRecord, Store, StudySummary, Write};
 use crate::study::FrozenTrial;
 use crate::task::Prepared;
 use crate::{pruner, sampler};
+
+/// How long processes of an earlier run are given to end.
+const LEFTOVERS: Duration = Duration::from_secs(2);
 
 /// What a run is started with.
 pub struct Launch {
@@ -42,28 +50,48 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         prepared,
         devices,
         storage,
-        sink,
+        mut sink,
     } = launch;
+    outlive_file_size_limit()
+        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     let dir = directory_of(&storage);
     let me = Holder {
         pid: std::process::id(),
         host: host_name(),
         since: jiff::Timestamp::now().to_string(),
     };
-    let _hold = Hold::take(&dir, &spec.study, &me)?;
-    let mut store = Store::open(&storage)?;
+    let hold = Hold::take(&dir, &spec.study, &me)?;
+    let study = Family::study(hold.id());
+    end_leftovers(&study);
+    let family = study.this_run();
+    // Dropped before the hold: when another run can begin, nothing of this one is left.
+    let _guardian = Guardian::start(family.clone());
+    take_in::check(&storage, &dir, &spec.study)?;
+    let patience = spec.operation.supervisor.storage_patience;
+    let mut warn = |message: String| {
+        let event = report::Event::Warned { message };
+        tracing::info!(?event);
+        sink.handle(&event, jiff::Timestamp::now());
+    };
+    let opened = take_in::patiently(patience, &mut warn, || Store::open(&storage));
+    let mut store = opened.map_err(|e| take_in::with_spool(e, &dir, &spec.study))?;
+    store.set_lock_patience(patience);
     let study_id = open_study(&mut store, &spec, &prepared)?;
+    take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let record = RunRecord {
         pid: me.pid,
         host: me.host,
         version: env!("CARGO_PKG_VERSION").into(),
         command: std::env::args().collect(),
-        operation: serde_json::to_value(&spec.operation).unwrap_or(Json::Null),
+        operation: spec.to_record(),
     };
     let trials = store.trials(study_id)?;
     let attempts = store.all_attempts(study_id)?;
-    let reclaimed = store
-        .reclaimable(study_id)?
+    let reclaimable = store.reclaimable(study_id)?;
+    let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
+    let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
+    strays::wait_for_exits(&pids, LEFTOVERS);
+    let reclaimed: Vec<Reclaimed> = reclaimable
         .into_iter()
         .map(|r| {
             let mut tally = Tally::default();
@@ -77,10 +105,14 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
             }
         })
         .collect();
+    drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &reclaimed);
     let run_id = store.begin_run(study_id, &record)?;
     let mut user_attrs = study_attributes(&spec, &prepared);
     mark_injected(&mut user_attrs, &spec, &store)?;
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
+    let started = store.run_started(study_id, run_id)?.unwrap_or_default();
+    store.set_lock_patience(store::LOCK_PATIENCE);
+    let spool = take_in::reserve(&dir, &spec.study)?;
     prune_logs(&logs_dir(&dir, &spec.study), spec.operation.max_logs_bytes);
     let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
     let driver = Driver {
@@ -88,9 +120,21 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         study: spec.study,
         study_id,
         run_id,
+        family,
+        started,
         sink,
     };
-    driver.run(core, store)
+    driver.run(core, store, spool)
+}
+
+/// Before anything is taken up again: what workers of an earlier run have left behind, or those
+/// workers themselves where supervisor and guardian were killed at once, must not go on beside it.
+fn end_leftovers(study: &Family) {
+    match strays::end_or_give_up(study, LEFTOVERS) {
+        Some(ended) if ended == Ended::default() => {}
+        Some(ended) => tracing::warn!("processes of an earlier run were still alive: {ended}"),
+        None => tracing::warn!("processes of an earlier run could not be looked for in time"),
+    }
 }
 
 /// The directory beside a database: `tune.db` has `tune.db.d`.
@@ -253,6 +297,22 @@ fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
         (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
         | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
         (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
+    }
+}
+
+/// Deletes the checkpoints of trials that will not go on: a run that was killed could not do it.
+fn drop_checkpoints(dir: &Path, reclaimed: &[Reclaimed]) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let wanted = reclaimed.iter().any(|r| {
+            let name = checkpoint_name("", r.number);
+            Path::new(&name).file_name() == Some(&entry.file_name())
+        });
+        if !wanted && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+            tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
+        }
     }
 }
 

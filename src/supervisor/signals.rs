@@ -1,6 +1,7 @@
 //! Signals to the supervisor.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
 
@@ -10,20 +11,30 @@ use signal_hook::iterator::Signals;
 use super::Event;
 use crate::exit::Exit;
 
+/// A write beyond a file-size limit fails with an error that can be told, instead of ending the
+/// process. Child processes are not affected.
+///
+/// # Errors
+/// The handler could not be installed.
+pub fn outlive_file_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
+    Ok(())
+}
+
 /// Turns SIGINT and SIGTERM into events. The third one ends the process at once, for the case that
-/// a worker cannot be killed. SIGHUP (the terminal is gone) and SIGXFSZ (a file-size limit; the
-/// write then fails with an error that can be told) are ignored.
+/// a worker cannot be killed. SIGHUP (the terminal is gone) is ignored.
 ///
 /// # Errors
 /// The handlers could not be installed.
 pub fn listen(events: Sender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXFSZ])?;
+    outlive_file_size_limit()?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             let mut requests = 0;
             for signal in signals.forever() {
-                if signal == SIGHUP || signal == SIGXFSZ {
+                if signal == SIGHUP {
                     continue;
                 }
                 requests += 1;

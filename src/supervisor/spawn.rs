@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{
@@ -17,10 +18,14 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::evidence;
+use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
 use crate::fault::Death;
 use crate::gpu::Device;
 use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+
+/// How long processes that a worker has left behind are given to end.
+const STRAYS: Duration = Duration::from_secs(1);
 
 /// A running worker, as the driver holds it.
 pub struct Process {
@@ -41,9 +46,9 @@ impl Process {
     /// What the system says.
     pub fn spawn(
         worker: WorkerId,
-        device: Device,
-        threads: usize,
+        environment: &[(String, String)],
         log: &Path,
+        family: Family,
         events: &Sender<Event>,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
@@ -65,7 +70,11 @@ impl Process {
             )
             .stderr(Stdio::from(output))
             .process_group(0)
-            .envs(environment(device, threads));
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .env(
+                strays::VARIABLE,
+                family.variable(std::env::var(strays::VARIABLE).ok().as_deref()),
+            );
         let parent = nix::unistd::getpid();
         // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
         unsafe {
@@ -87,7 +96,7 @@ impl Process {
             stopped: Arc::new(Mutex::new(false)),
             watcher: None,
         };
-        process.watcher = Some(process.watch(worker, oom_before, events)?);
+        process.watcher = Some(process.watch(worker, oom_before, family, events)?);
         Ok(process)
     }
 
@@ -96,6 +105,7 @@ impl Process {
         &self,
         worker: WorkerId,
         oom_before: u64,
+        family: Family,
         events: &Sender<Event>,
     ) -> io::Result<JoinHandle<()>> {
         let reader = {
@@ -109,7 +119,10 @@ impl Process {
         thread::Builder::new()
             .name(format!("watcher-{worker}"))
             .spawn(move || {
-                let death = wait_for_end(pid);
+                let tell = || {
+                    let _ = events.send(Event::Stopped { worker });
+                };
+                let death = wait_for_end(pid, tell, || end_strays(worker, pid, family));
                 // Packets that are in the socket already can still be read after this.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 let _ = reader.join();
@@ -158,6 +171,11 @@ impl Process {
         let _ = killpg(self.pid, Signal::SIGCONT);
     }
 
+    /// SIGCONT to the group.
+    pub fn go_on(&self) {
+        let _ = killpg(self.pid, Signal::SIGCONT);
+    }
+
     /// SIGKILL to the group.
     pub fn kill(&self) {
         let _ = killpg(self.pid, Signal::SIGKILL);
@@ -189,7 +207,10 @@ fn open_log(path: &Path) -> io::Result<std::fs::File> {
     open().or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
 }
 
-fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
+/// What a worker's environment has beyond ours. A forensic one finds the place of a fault: each
+/// CUDA call waits for its kernels, so that an error is reported where it was made, and stacks are
+/// kept whole.
+pub fn environment(device: Device, threads: usize, forensic: bool) -> Vec<(String, String)> {
     let mut env = vec![
         // Read when libtorch's thread pools are made, which happens before a worker can set them.
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
@@ -198,6 +219,12 @@ fn environment(device: Device, threads: usize) -> Vec<(String, String)> {
         // training step took ten times as long.
         ("OMP_WAIT_POLICY".to_owned(), "passive".to_owned()),
     ];
+    if forensic {
+        for name in ["CUDA_LAUNCH_BLOCKING", "TORCH_SHOW_CPP_STACKTRACES"] {
+            env.push((name.to_owned(), "1".to_owned()));
+        }
+        env.push(("RUST_BACKTRACE".to_owned(), "full".to_owned()));
+    }
     if let Device::Cuda(_) = device {
         // So that CUDA counts as NVML does, by whose index the device was chosen.
         env.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
@@ -225,7 +252,10 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
     let mut assembler = Assembler::default();
     loop {
         let event = match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
-            Ok(0) => return,
+            Ok(0) => {
+                let _ = events.send(Event::HungUp { worker });
+                return;
+            }
             Ok(length) => match assembler.push::<FromWorker>(&buffer[..length]) {
                 Ok(Some(message)) => Event::Received { worker, message },
                 Ok(None) => continue,
@@ -243,12 +273,26 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
     }
 }
 
-/// Waits until the process has ended, ends what is left of its group, and only then lets its
-/// process id go: until that it cannot be anybody else's.
-fn wait_for_end(pid: Pid) -> Death {
-    let leave = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-    while waitid(Id::Pid(pid), leave) == Err(nix::errno::Errno::EINTR) {}
+/// Waits until the process has ended, ends what is left of its group and what else it has left
+/// behind, and only then lets its process id go: until that it cannot be anybody else's. Calls
+/// `stopped` each time the process is stopped.
+fn wait_for_end(pid: Pid, stopped: impl Fn(), end_strays: impl FnOnce()) -> Death {
+    let peek = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
+    loop {
+        match waitid(Id::Pid(pid), peek) {
+            Ok(WaitStatus::Stopped(..)) => {
+                // Takes the notice away, which was only looked at so far.
+                let take = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+                if let Ok(WaitStatus::Stopped(..)) = waitid(Id::Pid(pid), take) {
+                    stopped();
+                }
+            }
+            Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
     let _ = killpg(pid, Signal::SIGKILL);
+    end_strays();
     loop {
         return match nix::sys::wait::waitpid(pid, None) {
             Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
@@ -256,6 +300,16 @@ fn wait_for_end(pid: Pid) -> Death {
             Err(nix::errno::Errno::EINTR) => continue,
             Ok(_) | Err(_) => Death::Unknown,
         };
+    }
+}
+
+/// No attempt of the next worker runs beside what this one has started.
+fn end_strays(worker: WorkerId, pid: Pid, family: Family) {
+    let family = family.beginning_with(pid.as_raw() as u32);
+    match strays::end_or_give_up(&family, STRAYS) {
+        Some(ended) if ended == Ended::default() => {}
+        Some(ended) => tracing::warn!(worker, %pid, "processes that a worker left behind: {ended}"),
+        None => tracing::warn!(worker, %pid, "what a worker left could not be looked for in time"),
     }
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Problems, StudySpec};
 use crate::gpu::Device;
+use crate::protocol::Epoch;
 use crate::space::Params;
 use crate::study::Direction;
 
@@ -189,6 +190,30 @@ pub trait Reporter {
     /// # Errors
     /// The supervisor is gone; return at once with this error.
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision>;
+
+    /// The checkpoint to go on from; `None`: start from the beginning. A task that keeps
+    /// checkpoints asks once, before its first step. Going on has to end with the result that an
+    /// undisturbed training has.
+    ///
+    /// # Errors
+    /// The supervisor is gone.
+    fn resume(&mut self) -> anyhow::Result<Option<Checkpoint>> {
+        Ok(None)
+    }
+
+    /// Keeps a checkpoint of the training as it is after the last reported epoch, if checkpoints
+    /// are wanted: calls `write` with where the task's state goes. Where it cannot be kept, the
+    /// training goes on without.
+    fn keep(&mut self, _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>) {}
+}
+
+/// What an earlier attempt of the same trial kept.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The epochs it had reported, in order; the training goes on after the last of them.
+    pub epochs: Vec<Epoch>,
+    /// The task's state, from its beginning.
+    pub state: std::fs::File,
 }
 
 /// An opened task: runs trials one after the other in one process.

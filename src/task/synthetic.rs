@@ -18,6 +18,7 @@ use super::{
 };
 use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
+use crate::protocol::Epoch;
 use crate::study::{Direction, rng};
 
 /// The kind.
@@ -166,7 +167,15 @@ impl Task for Opened {
             trial.float("train.min_delta")?,
             self.objective.direction,
         );
-        for epoch in 1..=epochs {
+        let mut done = 0;
+        // The curve is a function of the epoch: there is no other state to go on from.
+        for Epoch { epoch, metrics } in reporter.resume()?.into_iter().flat_map(|c| c.epochs) {
+            done = epoch;
+            if let Some(value) = metrics.get(&self.objective.metric) {
+                stopping.update(*value);
+            }
+        }
+        for epoch in done + 1..=epochs {
             for _ in 0..curve.steps {
                 if !pause.is_zero() {
                     std::thread::sleep(pause);
@@ -187,6 +196,7 @@ impl Task for Opened {
             if value.is_some_and(|value| stopping.update(value)) {
                 break;
             }
+            reporter.keep(&mut |_| Ok(()));
         }
         Ok(Ended::Completed)
     }

@@ -4,10 +4,11 @@
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{getpgrp, getpid};
@@ -22,6 +23,21 @@ pub const CONTEXT_LOST: i32 = 70;
 /// How long a worker that was told to leave may take after the supervisor hung up.
 const LEAVE: Duration = Duration::from_secs(1);
 
+/// A check of the device's health that takes longer than this has failed.
+const HEALTH: Duration = Duration::from_secs(30);
+
+/// How often the watchdog looks.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// When the check that is going on must be done, in milliseconds after [`START`]; 0: none is.
+static DUE: AtomicU64 = AtomicU64::new(0);
+
+/// An arbitrary instant.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Where the hook and the watchdog say their last words.
+static LINK: OnceLock<Arc<Link>> = OnceLock::new();
+
 /// Where the worker is, for the hook.
 static PLACE: Mutex<(Option<AttemptId>, Phase)> = Mutex::new((None, Phase::Opening));
 
@@ -35,27 +51,78 @@ pub fn enter(attempt: Option<AttemptId>, phase: Phase) {
     *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = (attempt, phase);
 }
 
-/// Installs the panic hook.
-pub fn install(link: Arc<Link>) {
-    std::panic::set_hook(Box::new(move |info| hook(&link, info)));
+/// Installs what watches over the process: the panic hook, the handler of C++'s `std::terminate`,
+/// and the watchdog of health checks.
+///
+/// # Errors
+/// The watchdog's thread cannot be started.
+pub fn install(link: Arc<Link>) -> io::Result<()> {
+    let _ = LINK.set(link);
+    std::panic::set_hook(Box::new(hook));
+    #[cfg(feature = "torch")]
+    crate::gpu::on_terminate(terminated);
+    std::thread::Builder::new()
+        .name("watchdog".into())
+        .spawn(|| {
+            loop {
+                std::thread::sleep(WATCH);
+                let due = DUE.load(Ordering::Relaxed);
+                if due != 0 && START.elapsed() > Duration::from_millis(due) {
+                    let limit = humantime::format_duration(HEALTH);
+                    last_words(
+                        format!("the health check gave no answer within {limit}"),
+                        false,
+                    );
+                }
+            }
+        })?;
+    Ok(())
 }
 
-fn hook(link: &Link, info: &PanicHookInfo<'_>) {
-    let text = describe(info);
-    let _ = writeln!(std::io::stderr(), "{text}");
-    if cuda::sticky(&text) {
-        let (attempt, phase) = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
-        let error = ErrorReport {
-            phase,
-            panic: true,
-            text,
-            healthy: None,
-        };
+/// Runs a check of the device's health. The process leaves if it hangs.
+pub fn checked<T>(check: impl FnOnce() -> T) -> T {
+    let due = (START.elapsed() + HEALTH).as_millis() as u64;
+    DUE.store(due.max(1), Ordering::Relaxed);
+    let result = check();
+    DUE.store(0, Ordering::Relaxed);
+    result
+}
+
+/// Tells the supervisor why the process leaves, and leaves.
+fn last_words(text: String, panic: bool) -> ! {
+    let _ = writeln!(io::stderr(), "{text}");
+    let (attempt, phase) = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let error = ErrorReport {
+        phase,
+        panic,
+        text,
+        healthy: Some(false),
+    };
+    if let Some(link) = LINK.get() {
         let _ = link.send(&FromWorker::Dying { attempt, error });
-        leave(CONTEXT_LOST);
     }
+    leave(CONTEXT_LOST)
+}
+
+fn hook(info: &PanicHookInfo<'_>) {
+    let text = describe(info);
+    if cuda::sticky(&text) {
+        last_words(text, true);
+    }
+    let _ = writeln!(io::stderr(), "{text}");
     // Fails only while this thread is being torn down; nobody would read it then.
     let _ = PANIC.try_with(|slot| slot.replace(Some(text)));
+}
+
+/// C++ gives up: an exception left a destructor or a thread. With a sticky CUDA error the process
+/// leaves like after a panic; otherwise it aborts, as it would have without this handler.
+#[cfg(feature = "torch")]
+fn terminated(text: &str) {
+    let text = format!("std::terminate: {text}");
+    if cuda::sticky(&text) {
+        last_words(text, false);
+    }
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 fn describe(info: &PanicHookInfo<'_>) -> String {

@@ -1,6 +1,7 @@
 //! The worker: one process, one device context, many trials. It reports, and leaves the process
 //! as soon as its context cannot be trusted; what that means for the trial is decided elsewhere.
 
+mod checkpoint;
 mod guard;
 mod link;
 mod log;
@@ -9,7 +10,7 @@ mod reporter;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -23,6 +24,7 @@ use crate::inject::{self, InjectSpec};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::task::{self, Ended, Task, TrialSpec};
 
+use checkpoint::Checkpoints;
 use guard::Caught;
 use link::Link;
 use log::Output;
@@ -47,7 +49,7 @@ fn serve() -> anyhow::Result<i32> {
     #[cfg(feature = "torch")]
     tch::set_num_interop_threads(1);
     let link = Arc::new(Link::take_stdin()?);
-    guard::install(link.clone());
+    guard::install(link.clone())?;
     let inbox = link::read(link.clone(), guard::hung_up)?;
     run(&link, &inbox, &mut log::Stdio)
 }
@@ -94,8 +96,14 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
                 trial,
                 log,
                 max_log_bytes,
+                checkpoint,
             } => {
-                if let Some(status) = worker.attempt(&trial, Path::new(&log), max_log_bytes)? {
+                let paper = Paper {
+                    log: log.into(),
+                    max_log_bytes,
+                    checkpoints: checkpoint.map(|dir| Checkpoints::new(dir.into(), &trial)),
+                };
+                if let Some(status) = worker.attempt(&trial, paper)? {
                     return Ok(status);
                 }
             }
@@ -113,6 +121,13 @@ fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
     kind.open(spec, device)
 }
 
+/// Where an attempt writes.
+struct Paper {
+    log: PathBuf,
+    max_log_bytes: u64,
+    checkpoints: Option<Checkpoints>,
+}
+
 /// An open task and everything that attempts need.
 struct Worker<'a> {
     link: &'a Link,
@@ -127,7 +142,8 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// Runs an attempt and reports how it ended; gives the exit status where the process must go.
-    fn attempt(&mut self, trial: &TrialSpec, log: &Path, max: u64) -> anyhow::Result<Option<i32>> {
+    fn attempt(&mut self, trial: &TrialSpec, paper: Paper) -> anyhow::Result<Option<i32>> {
+        let log = &paper.log;
         let id = AttemptId {
             number: trial.number,
             attempt: trial.attempt,
@@ -154,7 +170,8 @@ impl Worker<'_> {
             return self.die(id, error, guard::CONTEXT_LOST);
         }
         guard::enter(Some(id), Phase::Training);
-        let mut reporter = LiveReporter::new(self.link, self.inbox, id, log::Cap::new(log, max));
+        let cap = log::Cap::new(log, paper.max_log_bytes);
+        let mut reporter = LiveReporter::new(self.link, self.inbox, id, cap, paper.checkpoints);
         let hit = inject::Armed::of(self.inject.as_ref(), trial, device, self.link.as_raw_fd());
         let task = &mut **self.task;
         let result = guard::catch(|| inject::run(task, trial, &mut reporter, hit));
@@ -188,9 +205,14 @@ impl Worker<'_> {
             return self.die(attempt, error, guard::CONTEXT_LOST);
         }
         // Out of memory is an answer of a context that works.
-        let cuda_error = cuda::cuda_text(&caught.text) && !cuda::out_of_memory(&caught.text);
-        self.cuda_errors += u32::from(cuda_error);
-        let health = guard::catch(|| gpu::health(self.device));
+        let out_of_memory = cuda::out_of_memory(&caught.text);
+        self.cuda_errors += u32::from(cuda::cuda_text(&caught.text) && !out_of_memory);
+        let health = guard::catch(|| {
+            if out_of_memory {
+                gpu::empty_cache()?;
+            }
+            guard::checked(|| gpu::health(self.device))
+        });
         if let Err(sick) = &health {
             self.print(sick);
         }
@@ -221,13 +243,13 @@ impl Worker<'_> {
     }
 }
 
-/// What comes before a training: only a context that was broken already can fail here.
+/// What comes before a training: only a context that was broken already can fail here. It is
+/// checked before the seeding, whose errors tch could only abort at, and after it, at the start of
+/// the training.
 fn prepare(device: Device, seed: u64) -> anyhow::Result<()> {
-    match device {
-        Device::Cpu => {}
-        Device::Cuda(_) => gpu::health(device)?,
-    }
-    set_seed(seed).context("seeding")
+    guard::checked(|| gpu::health(device))?;
+    guard::checked(|| set_seed(seed)).context("seeding")?;
+    guard::checked(|| gpu::health(device)).context("start of the training")
 }
 
 #[cfg(feature = "torch")]

@@ -1,12 +1,14 @@
 //! The training loop's line to the supervisor.
 
+use std::io::{self, Write};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use super::checkpoint::Checkpoints;
 use super::link::Link;
 use super::log::Cap;
-use crate::protocol::{AttemptId, FromWorker, ToWorker};
-use crate::task::{Decision, Metrics, Reporter};
+use crate::protocol::{AttemptId, Epoch, FromWorker, ToWorker};
+use crate::task::{Checkpoint, Decision, Metrics, Reporter};
 
 /// Steps are reported at most this often.
 const EVERY: Duration = Duration::from_millis(100);
@@ -17,24 +19,30 @@ pub struct LiveReporter<'a> {
     inbox: &'a Receiver<ToWorker>,
     attempt: AttemptId,
     cap: Cap,
+    checkpoints: Option<Checkpoints>,
+    /// Everything reported that the supervisor wants to go on from.
+    epochs: Vec<Epoch>,
     steps: u64,
     reported: Option<Instant>,
     told_to_leave: bool,
 }
 
 impl LiveReporter<'_> {
-    /// A reporter for `attempt`, whose log `cap` keeps small.
+    /// A reporter for `attempt`, whose log `cap` keeps small; without `checkpoints` none are kept.
     pub fn new<'a>(
         link: &'a Link,
         inbox: &'a Receiver<ToWorker>,
         attempt: AttemptId,
         cap: Cap,
+        checkpoints: Option<Checkpoints>,
     ) -> LiveReporter<'a> {
         LiveReporter {
             link,
             inbox,
             attempt,
             cap,
+            checkpoints,
+            epochs: Vec::new(),
             steps: 0,
             reported: None,
             told_to_leave: false,
@@ -71,7 +79,13 @@ impl Reporter for LiveReporter<'_> {
         })?;
         match self.inbox.recv()? {
             ToWorker::Decided { prune: true } => Ok(Decision::Prune),
-            ToWorker::Decided { prune: false } => Ok(Decision::Continue),
+            ToWorker::Decided { prune: false } => {
+                if self.checkpoints.is_some() {
+                    let metrics = metrics.clone();
+                    self.epochs.push(Epoch { epoch, metrics });
+                }
+                Ok(Decision::Continue)
+            }
             ToWorker::Exit => {
                 self.told_to_leave = true;
                 anyhow::bail!("told to leave")
@@ -81,4 +95,41 @@ impl Reporter for LiveReporter<'_> {
             }
         }
     }
+
+    fn resume(&mut self) -> anyhow::Result<Option<Checkpoint>> {
+        let Some(checkpoints) = &self.checkpoints else {
+            return Ok(None);
+        };
+        let (epochs, state) = match checkpoints.load() {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                note(&format!("the checkpoint is not used: {error:#}"));
+                return Ok(None);
+            }
+        };
+        self.link.send(&FromWorker::Resumed {
+            attempt: self.attempt,
+            epochs: epochs.clone(),
+        })?;
+        note(&format!(
+            "goes on after epoch {}",
+            epochs.last().map_or(0, |e| e.epoch)
+        ));
+        self.epochs.clone_from(&epochs);
+        Ok(Some(Checkpoint { epochs, state }))
+    }
+
+    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>) {
+        if let Some(checkpoints) = &self.checkpoints
+            && let Err(error) = checkpoints.save(&self.epochs, write)
+        {
+            note(&format!("no checkpoint could be kept: {error:#}"));
+        }
+    }
+}
+
+/// A line in the attempt's log.
+fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

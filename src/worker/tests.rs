@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 
@@ -124,6 +125,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
         }),
         log: log.into(),
         max_log_bytes: 1 << 20,
+        checkpoint: None,
     });
 }
 
@@ -264,10 +266,14 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         params: Params::new(),
         config: Params::new(),
     };
-    let log = directory.path().join("log");
+    let paper = || Paper {
+        log: directory.path().join("log"),
+        max_log_bytes: 1 << 20,
+        checkpoints: None,
+    };
     texts
         .iter()
-        .map(|_| worker.attempt(&trial, &log, 1 << 20).unwrap())
+        .map(|_| worker.attempt(&trial, paper()).unwrap())
         .collect()
 }
 

@@ -248,15 +248,21 @@ fn defaults_are_those_of_the_documentation() {
     let seconds = Duration::from_secs;
     let expected = SupervisorPolicy {
         recycle_after: 50,
-        deadline: Some(seconds(600)),
+        deadline: Deadline::Learned {
+            floor: seconds(60),
+            ceiling: seconds(600),
+            factor: 20.0,
+        },
         start_deadline: seconds(600),
         grace: seconds(5),
+        abandon_after: seconds(30),
         max_deaths: 5,
         death_window: seconds(60),
         backoff: seconds(1),
         max_backoff: seconds(60),
         max_failures: 20,
         max_refused: 200,
+        storage_patience: Duration::from_secs(60),
         checkpoint: false,
     };
     assert_eq!(run.supervisor, expected);
@@ -293,7 +299,12 @@ fn operational_keys_are_read_from_the_file_and_from_flags() {
         (run.trials, run.gpu_memory, run.max_log_bytes),
         (5, 0.7, 1024)
     );
-    assert_eq!(run.supervisor.deadline, None);
+    assert_eq!(run.supervisor.deadline, Deadline::Off);
+    let fixed = good(HEAD, &["supervisor.deadline=90s"]);
+    assert_eq!(
+        fixed.operation.supervisor.deadline,
+        Deadline::Fixed(Duration::from_secs(90))
+    );
     assert_eq!(run.sampler.options["n_startup_trials"], Value::Int(3));
 }
 

@@ -3,6 +3,7 @@
 
 mod format;
 mod list;
+mod replay;
 mod show;
 mod status;
 #[cfg(test)]
@@ -11,8 +12,9 @@ mod trials;
 
 pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
-pub use show::{show, show_json};
-pub use status::{Context, best, best_json, status, status_json};
+pub use replay::Replayed;
+pub use show::{read as read_trial, show, show_json};
+pub use status::{Context, best, best_json, spooled_text, status, status_json};
 pub use trials::{trials_csv, trials_json, trials_table};
 
 use crate::exit::Failure;

@@ -66,7 +66,11 @@ pub fn show_json(store: &Store, name: Option<&str>, number: u64) -> Result<Json,
     Ok(json)
 }
 
-fn read(
+/// A trial with its attempts.
+///
+/// # Errors
+/// See [`show`].
+pub fn read(
     store: &Store,
     name: Option<&str>,
     number: u64,

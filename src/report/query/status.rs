@@ -20,6 +20,8 @@ pub struct Context {
     pub now: jiff::Timestamp,
     /// Who holds the study: `pid 4711 on host`. `None` where nobody does.
     pub holder: Option<String>,
+    /// Results that wait in the spool and are not in the database yet.
+    pub spooled: u64,
     /// Trials asked for, where the configuration says so; else the last run's.
     pub goal: Option<u64>,
 }
@@ -91,6 +93,9 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
             .collect();
         facts.push(("faults", faults.join(", ")));
     }
+    if context.spooled > 0 {
+        facts.push(("spool", spooled_text(context.spooled)));
+    }
     facts.push((
         "held by",
         context
@@ -115,6 +120,16 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
     Ok(text)
 }
 
+/// What results that are not in the database yet mean to people.
+pub fn spooled_text(waiting: u64) -> String {
+    let (results, are) = if waiting == 1 {
+        ("result waits", "is")
+    } else {
+        ("results wait", "are")
+    };
+    format!("{waiting} {results} outside the database and {are} taken in when the study is run")
+}
+
 /// How a study stands, as JSON.
 ///
 /// # Errors
@@ -131,6 +146,7 @@ pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Resu
         "best": status.best.as_ref().map(brief),
         "baseline": status.baseline.as_ref().map(baseline_json),
         "faults": status.faults,
+        "spooled": context.spooled,
         "holder": context.holder,
         "runs": status.runs.len(),
         "last_exit": status.runs.last().and_then(|r| r.exit),

@@ -151,6 +151,7 @@ fn context() -> Context {
     Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
         holder: Some("pid 7 on h".to_owned()),
+        spooled: 0,
         goal: None,
     }
 }

@@ -300,3 +300,63 @@ fn two_programs_may_make_the_database_at_once() {
         }
     });
 }
+
+/// A database and its log as a crash leaves them: everything since `last` is only in the log.
+fn crashed(dir: &TempDir, last: &str) -> PathBuf {
+    let path = optuna_file(dir);
+    Store::open(&path).unwrap();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("PRAGMA wal_autocheckpoint = 0").unwrap();
+    for i in 0..5 {
+        conn.execute(
+            "INSERT INTO study_user_attributes (study_id, key, value_json) VALUES (1, ?1, '1')",
+            [format!("k{i}")],
+        )
+        .unwrap();
+    }
+    conn.execute_batch(last).unwrap();
+    let copy = dir.path().join("crashed.db");
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::copy(log_of(&path), log_of(&copy)).unwrap();
+    copy
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    path.with_extension("db-wal")
+}
+
+#[test]
+fn what_a_crash_left_in_the_log_is_there_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = crashed(&dir, "");
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.studies().unwrap()[0].user_attrs["k4"], 1);
+}
+
+#[test]
+fn a_refused_database_keeps_its_log_and_its_log_stays_out_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = crashed(&dir, "UPDATE version_info SET schema_version = 13");
+    let log = std::fs::read(log_of(&path)).unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
+    assert!(std::fs::read(log_of(&path)).unwrap() == log);
+}
+
+#[test]
+fn a_log_that_is_damaged_before_its_last_transactions_is_refused_and_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = crashed(&dir, "");
+    let before = std::fs::read(&path).unwrap();
+    let mut log = std::fs::read(log_of(&path)).unwrap();
+    log[32 + 24 + 1000] ^= 1;
+    std::fs::write(log_of(&path), &log).unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(error.to_string().contains("write-ahead log"), "{error}");
+    assert!(std::fs::read(&path).unwrap() == before);
+    assert!(std::fs::read(log_of(&path)).unwrap() == log);
+    std::fs::write(&path, "").unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(error.to_string().contains("the file is empty"), "{error}");
+    assert!(std::fs::read(log_of(&path)).unwrap() == log);
+}

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
+use super::Core;
 use super::live::{Live, distributions};
-use super::slot::{State, Worker};
-use super::{Core, Pending};
 use crate::fault::Tally;
 use crate::protocol::{AttemptId, ToWorker};
 use crate::report;
@@ -18,83 +17,8 @@ use crate::supervisor::Action;
 use crate::task::TrialSpec;
 
 impl Core {
-    /// Gives every idle worker an attempt, as long as there is one to give.
-    pub(super) fn assign_all(&mut self) {
-        for slot in 0..self.slots.len() {
-            if matches!(self.slots[slot].state, State::Idle(_)) {
-                self.assign(slot);
-            }
-        }
-    }
-
-    /// Starts workers for empty slots, no more than there is work for.
-    pub(super) fn spawn_needed(&mut self) {
-        let free = self
-            .slots
-            .iter()
-            .filter(|s| matches!(s.state, State::Idle(_) | State::Starting(_)))
-            .count() as u64;
-        let mut needed = (self.retry.len() as u64 + self.new_trials_wanted()).saturating_sub(free);
-        for slot in 0..self.slots.len() {
-            let State::Empty { not_before } = self.slots[slot].state else {
-                continue;
-            };
-            if needed == 0 || not_before > self.now {
-                continue;
-            }
-            needed -= 1;
-            let worker = self.next_worker;
-            self.next_worker += 1;
-            self.slots[slot].state = State::Starting(Worker::new(worker, self.now));
-            self.actions.push(Action::Spawn {
-                worker,
-                device: self.slots[slot].device,
-                threads: self.threads,
-            });
-        }
-    }
-
-    /// How many trials beyond the live ones the goal still needs.
-    pub(super) fn new_trials_wanted(&self) -> u64 {
-        let sure = self.board.counts().finished() + self.live.len() as u64;
-        self.spec.operation.trials.saturating_sub(sure)
-    }
-
-    fn assign(&mut self, slot: usize) {
-        let number = match self.retry.pop_first() {
-            Some(number) => Some(number),
-            None => self.start_trial(),
-        };
-        let Some(number) = number else { return };
-        let State::Idle(worker) = self.slots[slot].take(self.now) else {
-            return;
-        };
-        let device = self.slots[slot].device.to_string();
-        let Some(live) = self.live.get_mut(&number) else {
-            self.slots[slot].state = State::Idle(worker);
-            return;
-        };
-        live.place = Some((device.clone(), worker.id));
-        live.epochs.clear();
-        let attempt = AttemptId {
-            number,
-            attempt: live.attempt,
-        };
-        self.outbox.push(Write::AttemptStarted {
-            number,
-            attempt: attempt.attempt,
-            worker: worker.id,
-            pid: worker.pid,
-            device,
-            log: log_name(&self.spec.study, attempt),
-        });
-        let sends = Some((worker.id, attempt));
-        self.slots[slot].state = State::Recording(worker, attempt);
-        self.send_batch(sends);
-    }
-
     /// Takes a waiting trial, or asks for a new one, if the goal needs one.
-    fn start_trial(&mut self) -> Option<u64> {
+    pub(super) fn start_trial(&mut self) -> Option<u64> {
         if self.new_trials_wanted() == 0 {
             return None;
         }
@@ -253,11 +177,14 @@ impl Core {
 
     /// A batch is durable: what it recorded may be sent.
     pub(super) fn on_written(&mut self, batch: u64) {
-        let Some(Pending {
-            sends: Some((worker, attempt)),
-            ..
-        }) = self.pending.remove(&batch)
-        else {
+        let Some(pending) = self.pending.remove(&batch) else {
+            return;
+        };
+        if self.spec.operation.supervisor.checkpoint {
+            let forget = |number| Action::Forget { number };
+            self.actions.extend(pending.ends.into_iter().map(forget));
+        }
+        let Some((worker, attempt)) = pending.sends else {
             return;
         };
         let Some(slot) = self.slot_of(worker) else {
@@ -284,6 +211,8 @@ impl Core {
                 trial: Box::new(trial),
                 log: log_name(&self.spec.study, attempt),
                 max_log_bytes: self.spec.operation.max_log_bytes,
+                checkpoint: (self.spec.operation.supervisor.checkpoint)
+                    .then(|| checkpoint_name(&self.spec.study, attempt.number)),
             },
         });
         self.report(report::Event::TrialStarted {
@@ -342,4 +271,14 @@ pub fn log_name(study: &str, attempt: AttemptId) -> String {
         "logs/{study}/trial-{:06}-attempt-{}.log",
         attempt.number, attempt.attempt
     )
+}
+
+/// The directory of a trial's checkpoint, relative to the database's directory.
+pub fn checkpoint_name(study: &str, number: u64) -> String {
+    format!("{}/trial-{number:06}", checkpoints_dir(study))
+}
+
+/// The directory of a study's checkpoints, relative to the database's directory.
+pub fn checkpoints_dir(study: &str) -> String {
+    format!("checkpoints/{study}")
 }

@@ -1,7 +1,8 @@
-//! How a run ends: by its goal, by a request, by a breaker, by storage.
+//! How a run ends: by its goal, by a request, by a breaker.
 
 use super::{Core, Mode};
 use crate::exit::Exit;
+use crate::gpu::Device;
 use crate::report;
 use crate::store::Write;
 use crate::supervisor::Action;
@@ -40,25 +41,10 @@ impl Core {
         for slot in 0..self.slots.len() {
             if let Some(w) = self.slots[slot].worker_mut() {
                 w.terminated.get_or_insert(self.now);
-                w.killed = true;
+                w.killed.get_or_insert(self.now);
                 let worker = w.id;
                 self.actions.push(Action::Kill { worker });
             }
-        }
-    }
-
-    /// Storage is beyond help: nothing that happens from here on could be recorded.
-    pub(super) fn on_write_failed(&mut self, error: String) {
-        self.storage_dead = true;
-        self.pending.clear();
-        self.outbox.clear();
-        if self.mode == Mode::Running {
-            self.stop(Exit::Storage, error);
-        } else if let Mode::Stopping { exit, reason } | Mode::Closing { exit, reason } =
-            &mut self.mode
-        {
-            *exit = Exit::Storage;
-            *reason = error;
         }
     }
 
@@ -78,13 +64,29 @@ impl Core {
                 self.board.refused_in_row()
             );
             self.stop(Exit::Breaker, reason);
-        } else if self.drained() {
+        } else if let Some(why) = self.all_closed() {
+            let gone = self.slots.iter().all(|s| s.device != Device::Cpu);
+            let advice = if gone {
+                "look at nvidia-smi, reset the GPU or reboot"
+            } else {
+                "`tune show STUDY N` names the logs of a trial's attempts"
+            };
             let reason = format!(
-                "workers keep dying without finishing an epoch, the last one with {last}; its \
-                 log tells more"
+                "no slot can go on: {why}. Nothing is lost: {advice}, then give the same command \
+                 again"
             );
             self.stop(Exit::Breaker, reason);
         }
+    }
+
+    /// No point was found that satisfies the declared constraints.
+    pub(super) fn give_up_search(&mut self) {
+        self.stop(
+            Exit::Breaker,
+            "the sampler found no point that satisfies the declared constraints; loosen \
+             [[constraints]] or widen [space]"
+                .into(),
+        );
     }
 
     /// Ends the run once nothing is left to wait for.
@@ -102,17 +104,15 @@ impl Core {
         }
         if let Mode::Stopping { exit, reason } = &self.mode
             && !self.workers_left()
-            && self.pending.is_empty()
+            && self.settled()
         {
-            let (exit, reason) = (*exit, reason.clone());
-            if !self.storage_dead {
-                self.outbox.push(Write::RunEnded { exit: exit.code() });
-                self.flush();
-            }
+            let (exit, reason) = self.with_storage(*exit, reason.clone());
+            self.outbox.push(Write::RunEnded { exit: exit.code() });
+            self.flush();
             self.mode = Mode::Closing { exit, reason };
         }
         if let Mode::Closing { exit, reason } = &self.mode
-            && self.pending.is_empty()
+            && self.settled()
         {
             let (exit, reason) = (*exit, reason.clone());
             self.mode = Mode::Finished;

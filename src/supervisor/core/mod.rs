@@ -3,10 +3,16 @@
 
 mod assign;
 mod board;
+mod devices;
+mod dispatch;
 mod ending;
+mod exits;
+mod faults;
 mod live;
 mod messages;
+mod pace;
 mod slot;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -26,10 +32,16 @@ use crate::store::Write;
 use crate::study::{self, FrozenTrial, History, TrialState};
 use crate::task::Baseline;
 
+pub use assign::{checkpoint_name, checkpoints_dir};
+
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
+use dispatch::Concurrency;
+use exits::Remains;
 use live::Live;
-use slot::{Slot, State};
+use pace::Pace;
+use slot::Slot;
+use storage::{Kept, Outage};
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +93,10 @@ struct Pending {
     writes: Vec<Write>,
     /// The attempt that is sent to this worker when the batch is durable.
     sends: Option<(WorkerId, AttemptId)>,
+    /// Trials whose end it records: their checkpoints are of no use once it is durable.
+    ends: Vec<u64>,
+    /// Where it is while the database cannot be written.
+    kept: Kept,
 }
 
 /// See the module.
@@ -100,6 +116,8 @@ pub struct Core {
     /// Enqueued trials, by anyone.
     waiting: BTreeMap<u64, FrozenTrial>,
     slots: Vec<Slot>,
+    concurrency: Concurrency,
+    pace: Pace,
     mode: Mode,
     pending: BTreeMap<u64, Pending>,
     outbox: Vec<Write>,
@@ -108,7 +126,7 @@ pub struct Core {
     reclaimed: u64,
     started: bool,
     last_fault: Option<String>,
-    storage_dead: bool,
+    outage: Option<Outage>,
     now: Now,
     actions: Vec<Action>,
 }
@@ -154,6 +172,8 @@ impl Core {
             history,
             board,
             waiting,
+            concurrency: Concurrency::new(start.devices.len()),
+            pace: Pace::default(),
             slots: start.devices.into_iter().map(Slot::new).collect(),
             mode: Mode::Running,
             pending: BTreeMap::new(),
@@ -162,7 +182,7 @@ impl Core {
             next_worker: 0,
             started: false,
             last_fault: None,
-            storage_dead: false,
+            outage: None,
             now: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
@@ -196,16 +216,33 @@ impl Core {
             Event::SpawnFailed { worker, error } => self.on_spawn_failed(worker, error),
             Event::Received { worker, message } => self.on_message(worker, message),
             Event::Garbled { worker, error } => self.on_garbled(worker, error),
+            Event::HungUp { worker } => self.on_hung_up(worker),
+            Event::Stopped { worker } => self.on_stopped(worker),
             Event::Exited {
                 worker,
                 death,
                 tail,
                 stopped,
                 oom_kills,
-            } => self.on_exited(worker, death, tail, stopped, oom_kills),
+            } => {
+                let remains = Remains {
+                    death: Some(death),
+                    tail,
+                    stopped,
+                    oom_kills,
+                };
+                self.on_exited(worker, &remains);
+            }
             Event::Written { batch } => self.on_written(batch),
             Event::Refused { batch, trials } => self.on_refused(batch, trials),
-            Event::WriteFailed { error } => self.on_write_failed(error),
+            Event::StorageFailed {
+                error,
+                heals,
+                spool,
+            } => self.on_storage_failed(error, heals, spool),
+            Event::Spooled { batch } => self.on_spooled(batch),
+            Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
+            Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
@@ -220,7 +257,8 @@ impl Core {
         if self.mode == Mode::Running {
             self.check_breaker();
         }
-        if self.mode == Mode::Running {
+        self.check_storage();
+        if self.mode == Mode::Running && self.outage.is_none() {
             self.assign_all();
             self.spawn_needed();
         }
@@ -289,16 +327,24 @@ impl Core {
 
     fn send_batch(&mut self, sends: Option<(WorkerId, AttemptId)>) {
         let writes = std::mem::take(&mut self.outbox);
-        if self.storage_dead {
-            return;
-        }
         let batch = self.next_batch;
         self.next_batch += 1;
         self.actions.push(Action::Write {
             batch,
             writes: writes.clone(),
         });
-        self.pending.insert(batch, Pending { writes, sends });
+        let ends = writes
+            .iter()
+            .filter(|w| matches!(w, Write::TrialFinished { .. }))
+            .filter_map(Write::number)
+            .collect();
+        let pending = Pending {
+            writes,
+            sends,
+            ends,
+            kept: Kept::Nowhere,
+        };
+        self.pending.insert(batch, pending);
     }
 
     fn slot_of(&self, worker: WorkerId) -> Option<usize> {
@@ -318,10 +364,6 @@ impl Core {
     /// Whether any slot holds a worker.
     fn workers_left(&self) -> bool {
         self.slots.iter().any(|s| s.worker().is_some())
-    }
-
-    fn drained(&self) -> bool {
-        self.slots.iter().all(|s| matches!(s.state, State::Drained))
     }
 }
 

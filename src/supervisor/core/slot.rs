@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
+use super::pace::Silences;
 use crate::config::SupervisorPolicy;
 use crate::gpu::Device;
 use crate::protocol::{AttemptId, ErrorReport};
@@ -17,6 +18,8 @@ pub struct Slot {
     pub device: Device,
     /// What it holds.
     pub state: State,
+    /// Why it gets no more workers once the one it has is gone; `None`: it does get them.
+    pub closed: Option<String>,
     /// When its workers died since its last finished epoch.
     deaths: Vec<Now>,
 }
@@ -39,7 +42,7 @@ pub enum State {
     Busy(Worker, AttemptId),
     /// A worker that was told to leave.
     Leaving(Worker),
-    /// Its workers died too often: no more of them.
+    /// No more workers: they died too often, or the device is gone.
     Drained,
 }
 
@@ -54,6 +57,14 @@ pub struct Worker {
     pub since: Now,
     /// Successful trials.
     pub successes: u64,
+    /// Started with blocking launches for this suspect trial; it takes no other.
+    pub reserved: Option<u64>,
+    /// The trial it was given last.
+    pub trial: Option<u64>,
+    /// The trial before that one.
+    pub previous: Option<u64>,
+    /// The silences of its present attempt.
+    pub silences: Silences,
     /// Its last words, if it said any.
     pub error: Option<ErrorReport>,
     /// It sent garbage.
@@ -62,27 +73,45 @@ pub struct Worker {
     pub silent: Option<Duration>,
     /// SIGTERM was sent at this time.
     pub terminated: Option<Now>,
-    /// SIGKILL was sent.
-    pub killed: bool,
+    /// SIGKILL was sent at this time.
+    pub killed: Option<Now>,
     /// It is being replaced according to plan.
     pub recycled: bool,
+    /// It was found stopped (SIGSTOP) once and was told to go on.
+    pub continued: bool,
+    /// It was found stopped again, and that is why it was ended.
+    pub stopped: bool,
+    /// Its end of the socket was closed at this time, though it lived on.
+    pub hung_up: Option<Now>,
 }
 
 impl Worker {
-    /// A worker that is about to be started.
-    pub fn new(id: WorkerId, now: Now) -> Worker {
+    /// A worker that is about to be started, for a suspect trial or for any.
+    pub fn new(id: WorkerId, reserved: Option<u64>, now: Now) -> Worker {
         Worker {
             id,
             pid: 0,
             since: now,
             successes: 0,
+            reserved,
+            trial: None,
+            previous: None,
+            silences: Silences::default(),
             error: None,
             garbage: None,
             silent: None,
             terminated: None,
-            killed: false,
+            killed: None,
             recycled: false,
+            continued: false,
+            stopped: false,
+            hung_up: None,
         }
+    }
+
+    /// Whether it has not been given any trial yet.
+    pub fn fresh(&self) -> bool {
+        self.trial.is_none()
     }
 }
 
@@ -94,7 +123,28 @@ impl Slot {
             state: State::Empty {
                 not_before: Duration::ZERO,
             },
+            closed: None,
             deaths: Vec::new(),
+        }
+    }
+
+    /// Empties the slot: a worker may follow from `not_before` on, unless the slot is closed.
+    pub fn vacate(&mut self, not_before: Now) {
+        self.state = match self.closed {
+            Some(_) => State::Drained,
+            None => State::Empty { not_before },
+        };
+    }
+
+    /// The attempt that it holds, recorded or running.
+    pub fn attempt(&self) -> Option<AttemptId> {
+        match &self.state {
+            State::Recording(_, attempt) | State::Busy(_, attempt) => Some(*attempt),
+            State::Empty { .. }
+            | State::Starting(_)
+            | State::Idle(_)
+            | State::Leaving(_)
+            | State::Drained => None,
         }
     }
 
@@ -143,6 +193,8 @@ impl Slot {
         }
         if let State::Recording(mut worker, attempt) = self.take(now) {
             worker.since = now;
+            worker.previous = worker.trial.replace(attempt.number);
+            worker.silences = Silences::default();
             self.state = State::Busy(worker, attempt);
         }
         true
@@ -177,7 +229,7 @@ impl Slot {
         matches!(&self.state, State::Recording(_, a) if *a == attempt)
     }
 
-    /// Takes the state out, leaving the slot empty.
+    /// Takes the state out, leaving the slot empty: put one back, or call [`Slot::vacate`].
     pub fn take(&mut self, now: Now) -> State {
         std::mem::replace(&mut self.state, State::Empty { not_before: now })
     }

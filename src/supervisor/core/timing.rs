@@ -8,6 +8,9 @@ use crate::supervisor::{Action, Now};
 /// Time between SIGTERM to the workers of a run that is stopped and SIGKILL.
 const STOP_GRACE: Now = Now::from_secs(3);
 
+/// A process that has closed its socket and lives on for this long did not close it by dying.
+const HANG_UP: Now = Now::from_secs(2);
+
 impl Core {
     /// When something follows from time alone; `None`: never.
     pub fn next_deadline(&self) -> Option<Now> {
@@ -16,7 +19,7 @@ impl Core {
             Mode::Running => self.spec.operation.timeout,
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
-        slots.chain(timeout).min()
+        slots.chain(timeout).chain(self.storage_deadline()).min()
     }
 
     /// When this slot's state wants attention.
@@ -29,10 +32,13 @@ impl Core {
             }
         };
         if let Some(w) = self.slots[slot].worker() {
-            match w.terminated {
-                Some(_) if w.killed => return None,
-                Some(at) => return Some(at + grace),
-                None => {}
+            match (w.terminated, w.killed) {
+                (_, Some(at)) => return Some(at + policy.abandon_after),
+                (Some(at), None) => return Some(at + grace),
+                (None, None) => {}
+            }
+            if let Some(at) = w.hung_up {
+                return Some(at + HANG_UP);
             }
         }
         match &self.slots[slot].state {
@@ -40,7 +46,10 @@ impl Core {
                 (self.mode == Mode::Running && *not_before > self.now).then_some(*not_before)
             }
             State::Starting(w) => Some(w.since + policy.start_deadline),
-            State::Busy(w, _) => policy.deadline.map(|d| w.since + d),
+            State::Busy(w, _) => {
+                let limit = self.pace.limit(policy.deadline, &w.silences);
+                limit.map(|limit| w.since + limit)
+            }
             State::Leaving(w) => Some(w.since + grace),
             State::Idle(_) | State::Recording(..) | State::Drained => None,
         }
@@ -75,9 +84,13 @@ impl Core {
             return;
         };
         let id = worker.id;
-        if worker.terminated.is_some() {
-            worker.killed = true;
+        if worker.killed.is_some() {
+            self.abandon(slot);
+        } else if worker.terminated.is_some() {
+            worker.killed = Some(now);
             self.actions.push(Action::Kill { worker: id });
+        } else if worker.hung_up.is_some() {
+            self.end_for_garbage(slot, "it closed its socket and lived on".into());
         } else {
             worker.terminated = Some(now);
             worker.silent = silent;

@@ -1,24 +1,23 @@
-//! The core against a simulated world: workers that train, die, hang and babble at random moments.
+//! The world around a core: processes, the disk, the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use proptest::prelude::*;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::*;
-use crate::config::{Objective, Operation};
+use super::super::slot::State;
+use super::super::*;
+use crate::config::{Deadline, Objective, Operation};
 use crate::fault::Death;
-use crate::protocol::{ErrorReport, FromWorker, Phase, ToWorker, VERSION};
+use crate::protocol::{Epoch, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
 use crate::space::{Domain, Parameter, Space, Value};
-use crate::store::Write;
 use crate::study::Direction;
 use crate::task::{Ended, Metrics, TrialSpec};
 
-fn spec(trials: u64, slots: usize) -> StudySpec {
+pub fn spec(trials: u64, slots: usize) -> StudySpec {
     let x = Parameter {
         name: "x".into(),
         domain: Domain::Float {
@@ -34,7 +33,7 @@ fn spec(trials: u64, slots: usize) -> StudySpec {
     let mut operation = Operation::sample(trials);
     operation.parallel = slots;
     operation.supervisor.recycle_after = 7;
-    operation.supervisor.deadline = Some(Duration::from_secs(100));
+    operation.supervisor.deadline = Deadline::Fixed(Duration::from_secs(100));
     StudySpec {
         task: "t".into(),
         kind: "synthetic".into(),
@@ -56,7 +55,7 @@ fn spec(trials: u64, slots: usize) -> StudySpec {
     }
 }
 
-fn core(spec: StudySpec, disk: &Disk) -> Core {
+pub fn core(spec: StudySpec, disk: &Disk) -> Core {
     let devices = vec![Device::Cpu; spec.operation.parallel];
     Core::new(Start {
         trials: disk.trials.values().cloned().collect(),
@@ -72,11 +71,11 @@ fn core(spec: StudySpec, disk: &Disk) -> Core {
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Disk {
-    trials: BTreeMap<u64, FrozenTrial>,
+pub struct Disk {
+    pub trials: BTreeMap<u64, FrozenTrial>,
     /// Attempts by trial: the outcome, once there is one.
-    attempts: BTreeMap<u64, Vec<Option<String>>>,
-    ended: Option<u8>,
+    pub attempts: BTreeMap<u64, Vec<Option<String>>>,
+    pub ended: Option<u8>,
 }
 
 impl Disk {
@@ -165,39 +164,57 @@ impl Disk {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Life {
+pub enum Life {
     Opening,
     Idle,
     Training(TrialSpec, u32),
     Hung,
+    /// In the kernel: nothing ends it.
+    Wedged,
 }
 
-/// The world around a core: processes, the disk, the clock.
-struct World {
-    core: Core,
-    disk: Disk,
+/// A core and all that it talks to.
+pub struct World {
+    pub core: Core,
+    pub disk: Disk,
     soon: Vec<Write>,
     unwritten: Vec<(u64, Vec<Write>)>,
-    workers: BTreeMap<WorkerId, Life>,
-    dead: BTreeSet<WorkerId>,
-    now: Now,
+    pub workers: BTreeMap<WorkerId, Life>,
+    /// Processes that have ended, and of what.
+    dead: BTreeMap<WorkerId, Event>,
+    /// Workers that were started with blocking launches.
+    forensic: BTreeSet<WorkerId>,
+    /// Workers that were given a trial.
+    used: BTreeSet<WorkerId>,
+    /// Epochs that checkpoints hold, by trial; they survive everything.
+    pub kept: BTreeMap<u64, u32>,
+    /// Epochs trained, by trial.
+    pub trained: BTreeMap<u64, u32>,
+    /// When workers were started since the last finished epoch.
+    starts: Vec<Now>,
+    pub now: Now,
     rng: ChaCha8Rng,
     faults: f64,
-    finished: Option<Exit>,
-    stop_asked: bool,
-    spawns_after_stop: u32,
-    events: u32,
+    pub finished: Option<Exit>,
+    pub stop_asked: bool,
+    pub spawns_after_stop: u32,
+    pub events: u32,
 }
 
 impl World {
-    fn new(spec: StudySpec, disk: Disk, seed: u64, faults: f64) -> World {
+    pub fn new(spec: StudySpec, disk: Disk, seed: u64, faults: f64) -> World {
         World {
             core: core(spec, &disk),
             disk,
             soon: vec![],
             unwritten: vec![],
             workers: BTreeMap::new(),
-            dead: BTreeSet::new(),
+            dead: BTreeMap::new(),
+            forensic: BTreeSet::new(),
+            used: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            trained: BTreeMap::new(),
+            starts: vec![],
             now: Now::ZERO,
             rng: study::rng(seed, 0, "world"),
             faults,
@@ -208,7 +225,7 @@ impl World {
         }
     }
 
-    fn run(&mut self, most: u32) {
+    pub fn run(&mut self, most: u32) {
         self.event(Event::Ticked);
         while self.finished.is_none() && self.events < most {
             self.now += Duration::from_millis(self.rng.random_range(1..2_000));
@@ -217,7 +234,7 @@ impl World {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    pub fn event(&mut self, event: Event) {
         self.events += 1;
         for action in self.core.handle(event, self.now) {
             self.perform(action);
@@ -227,9 +244,15 @@ impl World {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Spawn { worker, .. } => {
+            Action::Spawn {
+                worker, forensic, ..
+            } => {
                 self.spawns_after_stop += u32::from(self.stop_asked);
                 self.workers.insert(worker, Life::Opening);
+                if forensic {
+                    self.forensic.insert(worker);
+                }
+                self.starts.push(self.now);
             }
             Action::Send { worker, message } => self.receive(worker, message),
             Action::Terminate { worker } => {
@@ -238,6 +261,14 @@ impl World {
                 }
             }
             Action::Kill { worker } => self.kill(worker, 9),
+            Action::Continue { .. } => {}
+            Action::Abandon { worker } => {
+                assert_eq!(self.workers.remove(&worker), Some(Life::Wedged));
+            }
+            Action::Forget { number } => {
+                assert!(self.disk.trials[&number].state.finished(), "ended durably");
+                self.kept.remove(&number);
+            }
             Action::Write { batch, writes } => self.unwritten.push((batch, writes)),
             Action::WriteSoon { write } => self.soon.push(write),
             Action::Report(_) => {}
@@ -253,30 +284,66 @@ impl World {
         let Some(life) = self.workers.get_mut(&worker) else {
             return;
         };
+        if *life == Life::Wedged {
+            return;
+        }
         match message {
             ToWorker::Open { .. } | ToWorker::Decided { .. } => {}
-            ToWorker::Run { trial, .. } => {
+            ToWorker::Run {
+                trial, checkpoint, ..
+            } => {
                 assert_eq!(*life, Life::Idle, "one attempt at a time");
-                let recorded = self.disk.attempts[&trial.number].len() as u32;
-                assert_eq!(recorded, trial.attempt + 1, "recorded before it is sent");
-                *life = Life::Training(*trial, 0);
+                let attempts = &self.disk.attempts[&trial.number];
+                assert_eq!(
+                    attempts.len() as u32,
+                    trial.attempt + 1,
+                    "recorded before it is sent"
+                );
+                let mut tally = Tally::default();
+                attempts.iter().flatten().for_each(|w| tally.add_word(w));
+                let fresh = self.used.insert(worker);
+                assert!(fresh || trial.attempt == 0, "again: on a fresh worker");
+                let forensic = self.forensic.contains(&worker);
+                assert_eq!(forensic, tally.suspected > 0, "suspects and nobody else");
+                if tally.oom > 0 {
+                    let training = |l: &&Life| matches!(l, Life::Training(..) | Life::Hung);
+                    let others = self.workers.values().filter(training).count();
+                    assert_eq!(others, 0, "alone on the device");
+                }
+                let from = checkpoint.and_then(|_| self.kept.get(&trial.number));
+                let from = from.copied().unwrap_or(0);
+                let resumed = FromWorker::Resumed {
+                    attempt: id(&trial),
+                    epochs: (1..=from).map(|e| finished(&trial, e)).collect(),
+                };
+                self.workers.insert(worker, Life::Training(*trial, from));
+                if from > 0 {
+                    self.event(Event::Received {
+                        worker,
+                        message: resumed,
+                    });
+                }
             }
             ToWorker::Exit => {
                 self.workers.remove(&worker);
-                self.dead.insert(worker);
+                self.dead.insert(worker, exited(worker, Death::Exited(0)));
             }
         }
     }
 
-    fn kill(&mut self, worker: WorkerId, _signal: i32) {
+    fn kill(&mut self, worker: WorkerId, signal: i32) {
+        if self.workers.get(&worker) == Some(&Life::Wedged) {
+            return;
+        }
         if self.workers.remove(&worker).is_some() {
-            self.dead.insert(worker);
+            let event = exited(worker, Death::Signaled(signal));
+            self.dead.insert(worker, event);
         }
     }
 
     fn next_event(&mut self) -> Event {
-        if let Some(worker) = self.dead.pop_first() {
-            return exited(worker, Death::Signaled(9));
+        if let Some((_, event)) = self.dead.pop_first() {
+            return event;
         }
         if !self.unwritten.is_empty() && self.rng.random_bool(0.7) {
             let (batch, writes) = self.unwritten.remove(0);
@@ -314,11 +381,16 @@ impl World {
             }
             Life::Training(trial, epoch) if *epoch < 3 => {
                 *epoch += 1;
-                let x = trial.config["x"].as_f64().unwrap();
+                *self.trained.entry(trial.number).or_default() += 1;
+                if self.core.spec.operation.supervisor.checkpoint {
+                    self.kept.insert(trial.number, *epoch);
+                }
+                self.starts.clear();
+                let Epoch { epoch, metrics } = finished(trial, *epoch);
                 FromWorker::EpochFinished {
                     attempt: id(trial),
-                    epoch: *epoch,
-                    metrics: Metrics::from([("loss".into(), x + f64::from(3 - *epoch))]),
+                    epoch,
+                    metrics,
                 }
             }
             Life::Training(trial, _) => {
@@ -330,39 +402,64 @@ impl World {
                     peak_memory_mb: 1.0,
                 }
             }
-            Life::Idle | Life::Hung => return Event::Ticked,
+            Life::Idle | Life::Hung | Life::Wedged => return Event::Ticked,
         };
         Event::Received { worker, message }
     }
 
     fn fault(&mut self, worker: WorkerId) -> Event {
         let life = self.workers[&worker].clone();
-        match (self.rng.random_range(0..5), life) {
+        if life == Life::Wedged {
+            return Event::Ticked;
+        }
+        let received = |message| Event::Received { worker, message };
+        match (self.rng.random_range(0..11), life) {
             (0, Life::Training(..)) => {
                 self.workers.insert(worker, Life::Hung);
                 Event::Ticked
             }
             (1, Life::Training(trial, _)) => {
                 self.workers.insert(worker, Life::Idle);
-                let error = ErrorReport {
-                    phase: Phase::Training,
-                    panic: false,
-                    text: "index out of range".into(),
-                    healthy: Some(true),
-                };
-                let message = FromWorker::Failed {
-                    attempt: id(&trial),
-                    error,
-                };
-                Event::Received { worker, message }
+                received(failed(&trial, "index out of range"))
             }
-            (2, _) => Event::Garbled {
+            (2, Life::Training(trial, _)) => {
+                self.workers.insert(worker, Life::Idle);
+                received(failed(
+                    &trial,
+                    "CUDA out of memory. Tried to allocate 16.00 MiB",
+                ))
+            }
+            (3, Life::Training(trial, _)) => {
+                self.workers.remove(&worker);
+                self.dead.insert(worker, exited(worker, Death::Exited(70)));
+                received(FromWorker::Dying {
+                    attempt: Some(id(&trial)),
+                    error: error(Phase::Seeding, "CUDA error: an illegal memory access"),
+                })
+            }
+            (4, Life::Training(..)) => {
+                self.workers.insert(worker, Life::Wedged);
+                Event::Ticked
+            }
+            (5, _) => Event::Garbled {
                 worker,
                 error: "no message".into(),
             },
-            (3, _) => {
+            (6, _) => Event::Stopped { worker },
+            (7, _) => Event::HungUp { worker },
+            (8, _) => {
                 self.workers.remove(&worker);
                 exited(worker, Death::Signaled(11))
+            }
+            (9, _) => {
+                self.workers.remove(&worker);
+                Event::Exited {
+                    worker,
+                    death: Death::Signaled(9),
+                    tail: String::new(),
+                    stopped: false,
+                    oom_kills: 1,
+                }
             }
             (_, _) => {
                 self.workers.remove(&worker);
@@ -390,9 +487,40 @@ impl World {
                 "a live trial waits or runs"
             );
         }
+        if self.core.slots.len() == 1 {
+            let recent = |t: &&Now| self.now.saturating_sub(**t) <= Duration::from_secs(60);
+            let starts = self.starts.iter().filter(recent).count();
+            // Besides deaths, a suspect's worker and the one after it cost a start each.
+            assert!(starts <= 9, "restarts within budget: {:?}", self.starts);
+        }
         let goal = self.core.spec.operation.trials;
         let counts = self.core.counts();
         assert!(counts.finished() + self.core.live.len() as u64 <= goal.max(counts.finished()));
+    }
+}
+
+/// What a trial reports at an epoch.
+fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
+    let x = trial.config["x"].as_f64().unwrap();
+    Epoch {
+        epoch,
+        metrics: Metrics::from([("loss".into(), x + f64::from(3 - epoch))]),
+    }
+}
+
+fn error(phase: Phase, text: &str) -> ErrorReport {
+    ErrorReport {
+        phase,
+        panic: false,
+        text: text.into(),
+        healthy: Some(true),
+    }
+}
+
+fn failed(trial: &TrialSpec, text: &str) -> FromWorker {
+    FromWorker::Failed {
+        attempt: id(trial),
+        error: error(Phase::Training, text),
     }
 }
 
@@ -403,7 +531,7 @@ fn id(trial: &TrialSpec) -> AttemptId {
     }
 }
 
-fn exited(worker: WorkerId, death: Death) -> Event {
+pub fn exited(worker: WorkerId, death: Death) -> Event {
     Event::Exited {
         worker,
         death,
@@ -414,158 +542,9 @@ fn exited(worker: WorkerId, death: Death) -> Event {
 }
 
 /// Number, parameters and values of the trials on disk.
-fn results(disk: &Disk) -> Vec<(u64, TrialState, Params, Vec<f64>)> {
+pub fn results(disk: &Disk) -> Vec<(u64, TrialState, Params, Vec<f64>)> {
     disk.trials
         .values()
         .map(|t| (t.number, t.state, t.params.clone(), t.values.clone()))
         .collect()
-}
-
-#[test]
-fn a_quiet_run_reaches_its_goal_and_the_value_is_the_best_epochs() {
-    let mut world = World::new(spec(20, 2), Disk::default(), 1, 0.0);
-    world.run(10_000);
-    assert_eq!(world.finished, Some(Exit::Done));
-    assert_eq!(world.disk.ended, Some(0));
-    assert_eq!(world.disk.trials.len(), 20);
-    let first = &world.disk.trials[&0];
-    assert_eq!(
-        first.params["x"],
-        Value::Float(0.5),
-        "trial 0 is the point of the defaults"
-    );
-    assert_eq!(first.values, [0.5]);
-    assert_eq!(first.user_attrs["best_epoch"], 3);
-}
-
-#[test]
-fn a_goal_that_is_reached_already_starts_nothing() {
-    let mut world = World::new(spec(3, 1), Disk::default(), 1, 0.0);
-    world.run(10_000);
-    let mut again = World::new(spec(3, 1), world.disk.clone(), 2, 0.0);
-    again.run(10);
-    assert_eq!(again.finished, Some(Exit::Done));
-    assert_eq!(again.core.next_worker, 0);
-}
-
-#[test]
-fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
-    let mut core = core(spec(3, 1), &Disk::default());
-    let mut now = Now::ZERO;
-    let mut spawned = Vec::new();
-    let mut exit = None;
-    let mut event = Event::Ticked;
-    for _ in 0..200 {
-        let mut next = Event::Ticked;
-        for action in core.handle(event, now) {
-            match action {
-                Action::Spawn { worker, .. } => {
-                    spawned.push(now);
-                    next = exited(worker, Death::Exited(1));
-                }
-                Action::Write { batch, .. } => next = Event::Written { batch },
-                Action::Finish { exit: code, .. } => exit = Some(code),
-                Action::Send { .. }
-                | Action::Terminate { .. }
-                | Action::Kill { .. }
-                | Action::WriteSoon { .. }
-                | Action::Report(_) => {}
-            }
-        }
-        event = next;
-        now += Duration::from_millis(100);
-    }
-    assert_eq!(exit, Some(Exit::Breaker));
-    assert_eq!(spawned.len(), 6, "more than 5 deaths: {spawned:?}");
-    let gaps: Vec<Duration> = spawned.windows(2).map(|w| w[1] - w[0]).collect();
-    assert!(gaps[4] > gaps[2], "pauses grow: {gaps:?}");
-}
-
-#[test]
-fn messages_of_a_stale_attempt_change_nothing() {
-    let mut world = World::new(spec(50, 1), Disk::default(), 1, 0.0);
-    world.run(12);
-    let before = world.core.live.clone();
-    let stale = FromWorker::EpochFinished {
-        attempt: AttemptId {
-            number: 0,
-            attempt: 9,
-        },
-        epoch: 1,
-        metrics: Metrics::from([("loss".into(), -100.0)]),
-    };
-    let worker = *world.workers.keys().next().unwrap();
-    let actions = world.core.handle(
-        Event::Received {
-            worker,
-            message: stale,
-        },
-        world.now,
-    );
-    assert!(actions.is_empty(), "{actions:?}");
-    assert_eq!(before.len(), world.core.live.len());
-}
-
-#[test]
-fn a_second_stop_kills_at_once() {
-    let mut core = core(spec(5, 1), &Disk::default());
-    core.handle(Event::Ticked, Now::ZERO);
-    let first = core.handle(Event::StopRequested, Now::ZERO);
-    assert_eq!(first, [Action::Terminate { worker: 0 }]);
-    let second = core.handle(Event::StopRequested, Now::ZERO);
-    assert_eq!(second, [Action::Kill { worker: 0 }]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn whatever_workers_do_every_trial_ends_once(seed in 0u64..u64::MAX, slots in 1usize..5) {
-        let mut world = World::new(spec(30, slots), Disk::default(), seed, 0.03);
-        world.run(50_000);
-        prop_assert!(matches!(world.finished, Some(Exit::Done | Exit::Breaker)));
-        if world.finished == Some(Exit::Done) {
-            let done = world.disk.trials.values().filter(|t| t.counts()).count();
-            prop_assert!(done >= 30);
-            prop_assert!(world.disk.trials.values().all(|t| t.state.finished()));
-        }
-    }
-
-    #[test]
-    fn a_run_cut_at_any_moment_and_resumed_ends_with_the_same_trials(
-        seed in 0u64..u64::MAX, cuts in proptest::collection::vec(1u32..60, 1..12),
-    ) {
-        let mut undisturbed = World::new(spec(12, 1), Disk::default(), 1, 0.0);
-        undisturbed.run(10_000);
-        let mut disk = Disk::default();
-        for cut in cuts {
-            let mut world = World::new(spec(12, 1), disk, seed, 0.0);
-            world.run(cut);
-            disk = world.disk;
-        }
-        let mut last = World::new(spec(12, 1), disk, seed, 0.0);
-        last.run(10_000);
-        prop_assert_eq!(last.finished, Some(Exit::Done));
-        prop_assert_eq!(results(&last.disk), results(&undisturbed.disk));
-    }
-
-    #[test]
-    fn after_a_stop_nothing_is_started_and_running_trials_stay_to_be_resumed(
-        seed in 0u64..u64::MAX, at in 1u32..200, slots in 1usize..4,
-    ) {
-        let mut world = World::new(spec(30, slots), Disk::default(), seed, 0.02);
-        world.run(at);
-        prop_assume!(world.finished.is_none());
-        world.stop_asked = true;
-        world.event(Event::StopRequested);
-        world.run(100_000);
-        prop_assert!(matches!(
-            world.finished,
-            Some(Exit::Done | Exit::Stopped | Exit::Breaker)
-        ));
-        prop_assert_eq!(world.spawns_after_stop, 0);
-        let mut resumed = World::new(spec(30, slots), world.disk.clone(), seed, 0.0);
-        resumed.run(50_000);
-        prop_assert_eq!(resumed.finished, Some(Exit::Done));
-    }
 }

@@ -1,0 +1,96 @@
+//! `tune replay STUDY TRIAL`: one trial again, with nothing recorded.
+
+use std::path::Path;
+
+use super::{Common, ReplayArgs, init_logging, run};
+use crate::config::StudySpec;
+use crate::exit::{Exit, Failure};
+use crate::gpu;
+use crate::protocol::AttemptId;
+use crate::report::{self, query};
+use crate::store::Store;
+use crate::study::{self, FrozenTrial};
+use crate::supervisor::{Replay, directory_of, logs_dir, replay, replay_log};
+use crate::task::TrialSpec;
+
+pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let project = run::project(common)?;
+    let storage = run::storage(&project, common);
+    let (spec, trial) = find(&storage, args)?;
+    let device = gpu::probe::resolve(&spec.operation.device)?
+        .first()
+        .copied()
+        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
+    let seed = study::derive_seed(spec.seed, trial.number, "trial");
+    let attempt = AttemptId {
+        number: trial.number,
+        attempt: 0,
+    };
+    let logs = logs_dir(&directory_of(&storage), &spec.study);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = spec.operation.parallel.max(1);
+    let plan = Replay {
+        trial: TrialSpec {
+            number: trial.number,
+            attempt: attempt.attempt,
+            seed,
+            params: trial.params.clone(),
+            config: spec.effective(&trial.params),
+        },
+        device,
+        // As in the study: sums of floats depend on it.
+        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
+        blocking: args.blocking,
+        log: replay_log(&logs, attempt, jiff::Timestamp::now()),
+        spec,
+    };
+    let shown = query::Replayed::new(&plan, &trial);
+    let loud = !common.json && !common.quiet;
+    if loud {
+        super::print(&shown.head())?;
+    }
+    let played = replay(&plan, &mut |epoch| {
+        if loud {
+            // A reader that has gone away does not end the replay.
+            let _ = report::out(&shown.epoch(epoch));
+        }
+    })?;
+    super::print(&if common.json {
+        format!("{:#}\n", shown.json(&played))
+    } else {
+        shown.end(&played)
+    })
+}
+
+/// The study as its last run resolved it, and the trial.
+fn find(storage: &Path, args: &ReplayArgs) -> Result<(StudySpec, FrozenTrial), Failure> {
+    let store = Store::open_read_only(storage)?;
+    let (study, trial, _) = query::read_trial(&store, Some(&args.study), args.number)?;
+    let runs = store.runs(study.study_id)?;
+    let recorded = runs
+        .last()
+        .and_then(|r| StudySpec::from_record(&r.record.operation));
+    let Some(mut spec) = recorded else {
+        return Err(Failure::input(format!(
+            "study {}: its last run was not recorded with its whole configuration; run its task \
+             once with this version, then replay",
+            study.name
+        )));
+    };
+    let missing = |p: &&crate::space::Parameter| {
+        !trial.params.contains_key(&p.name) && spec.space.active_domain(p, &trial.params).is_some()
+    };
+    if let Some(parameter) = spec.space.parameters.iter().find(missing) {
+        return Err(Failure::input(format!(
+            "trial {} of {} has no value for {}: it was never started",
+            trial.number, study.name, parameter.name
+        )));
+    }
+    if let Some(device) = &args.device {
+        spec.operation.device = device.clone();
+    }
+    // What was injected is not part of the trial.
+    spec.operation.inject = None;
+    Ok((spec, trial))
+}

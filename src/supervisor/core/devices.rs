@@ -1,0 +1,55 @@
+//! Slots and devices that get no more workers, while the others go on.
+
+use super::Core;
+use super::slot::State;
+use crate::gpu::Device;
+
+impl Core {
+    /// The device is gone or cannot be trusted: its slots finish what they are at and get no more
+    /// workers. The CPU is never given up as a device; there, each slot has its own budget.
+    pub(super) fn close_device(&mut self, device: Device, why: &str) {
+        if device == Device::Cpu {
+            return;
+        }
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].device == device {
+                self.close_slot(slot, why);
+            }
+        }
+    }
+
+    /// The slot finishes what it is at and gets no more workers.
+    pub(super) fn close_slot(&mut self, slot: usize, why: &str) {
+        if self.slots[slot].closed.is_some() {
+            return;
+        }
+        self.slots[slot].closed = Some(why.to_owned());
+        let device = self.slots[slot].device;
+        self.warn(format!("slot {slot} on {device} is given up: {why}"));
+        match &self.slots[slot].state {
+            State::Starting(_) | State::Idle(_) => self.leave(slot, false),
+            State::Empty { .. } => self.slots[slot].state = State::Drained,
+            State::Recording(..) | State::Busy(..) | State::Leaving(_) | State::Drained => {}
+        }
+    }
+
+    /// Why no slot gets any more workers; `None` while one does.
+    pub(super) fn all_closed(&self) -> Option<String> {
+        let all = self.slots.iter().all(|s| matches!(s.state, State::Drained));
+        if !all {
+            return None;
+        }
+        let mut whys: Vec<String> = Vec::new();
+        for slot in &self.slots {
+            let why = slot.closed.as_deref().unwrap_or_default();
+            let line = match slot.device {
+                Device::Cpu => why.to_owned(),
+                Device::Cuda(_) => format!("{}: {why}", slot.device),
+            };
+            if !whys.contains(&line) {
+                whys.push(line);
+            }
+        }
+        Some(whys.join("; "))
+    }
+}

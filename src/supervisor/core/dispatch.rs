@@ -1,0 +1,328 @@
+//! Which worker gets which trial, and when a worker is started for it.
+//!
+//! A trial that is run again gets a fresh worker; a suspect one gets a worker of its own, started
+//! with blocking launches; one that ran out of device memory has the device to itself.
+
+use super::Core;
+use super::assign::log_name;
+use super::slot::{Slot, State, Worker};
+use crate::gpu::Device;
+use crate::protocol::AttemptId;
+use crate::store::Write;
+use crate::supervisor::Action;
+
+/// What an idle worker does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// Runs this trial again.
+    Again(u64),
+    /// Runs a trial that has not been run, if the goal needs one.
+    New,
+    /// Leaves, so that a fresh worker takes its place.
+    Leave,
+    /// Waits for others.
+    Wait,
+}
+
+impl Core {
+    /// Gives every idle worker something to do.
+    pub(super) fn assign_all(&mut self) {
+        for slot in 0..self.slots.len() {
+            if !matches!(self.slots[slot].state, State::Idle(_)) {
+                continue;
+            }
+            match self.choose(slot) {
+                Choice::Again(number) => {
+                    self.retry.remove(&number);
+                    self.assign(slot, number);
+                }
+                Choice::New => {
+                    if let Some(number) = self.start_trial() {
+                        self.assign(slot, number);
+                    }
+                }
+                Choice::Leave => self.leave(slot, false),
+                Choice::Wait => {}
+            }
+        }
+    }
+
+    fn choose(&self, slot: usize) -> Choice {
+        let Some(worker) = self.slots[slot].worker() else {
+            return Choice::Wait;
+        };
+        if self.slots[slot].closed.is_some() || self.staying() > self.concurrency.limit() {
+            return Choice::Leave;
+        }
+        let device = self.slots[slot].device;
+        if self.runs_alone(device) {
+            return Choice::Wait;
+        }
+        let shared = self.busy_on(device) > 0;
+        let fits = |number: u64| !(shared && self.wants_device(number));
+        if let Some(number) = worker.reserved {
+            return match (worker.fresh() && self.retry.contains(&number), fits(number)) {
+                (true, true) => Choice::Again(number),
+                (true, false) => Choice::Wait,
+                (false, _) => Choice::Leave,
+            };
+        }
+        if worker.fresh()
+            && let Some(&number) = self.retry.iter().find(|n| !self.suspect(**n) && fits(**n))
+        {
+            return Choice::Again(number);
+        }
+        if self.waits_for_device(device) {
+            // Nothing new is started here, so that the device becomes free.
+            return match (
+                shared,
+                self.retries_without_a_worker() > 0 || !worker.fresh(),
+            ) {
+                (true, _) | (false, false) => Choice::Wait,
+                (false, true) => Choice::Leave,
+            };
+        }
+        match self.retries_without_a_worker() {
+            0 => Choice::New,
+            1.. => Choice::Leave,
+        }
+    }
+
+    /// Whether a trial that has the device to itself is running on it.
+    fn runs_alone(&self, device: Device) -> bool {
+        self.slots
+            .iter()
+            .filter(|s| s.device == device)
+            .filter_map(Slot::attempt)
+            .any(|a| self.wants_device(a.number))
+    }
+
+    /// Attempts on the device.
+    fn busy_on(&self, device: Device) -> usize {
+        self.slots
+            .iter()
+            .filter(|s| s.device == device && s.attempt().is_some())
+            .count()
+    }
+
+    /// Whether the trial has to run alone on its device: it ran out of its memory before.
+    fn wants_device(&self, number: u64) -> bool {
+        self.live.get(&number).is_some_and(|l| l.tally.oom > 0)
+    }
+
+    /// Whether the trial is a suspect: its next attempt decides whether it is to blame.
+    fn suspect(&self, number: u64) -> bool {
+        self.live
+            .get(&number)
+            .is_some_and(|l| l.tally.suspected > 0)
+    }
+
+    /// Whether a trial waits to have this device to itself: the one with the fewest attempts, the
+    /// first among equals, is kept free for it.
+    fn waits_for_device(&self, device: Device) -> bool {
+        let waits = self.retry.iter().any(|&n| self.wants_device(n));
+        let home = self
+            .slots
+            .iter()
+            .filter(|s| s.closed.is_none() && !matches!(s.state, State::Drained))
+            .map(|s| s.device)
+            .min_by_key(|d| self.busy_on(*d));
+        waits && home == Some(device)
+    }
+
+    /// How many trials to run again have no worker, and no slot where one will be started for them.
+    fn retries_without_a_worker(&self) -> usize {
+        let count = |wanted: fn(&Slot) -> bool| self.slots.iter().filter(|s| wanted(s)).count();
+        let open = count(|s| match &s.state {
+            State::Empty { .. } => true,
+            State::Leaving(_) => s.closed.is_none(),
+            State::Starting(_)
+            | State::Idle(_)
+            | State::Recording(..)
+            | State::Busy(..)
+            | State::Drained => false,
+        });
+        let ready = count(|s| match &s.state {
+            State::Starting(w) | State::Idle(w) => w.fresh() && w.reserved.is_none(),
+            State::Empty { .. }
+            | State::Recording(..)
+            | State::Busy(..)
+            | State::Leaving(_)
+            | State::Drained => false,
+        });
+        let open = open.min(self.concurrency.limit().saturating_sub(self.staying()));
+        let suspects = self.suspects_without_a_worker().count();
+        let plain = self.plain_retries();
+        suspects.saturating_sub(open) + plain.saturating_sub(ready + open.saturating_sub(suspects))
+    }
+
+    /// Workers that were not told to leave.
+    fn staying(&self) -> usize {
+        self.slots
+            .iter()
+            .filter(|s| s.worker().is_some() && !matches!(s.state, State::Leaving(_)))
+            .count()
+    }
+
+    /// Trials to run again that any fresh worker can take.
+    fn plain_retries(&self) -> usize {
+        self.retry.iter().filter(|n| !self.suspect(**n)).count()
+    }
+
+    /// Suspects that wait for a worker of their own.
+    fn suspects_without_a_worker(&self) -> impl Iterator<Item = u64> {
+        self.retry.iter().copied().filter(|&number| {
+            let reserved = |s: &Slot| {
+                s.worker()
+                    .is_some_and(|w| w.reserved == Some(number) && w.fresh())
+            };
+            self.suspect(number) && !self.slots.iter().any(reserved)
+        })
+    }
+
+    /// Starts workers for empty slots, no more than there is work for.
+    pub(super) fn spawn_needed(&mut self) {
+        let free = self
+            .slots
+            .iter()
+            .filter(|s| match &s.state {
+                State::Idle(w) | State::Starting(w) => w.reserved.is_none(),
+                State::Empty { .. }
+                | State::Recording(..)
+                | State::Busy(..)
+                | State::Leaving(_)
+                | State::Drained => false,
+            })
+            .count() as u64;
+        let mut needed =
+            (self.plain_retries() as u64 + self.new_trials_wanted()).saturating_sub(free);
+        let mut workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
+        for slot in 0..self.slots.len() {
+            let State::Empty { not_before } = self.slots[slot].state else {
+                continue;
+            };
+            if not_before > self.now || workers >= self.concurrency.limit() {
+                continue;
+            }
+            let reserved = self.suspects_without_a_worker().next();
+            if reserved.is_none() {
+                if needed == 0 {
+                    continue;
+                }
+                needed -= 1;
+            }
+            workers += 1;
+            self.spawn(slot, reserved);
+        }
+    }
+
+    fn spawn(&mut self, slot: usize, reserved: Option<u64>) {
+        let worker = self.next_worker;
+        self.next_worker += 1;
+        self.slots[slot].state = State::Starting(Worker::new(worker, reserved, self.now));
+        self.actions.push(Action::Spawn {
+            worker,
+            device: self.slots[slot].device,
+            threads: self.threads,
+            forensic: reserved.is_some(),
+        });
+    }
+
+    /// How many trials beyond the live ones the goal still needs.
+    pub(super) fn new_trials_wanted(&self) -> u64 {
+        let sure = self.board.counts().finished() + self.live.len() as u64;
+        self.spec.operation.trials.saturating_sub(sure)
+    }
+
+    /// Records that the slot's idle worker gets this trial; it is sent once that is durable.
+    fn assign(&mut self, slot: usize, number: u64) {
+        let State::Idle(worker) = self.slots[slot].take(self.now) else {
+            return;
+        };
+        let device = self.slots[slot].device.to_string();
+        let Some(live) = self.live.get_mut(&number) else {
+            self.slots[slot].state = State::Idle(worker);
+            return;
+        };
+        live.place = Some((device.clone(), worker.id));
+        live.epochs.clear();
+        let attempt = AttemptId {
+            number,
+            attempt: live.attempt,
+        };
+        self.outbox.push(Write::AttemptStarted {
+            number,
+            attempt: attempt.attempt,
+            worker: worker.id,
+            pid: worker.pid,
+            device,
+            log: log_name(&self.spec.study, attempt),
+        });
+        let sends = Some((worker.id, attempt));
+        self.slots[slot].state = State::Recording(worker, attempt);
+        self.send_batch(sends);
+    }
+}
+
+/// How many workers may live at the same time: all slots', fewer after the host ran out of memory.
+#[derive(Debug)]
+pub(super) struct Concurrency {
+    slots: usize,
+    limit: usize,
+    /// Trials that ended well since the limit changed.
+    quiet: u32,
+}
+
+/// After so many trials without the host running out of memory, one more worker may live.
+const QUIET: u32 = 20;
+
+impl Concurrency {
+    pub(super) fn new(slots: usize) -> Concurrency {
+        Concurrency {
+            slots,
+            limit: slots,
+            quiet: 0,
+        }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The host ran out of memory while so many workers lived; gives the limit from now on.
+    pub(super) fn lower(&mut self, workers: usize) -> usize {
+        self.limit = self.limit.min(workers.saturating_sub(1)).max(1);
+        self.quiet = 0;
+        self.limit
+    }
+
+    /// A trial ended by its own result.
+    pub(super) fn ended_well(&mut self) {
+        self.quiet += 1;
+        if self.quiet >= QUIET && self.limit < self.slots {
+            self.limit += 1;
+            self.quiet = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn concurrency_falls_with_the_hosts_memory_and_recovers_slowly() {
+        let mut concurrency = Concurrency::new(4);
+        assert_eq!(concurrency.lower(4), 3);
+        assert_eq!(concurrency.lower(3), 2);
+        assert_eq!(concurrency.lower(1), 1, "one worker is always allowed");
+        for _ in 0..QUIET {
+            concurrency.ended_well();
+        }
+        assert_eq!(concurrency.limit(), 2);
+        for _ in 0..10 * QUIET {
+            concurrency.ended_well();
+        }
+        assert_eq!(concurrency.limit(), 4);
+    }
+}

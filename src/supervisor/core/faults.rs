@@ -1,0 +1,130 @@
+//! What a fault does to its trial, and how trials end.
+
+use super::live::End;
+use super::{Core, Mode};
+use crate::fault::{self, Fault, FaultKind, Verdict};
+use crate::protocol::AttemptId;
+use crate::report;
+use crate::store::{AttemptEnd, Write};
+use crate::study::TrialState;
+
+impl Core {
+    /// Judges a fault of an attempt and carries out the verdict on the trial. Returns whether the
+    /// process must be replaced.
+    pub(super) fn apply_fault(&mut self, slot: usize, attempt: AttemptId, fault: &Fault) -> bool {
+        let number = attempt.number;
+        let Some(live) = self.live.get_mut(&number) else {
+            return true;
+        };
+        let outcome = fault::judge(fault.kind, &live.tally);
+        live.tally.add(fault.kind);
+        let worker = self.slots[slot].worker();
+        let mut detail = fault.detail.clone();
+        if fault.kind == FaultKind::Poisoned
+            && let Some(previous) = worker.and_then(|w| w.previous)
+        {
+            detail += &format!("; trial {previous}, which this worker ran before, is suspect");
+        }
+        let (again, verdict) = match outcome.verdict {
+            Verdict::Again { suspect: false } => (true, "again"),
+            Verdict::Again { suspect: true } => (true, "suspect"),
+            Verdict::Pruned(_) => (false, "pruned"),
+            Verdict::Fail => (false, "fail"),
+        };
+        self.outbox.push(Write::AttemptEnded {
+            number,
+            attempt: attempt.attempt,
+            end: AttemptEnd {
+                outcome: fault.kind.word().into(),
+                detail: detail.clone(),
+                again,
+            },
+        });
+        let stopping = self.mode != Mode::Running;
+        if !(stopping && fault.kind == FaultKind::Interrupted) {
+            let worker = worker.map_or(0, |w| w.id);
+            self.last_fault = Some(format!("{}: {detail}", fault.kind.word()));
+            self.report(report::Event::Fault {
+                fault: fault.kind.word().into(),
+                worker,
+                trial: Some((number, attempt.attempt)),
+                detail,
+                verdict: verdict.into(),
+            });
+        }
+        if fault.kind == FaultKind::HostOom {
+            self.host_out_of_memory();
+        }
+        match outcome.verdict {
+            Verdict::Again { .. } => self.put_back(number),
+            Verdict::Pruned(reason) => self.end_by_fault(number, fault, Some(reason)),
+            Verdict::Fail => self.end_by_fault(number, fault, None),
+        }
+        outcome.replace
+    }
+
+    /// Fewer workers live at the same time from now on, for a while.
+    fn host_out_of_memory(&mut self) {
+        let workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
+        let before = self.concurrency.limit();
+        let limit = self.concurrency.lower(workers);
+        if limit < before {
+            self.warn(format!(
+                "the host ran out of memory with {workers} workers; {limit} at a time for now"
+            ));
+        }
+    }
+
+    fn put_back(&mut self, number: u64) {
+        if let Some(live) = self.live.get_mut(&number) {
+            live.attempt += 1;
+            live.epochs.clear();
+            live.trial.intermediate.clear();
+            self.history.clear_reports(number);
+            self.retry.insert(number);
+        }
+    }
+
+    fn end_by_fault(&mut self, number: u64, fault: &Fault, reason: Option<&str>) {
+        let Some(live) = self.live.get(&number) else {
+            return;
+        };
+        let config = self.spec.effective(&live.trial.params);
+        let end = live.fault_end(
+            fault,
+            reason,
+            &config,
+            &self.spec.objective.metric,
+            self.spec.objective.direction,
+            self.now,
+        );
+        self.finish_trial(number, end);
+    }
+
+    pub(super) fn finish_trial(&mut self, number: u64, end: End) {
+        let Some(live) = self.live.remove(&number) else {
+            return;
+        };
+        self.retry.remove(&number);
+        let mut trial = live.trial;
+        let mut values = end.values.clone();
+        if values.is_empty() && end.state == TrialState::Pruned {
+            // Optuna's rule, as the store applies it.
+            let last = trial.intermediate.values().rev().find(|v| !v.is_nan());
+            values.extend(last.copied());
+        }
+        trial.state = end.state;
+        trial.values = values;
+        trial.user_attrs.extend(end.user_attrs.clone());
+        trial.system_attrs.extend(end.system_attrs.clone());
+        self.outbox.push(Write::TrialFinished {
+            number,
+            state: end.state,
+            values: end.values,
+            user_attrs: end.user_attrs,
+            system_attrs: end.system_attrs,
+        });
+        self.history.put(&self.spec.space, &trial);
+        self.settle(&trial);
+    }
+}

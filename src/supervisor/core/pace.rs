@@ -1,0 +1,164 @@
+//! How long workers of this run are silent when all is well, and the deadline learned from it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::config::Deadline;
+
+/// Attempts that the deadline is learned from: the latest ones, because later trials resemble each
+/// other more than the first ones.
+const RECENT: usize = 50;
+
+/// Fewer attempts teach nothing.
+const ENOUGH: usize = 3;
+
+/// The part of an attempt that a silence belongs to. Loading a model and filling caches before the
+/// first step may take a thousand times as long as a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// From the start of the attempt to its first sign of life.
+    First,
+    /// Between signs of life.
+    Later,
+}
+
+/// The silences of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Silences {
+    /// Before the first sign of life; `None` until there was one.
+    first: Option<Duration>,
+    /// The longest one after that.
+    later: Option<Duration>,
+}
+
+impl Silences {
+    /// A sign of life after a silence of this length.
+    pub fn end(&mut self, silence: Duration) {
+        match self.first {
+            None => self.first = Some(silence),
+            Some(_) => self.later = self.later.max(Some(silence)),
+        }
+    }
+
+    /// What the attempt is at.
+    pub fn stage(&self) -> Stage {
+        match self.first {
+            None => Stage::First,
+            Some(_) => Stage::Later,
+        }
+    }
+
+    fn longest(&self, stage: Stage) -> Option<Duration> {
+        match stage {
+            Stage::First => self.first,
+            Stage::Later => self.later,
+        }
+    }
+}
+
+/// The silences of recent attempts.
+#[derive(Debug, Default)]
+pub struct Pace {
+    recent: VecDeque<Silences>,
+}
+
+impl Pace {
+    /// Notes an attempt that did not hang.
+    pub fn learn(&mut self, silences: Silences) {
+        self.recent.push_back(silences);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The longest silence allowed now, to an attempt with these silences so far; `None`: any.
+    pub fn limit(&self, deadline: Deadline, silences: &Silences) -> Option<Duration> {
+        match deadline {
+            Deadline::Off => None,
+            Deadline::Fixed(limit) => Some(limit),
+            Deadline::Learned {
+                floor,
+                ceiling,
+                factor,
+            } => {
+                let stage = silences.stage();
+                let seen: Vec<Duration> = self
+                    .recent
+                    .iter()
+                    .filter_map(|s| s.longest(stage))
+                    .collect();
+                if seen.len() < ENOUGH {
+                    return Some(ceiling);
+                }
+                let longest = seen.into_iter().chain(silences.longest(stage)).max()?;
+                // As floats: a factor of a million must not overflow.
+                let learned = (longest.as_secs_f64() * factor).min(ceiling.as_secs_f64());
+                Some(Duration::from_secs_f64(learned).max(floor).min(ceiling))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEARNED: Deadline = Deadline::Learned {
+        floor: Duration::from_secs(60),
+        ceiling: Duration::from_secs(600),
+        factor: 20.0,
+    };
+
+    fn silences(first: u64, later: u64) -> Silences {
+        let mut silences = Silences::default();
+        silences.end(Duration::from_secs(first));
+        silences.end(Duration::from_secs(later));
+        silences
+    }
+
+    fn limit(pace: &Pace, now: &Silences) -> u64 {
+        pace.limit(LEARNED, now).unwrap().as_secs()
+    }
+
+    #[test]
+    fn each_stage_has_its_own_deadline_once_three_attempts_were_seen() {
+        let mut pace = Pace::default();
+        pace.learn(silences(25, 1));
+        pace.learn(silences(20, 4));
+        let training = silences(1, 1);
+        assert_eq!(limit(&pace, &training), 600, "too little was seen");
+        pace.learn(silences(20, 2));
+        assert_eq!(limit(&pace, &training), 80);
+        assert_eq!(limit(&pace, &Silences::default()), 500);
+    }
+
+    #[test]
+    fn the_deadline_keeps_within_its_bounds() {
+        let mut pace = Pace::default();
+        for _ in 0..3 {
+            pace.learn(silences(0, 0));
+        }
+        assert_eq!(limit(&pace, &silences(0, 0)), 60);
+        assert_eq!(limit(&pace, &silences(0, 9)), 180, "its own silence counts");
+        assert_eq!(limit(&pace, &silences(0, 900)), 600);
+    }
+
+    #[test]
+    fn old_attempts_are_forgotten() {
+        let mut pace = Pace::default();
+        pace.learn(silences(1, 25));
+        for _ in 0..RECENT {
+            pace.learn(silences(1, 5));
+        }
+        assert_eq!(limit(&pace, &silences(1, 1)), 100);
+    }
+
+    #[test]
+    fn a_deadline_that_is_set_is_not_learned() {
+        let pace = Pace::default();
+        let none = Silences::default();
+        let set = Deadline::Fixed(Duration::from_secs(5));
+        assert_eq!(pace.limit(set, &none), Some(Duration::from_secs(5)));
+        assert_eq!(pace.limit(Deadline::Off, &none), None);
+    }
+}

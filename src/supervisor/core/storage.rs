@@ -1,0 +1,167 @@
+//! While the database cannot be written: trials that run go on to their end and their results are
+//! kept in the spool, but nothing is started, because a start needs a durable record first.
+
+use super::slot::State;
+use super::{Core, Mode};
+use crate::exit::Exit;
+use crate::supervisor::{Now, facts};
+
+/// The database cannot be written.
+#[derive(Debug)]
+pub(super) struct Outage {
+    since: Now,
+    error: String,
+    /// Whether it may pass by itself.
+    heals: bool,
+    /// The file in which results are kept.
+    spool: String,
+    /// Results that were put there.
+    spooled: u64,
+}
+
+/// Where a batch is while the database cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// In memory; it is being dealt with.
+    Nowhere,
+    /// Its facts are durable in the spool.
+    Spool,
+    /// In memory, because the spool cannot be written for this reason.
+    Memory(String),
+}
+
+impl Core {
+    pub(super) fn on_storage_failed(&mut self, error: String, heals: bool, spool: String) {
+        if let Some(outage) = &mut self.outage {
+            outage.heals = heals;
+            outage.error = error;
+            return;
+        }
+        let next = if heals {
+            "no trial starts until the database can be written again"
+        } else {
+            "no further trial starts"
+        };
+        self.warn(format!(
+            "{error}. Trials that run go on and their results are kept in {spool}; {next}"
+        ));
+        self.outage = Some(Outage {
+            since: self.now,
+            error,
+            heals,
+            spool,
+            spooled: 0,
+        });
+    }
+
+    pub(super) fn on_spooled(&mut self, batch: u64) {
+        if let Some(pending) = self.pending.get_mut(&batch) {
+            pending.kept = Kept::Spool;
+            if let Some(outage) = &mut self.outage {
+                outage.spooled += facts::results(&pending.writes);
+            }
+        }
+    }
+
+    pub(super) fn on_spool_failed(&mut self, batch: u64, error: String) {
+        if let Some(pending) = self.pending.get_mut(&batch) {
+            pending.kept = Kept::Memory(error);
+        }
+    }
+
+    pub(super) fn on_storage_recovered(&mut self) {
+        if let Some(outage) = self.outage.take() {
+            let after = self.now.saturating_sub(outage.since).as_secs_f64();
+            let results = match outage.spooled {
+                0 => String::new(),
+                n => format!("; it now has the {} that waited", facts::count(n)),
+            };
+            self.warn(format!(
+                "the database can be written again after {after:.0} s{results}"
+            ));
+        }
+    }
+
+    /// Gives up once nothing runs any more, if waiting does not help or was long enough.
+    pub(super) fn check_storage(&mut self) {
+        let Some(outage) = &self.outage else { return };
+        let training = |s: &super::Slot| matches!(s.state, State::Busy(..));
+        if self.mode != Mode::Running || self.slots.iter().any(training) {
+            return;
+        }
+        if !outage.heals || self.now >= self.patience_ends(outage) {
+            let reason = outage.error.clone();
+            self.stop(Exit::Storage, reason);
+        }
+    }
+
+    /// When waiting for the database ends.
+    pub(super) fn storage_deadline(&self) -> Option<Now> {
+        let outage = self.outage.as_ref()?;
+        let at = self.patience_ends(outage);
+        // Once it has passed, the end of the last running trial is what counts.
+        (self.mode == Mode::Running && outage.heals && at > self.now).then_some(at)
+    }
+
+    fn patience_ends(&self, outage: &Outage) -> Now {
+        outage.since + self.spec.operation.supervisor.storage_patience
+    }
+
+    /// Whether every batch is where it will be found again.
+    pub(super) fn settled(&self) -> bool {
+        self.pending.values().all(|p| p.kept != Kept::Nowhere)
+    }
+
+    /// How a run ends that was going to end like this, in view of what could not be written.
+    pub(super) fn with_storage(&self, exit: Exit, reason: String) -> (Exit, String) {
+        let Some(outage) = &self.outage else {
+            return (exit, reason);
+        };
+        let (mut waiting, mut unsaved, mut why) = (0, 0, "");
+        for pending in self.pending.values() {
+            match &pending.kept {
+                Kept::Nowhere => {}
+                Kept::Spool => waiting += facts::results(&pending.writes),
+                Kept::Memory(error) => {
+                    unsaved += facts::results(&pending.writes);
+                    why = error;
+                }
+            }
+        }
+        if exit != Exit::Storage && waiting + unsaved == 0 {
+            return (exit, reason);
+        }
+        let mut text = match exit {
+            Exit::Storage => reason,
+            Exit::Done
+            | Exit::Internal
+            | Exit::BadInput
+            | Exit::Budget
+            | Exit::Stopped
+            | Exit::Breaker
+            | Exit::Held
+            | Exit::Differs
+            | Exit::Device => format!("{reason}, and {}", outage.error),
+        };
+        if waiting > 0 {
+            text.push_str(&format!(
+                "\nwaiting in {}, to be taken in at the next start: {}",
+                outage.spool,
+                facts::count(waiting)
+            ));
+        }
+        if unsaved > 0 {
+            text.push_str(&format!(
+                "\nlost, because {} cannot be written either ({why}): {}; run again at the next \
+                 start",
+                outage.spool,
+                facts::count(unsaved)
+            ));
+        }
+        (Exit::Storage, text)
+    }
+}
+
+#[cfg(test)]
+#[path = "storage_tests.rs"]
+mod tests;

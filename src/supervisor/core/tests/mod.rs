@@ -1,0 +1,234 @@
+//! The core against a simulated world: workers that train, die, hang and babble at random moments.
+
+mod world;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fault::Death;
+use crate::protocol::FromWorker;
+use crate::space::Value;
+use crate::task::Metrics;
+pub(super) use world::{Disk, core, exited, spec};
+use world::{World, results};
+
+#[test]
+fn a_quiet_run_reaches_its_goal_and_the_value_is_the_best_epochs() {
+    let mut world = World::new(spec(20, 2), Disk::default(), 1, 0.0);
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Done));
+    assert_eq!(world.disk.ended, Some(0));
+    assert_eq!(world.disk.trials.len(), 20);
+    let first = &world.disk.trials[&0];
+    assert_eq!(
+        first.params["x"],
+        Value::Float(0.5),
+        "trial 0 is the point of the defaults"
+    );
+    assert_eq!(first.values, [0.5]);
+    assert_eq!(first.user_attrs["best_epoch"], 3);
+}
+
+#[test]
+fn a_goal_that_is_reached_already_starts_nothing() {
+    let mut world = World::new(spec(3, 1), Disk::default(), 1, 0.0);
+    world.run(10_000);
+    let mut again = World::new(spec(3, 1), world.disk.clone(), 2, 0.0);
+    again.run(10);
+    assert_eq!(again.finished, Some(Exit::Done));
+    assert_eq!(again.core.next_worker, 0);
+}
+
+#[test]
+fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
+    let mut core = core(spec(3, 1), &Disk::default());
+    let mut now = Now::ZERO;
+    let mut spawned = Vec::new();
+    let mut exit = None;
+    let mut event = Event::Ticked;
+    for _ in 0..200 {
+        let mut next = Event::Ticked;
+        for action in core.handle(event, now) {
+            match action {
+                Action::Spawn { worker, .. } => {
+                    spawned.push(now);
+                    next = exited(worker, Death::Exited(1));
+                }
+                Action::Write { batch, .. } => next = Event::Written { batch },
+                Action::Finish { exit: code, .. } => exit = Some(code),
+                Action::Send { .. }
+                | Action::Terminate { .. }
+                | Action::Kill { .. }
+                | Action::Continue { .. }
+                | Action::Abandon { .. }
+                | Action::Forget { .. }
+                | Action::WriteSoon { .. }
+                | Action::Report(_) => {}
+            }
+        }
+        event = next;
+        now += Duration::from_millis(100);
+    }
+    assert_eq!(exit, Some(Exit::Breaker));
+    assert_eq!(spawned.len(), 6, "more than 5 deaths: {spawned:?}");
+    let gaps: Vec<Duration> = spawned.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(gaps[4] > gaps[2], "pauses grow: {gaps:?}");
+}
+
+#[test]
+fn messages_of_a_stale_attempt_change_nothing() {
+    let mut world = World::new(spec(50, 1), Disk::default(), 1, 0.0);
+    world.run(12);
+    let before = world.core.live.clone();
+    let stale = FromWorker::EpochFinished {
+        attempt: AttemptId {
+            number: 0,
+            attempt: 9,
+        },
+        epoch: 1,
+        metrics: Metrics::from([("loss".into(), -100.0)]),
+    };
+    let worker = *world.workers.keys().next().unwrap();
+    let actions = world.core.handle(
+        Event::Received {
+            worker,
+            message: stale,
+        },
+        world.now,
+    );
+    assert!(actions.is_empty(), "{actions:?}");
+    assert_eq!(before.len(), world.core.live.len());
+}
+
+#[test]
+fn a_second_stop_kills_at_once() {
+    let mut core = core(spec(5, 1), &Disk::default());
+    core.handle(Event::Ticked, Now::ZERO);
+    let first = core.handle(Event::StopRequested, Now::ZERO);
+    assert_eq!(first, [Action::Terminate { worker: 0 }]);
+    let second = core.handle(Event::StopRequested, Now::ZERO);
+    assert_eq!(second, [Action::Kill { worker: 0 }]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn whatever_workers_do_every_trial_ends_once(
+        seed in 0u64..u64::MAX, slots in 1usize..5, faults in 0.01..0.15, checkpoint: bool,
+    ) {
+        let mut spec = spec(30, slots);
+        spec.operation.supervisor.checkpoint = checkpoint;
+        let mut world = World::new(spec, Disk::default(), seed, faults);
+        world.run(50_000);
+        prop_assert!(matches!(world.finished, Some(Exit::Done | Exit::Breaker)));
+        if world.finished == Some(Exit::Done) {
+            let done = world.disk.trials.values().filter(|t| t.counts()).count();
+            prop_assert!(done >= 30);
+            prop_assert!(world.disk.trials.values().all(|t| t.state.finished()));
+        }
+    }
+
+    #[test]
+    fn a_broken_gpu_is_given_up_and_the_others_go_on(seed in 0u64..u64::MAX) {
+        let mut world = World::new(spec(20, 2), Disk::default(), seed, 0.0);
+        world.core.slots[0].device = Device::Cuda(0);
+        world.core.slots[1].device = Device::Cuda(1);
+        world.run(30 + (seed % 50) as u32);
+        prop_assume!(world.finished.is_none());
+        prop_assume!(world.core.slots[0].attempt().is_some());
+        let worker = world.core.slots[0].worker().unwrap().id;
+        world.workers.insert(worker, world::Life::Wedged);
+        world.run(20_000);
+        prop_assert_eq!(world.finished, Some(Exit::Done));
+        prop_assert_eq!(world.disk.trials.len(), 20);
+        prop_assert!(matches!(world.core.slots[0].state, slot::State::Drained));
+    }
+
+    #[test]
+    fn a_run_cut_at_any_moment_and_resumed_ends_with_the_same_trials(
+        seed in 0u64..u64::MAX, cuts in proptest::collection::vec(1u32..60, 1..12),
+    ) {
+        let mut undisturbed = World::new(spec(12, 1), Disk::default(), 1, 0.0);
+        undisturbed.run(10_000);
+        let mut disk = Disk::default();
+        for cut in cuts {
+            let mut world = World::new(spec(12, 1), disk, seed, 0.0);
+            world.run(cut);
+            disk = world.disk;
+        }
+        let mut last = World::new(spec(12, 1), disk, seed, 0.0);
+        last.run(10_000);
+        prop_assert_eq!(last.finished, Some(Exit::Done));
+        prop_assert_eq!(results(&last.disk), results(&undisturbed.disk));
+    }
+
+    #[test]
+    fn after_a_stop_nothing_is_started_and_running_trials_stay_to_be_resumed(
+        seed in 0u64..u64::MAX, at in 1u32..200, slots in 1usize..4,
+    ) {
+        let mut world = World::new(spec(30, slots), Disk::default(), seed, 0.02);
+        world.run(at);
+        prop_assume!(world.finished.is_none());
+        world.stop_asked = true;
+        world.event(Event::StopRequested);
+        world.run(100_000);
+        prop_assert!(matches!(
+            world.finished,
+            Some(Exit::Done | Exit::Stopped | Exit::Breaker)
+        ));
+        prop_assert_eq!(world.spawns_after_stop, 0);
+        let mut resumed = World::new(spec(30, slots), world.disk.clone(), seed, 0.0);
+        resumed.run(50_000);
+        prop_assert_eq!(resumed.finished, Some(Exit::Done));
+    }
+}
+
+/// Cuts the run after each of its events, and lets the next run finish it.
+#[test]
+fn a_run_cut_at_every_event_loses_and_repeats_nothing() {
+    for checkpoint in [false, true] {
+        let mut spec = spec(6, 1);
+        spec.operation.supervisor.checkpoint = checkpoint;
+        let mut undisturbed = World::new(spec.clone(), Disk::default(), 1, 0.0);
+        undisturbed.run(10_000);
+        assert_eq!(undisturbed.finished, Some(Exit::Done));
+        for cut in 1..undisturbed.events {
+            let mut first = World::new(spec.clone(), Disk::default(), 1, 0.0);
+            first.run(cut);
+            let mut second = World::new(spec.clone(), first.disk, 2, 0.0);
+            second.kept = first.kept;
+            second.trained = first.trained;
+            second.run(10_000);
+            assert_eq!(second.finished, Some(Exit::Done), "cut at {cut}");
+            assert_eq!(
+                results(&second.disk),
+                results(&undisturbed.disk),
+                "cut at {cut}"
+            );
+            let epochs: u32 = second.trained.values().sum();
+            if checkpoint {
+                assert_eq!(epochs, 6 * 3, "no epoch is trained twice, cut at {cut}");
+                assert!(second.kept.is_empty(), "checkpoints end with their trials");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_stopped_is_continued_once_and_then_replaced() {
+    let mut world = World::new(spec(5, 1), Disk::default(), 1, 0.0);
+    world.run(8);
+    let worker = *world.workers.keys().next().unwrap();
+    let first = world.core.handle(Event::Stopped { worker }, world.now);
+    assert_eq!(first[0], Action::Continue { worker });
+    let second = world.core.handle(Event::Stopped { worker }, world.now);
+    assert_eq!(second, [Action::Kill { worker }]);
+    world.workers.clear();
+    world.event(exited(worker, Death::Signaled(9)));
+    world.run(10_000);
+    assert_eq!(world.disk.attempts[&0][0].as_deref(), Some("interrupted"));
+    assert_eq!(world.finished, Some(Exit::Done));
+}

@@ -1,0 +1,195 @@
+//! What has happened, told from what was only meant to happen.
+//!
+//! A trial or attempt that was started on record, and only then sent, has happened. Where the
+//! record could not be made, it was never sent, and nothing that refers to it may be written.
+
+use std::collections::BTreeSet;
+
+use crate::store::Write;
+
+/// Starts that are not on record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unstarted {
+    trials: BTreeSet<u64>,
+    attempts: BTreeSet<(u64, u32)>,
+}
+
+impl Unstarted {
+    /// What of a batch has happened: its starts are left out, and so is what refers to them, here
+    /// and in later batches.
+    pub fn facts(&mut self, writes: &[Write]) -> Vec<Write> {
+        let mut facts = Vec::new();
+        for write in writes {
+            if !self.note(write) && !self.concerns(write) {
+                facts.push(write.clone());
+            }
+        }
+        facts
+    }
+
+    /// Notes that a batch was refused, and with it its starts.
+    pub fn refused(&mut self, writes: &[Write]) {
+        for write in writes {
+            self.note(write);
+        }
+    }
+
+    /// Notes that a batch is on record, and with it its starts.
+    pub fn recorded(&mut self, writes: &[Write]) {
+        for write in writes {
+            self.forget(write);
+        }
+    }
+
+    /// A batch without what refers to starts that were refused before. What it starts itself is
+    /// started anew.
+    pub fn without(&mut self, writes: &[Write]) -> Vec<Write> {
+        let mut left = Vec::new();
+        for write in writes {
+            self.forget(write);
+            if !self.concerns(write) {
+                left.push(write.clone());
+            }
+        }
+        left
+    }
+
+    /// What this write starts is no longer unstarted.
+    fn forget(&mut self, write: &Write) {
+        match write {
+            Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
+                self.trials.remove(number);
+                self.attempts.retain(|(n, _)| n != number);
+            }
+            Write::AttemptStarted {
+                number, attempt, ..
+            } => {
+                self.attempts.remove(&(*number, *attempt));
+            }
+            Write::Reported { .. }
+            | Write::AttemptEnded { .. }
+            | Write::TrialFinished { .. }
+            | Write::StudyAttributes { .. }
+            | Write::RunEnded { .. } => {}
+        }
+    }
+
+    /// Notes a start; false for anything else.
+    fn note(&mut self, write: &Write) -> bool {
+        match write {
+            Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
+                self.trials.insert(*number);
+                true
+            }
+            Write::AttemptStarted {
+                number, attempt, ..
+            } => {
+                self.attempts.insert((*number, *attempt));
+                true
+            }
+            Write::Reported { .. }
+            | Write::AttemptEnded { .. }
+            | Write::TrialFinished { .. }
+            | Write::StudyAttributes { .. }
+            | Write::RunEnded { .. } => false,
+        }
+    }
+
+    fn concerns(&self, write: &Write) -> bool {
+        let trial = write.number().is_some_and(|n| self.trials.contains(&n));
+        trial
+            || matches!(write, Write::AttemptEnded { number, attempt, .. }
+                if self.attempts.contains(&(*number, *attempt)))
+    }
+}
+
+/// How many trials end with these writes.
+pub fn results(writes: &[Write]) -> u64 {
+    let ends = |w: &&Write| matches!(w, Write::TrialFinished { .. });
+    writes.iter().filter(ends).count() as u64
+}
+
+/// `1 result`, `3 results`.
+pub fn count(n: u64) -> String {
+    format!("{n} result{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+    use crate::space::Params;
+    use crate::store::AttemptEnd;
+    use crate::study::TrialState;
+
+    fn created(number: u64) -> Write {
+        Write::TrialCreated {
+            number,
+            params: Params::new(),
+            distributions: [].into(),
+            user_attrs: Map::new(),
+        }
+    }
+
+    fn started(number: u64, attempt: u32) -> Write {
+        Write::AttemptStarted {
+            number,
+            attempt,
+            worker: 0,
+            pid: 1,
+            device: "cpu".into(),
+            log: String::new(),
+        }
+    }
+
+    fn ended(number: u64, attempt: u32) -> Write {
+        Write::AttemptEnded {
+            number,
+            attempt,
+            end: AttemptEnd {
+                outcome: "interrupted".into(),
+                detail: String::new(),
+                again: true,
+            },
+        }
+    }
+
+    fn finished(number: u64) -> Write {
+        Write::TrialFinished {
+            number,
+            state: TrialState::Fail,
+            values: vec![],
+            user_attrs: Map::new(),
+            system_attrs: Map::new(),
+        }
+    }
+
+    #[test]
+    fn a_start_and_what_refers_to_it_have_not_happened() {
+        let mut unstarted = Unstarted::default();
+        let batch = [ended(3, 0), finished(3), created(4), started(4, 0)];
+        assert_eq!(unstarted.facts(&batch), [ended(3, 0), finished(3)]);
+        assert_eq!(unstarted.facts(&[ended(4, 0), ended(2, 1)]), [ended(2, 1)]);
+        assert_eq!(unstarted.facts(&[finished(4)]), []);
+    }
+
+    #[test]
+    fn a_new_attempt_that_was_not_started_leaves_its_trial_alone() {
+        let mut unstarted = Unstarted::default();
+        assert_eq!(unstarted.facts(&[started(2, 1)]), []);
+        let end = [ended(2, 1), finished(2)];
+        assert_eq!(unstarted.facts(&end), [finished(2)]);
+    }
+
+    #[test]
+    fn a_refused_start_counts_again_once_it_is_started_anew() {
+        let mut unstarted = Unstarted::default();
+        unstarted.refused(&[ended(1, 0), created(2), started(2, 0), started(0, 1)]);
+        assert_eq!(unstarted.without(&[ended(2, 0), ended(0, 1)]), []);
+        let anew = [started(0, 1), ended(0, 1)];
+        assert_eq!(unstarted.without(&anew), anew);
+        let anew = [created(2), started(2, 0), ended(2, 0)];
+        assert_eq!(unstarted.without(&anew), anew);
+    }
+}

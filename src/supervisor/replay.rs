@@ -1,0 +1,233 @@
+//! One trial again, outside its study: in a worker of its own, with nothing recorded.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::Event;
+use super::guardian::Guardian;
+use super::spawn::{Process, environment};
+use super::strays::Family;
+use crate::config::{Deadline, StudySpec};
+use crate::exit::Failure;
+use crate::fault::{self, Evidence, Fault, FaultKind};
+use crate::gpu::Device;
+use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, Phase, ToWorker};
+use crate::task::{Ended, TrialSpec};
+
+/// What is replayed, and how.
+pub struct Replay {
+    /// The study, as its last run resolved it.
+    pub spec: StudySpec,
+    /// The trial.
+    pub trial: TrialSpec,
+    /// Where to train.
+    pub device: Device,
+    /// libtorch threads.
+    pub threads: usize,
+    /// With blocking launches and full stacks, as a suspect's second attempt.
+    pub blocking: bool,
+    /// Where the worker prints.
+    pub log: PathBuf,
+}
+
+/// How it went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Played {
+    /// Epochs reported, in order; no pruner ends a replay.
+    pub epochs: Vec<Epoch>,
+    /// The end.
+    pub end: End,
+}
+
+/// How a replay ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// By its own result.
+    Completed,
+    /// By a fault.
+    Fault(Fault),
+}
+
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Runs the trial once; `heard` is called at each epoch.
+///
+/// # Errors
+/// The worker cannot be started.
+pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, Failure> {
+    let family = family(&replay.log)?;
+    let _guardian = Guardian::start(family.clone());
+    let (events, inbox) = mpsc::channel();
+    let environment = environment(replay.device, replay.threads, replay.blocking);
+    let process = Process::spawn(0, &environment, &replay.log, family.worker(0), &events)
+        .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
+    let mut player = Player {
+        replay,
+        process,
+        phase: Phase::Opening,
+        heard,
+        epochs: Vec::new(),
+        ended: None,
+        error: None,
+        garbage: None,
+        silent: None,
+    };
+    let end = player.play(&inbox);
+    Ok(Played {
+        epochs: player.epochs,
+        end,
+    })
+}
+
+/// What the worker starts is known by the log, which is this replay's own: the study may be running
+/// at the same time.
+fn family(log: &Path) -> Result<Family, Failure> {
+    let made = || -> std::io::Result<(u64, u64)> {
+        if let Some(parent) = log.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)?;
+        let meta = file.metadata()?;
+        Ok((meta.dev(), meta.ino()))
+    };
+    let id = made().map_err(|e| Failure::storage(format!("{}: {e}", log.display())))?;
+    Ok(Family::study(id).this_run())
+}
+
+struct Player<'a> {
+    replay: &'a Replay,
+    process: Process,
+    phase: Phase,
+    heard: &'a mut dyn FnMut(&Epoch),
+    epochs: Vec<Epoch>,
+    ended: Option<Ended>,
+    error: Option<ErrorReport>,
+    garbage: Option<String>,
+    silent: Option<Duration>,
+}
+
+impl Player<'_> {
+    fn play(&mut self, inbox: &Receiver<Event>) -> End {
+        let mut since = Instant::now();
+        loop {
+            match inbox.recv_timeout(Duration::from_secs(1)) {
+                Ok(Event::Received { message, .. }) => {
+                    since = Instant::now();
+                    self.take(message);
+                }
+                Ok(Event::Garbled { error, .. }) => {
+                    self.garbage = Some(error);
+                    self.process.kill();
+                }
+                Ok(Event::Exited {
+                    death,
+                    tail,
+                    stopped,
+                    oom_kills,
+                    ..
+                }) => {
+                    return self.judge(Evidence {
+                        death: Some(death),
+                        tail,
+                        stopped,
+                        oom_kills,
+                        ..Evidence::default()
+                    });
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => self.watch(since.elapsed()),
+                Err(RecvTimeoutError::Disconnected) => return self.judge(Evidence::default()),
+            }
+        }
+    }
+
+    /// Ends a worker that is silent for too long.
+    fn watch(&mut self, silence: Duration) {
+        let policy = &self.replay.spec.operation.supervisor;
+        let limit = match (self.phase, policy.deadline) {
+            (Phase::Opening, _) => Some(policy.start_deadline),
+            (Phase::Seeding | Phase::Training, Deadline::Off) => None,
+            (Phase::Seeding | Phase::Training, Deadline::Fixed(limit)) => Some(limit),
+            (Phase::Seeding | Phase::Training, Deadline::Learned { ceiling, .. }) => Some(ceiling),
+        };
+        let Some(limit) = limit else { return };
+        if silence > limit + GRACE {
+            self.process.kill();
+        } else if silence > limit && self.silent.is_none() {
+            self.silent = Some(silence);
+            self.process.terminate();
+        }
+    }
+
+    fn take(&mut self, message: FromWorker) {
+        let answer = match message {
+            FromWorker::Hello { .. } => Some(ToWorker::Open {
+                spec: Box::new(self.replay.spec.clone()),
+                device: self.replay.device,
+            }),
+            FromWorker::Ready => {
+                self.phase = Phase::Training;
+                self.process.set_log(self.replay.log.clone());
+                Some(ToWorker::Run {
+                    trial: Box::new(self.replay.trial.clone()),
+                    log: self.replay.log.to_string_lossy().into_owned(),
+                    max_log_bytes: self.replay.spec.operation.max_log_bytes,
+                    checkpoint: None,
+                })
+            }
+            FromWorker::EpochFinished { epoch, metrics, .. } => {
+                let epoch = Epoch { epoch, metrics };
+                (self.heard)(&epoch);
+                self.epochs.push(epoch);
+                Some(ToWorker::Decided { prune: false })
+            }
+            FromWorker::Ended { ended, .. } => {
+                self.ended = Some(ended);
+                Some(ToWorker::Exit)
+            }
+            FromWorker::Failed { error, .. } => {
+                self.error = Some(error);
+                Some(ToWorker::Exit)
+            }
+            FromWorker::Dying { error, .. } => {
+                self.error = Some(error);
+                None
+            }
+            FromWorker::Stepped { .. } | FromWorker::Resumed { .. } => None,
+        };
+        if let Some(answer) = answer
+            && self.process.send(&answer).is_err()
+        {
+            self.process.kill();
+        }
+    }
+
+    fn judge(&mut self, evidence: Evidence) -> End {
+        match self.ended.take() {
+            Some(Ended::Completed | Ended::Pruned) => End::Completed,
+            Some(Ended::Diverged { at }) => End::Fault(Fault {
+                kind: FaultKind::Diverged,
+                detail: at,
+                text: String::new(),
+            }),
+            None => End::Fault(fault::classify(&Evidence {
+                error: self.error.take(),
+                garbage: self.garbage.take(),
+                silent: self.silent,
+                phase: Some(self.phase),
+                ..evidence
+            })),
+        }
+    }
+}
+
+/// Where a replay of an attempt prints.
+pub fn replay_log(logs: &Path, attempt: AttemptId, time: jiff::Timestamp) -> PathBuf {
+    let time = time.strftime("%Y%m%dT%H%M%SZ");
+    logs.join(format!("trial-{:06}-replay-{time}.log", attempt.number))
+}

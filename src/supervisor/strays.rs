@@ -1,0 +1,405 @@
+//! Strays: processes that workers have started, wherever those have got to since.
+//!
+//! A worker leads a process group, but what it starts may leave the group (`setsid`) and its
+//! parents (a double fork). The environment stays: every worker carries a mark, and all that
+//! descends from it inherits the mark. A scan of `/proc` finds the carriers and everything that
+//! descends from a carrier, so that a child with an environment of its own is found as long as its
+//! parent lives.
+//!
+//! The mark begins with device and inode of the study's lock file: who holds that lock is alone
+//! entitled to end what carries it, and the same path in another container is another file.
+//!
+//! Not found: a process that has both lost its parents and wiped its environment, and processes of
+//! other users. Two ways to find those were weighed. A cgroup for each worker would be exact, but
+//! it cannot be had from a login session or in most containers. A supervisor that adopts orphans
+//! (`PR_SET_CHILD_SUBREAPER`) could not tell a worker's from those of background jobs that the
+//! shell had before it became `tune` by `exec`, and ending a stranger is worse than leaving a
+//! stray.
+//!
+//! Nothing here logs or takes a lock: it also runs in the guardian, a bare fork.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+/// The environment variable that carries the mark; marks of runs within runs are separated by
+/// commas.
+pub const VARIABLE: &str = "TUNE_WORKER_OF";
+
+/// How often processes are stopped before they are ended all the same: enough for any tree, and an
+/// end where they multiply faster than they can be stopped.
+const STOPS: u32 = 8;
+
+/// The longest wait between two looks at the process table.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A process that has begun to exit, in the flags of `/proc/PID/stat`.
+const PF_EXITING: u64 = 0x4;
+
+/// Kernel threads, in the flags of `/proc/PID/stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// The processes of a study, of a run, or of a worker: a mark, or the beginning of marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Family {
+    /// Parts that each end with a colon, so that no part is the beginning of another.
+    mark: String,
+    /// No member was started before this, in the kernel's ticks since boot.
+    since: u64,
+}
+
+impl Family {
+    /// All that workers of this study have started, whichever run they belonged to; `lock` is
+    /// device and inode of its lock file.
+    pub fn study(lock: (u64, u64)) -> Family {
+        Family {
+            mark: format!("{:x}-{:x}:", lock.0, lock.1),
+            since: 0,
+        }
+    }
+
+    /// Of those, what belongs to the run of this process.
+    pub fn this_run(&self) -> Family {
+        let pid = std::process::id();
+        let start = start_of(pid).unwrap_or(0);
+        Family {
+            mark: format!("{}{pid}:{start}:", self.mark),
+            since: start,
+        }
+    }
+
+    /// Of those, a worker and what it starts.
+    pub fn worker(&self, worker: u64) -> Family {
+        Family {
+            mark: format!("{}{worker}:", self.mark),
+            since: self.since,
+        }
+    }
+
+    /// The same, known to have begun with this process.
+    pub fn beginning_with(mut self, pid: u32) -> Family {
+        self.since = start_of(pid).unwrap_or(self.since);
+        self
+    }
+
+    /// What [`VARIABLE`] has to be in a member, where it is `inherited` here.
+    pub fn variable(&self, inherited: Option<&str>) -> String {
+        match inherited {
+            Some(outer) if !outer.is_empty() => format!("{outer},{}", self.mark),
+            Some(_) | None => self.mark.clone(),
+        }
+    }
+
+    /// Whether an environment, as `/proc/PID/environ` has it, is that of a member.
+    fn marks(&self, environment: &[u8]) -> bool {
+        let value = environment.split(|b| *b == 0).find_map(|entry| {
+            entry
+                .strip_prefix(VARIABLE.as_bytes())?
+                .strip_prefix(b"=".as_slice())
+        });
+        value.is_some_and(|marks| {
+            marks
+                .split(|b| *b == b',')
+                .any(|mark| mark.starts_with(self.mark.as_bytes()))
+        })
+    }
+}
+
+/// A process; the time of its start tells it from a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stray {
+    /// Process id.
+    pub pid: u32,
+    /// Start, in the kernel's ticks since boot.
+    start: u64,
+}
+
+/// What came of ending strays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ended {
+    /// How many are gone.
+    pub gone: usize,
+    /// Which could not be ended in time: a process in the kernel's state D does not even die.
+    pub left: Vec<u32>,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ended", self.gone)?;
+        if !self.left.is_empty() {
+            write!(f, ", still there: {:?}", self.left)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends all members of a family, and waits until they are gone, at most about as long as
+/// `patience`. They are stopped first: what stands still neither starts others nor leaves its
+/// children to strangers.
+pub fn end(family: &Family, patience: Duration) -> Ended {
+    let start = Instant::now();
+    let mut known = BTreeSet::new();
+    let mut pause = Duration::from_millis(1);
+    let mut stops = 0;
+    loop {
+        let found = find(family, &known);
+        let over = found.members.is_empty() && !found.unsure;
+        if over || start.elapsed() >= patience {
+            reap(&known);
+            let left: Vec<u32> = found.members.iter().map(|s| s.pid).collect();
+            known.extend(found.members);
+            return Ended {
+                gone: known.len() - left.len(),
+                left,
+            };
+        }
+        let mut new = found.members.clone();
+        new.retain(|s| known.insert(*s));
+        if !new.is_empty() && stops < STOPS {
+            stops += 1;
+            new.iter().for_each(|s| send(*s, Signal::SIGSTOP));
+            continue;
+        }
+        found.members.iter().for_each(|s| send(*s, Signal::SIGKILL));
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Like [`end`], on a thread of its own that is left behind where it does not come back: reading
+/// another process's environment waits for a lock that a process stuck in a driver may hold.
+pub fn end_or_give_up(family: &Family, patience: Duration) -> Option<Ended> {
+    let (done, result) = mpsc::channel();
+    let family = family.clone();
+    thread::Builder::new()
+        .name("strays".into())
+        .spawn(move || done.send(end(&family, patience)))
+        .ok()?;
+    result.recv_timeout(patience * 2).ok()
+}
+
+/// Waits while one of these processes is about to exit, at most as long as `patience`. It has no
+/// environment any more by which it could be found, but perhaps still memory of a GPU.
+pub fn wait_for_exits(pids: &[u32], patience: Duration) {
+    let start = Instant::now();
+    let mut buffer = Vec::new();
+    while start.elapsed() < patience
+        && pids
+            .iter()
+            .filter_map(|pid| process(*pid, &mut buffer))
+            .any(|p| p.alive && p.exiting)
+    {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a look at the process table shows of a family.
+struct Found {
+    /// Its members that live, but for this process and those that it descends from.
+    members: Vec<Stray>,
+    /// There are processes whose environment is not there yet, because they are within `exec`.
+    unsure: bool,
+}
+
+/// Looks for the members of a family; those that were `known` as such stay members, also when they
+/// are about to exit and show no environment any more.
+fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
+    let table = table();
+    let spared = spared(&table);
+    let mut buffer = Vec::with_capacity(4096);
+    let mut unsure = false;
+    let mut carriers = Vec::new();
+    for process in table.values() {
+        if !process.alive || process.start < family.since || spared.contains(&process.pid) {
+            continue;
+        }
+        let carries = known.contains(&process.stray())
+            || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
+                unsure |= buffer.is_empty() && process.bare && !process.exiting;
+                family.marks(&buffer)
+            });
+        if carries {
+            carriers.push(process.pid);
+        }
+    }
+    Found {
+        members: with_descendants(&table, carriers, &spared),
+        unsure,
+    }
+}
+
+/// One line of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    pid: u32,
+    parent: u32,
+    start: u64,
+    /// Neither a zombie nor a thread of the kernel.
+    alive: bool,
+    /// It has begun to exit.
+    exiting: bool,
+    /// It has no arguments: its memory is not set up yet, or gone already.
+    bare: bool,
+}
+
+impl Process {
+    fn stray(&self) -> Stray {
+        Stray {
+            pid: self.pid,
+            start: self.start,
+        }
+    }
+}
+
+/// All processes that can be seen, by process id.
+fn table() -> BTreeMap<u32, Process> {
+    let mut buffer = Vec::with_capacity(4096);
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return BTreeMap::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, process(pid, &mut buffer)?)))
+        .collect()
+}
+
+fn process(pid: u32, buffer: &mut Vec<u8>) -> Option<Process> {
+    read(&format!("/proc/{pid}/stat"), buffer).ok()?;
+    parse(pid, buffer)
+}
+
+/// When a process was started, in the kernel's ticks since boot; `None` where there is none.
+fn start_of(pid: u32) -> Option<u64> {
+    Some(process(pid, &mut Vec::new())?.start)
+}
+
+/// Reads a line of `/proc/PID/stat`; the name before the last bracket may hold anything.
+fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
+    let end = stat.iter().rposition(|b| *b == b')')?;
+    let fields: Vec<&str> = std::str::from_utf8(&stat[end + 1..])
+        .ok()?
+        .split_ascii_whitespace()
+        .collect();
+    // Fields are counted from 1 in proc(5), and the third one, the state, is the first here.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let flags = number(9)?;
+    // The first thread can be a zombie while others are still on their way out.
+    let gone = matches!(*fields.first()?, "Z" | "X" | "x") && number(20)? <= 1;
+    Some(Process {
+        pid,
+        parent: u32::try_from(number(4)?).ok()?,
+        start: number(22)?,
+        alive: !gone && flags & PF_KTHREAD == 0,
+        exiting: flags & PF_EXITING != 0,
+        bare: number(48)? == 0,
+    })
+}
+
+/// This process and those that it descends from.
+fn spared(table: &BTreeMap<u32, Process>) -> BTreeSet<u32> {
+    let mut spared = BTreeSet::new();
+    let mut pid = std::process::id();
+    while spared.insert(pid) {
+        match table.get(&pid) {
+            Some(process) => pid = process.parent,
+            None => break,
+        }
+    }
+    spared
+}
+
+fn read(path: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.clear();
+    // `take` hides that this is a file: else its size and position would be asked for, each time.
+    File::open(path)?.take(u64::MAX).read_to_end(buffer)?;
+    Ok(())
+}
+
+/// The carriers and all that descends from them, but for those that are spared.
+fn with_descendants(
+    table: &BTreeMap<u32, Process>,
+    carriers: Vec<u32>,
+    spared: &BTreeSet<u32>,
+) -> Vec<Stray> {
+    if carriers.is_empty() {
+        return vec![];
+    }
+    let mut children: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
+    for process in table.values().filter(|p| p.alive) {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = BTreeMap::new();
+    let mut todo: Vec<&Process> = carriers.iter().filter_map(|pid| table.get(pid)).collect();
+    while let Some(process) = todo.pop() {
+        if spared.contains(&process.pid) || found.insert(process.pid, process.stray()).is_some() {
+            continue;
+        }
+        let own = children.get(&process.pid).into_iter().flatten();
+        // Who is older than its parent had another one when the table was read.
+        todo.extend(own.filter(|child| child.start >= process.start));
+    }
+    found.into_values().collect()
+}
+
+/// Sends a signal to this very process, or to none.
+fn send(stray: Stray, signal: Signal) {
+    let pid = stray.pid as libc::pid_t;
+    // What was opened before the start time is compared cannot become another process after it.
+    let opened = pidfd(pid);
+    if start_of(stray.pid) != Some(stray.start) {
+        return;
+    }
+    if !opened.is_some_and(|fd| send_to(&fd, signal)) {
+        // A kernel without these calls (before 5.3), or no descriptor left.
+        let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+    }
+}
+
+fn pidfd(pid: libc::pid_t) -> Option<OwnedFd> {
+    // SAFETY: the call takes two integers and touches no memory.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn send_to(process: &OwnedFd, signal: Signal) -> bool {
+    // SAFETY: the descriptor is open, and a null `siginfo` means the one that `kill` sends.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal as i32,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    result == 0
+}
+
+/// Lets go of ended strays that have become children of this process, which then is the first of
+/// its container.
+fn reap(ended: &BTreeSet<Stray>) {
+    let mut buffer = Vec::new();
+    for stray in ended {
+        let zombie = process(stray.pid, &mut buffer);
+        if zombie.is_some_and(|p| p.start == stray.start && p.parent == std::process::id()) {
+            let pid = Pid::from_raw(stray.pid as libc::pid_t);
+            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "strays_tests.rs"]
+mod tests;

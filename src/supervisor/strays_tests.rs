@@ -1,0 +1,244 @@
+//! Strays, with real processes.
+
+use super::*;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+/// So long that no test depends on it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A family that no other test has.
+fn family(name: u64) -> Family {
+    Family::study((u64::from(std::process::id()), name)).this_run()
+}
+
+/// Processes of a test, ended with it.
+struct Started(Vec<Child>);
+
+impl Started {
+    fn nothing() -> Started {
+        Started(vec![])
+    }
+
+    /// Runs a shell script in a session of its own, marked as a member.
+    fn shell(&mut self, family: &Family, script: &str) -> u32 {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .env(VARIABLE, family.variable(None));
+        // SAFETY: setsid is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?));
+        }
+        let child = command.spawn().unwrap();
+        let pid = child.id();
+        self.0.push(child);
+        pid
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that was let go already is nobody's any more.
+            if let Ok(None) = child.try_wait() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LONG, "waited for {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The members that are seen now.
+fn find(family: &Family) -> Vec<Stray> {
+    super::find(family, &BTreeSet::new()).members
+}
+
+fn pids(found: &[Stray]) -> Vec<u32> {
+    found.iter().map(|s| s.pid).collect()
+}
+
+#[test]
+fn each_family_has_its_own_members_and_those_of_its_parts() {
+    let mut started = Started::nothing();
+    let run = family(1);
+    let first = started.shell(&run.worker(1), "exec sleep 1000");
+    let eleventh = started.shell(&run.worker(11), "exec sleep 1000");
+    wait_for("both", || find(&run).len() == 2);
+    assert_eq!(pids(&find(&run.worker(1))), [first]);
+    assert_eq!(end(&run.worker(1), LONG).gone, 1);
+    assert_eq!(find(&run.worker(1)), []);
+    assert_eq!(pids(&find(&run.worker(11))), [eleventh]);
+    assert_eq!(
+        end(&run, LONG),
+        Ended {
+            gone: 1,
+            left: vec![]
+        }
+    );
+}
+
+#[test]
+fn an_orphan_in_a_session_of_its_own_is_found_by_its_mark() {
+    let mut started = Started::nothing();
+    let family = family(2);
+    let parent = started.shell(&family, "(setsid sleep 1000 &) ; exit 0");
+    started.0[0].wait().unwrap();
+    wait_for("the orphan", || find(&family).len() == 1);
+    assert_ne!(pids(&find(&family)), [parent]);
+    assert_eq!(end(&family, LONG).gone, 1);
+    assert_eq!(find(&family), []);
+}
+
+#[test]
+fn a_child_with_an_environment_of_its_own_is_found_by_its_parent() {
+    let mut started = Started::nothing();
+    let family = family(3);
+    started.shell(&family, "env -i sh -c 'sleep 1000; true' & wait");
+    wait_for("three processes", || find(&family).len() == 3);
+    assert_eq!(end(&family, LONG).gone, 3);
+    assert_eq!(find(&family), []);
+}
+
+#[test]
+fn a_family_that_goes_on_multiplying_is_ended_whole() {
+    let mut started = Started::nothing();
+    let family = family(4);
+    let script = "i=0; while [ $i -lt 2000 ]; do sleep 1000 & i=$((i + 1)); done; wait";
+    started.shell(&family, script);
+    wait_for("some processes", || find(&family).len() > 3);
+    let ended = end(&family, LONG);
+    assert!(ended.gone > 3 && ended.left.is_empty(), "{ended}");
+    assert_eq!(find(&family), []);
+}
+
+#[test]
+fn a_stopped_member_that_ignores_signals_is_ended() {
+    let mut started = Started::nothing();
+    let family = family(5);
+    let pid = started.shell(&family, "trap '' TERM INT HUP; kill -STOP $$; sleep 1000");
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    wait_for("the stop", || state().contains(") T "));
+    assert_eq!(
+        end_or_give_up(&family, LONG),
+        Some(Ended {
+            gone: 1,
+            left: vec![]
+        })
+    );
+}
+
+#[test]
+fn a_run_within_a_run_belongs_to_both() {
+    let mut started = Started::nothing();
+    let (outer, inner) = (family(6), family(7));
+    let both = inner
+        .worker(2)
+        .variable(Some(&outer.worker(1).variable(None)));
+    let script = format!("{VARIABLE}={both} exec sleep 1000");
+    let pid = started.shell(&outer, &script);
+    wait_for("the inner mark", || pids(&find(&inner)) == [pid]);
+    assert_eq!(pids(&find(&outer.worker(1))), [pid]);
+    assert_eq!(find(&outer.worker(2)), []);
+    assert_eq!(end(&outer, LONG).gone, 1);
+}
+
+#[test]
+fn this_process_and_those_that_it_descends_from_are_spared() {
+    let process = |pid, parent, start| Process {
+        pid,
+        parent,
+        start,
+        alive: true,
+        exiting: false,
+        bare: false,
+    };
+    let dead = Process {
+        alive: false,
+        ..process(8, 3, 50)
+    };
+    let me = std::process::id();
+    let table: BTreeMap<u32, Process> = [
+        process(1, 0, 0),
+        process(3, 1, 10),
+        process(4, 3, 20),
+        process(5, 4, 30),
+        // Older than its parent: its number was given out again while the table was read.
+        process(6, 4, 5),
+        process(7, 3, 40),
+        dead,
+        process(me, 7, 60),
+    ]
+    .map(|p| (p.pid, p))
+    .into();
+    let spared = spared(&table);
+    assert_eq!(spared, BTreeSet::from([0, 1, 3, 7, me]));
+    assert_eq!(pids(&with_descendants(&table, vec![3, 4], &spared)), [4, 5]);
+    assert_eq!(with_descendants(&table, vec![3], &spared), []);
+}
+
+#[test]
+fn a_process_is_read_behind_any_name() {
+    let line = |state: &str, flags: u64, threads: u64, arguments: u64| {
+        let first =
+            format!("7 (a) Z 1 2) {state} 3 7 7 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0");
+        format!("{first} 555 {} {arguments} 2 3 4 0\n", ["1"; 25].join(" "))
+    };
+    let read = |text: String| parse(7, text.as_bytes()).unwrap();
+    let process = read(line("S", 0x40_0000, 1, 9));
+    let expected = Process {
+        pid: 7,
+        parent: 3,
+        start: 555,
+        alive: true,
+        exiting: false,
+        bare: false,
+    };
+    assert_eq!(process, expected);
+    assert!(!read(line("Z", 0, 1, 9)).alive);
+    assert!(read(line("Z", 4, 2, 9)).alive, "a thread is still there");
+    assert!(
+        !read(line("S", 0x20_8040, 1, 0)).alive,
+        "one of the kernel's"
+    );
+    assert!(read(line("D", 4, 1, 0)).exiting);
+    assert!(read(line("R", 0, 1, 0)).bare);
+    assert_eq!(parse(7, b"7 (cut off"), None);
+}
+
+#[test]
+fn only_the_whole_variable_is_a_mark() {
+    let family = Family {
+        mark: "fe00-2a:".into(),
+        since: 0,
+    };
+    assert!(family.marks(b"A=1\0TUNE_WORKER_OF=fe00-2a:7:8:9:\0B=2\0"));
+    assert!(family.marks(b"TUNE_WORKER_OF=1-1:2:3:4:,fe00-2a:7:8:9:"));
+    for other in [
+        "",
+        "A=fe00-2a:",
+        "TUNE_WORKER_OF=fe00-2:",
+        "MY_TUNE_WORKER_OF=fe00-2a:",
+    ] {
+        assert!(!family.marks(other.as_bytes()), "{other}");
+    }
+}
+
+#[test]
+fn an_ended_process_is_let_go_where_it_is_a_child_of_this_one() {
+    let mut started = Started::nothing();
+    let family = family(8);
+    let pid = started.shell(&family, "exec sleep 1000");
+    assert_eq!(end(&family, LONG).gone, 1);
+    assert_eq!(start_of(pid), None);
+}

@@ -1,0 +1,197 @@
+//! At the start of a run: waiting for the database, and taking in what an earlier run had to leave
+//! in its spool.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+use super::facts;
+use super::spool::{self, Entry, Spool};
+use crate::exit::Failure;
+use crate::store::{Store, StoreError, TakenIn, Write};
+
+/// How often a locked database is tried; each try waits for the lock itself, too.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Refuses to make a new database in the place of one for which results wait.
+///
+/// # Errors
+/// There is no database, or an empty one, and results wait (7).
+pub fn check(storage: &Path, dir: &Path, study: &str) -> Result<(), Failure> {
+    let empty = std::fs::metadata(storage).map_or(true, |m| m.is_file() && m.len() == 0);
+    let waiting = if empty { spool::waiting(dir, study) } else { 0 };
+    if waiting == 0 {
+        return Ok(());
+    }
+    Err(Failure::storage(format!(
+        "{}: the database is gone, but {} of the study {study} are kept for it in {}; put the \
+         database or a copy of it back, or move that file away to begin anew",
+        storage.display(),
+        facts::count(waiting),
+        spool::path(dir, study).display()
+    )))
+}
+
+/// Calls `attempt` until another program's lock is no longer in the way, at most for `patience`.
+///
+/// # Errors
+/// Those of `attempt`.
+pub fn patiently<T>(
+    patience: Duration,
+    warn: &mut impl FnMut(String),
+    mut attempt: impl FnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let start = Instant::now();
+    let mut told = false;
+    loop {
+        match attempt() {
+            Err(error @ StoreError::Locked { .. }) if start.elapsed() < patience => {
+                if !told {
+                    warn(format!("{error}; waiting for at most {patience:?}"));
+                    told = true;
+                }
+                thread::sleep(PAUSE.min(patience));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The error, and that results wait for the database.
+pub fn with_spool(error: StoreError, dir: &Path, study: &str) -> Failure {
+    let mut failure = Failure::from(error);
+    let waiting = spool::waiting(dir, study);
+    if waiting > 0 {
+        failure.message.push_str(&format!(
+            "\nwaiting in {}, to be taken in once the database can be used: {}",
+            spool::path(dir, study).display(),
+            facts::count(waiting)
+        ));
+    }
+    failure
+}
+
+/// Makes the spool of a run.
+///
+/// # Errors
+/// There is no room for it (7): what could not be kept safe is not begun.
+pub fn reserve(dir: &Path, study: &str) -> Result<Spool, Failure> {
+    Spool::reserve(dir, study).map_err(|e| io(dir, study, "cannot be made", &e))
+}
+
+/// Takes in what waits in a study's spool. What does not fit the database is kept aside and
+/// warned of, and the spool is removed.
+///
+/// # Errors
+/// Storage failed (7); the spool is then as it was, and taking it in again changes nothing twice.
+pub fn take_in(
+    store: &mut Store,
+    study_id: i64,
+    dir: &Path,
+    study: &str,
+    warn: &mut impl FnMut(String),
+) -> Result<(), Failure> {
+    let path = spool::path(dir, study);
+    let contents = spool::read(&path).map_err(|e| io(dir, study, "cannot be read", &e))?;
+    let keep_aside = |reason: &str, what: &Json| {
+        let result = spool::reject(dir, study, reason, what);
+        result.map_err(|e| io(dir, study, "cannot be taken in", &e))
+    };
+    let (mut taken, mut refused) = (0, Vec::new());
+    for entry in &contents.entries {
+        for writes in by_trial(&entry.writes) {
+            match write(store, study_id, entry, &writes)? {
+                TakenIn::Written => taken += facts::results(&writes),
+                TakenIn::There => {}
+                TakenIn::Refused(_) if !holds_an_end(&writes) => {}
+                TakenIn::Refused(reason) => {
+                    let part = Entry {
+                        writes,
+                        ..entry.clone()
+                    };
+                    keep_aside(&reason, &serde_json::to_value(part).unwrap_or_default())?;
+                    refused.push(reason);
+                }
+            }
+        }
+    }
+    for line in &contents.damaged {
+        let reason = "the line is damaged";
+        keep_aside(reason, &Json::from(line.as_str()))?;
+        refused.push(reason.to_owned());
+    }
+    if path.exists() {
+        std::fs::remove_file(&path).map_err(|e| io(dir, study, "cannot be removed", &e))?;
+    }
+    if taken > 0 {
+        warn(format!(
+            "taken in from {}, where it waited for the database: {}",
+            path.display(),
+            facts::count(taken)
+        ));
+    }
+    if contents.torn {
+        warn(format!(
+            "the last entry of {} was incomplete and is dropped; what it was about runs again",
+            path.display()
+        ));
+    }
+    if let Some(reason) = refused.first() {
+        warn(format!(
+            "not taken in from {}, because it does not fit the database ({reason}): {} in all, \
+             kept in {}",
+            path.display(),
+            refused.len(),
+            spool::rejected_path(dir, study).display()
+        ));
+    }
+    Ok(())
+}
+
+fn write(
+    store: &mut Store,
+    study_id: i64,
+    entry: &Entry,
+    writes: &[Write],
+) -> Result<TakenIn, StoreError> {
+    let started = store.run_started(study_id, entry.run)?;
+    if started.as_ref() != Some(&entry.started) {
+        return Ok(TakenIn::Refused(
+            "the database does not know the run: it was replaced, or restored from an older copy"
+                .to_owned(),
+        ));
+    }
+    store.take_in(study_id, entry.run, entry.time, writes)
+}
+
+/// What is not worth keeping: reports of a trial that goes on, or that has ended.
+fn holds_an_end(writes: &[Write]) -> bool {
+    writes
+        .iter()
+        .any(|w| matches!(w, Write::AttemptEnded { .. } | Write::TrialFinished { .. }))
+}
+
+/// The writes about each trial, so that one that does not fit keeps no other out; those about none
+/// come last.
+fn by_trial(writes: &[Write]) -> Vec<Vec<Write>> {
+    let mut trials: BTreeMap<u64, Vec<Write>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for write in writes {
+        match write.number() {
+            Some(number) => trials.entry(number).or_default().push(write.clone()),
+            None => others.push(vec![write.clone()]),
+        }
+    }
+    trials.into_values().chain(others).collect()
+}
+
+fn io(dir: &Path, study: &str, what: &str, error: &std::io::Error) -> Failure {
+    Failure::storage(format!(
+        "{}: the file in which results wait while the database cannot be written {what}: {error}; \
+         make room, or see to its permissions",
+        spool::path(dir, study).display()
+    ))
+}

@@ -1,0 +1,358 @@
+//! The writer with a real database, and other programs in its way.
+
+#![allow(clippy::wildcard_enum_match_arm)]
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use serde_json::{Map, json};
+
+use super::*;
+use crate::space::Params;
+use crate::store::{AttemptEnd, RunRecord};
+use crate::study::{Direction, FrozenTrial, TrialState};
+use crate::supervisor::{spool, take_in};
+
+/// A writer at work, and the other ends of its channels.
+struct Bench {
+    dir: tempfile::TempDir,
+    study: i64,
+    requests: Option<Sender<Request>>,
+    events: Receiver<Event>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bench {
+    /// A study whose trial 0 runs.
+    fn new() -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("tune.db")).unwrap();
+        let study = store
+            .create_study("s", &[Direction::Minimize], &Map::new(), &Map::new())
+            .unwrap();
+        let record = RunRecord {
+            pid: 7,
+            host: "here".into(),
+            version: "0".into(),
+            command: vec![],
+            operation: json!({}),
+        };
+        let run_id = store.begin_run(study, &record).unwrap();
+        let run = RunId {
+            study: "s".into(),
+            study_id: study,
+            run_id,
+            started: store.run_started(study, run_id).unwrap().unwrap(),
+        };
+        store.apply(study, run_id, &start(0)).unwrap();
+        let spool = Spool::reserve(dir.path(), "s").unwrap();
+        let (requests, todo) = mpsc::channel();
+        let (answers, events) = mpsc::channel();
+        let writer = Writer::new(store, run, spool, answers);
+        Bench {
+            dir,
+            study,
+            requests: Some(requests),
+            events,
+            thread: Some(thread::spawn(move || writer.run(&todo))),
+        }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.dir.path().join("tune.db")
+    }
+
+    fn ask(&self, request: Request) {
+        self.requests.as_ref().unwrap().send(request).unwrap();
+    }
+
+    fn batch(&self, batch: u64, writes: &[&[Write]]) {
+        let writes = writes.concat();
+        self.ask(Request::Batch { batch, writes });
+    }
+
+    /// The next event, other than news of the study.
+    fn event(&self) -> Event {
+        loop {
+            let event = self.events.recv_timeout(Duration::from_secs(30)).unwrap();
+            if !matches!(event, Event::TrialsFound { .. }) {
+                return event;
+            }
+        }
+    }
+
+    /// The writer comes to its end.
+    fn end(&mut self) {
+        self.requests = None;
+        self.thread.take().unwrap().join().unwrap();
+    }
+
+    fn trials(&self) -> Vec<FrozenTrial> {
+        let store = Store::open_read_only(&self.database()).unwrap();
+        store.trials(self.study).unwrap()
+    }
+
+    fn spooled(&self) -> Vec<Entry> {
+        spool::read(&spool::path(self.dir.path(), "s"))
+            .unwrap()
+            .entries
+    }
+
+    /// Takes in the spool as the next start does; gives the warnings.
+    fn take_in(&self) -> Vec<String> {
+        let mut store = Store::open(&self.database()).unwrap();
+        let mut warnings = vec![];
+        let dir = self.dir.path();
+        take_in::take_in(&mut store, self.study, dir, "s", &mut |w| warnings.push(w)).unwrap();
+        warnings
+    }
+}
+
+fn start(number: u64) -> [Write; 2] {
+    [
+        Write::TrialCreated {
+            number,
+            params: Params::new(),
+            distributions: [].into(),
+            user_attrs: Map::new(),
+        },
+        Write::AttemptStarted {
+            number,
+            attempt: 0,
+            worker: 1,
+            pid: 9,
+            device: "cpu".into(),
+            log: "l".into(),
+        },
+    ]
+}
+
+fn end(number: u64, value: f64) -> [Write; 2] {
+    [
+        ended(number, "completed"),
+        Write::TrialFinished {
+            number,
+            state: TrialState::Complete,
+            values: vec![value],
+            user_attrs: Map::new(),
+            system_attrs: Map::new(),
+        },
+    ]
+}
+
+fn ended(number: u64, outcome: &str) -> Write {
+    Write::AttemptEnded {
+        number,
+        attempt: 0,
+        end: AttemptEnd {
+            outcome: outcome.into(),
+            detail: String::new(),
+            again: outcome != "completed",
+        },
+    }
+}
+
+fn report(number: u64, value: f64) -> Request {
+    Request::Soon(Write::Reported {
+        number,
+        step: 1,
+        value,
+    })
+}
+
+fn lock(bench: &Bench) -> Connection {
+    let other = Connection::open(bench.database()).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    other
+}
+
+fn failed_and_heals(event: &Event) -> bool {
+    match event {
+        Event::StorageFailed { heals, .. } => *heals,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lock_that_is_released_delays_batches_and_loses_none() {
+    let mut bench = Bench::new();
+    let other = lock(&bench);
+    bench.ask(report(0, f64::INFINITY));
+    bench.batch(1, &[&end(0, 0.5), &start(1)]);
+    assert!(failed_and_heals(&bench.event()));
+    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    bench.batch(2, &[&[ended(1, "interrupted")]]);
+    assert_eq!(bench.event(), Event::Spooled { batch: 2 });
+    let spooled = bench.spooled();
+    assert_eq!(spooled.len(), 1, "starts and their ends are not kept");
+    assert_eq!(spooled[0].writes[1..], end(0, 0.5));
+    assert_eq!(bench.trials().len(), 1);
+
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(bench.event(), Event::Written { batch: 1 });
+    assert_eq!(bench.event(), Event::Written { batch: 2 });
+    assert_eq!(bench.event(), Event::StorageRecovered);
+    assert_eq!(bench.spooled(), []);
+    let trials = bench.trials();
+    assert_eq!(trials[0].values, [0.5]);
+    assert_eq!(trials[0].intermediate[&1], f64::INFINITY);
+    assert_eq!(trials[1].state, TrialState::Running);
+    bench.end();
+    assert!(!spool::path(bench.dir.path(), "s").exists());
+}
+
+#[test]
+fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
+    let mut bench = Bench::new();
+    let other = lock(&bench);
+    bench.batch(1, &[&end(0, 0.25), &start(1)]);
+    assert!(failed_and_heals(&bench.event()));
+    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    let before = bench.spooled();
+    bench.batch(2, &[&[Write::RunEnded { exit: 7 }]]);
+    assert_eq!(bench.event(), Event::Spooled { batch: 2 });
+    bench.end();
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(spool::waiting(bench.dir.path(), "s"), 1);
+
+    let path = spool::path(bench.dir.path(), "s");
+    let bytes = std::fs::read(&path).unwrap();
+    let warnings = bench.take_in();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(!path.exists());
+    let trials = bench.trials();
+    assert_eq!((trials.len(), &trials[0].values[..]), (1, &[0.25][..]));
+    let store = Store::open_read_only(&bench.database()).unwrap();
+    assert_eq!(store.runs(bench.study).unwrap()[0].exit, Some(7));
+    let time = before[0].time.to_string();
+    let complete = trials[0].datetime_complete.clone().unwrap();
+    assert_eq!(complete[11..19], time[11..19], "the time of the result");
+
+    // The process died between the commit and the removal of the spool.
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(bench.take_in(), Vec::<String>::new());
+    assert_eq!(bench.trials(), trials);
+    assert!(!spool::rejected_path(bench.dir.path(), "s").exists());
+}
+
+#[test]
+fn a_moved_database_is_not_written_and_is_used_again_when_it_is_put_back() {
+    let bench = Bench::new();
+    let aside = bench.dir.path().join("aside.db");
+    std::fs::rename(bench.database(), &aside).unwrap();
+    bench.batch(1, &[&end(0, 0.5)]);
+    assert!(!failed_and_heals(&bench.event()));
+    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    std::fs::rename(&aside, bench.database()).unwrap();
+    assert_eq!(bench.event(), Event::Written { batch: 1 });
+    assert_eq!(bench.event(), Event::StorageRecovered);
+}
+
+#[test]
+fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_survive() {
+    let bench = Bench::new();
+    let other = lock(&bench);
+    bench.batch(1, &[&end(0, 0.5), &start(1)]);
+    bench.batch(2, &[&[ended(1, "interrupted")]]);
+    assert!(failed_and_heals(&bench.event()));
+    let take = "INSERT INTO trials (number, study_id, state, datetime_start) \
+                VALUES (1, 1, 'RUNNING', '2026-01-01 00:00:00.000000'); COMMIT";
+    other.execute_batch(take).unwrap();
+    for batch in [1, 2] {
+        assert_eq!(bench.event(), Event::Spooled { batch });
+    }
+    match bench.event() {
+        Event::Refused { batch: 1, trials } => assert_eq!(trials.len(), 2),
+        event => panic!("{event:?}"),
+    }
+    // It speaks of a start that was refused.
+    assert_eq!(bench.event(), Event::Written { batch: 2 });
+    bench.batch(3, &[&end(0, 0.5)]);
+    assert_eq!(bench.event(), Event::StorageRecovered);
+    assert_eq!(bench.event(), Event::Written { batch: 3 });
+    assert_eq!(bench.trials()[0].values, [0.5]);
+}
+
+#[test]
+fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
+    let mut bench = Bench::new();
+    let other = Connection::open(bench.database()).unwrap();
+    other
+        .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0")
+        .unwrap();
+    bench.ask(report(0, 1.0));
+    bench.batch(1, &[&start(1)]);
+    assert!(matches!(bench.event(), Event::Refused { batch: 1, .. }));
+    bench.ask(report(0, 1.0));
+    bench.ask(report(9, 1.0));
+    bench.end();
+    let left: Vec<Event> = bench.events.try_iter().collect();
+    let failed = |e: &Event| matches!(e, Event::StorageFailed { .. });
+    assert!(!left.iter().any(failed), "{left:?}");
+}
+
+#[test]
+fn what_does_not_fit_the_database_is_kept_aside_with_the_reason() {
+    let mut bench = Bench::new();
+    let other = lock(&bench);
+    bench.batch(1, &[&end(0, 0.25)]);
+    assert!(failed_and_heals(&bench.event()));
+    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    bench.end();
+    other
+        .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0; COMMIT")
+        .unwrap();
+    let warnings = bench.take_in();
+    assert!(
+        warnings[0].contains("trial 0 is FAIL in the database"),
+        "{warnings:?}"
+    );
+    let rejected = spool::rejected_path(bench.dir.path(), "s");
+    let text = std::fs::read_to_string(rejected).unwrap();
+    let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+    let values = &line["entry"]["writes"][1]["values"];
+    assert_eq!(values, &json!([0.25]));
+    assert!(!spool::path(bench.dir.path(), "s").exists());
+}
+
+#[test]
+fn results_of_a_run_that_the_database_does_not_know_are_kept_aside() {
+    let mut bench = Bench::new();
+    let other = lock(&bench);
+    bench.batch(1, &[&end(0, 0.25)]);
+    assert!(failed_and_heals(&bench.event()));
+    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    bench.end();
+    // The same number of a run of another database.
+    other
+        .execute_batch("UPDATE tune_runs SET started = '2020-01-01 00:00:00.000000'; COMMIT")
+        .unwrap();
+    assert!(bench.take_in()[0].contains("does not know the run"));
+    assert_eq!(bench.trials()[0].state, TrialState::Running);
+}
+
+#[test]
+fn a_lock_at_the_start_is_waited_for_and_said_once() {
+    let mut warnings = vec![];
+    let mut tries = 0;
+    let result = take_in::patiently(Duration::from_secs(60), &mut |w| warnings.push(w), || {
+        tries += 1;
+        let path = crate::store::Shown("tune.db".into());
+        if tries < 3 {
+            Err(StoreError::Locked { path })
+        } else {
+            Ok(tries)
+        }
+    });
+    assert_eq!(result.unwrap(), 3);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let mut tries = 0;
+    let result = take_in::patiently(Duration::from_millis(1), &mut |_| {}, || {
+        tries += 1;
+        let path = crate::store::Shown("tune.db".into());
+        Err::<(), _>(StoreError::Locked { path })
+    });
+    assert!(result.is_err() && tries <= 2);
+}

@@ -1,0 +1,257 @@
+//! Checkpoints of a trial: what an attempt that was cut short leaves for the next one.
+//!
+//! A checkpoint is a directory with the task's own state (`epoch-17.state`) and a description of it
+//! (`checkpoint.json`), which is replaced by a rename and names the state's length and SHA-256.
+//! Whatever was interrupted, a description that fits its state is whole; anything else is taken
+//! for no checkpoint, and the trial starts from its beginning.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::protocol::Epoch;
+use crate::space::Params;
+use crate::task::TrialSpec;
+
+/// The description's version.
+const VERSION: u32 = 1;
+
+/// The checkpoints of one trial.
+#[derive(Debug)]
+pub struct Checkpoints {
+    dir: PathBuf,
+    number: u64,
+    seed: u64,
+    params: Params,
+}
+
+/// `checkpoint.json`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Description {
+    version: u32,
+    number: u64,
+    seed: u64,
+    params: Params,
+    /// Everything reported up to this checkpoint, in order.
+    epochs: Vec<Epoch>,
+    /// The state's file name.
+    state: String,
+    bytes: u64,
+    sha256: String,
+}
+
+impl Checkpoints {
+    /// The checkpoints of a trial, in a directory of its own.
+    pub fn new(dir: PathBuf, trial: &TrialSpec) -> Checkpoints {
+        Checkpoints {
+            dir,
+            number: trial.number,
+            seed: trial.seed,
+            params: trial.params.clone(),
+        }
+    }
+
+    /// The last checkpoint: what was reported up to it, and the task's state from its beginning.
+    ///
+    /// # Errors
+    /// There is one, but it is damaged or belongs to another trial.
+    pub fn load(&self) -> anyhow::Result<Option<(Vec<Epoch>, File)>> {
+        let text = match fs::read(self.description()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).context(self.description().display().to_string()),
+        };
+        let found: Description =
+            serde_json::from_slice(&text).context(self.description().display().to_string())?;
+        anyhow::ensure!(
+            found.version == VERSION,
+            "version {}, expected {VERSION}",
+            found.version
+        );
+        anyhow::ensure!(
+            (found.number, found.seed) == (self.number, self.seed) && found.params == self.params,
+            "it belongs to another trial"
+        );
+        let path = self.dir.join(&found.state);
+        let mut state = File::open(&path).with_context(|| path.display().to_string())?;
+        let mut digest = Hashing::new(io::sink());
+        io::copy(&mut BufReader::new(&mut state), &mut digest)?;
+        let (bytes, sha256) = digest.finish()?;
+        anyhow::ensure!(
+            (bytes, &sha256) == (found.bytes, &found.sha256),
+            "{}: {bytes} bytes with SHA-256 {sha256}, expected {} with {}",
+            path.display(),
+            found.bytes,
+            found.sha256
+        );
+        state.rewind()?;
+        Ok(Some((found.epochs, state)))
+    }
+
+    /// Keeps the state that `write` writes as the checkpoint after `epochs`, instead of the one
+    /// before.
+    ///
+    /// # Errors
+    /// What the system or `write` says; the checkpoint before is still there.
+    pub fn save(
+        &self,
+        epochs: &[Epoch],
+        write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let last = epochs.last().map_or(0, |e| e.epoch);
+        let name = format!("epoch-{last}.state");
+        let mut state = Hashing::new(BufWriter::new(File::create(self.dir.join(&name))?));
+        write(&mut state)?;
+        let (bytes, sha256) = state.finish()?;
+        let description = Description {
+            version: VERSION,
+            number: self.number,
+            seed: self.seed,
+            params: self.params.clone(),
+            epochs: epochs.to_vec(),
+            state: name.clone(),
+            bytes,
+            sha256,
+        };
+        let draft = self.dir.join("checkpoint.json.new");
+        fs::write(&draft, serde_json::to_vec(&description)?)?;
+        fs::rename(draft, self.description())?;
+        self.drop_states_but(&name)
+    }
+
+    fn description(&self) -> PathBuf {
+        self.dir.join("checkpoint.json")
+    }
+
+    fn drop_states_but(&self, kept: &str) -> anyhow::Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(".state") && name != kept {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A writer that counts and hashes what passes through.
+struct Hashing<W> {
+    inner: W,
+    bytes: u64,
+    sha256: Sha256,
+}
+
+impl<W: Write> Hashing<W> {
+    fn new(inner: W) -> Hashing<W> {
+        Hashing {
+            inner,
+            bytes: 0,
+            sha256: Sha256::new(),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<(u64, String)> {
+        self.inner.flush()?;
+        let digest = self.sha256.finalize();
+        let hex = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((self.bytes, hex))
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sha256.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::task::Metrics;
+
+    fn checkpoints(dir: &tempfile::TempDir, seed: u64) -> Checkpoints {
+        Checkpoints {
+            dir: dir.path().join("trial-000003"),
+            number: 3,
+            seed,
+            params: Params::from([("x".into(), 0.1.into())]),
+        }
+    }
+
+    fn epochs(count: u32) -> Vec<Epoch> {
+        let epoch = |epoch| Epoch {
+            epoch,
+            metrics: Metrics::from([("loss".into(), f64::INFINITY)]),
+        };
+        (1..=count).map(epoch).collect()
+    }
+
+    fn save(to: &Checkpoints, count: u32, state: &str) {
+        to.save(&epochs(count), &mut |w| Ok(w.write_all(state.as_bytes())?))
+            .unwrap();
+    }
+
+    fn state(mut file: File) -> String {
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_last_checkpoint_is_found_with_all_that_was_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        assert!(trial.load().unwrap().is_none());
+        save(&trial, 1, "one");
+        save(&trial, 2, "two");
+        let (reported, file) = trial.load().unwrap().unwrap();
+        assert_eq!(reported, epochs(2));
+        assert_eq!(state(file), "two");
+        let files = fs::read_dir(&trial.dir).unwrap().count();
+        assert_eq!(files, 2, "older states are deleted");
+    }
+
+    #[test]
+    fn a_save_that_fails_leaves_the_checkpoint_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        save(&trial, 1, "one");
+        trial
+            .save(&epochs(2), &mut |w| {
+                w.write_all(b"tw")?;
+                anyhow::bail!("the disk is full")
+            })
+            .unwrap_err();
+        let (reported, file) = trial.load().unwrap().unwrap();
+        assert_eq!((reported.len(), state(file).as_str()), (1, "one"));
+    }
+
+    #[test]
+    fn a_damaged_state_and_another_trials_checkpoint_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        save(&trial, 1, "one");
+        let other = checkpoints(&dir, 8).load().unwrap_err();
+        assert!(other.to_string().contains("another trial"));
+        fs::write(trial.dir.join("epoch-1.state"), "One").unwrap();
+        assert!(trial.load().unwrap_err().to_string().contains("SHA-256"));
+        fs::write(trial.description(), "{").unwrap();
+        trial.load().unwrap_err();
+    }
+}

@@ -1,0 +1,398 @@
+//! Storage faults under the real binary: nothing that was finished is lost or run again, and no
+//! damaged file is touched.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use common::{Project, results, signal, wait_for};
+use nix::sys::signal::Signal;
+use rusqlite::Connection;
+use serde_json::Value as Json;
+
+/// A trial takes about a second; a database that cannot be written is waited for a second.
+const RUN: [&str; 11] = [
+    "synthetic",
+    "--trials",
+    "4",
+    "--parallel",
+    "1",
+    "--set",
+    "task.step_ms=20",
+    "--set",
+    "task.steps=5",
+    "--set",
+    "supervisor.storage_patience=1s",
+];
+
+/// The same run with a goal of one trial.
+fn first_trial(project: &Project) {
+    let mut run = RUN;
+    run[2] = "1";
+    project.expect(0, &run);
+}
+
+/// The trials of a study that nothing disturbed.
+fn reference() -> &'static [Json] {
+    static REFERENCE: OnceLock<Vec<Json>> = OnceLock::new();
+    REFERENCE.get_or_init(|| {
+        let project = Project::synthetic();
+        project.expect(0, &RUN);
+        results(&project.trials("synthetic"))
+    })
+}
+
+fn started(project: &Project, number: u64) -> bool {
+    project.database().exists()
+        && project
+            .connect()
+            .query_row(
+                "SELECT count(*) FROM tune_attempts a JOIN trials t USING (trial_id) \
+                 WHERE t.number = ?1 AND t.state = 'RUNNING' AND a.ended IS NULL",
+                [number],
+                |row| row.get::<_, i64>(0),
+            )
+            .is_ok_and(|n| n == 1)
+}
+
+/// A run in which trial 1 is in training.
+fn in_training(project: &Project) -> Child {
+    let child = project
+        .tune(&RUN)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("trial 1", || started(project, 1));
+    child
+}
+
+fn end(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), stderr)
+}
+
+fn lock(project: &Project) -> Connection {
+    let other = project.connect();
+    other
+        .busy_timeout(std::time::Duration::from_secs(20))
+        .unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    other
+}
+
+fn spool(project: &Project) -> PathBuf {
+    project.path().join("tune.db.d/spool/synthetic.jsonl")
+}
+
+fn holds_results(spool: &Path) -> bool {
+    fs::read(spool).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("trial_finished"))
+}
+
+/// The study is run to its goal: as if nothing had happened, each trial in one attempt.
+fn goes_on_undisturbed(project: &Project) {
+    let (stdout, _) = project.expect(0, &RUN);
+    assert!(stdout.contains("taken in"), "{stdout}");
+    let trials = project.trials("synthetic");
+    assert_eq!(results(&trials), reference());
+    for trial in &trials {
+        let attempts = trial["attempts"].as_array().unwrap().len();
+        assert_eq!(attempts, 1, "trial {} ran again", trial["number"]);
+    }
+    assert!(!spool(project).exists());
+    assert!(!project.path().join("tune.db.d/spool/rejected").exists());
+}
+
+#[test]
+fn a_lock_that_outlasts_patience_leaves_results_in_the_spool_for_the_next_start() {
+    let project = Project::synthetic();
+    let child = in_training(&project);
+    let other = lock(&project);
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(7), "{stderr}");
+    for part in ["lock", "1 result", "spool/synthetic.jsonl"] {
+        assert!(stderr.contains(part), "{part} is missing in {stderr}");
+    }
+    assert!(project.workers().is_empty());
+    let (stdout, _) = project.expect(0, &["status", "synthetic"]);
+    assert!(stdout.contains("1 result waits outside"), "{stdout}");
+    let (stdout, _) = project.expect(0, &["status", "synthetic", "--json"]);
+    let status: Json = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(status["spooled"], 1);
+    for query in ["trials", "best"] {
+        let (_, stderr) = project.expect(0, &[query, "synthetic"]);
+        assert!(stderr.contains("1 result waits outside"), "{stderr}");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    goes_on_undisturbed(&project);
+}
+
+#[test]
+fn a_lock_that_is_released_in_time_is_only_a_warning() {
+    let project = Project::synthetic();
+    let patient: Vec<&str> = RUN[..10]
+        .iter()
+        .copied()
+        .chain(["supervisor.storage_patience=10m"])
+        .collect();
+    let child = project
+        .tune(&patient)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("trial 1", || started(&project, 1));
+    let other = lock(&project);
+    wait_for("the spool", || holds_results(&spool(&project)));
+    other.execute_batch("ROLLBACK").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    assert_eq!(
+        stdout.matches("no trial starts until").count(),
+        1,
+        "{stdout}"
+    );
+    assert_eq!(
+        stdout.matches("can be written again after").count(),
+        1,
+        "{stdout}"
+    );
+    assert_eq!(results(&project.trials("synthetic")), reference());
+    assert!(!spool(&project).exists());
+}
+
+#[test]
+fn a_supervisor_killed_while_storage_is_down_has_its_results_taken_in() {
+    let project = Project::synthetic();
+    let mut child = in_training(&project);
+    let other = lock(&project);
+    wait_for("the spool", || holds_results(&spool(&project)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("the workers to be gone", || project.workers().is_empty());
+    other.execute_batch("ROLLBACK").unwrap();
+    // The next line was being written.
+    let mut bytes = fs::read(spool(&project)).unwrap();
+    let line = bytes.iter().position(|&b| b == b'\n').unwrap() + 1;
+    let end = bytes.iter().position(|&b| b == 0).unwrap();
+    bytes.copy_within(0..line / 2, end);
+    fs::write(spool(&project), bytes).unwrap();
+    goes_on_undisturbed(&project);
+}
+
+#[test]
+fn a_signal_while_storage_is_down_ends_the_run_and_keeps_its_results() {
+    let project = Project::synthetic();
+    let child = in_training(&project);
+    let other = lock(&project);
+    wait_for("the spool", || holds_results(&spool(&project)));
+    signal(child.id(), Signal::SIGTERM);
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(7), "{stderr}");
+    assert!(stderr.contains("1 result"), "{stderr}");
+    other.execute_batch("ROLLBACK").unwrap();
+    goes_on_undisturbed(&project);
+}
+
+#[test]
+fn a_database_that_is_moved_away_under_a_run_gets_its_results_once_it_is_back() {
+    let project = Project::synthetic();
+    let child = in_training(&project);
+    let aside = project.path().join("aside.db");
+    fs::rename(project.database(), &aside).unwrap();
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(7), "{stderr}");
+    assert!(stderr.contains("moved, replaced or deleted"), "{stderr}");
+    assert!(!project.database().exists(), "no new one is made");
+    let (_, stderr) = project.expect(7, &RUN);
+    assert!(stderr.contains("the database is gone"), "{stderr}");
+    assert!(!project.database().exists(), "no new one is made");
+    fs::rename(&aside, project.database()).unwrap();
+    goes_on_undisturbed(&project);
+}
+
+#[test]
+fn an_older_copy_of_the_database_refuses_what_it_does_not_know_and_goes_on() {
+    let project = Project::synthetic();
+    first_trial(&project);
+    let copy = fs::read(project.database()).unwrap();
+    let child = in_training(&project);
+    let other = lock(&project);
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(7), "{stderr}");
+    drop(other);
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{end}", project.database().display()));
+    }
+    fs::write(project.database(), copy).unwrap();
+    let (stdout, _) = project.expect(0, &RUN);
+    assert!(stdout.contains("not taken in"), "{stdout}");
+    let rejected = project
+        .path()
+        .join("tune.db.d/spool/rejected/synthetic.jsonl");
+    let text = fs::read_to_string(rejected).unwrap();
+    let line: Json = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert!(line["reason"].as_str().unwrap().contains("older copy"));
+    assert_eq!(project.trials("synthetic").len(), 4);
+}
+
+#[test]
+fn a_disk_that_is_full_to_the_last_byte_leaves_room_for_the_spool() {
+    let project = Project::synthetic();
+    // A small file system of its own; the script sees it, and nobody else.
+    let script = r#"
+        set -e
+        mount -t tmpfs -o size=8m tmpfs "$2"
+        cp -r "$1/configs" "$2/"
+        run() { "$TUNE" -C "$2" synthetic --trials 4 --parallel 1 --set task.step_ms=20 \
+            --set task.steps=5 --set supervisor.storage_patience=1s; }
+        run "$@" & child=$!
+        while ! ls "$2"/tune.db.d/logs/synthetic/trial-000001-attempt-0.log 2>/dev/null; do
+            sleep 0.05; done
+        cat /dev/zero > "$2/full" 2>/dev/null || true
+        code=0; wait $child || code=$?
+        echo "first: $code"
+        head -c 1 "$2/tune.db.d/spool/synthetic.jsonl"; echo " begins the spool"
+        code=0; run "$@" || code=$?
+        echo "while full: $code"
+        rm "$2/full"
+        run "$@"
+        "$TUNE" -C "$2" trials synthetic --json > "$1/trials.json"
+    "#;
+    let disk = project.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let able = Command::new("unshare")
+        .args(["-rm", "mount", "-t", "tmpfs", "tmpfs"])
+        .arg(&disk)
+        .status();
+    if !able.is_ok_and(|status| status.success()) {
+        eprintln!("no file system can be mounted here; the file-size limit is tested elsewhere");
+        return;
+    }
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", script, "sh"])
+        .args([project.path(), &disk])
+        .env("TUNE", env!("CARGO_BIN_EXE_tune"))
+        .output()
+        .unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{said}");
+    for part in [
+        "first: 7",
+        "{ begins the spool",
+        "while full: 7",
+        "1 result",
+    ] {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+    let text = fs::read_to_string(project.path().join("trials.json")).unwrap();
+    let trials: Vec<Json> = serde_json::from_str(&text).unwrap();
+    assert_eq!(results(&trials), reference());
+    for trial in &trials {
+        assert_eq!(trial["attempts"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn a_start_under_a_file_size_limit_is_an_error_and_no_death_by_signal() {
+    let project = Project::synthetic();
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg("ulimit -f 16; exec \"$0\" \"$@\"")
+        .arg(env!("CARGO_BIN_EXE_tune"))
+        .arg("-C")
+        .arg(project.path())
+        .args(["synthetic", "--trials", "2"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{stderr}");
+    assert!(stderr.contains("tune.db"), "{stderr}");
+    project.expect(0, &["synthetic", "--trials", "2"]);
+}
+
+#[test]
+fn a_start_waits_for_a_lock_and_gives_up_when_patience_ends() {
+    let project = Project::synthetic();
+    first_trial(&project);
+    let other = project.connect();
+    // Nobody else can even read.
+    other
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; DELETE FROM tune_runs")
+        .unwrap();
+    let (stdout, stderr) = project.expect(7, &RUN);
+    assert!(stderr.contains("lock"), "{stderr}");
+    assert!(stdout.contains("waiting for at most"), "{stdout}");
+    drop(other);
+    project.expect(0, &RUN);
+}
+
+/// Runs on a file that must be refused; it must be the same afterwards.
+fn refused(project: &Project, word: &str) {
+    let files = ["", "-wal"].map(|end| format!("{}{end}", project.database().display()));
+    let read = || files.clone().map(|f| fs::read(f).ok());
+    let before = read();
+    let (_, stderr) = project.expect(7, &RUN);
+    assert!(stderr.contains("tune.db"), "{stderr}");
+    assert!(stderr.contains(word), "{word}: {stderr}");
+    assert!(read() == before, "{word}: the file was changed");
+}
+
+#[test]
+fn damaged_files_are_refused_and_left_as_they_are() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "3"]);
+    let whole = fs::read(project.database()).unwrap();
+    for (word, length) in [("damaged", whole.len() / 2), ("damaged", whole.len() - 100)] {
+        fs::write(project.database(), &whole[..length]).unwrap();
+        refused(&project, word);
+    }
+    let mut garbage = whole.clone();
+    garbage[..16].fill(b'?');
+    fs::write(project.database(), &garbage).unwrap();
+    refused(&project, "no SQLite database");
+    let mut flipped = whole.clone();
+    for byte in &mut flipped[8 * 4096..8 * 4096 + 64] {
+        *byte ^= 0x5a;
+    }
+    fs::write(project.database(), &flipped).unwrap();
+    refused(&project, "damaged");
+    fs::write(project.database(), &whole).unwrap();
+    assert_eq!(project.trials("synthetic").len(), 3);
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_left_as_it_is() {
+    let project = Project::synthetic();
+    let database = project.database();
+    fs::create_dir(&database).unwrap();
+    let (_, stderr) = project.expect(7, &RUN);
+    assert!(stderr.contains("a directory"), "{stderr}");
+    fs::remove_dir(&database).unwrap();
+    let target = project.path().join("unmounted/tune.db");
+    std::os::unix::fs::symlink(&target, &database).unwrap();
+    let (_, stderr) = project.expect(7, &RUN);
+    assert!(stderr.contains("a link to"), "{stderr}");
+    fs::create_dir(target.parent().unwrap()).unwrap();
+    project.expect(7, &RUN);
+    assert!(!target.exists());
+    fs::remove_file(&database).unwrap();
+    nix::unistd::mkfifo(&database, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (_, stderr) = project.expect(7, &RUN);
+    assert!(stderr.contains("pipe"), "{stderr}");
+}
