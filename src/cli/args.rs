@@ -15,6 +15,7 @@ Commands:
   tune trials [STUDY]    All trials
   tune show STUDY N      Everything about one trial
   tune check TASK        Check configuration and data; writes nothing
+  tune explain [FILE]    What an error or a log means, and what to do
   tune help COMMAND      A command's options
 
 Examples:
@@ -156,6 +157,8 @@ pub enum Query {
     Show(ShowArgs),
     /// Check configuration and data; writes nothing
     Check(Check),
+    /// What an error or a log means, and what to do
+    Explain(ExplainArgs),
     /// A worker process; started by a run
     #[command(hide = true)]
     Worker,
@@ -211,6 +214,13 @@ impl Check {
             set: set_overrides(&self.set),
         }
     }
+}
+
+/// `tune explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A file with an error's text or a log; - or nothing: standard input
+    pub file: Option<PathBuf>,
 }
 
 fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, Source)> {

@@ -1,6 +1,7 @@
 //! The command line: which command is meant, its arguments, and its short body.
 
 mod args;
+mod explain;
 mod logging;
 mod query;
 mod run;
@@ -10,7 +11,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser};
 
-pub use args::{Check, Common, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
+pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{Query, RunArgs};
 pub use logging::init_logging;
 

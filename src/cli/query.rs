@@ -12,6 +12,9 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
     if let Query::Check(args) = query {
         return run::check(common, args);
     }
+    if let Query::Explain(args) = query {
+        return super::explain::explain(common, args);
+    }
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
@@ -63,7 +66,9 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
             || query::show_json(&store, Some(&args.study), args.number),
             || query::show(&store, Some(&args.study), args.number),
         ),
-        Query::List(_) | Query::Check(_) | Query::Worker | Query::Probe => Ok(Exit::Done),
+        Query::List(_) | Query::Check(_) | Query::Explain(_) | Query::Worker | Query::Probe => {
+            Ok(Exit::Done)
+        }
     }
 }
 

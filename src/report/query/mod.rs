@@ -1,6 +1,7 @@
 //! The read-only commands: from the database to text, JSON and CSV. Nothing here prints; the
 //! command line decides where the text goes.
 
+mod explain;
 mod format;
 mod list;
 mod show;
@@ -9,6 +10,7 @@ mod status;
 mod tests;
 mod trials;
 
+pub use explain::{explanation, explanation_json};
 pub use list::{TaskLine, list, list_json};
 pub use show::{show, show_json};
 pub use status::{Context, best, best_json, status, status_json};

@@ -175,11 +175,7 @@ impl Core {
             ),
             Ended::Pruned => (live.result(&metric, direction, true, self.now), "pruned"),
             Ended::Diverged { at } => {
-                let fault = Fault {
-                    kind: FaultKind::Diverged,
-                    detail: at,
-                    text: String::new(),
-                };
+                let fault = Fault::new(FaultKind::Diverged, at);
                 self.apply_fault(slot, attempt, &fault);
                 self.free(slot, false);
                 return;
@@ -388,6 +384,7 @@ impl Core {
             oom_kills,
             tail: tail.clone(),
             phase: Some(phase),
+            ..Evidence::default()
         };
         let stopping = self.mode != Mode::Running;
         match self.slots[slot].take(self.now) {
