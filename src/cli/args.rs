@@ -18,6 +18,7 @@ Commands:
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
   tune drill [TASK]      Fire drill: faults on purpose
+  tune explain [FILE]    What an error or a log means, and what to do
   tune help COMMAND      A command's options
 
 Examples:
@@ -169,6 +170,8 @@ pub enum Query {
     Drill(DrillArgs),
     /// Train one trial again, outside its study; records nothing
     Replay(ReplayArgs),
+    /// What an error or a log means, and what to do
+    Explain(ExplainArgs),
     /// A worker process; started by a run
     #[command(hide = true)]
     Worker,
@@ -239,6 +242,13 @@ impl Check {
             set: set_overrides(&self.set),
         }
     }
+}
+
+/// `tune explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A file with an error's text or a log; - or nothing: standard input
+    pub file: Option<PathBuf>,
 }
 
 pub(super) fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, Source)> {

@@ -2,6 +2,7 @@
 
 mod args;
 mod drill;
+mod explain;
 mod logging;
 mod query;
 mod replay;
@@ -12,7 +13,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser};
 
-pub use args::{Check, Common, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
+pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use logging::init_logging;

@@ -15,6 +15,9 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
     if let Query::Check(args) = query {
         return run::check(common, args);
     }
+    if let Query::Explain(args) = query {
+        return super::explain::explain(common, args);
+    }
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
@@ -75,6 +78,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         Query::List(_)
         | Query::Check(_)
         | Query::Drill(_)
+        | Query::Explain(_)
         | Query::Replay(_)
         | Query::Worker
         | Query::Probe => Ok(Exit::Done),

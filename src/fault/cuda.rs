@@ -1,6 +1,20 @@
-//! CUDA runtime errors: which of them leave the context unusable.
+//! CUDA runtime errors: how a text names one, and which of them leave the context unusable.
 //!
-//! Source: the CUDA 13.0 runtime header's description of `cudaError_t`.
+//! A text names an error by the runtime's enumerator (`cudaErrorAssert`), by the driver's
+//! (`CUDA_ERROR_ASSERT`), by the words of `cudaGetErrorString`, or by its number, in today's or in the
+//! numbering before CUDA 10.1. Enumerators are stable, words are not: the enumerator wins.
+
+mod errors;
+mod status;
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::pattern;
+
+pub use errors::ERRORS;
+pub use status::{Status, status};
 
 /// What an error means for the process that got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,312 +27,287 @@ pub enum Context {
     Environment,
 }
 
+impl Context {
+    /// The word in the documentation.
+    pub fn word(self) -> &'static str {
+        match self {
+            Context::Lost => "lost",
+            Context::Alive => "alive",
+            Context::Environment => "environment",
+        }
+    }
+}
+
 /// One CUDA runtime error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CudaError {
-    /// `cudaError_t`.
+    /// `cudaError_t`; the driver's number is the same where it has one.
     pub code: u32,
     /// The enumerator, as libtorch prints it between backtick and quote.
     pub name: &'static str,
+    /// The driver's enumerator; empty where only the runtime has this error.
+    pub driver: &'static str,
     /// The text of `cudaGetErrorString`.
     pub text: &'static str,
     /// What it does to the context.
     pub context: Context,
 }
 
-const fn error(code: u32, name: &'static str, text: &'static str, context: Context) -> CudaError {
-    CudaError {
-        code,
-        name,
-        text,
-        context,
-    }
+/// An error that a line names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Where the name, the words or the introduction to them begin, in bytes.
+    pub at: usize,
+    /// The error; `None` where CUDA reports one that this table does not know.
+    pub error: Option<&'static CudaError>,
+    /// The enumerator as it stands there, if there is one.
+    pub name: Option<String>,
 }
 
-/// Every error that a training has been seen or is expected to meet.
-pub const ERRORS: &[CudaError] = &[
-    error(
-        1,
-        "cudaErrorInvalidValue",
-        "invalid argument",
-        Context::Alive,
-    ),
-    error(
-        2,
-        "cudaErrorMemoryAllocation",
-        "out of memory",
-        Context::Alive,
-    ),
-    error(
-        3,
-        "cudaErrorInitializationError",
-        "initialization error",
-        Context::Environment,
-    ),
-    error(
-        4,
-        "cudaErrorCudartUnloading",
-        "driver shutting down",
-        Context::Lost,
-    ),
-    error(
-        9,
-        "cudaErrorInvalidConfiguration",
-        "invalid configuration argument",
-        Context::Alive,
-    ),
-    error(
-        35,
-        "cudaErrorInsufficientDriver",
-        "CUDA driver version is insufficient for CUDA runtime version",
-        Context::Environment,
-    ),
-    error(
-        46,
-        "cudaErrorDevicesUnavailable",
-        "CUDA-capable device(s) is/are busy or unavailable",
-        Context::Environment,
-    ),
-    error(
-        98,
-        "cudaErrorInvalidDeviceFunction",
-        "invalid device function",
-        Context::Alive,
-    ),
-    error(
-        100,
-        "cudaErrorNoDevice",
-        "no CUDA-capable device is detected",
-        Context::Environment,
-    ),
-    error(
-        101,
-        "cudaErrorInvalidDevice",
-        "invalid device ordinal",
-        Context::Environment,
-    ),
-    error(
-        201,
-        "cudaErrorDeviceUninitialized",
-        "invalid device context",
-        Context::Lost,
-    ),
-    error(
-        209,
-        "cudaErrorNoKernelImageForDevice",
-        "no kernel image is available for execution on the device",
-        Context::Alive,
-    ),
-    error(
-        214,
-        "cudaErrorECCUncorrectable",
-        "uncorrectable ECC error encountered",
-        Context::Lost,
-    ),
-    error(
-        220,
-        "cudaErrorNvlinkUncorrectable",
-        "uncorrectable NVLink error detected during the execution",
-        Context::Lost,
-    ),
-    error(
-        222,
-        "cudaErrorUnsupportedPtxVersion",
-        "the provided PTX was compiled with an unsupported toolchain.",
-        Context::Environment,
-    ),
-    error(
-        226,
-        "cudaErrorContained",
-        "Invalid access of peer GPU memory over nvlink or a hardware error",
-        Context::Lost,
-    ),
-    error(
-        400,
-        "cudaErrorInvalidResourceHandle",
-        "invalid resource handle",
-        Context::Alive,
-    ),
-    error(600, "cudaErrorNotReady", "device not ready", Context::Alive),
-    error(
-        700,
-        "cudaErrorIllegalAddress",
-        "an illegal memory access was encountered",
-        Context::Lost,
-    ),
-    error(
-        701,
-        "cudaErrorLaunchOutOfResources",
-        "too many resources requested for launch",
-        Context::Alive,
-    ),
-    error(
-        702,
-        "cudaErrorLaunchTimeout",
-        "the launch timed out and was terminated",
-        Context::Lost,
-    ),
-    error(
-        709,
-        "cudaErrorContextIsDestroyed",
-        "context is destroyed",
-        Context::Lost,
-    ),
-    error(
-        710,
-        "cudaErrorAssert",
-        "device-side assert triggered",
-        Context::Lost,
-    ),
-    error(
-        712,
-        "cudaErrorHostMemoryAlreadyRegistered",
-        "part or all of the requested memory range is already mapped",
-        Context::Alive,
-    ),
-    error(
-        713,
-        "cudaErrorHostMemoryNotRegistered",
-        "pointer does not correspond to a registered memory region",
-        Context::Alive,
-    ),
-    error(
-        714,
-        "cudaErrorHardwareStackError",
-        "hardware stack error",
-        Context::Lost,
-    ),
-    error(
-        715,
-        "cudaErrorIllegalInstruction",
-        "an illegal instruction was encountered",
-        Context::Lost,
-    ),
-    error(
-        716,
-        "cudaErrorMisalignedAddress",
-        "misaligned address",
-        Context::Lost,
-    ),
-    error(
-        717,
-        "cudaErrorInvalidAddressSpace",
-        "operation not supported on global/shared address space",
-        Context::Lost,
-    ),
-    error(
-        718,
-        "cudaErrorInvalidPc",
-        "invalid program counter",
-        Context::Lost,
-    ),
-    error(
-        719,
-        "cudaErrorLaunchFailure",
-        "unspecified launch failure",
-        Context::Lost,
-    ),
-    error(
-        721,
-        "cudaErrorTensorMemoryLeak",
-        "tensor memory not completely freed",
-        Context::Lost,
-    ),
-    error(
-        801,
-        "cudaErrorNotSupported",
-        "operation not supported",
-        Context::Alive,
-    ),
-    error(
-        802,
-        "cudaErrorSystemNotReady",
-        "system not yet initialized",
-        Context::Environment,
-    ),
-    error(
-        803,
-        "cudaErrorSystemDriverMismatch",
-        "system has unsupported display driver / cuda driver combination",
-        Context::Environment,
-    ),
-    error(
-        804,
-        "cudaErrorCompatNotSupportedOnDevice",
-        "forward compatibility was attempted on non supported HW",
-        Context::Environment,
-    ),
-    error(
-        806,
-        "cudaErrorMpsRpcFailure",
-        "MPS client failed to communicate with the MPS control daemon or server",
-        Context::Lost,
-    ),
-    error(
-        810,
-        "cudaErrorMpsClientTerminated",
-        "the MPS client has been terminated",
-        Context::Lost,
-    ),
-    error(
-        911,
-        "cudaErrorExternalDevice",
-        "an async error has occurred in external entity outside of CUDA",
-        Context::Lost,
-    ),
-    error(999, "cudaErrorUnknown", "unknown error", Context::Lost),
+/// Errors that no other library words the same way: they need no mention of CUDA beside them.
+const DISTINCT: [u32; 26] = [
+    34, 35, 36, 46, 98, 100, 101, 209, 214, 220, 222, 226, 700, 701, 702, 710, 714, 715, 717, 718,
+    719, 803, 804, 806, 810, 911,
 ];
 
-/// Finds the CUDA error that a text of libtorch names: by the enumerator (stable between
-/// versions), else by the words behind `CUDA error:` or `CUDA driver error:`.
+/// Numbers before CUDA 10.1, and what they are today.
+const OLD_NUMBERS: [(u32, u32); 27] = [
+    (4, 719),
+    (6, 702),
+    (7, 701),
+    (8, 98),
+    (10, 101),
+    (11, 1),
+    (30, 999),
+    (33, 400),
+    (34, 600),
+    (38, 100),
+    (39, 214),
+    (48, 209),
+    (59, 710),
+    (60, 711),
+    (61, 712),
+    (62, 713),
+    (70, 800),
+    (71, 801),
+    (72, 714),
+    (73, 715),
+    (74, 716),
+    (75, 717),
+    (76, 718),
+    (77, 700),
+    (78, 218),
+    (79, 219),
+    (64, 704),
+];
+
+/// What stands before the words or the number of an error: CUDA's name with one of error, failure
+/// or failed, a number with or without brackets, and punctuation.
+static CUE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?ix)
+        (?: \b (?: cuda | cudart | hip | thcuda ) (?: [\ _-]? (?: runtime | driver | kernel | api | call | launch
+              | async | blocks | check | sync ) )* [\ _-]* (?: error | failure | failed | fail ) \b
+            (?: \ (?: in | at ) \ \S+ )?
+          | triton \ error \ \[ (?: cuda | hip ) \]
+          | gpuassert
+          | thcudacheck \ fail .*? \b error
+        )
+        [\]\)\ ]* (?: \ ?(?: code | no\. | number )? [\ =:\(\#]* (?P<number> \d{1,5} ) \b \)? )?
+        [\ :=,'`\x22\(\)\|-]*",
+    )
+});
+
+/// Calls that give only a number: numba's form, PyTorch's when it counts devices, and C's.
+static NUMBERED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+          \[ (\d{1,4}) \] \ Call \ to \ cu\w+ \ results
+        | cudaGetDeviceCount\(\) .* \b Error \ (\d{1,4}) :
+        | \b (?: cuda | cu ) [A-Z] \w+ (?:\(\))? \ (?: returned | failed \ with ) (?: \ error )? (?: \ code )?
+          [\ :=\(]* (\d{1,4}) \b",
+    )
+});
+
+/// Finds the CUDA error that a text names. A sticky one wins over others, the first among equals.
 pub fn find(text: &str) -> Option<&'static CudaError> {
-    if let Some(error) = ERRORS.iter().find(|e| mentions(text, e.name)) {
-        return Some(error);
+    let mut first = None;
+    for error in text
+        .lines()
+        .filter_map(find_in_line)
+        .filter_map(|h| h.error)
+    {
+        if error.context == Context::Lost {
+            return Some(error);
+        }
+        first = first.or(Some(error));
     }
-    let words = text
-        .split_once("CUDA error: ")
-        .or_else(|| text.split_once("CUDA driver error: "))?
-        .1;
-    ERRORS.iter().find(|e| words.starts_with(e.text))
+    first
 }
 
-/// Whether `text` has `name` as a whole word.
-fn mentions(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
-        !text[at + name.len()..]
-            .chars()
-            .next()
-            .is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
+/// Finds the CUDA error that a line names: by an enumerator, else by words or number behind an
+/// introduction, else by words that only CUDA uses.
+pub fn find_in_line(line: &str) -> Option<Hit> {
+    let named: Vec<Hit> = enumerators(line).collect();
+    let sticky = |h: &&Hit| h.error.is_some_and(|e| e.context == Context::Lost);
+    let known = |h: &&Hit| h.error.is_some();
+    if let Some(hit) = named
+        .iter()
+        .find(sticky)
+        .or_else(|| named.iter().find(known))
+    {
+        return Some(hit.clone());
+    }
+    introduced(line)
+        .or_else(|| numbered(line))
+        .or_else(|| distinct(line))
+        .or_else(|| named.into_iter().next())
+        .or_else(|| unknown(line))
+}
+
+/// Words that begin with `cudaError` or `CUDA_ERROR_`, and HIP's twins of them.
+fn enumerators(line: &str) -> impl Iterator<Item = Hit> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut rest = 0;
+    std::iter::from_fn(move || {
+        while let Some(start) = line[rest..].find(word).map(|i| i + rest) {
+            let end = line[start..]
+                .find(|c| !word(c))
+                .map_or(line.len(), |i| i + start);
+            rest = end;
+            if let Some(hit) = enumerator(&line[start..end], start) {
+                return Some(hit);
+            }
+        }
+        None
+    })
+}
+
+fn enumerator(word: &str, at: usize) -> Option<Hit> {
+    let runtime = |tail: &str| tail.starts_with(|c: char| c.is_ascii_uppercase());
+    let error = if let Some(tail) = word.strip_prefix("cudaError").filter(|t| runtime(t)) {
+        ERRORS.iter().find(|e| e.name[9..] == *tail)
+    } else if let Some(tail) = word.strip_prefix("hipError").filter(|t| runtime(t)) {
+        let tail = match tail {
+            "OutOfMemory" => "MemoryAllocation",
+            other => other,
+        };
+        ERRORS.iter().find(|e| e.name[9..] == *tail)
+    } else if word.starts_with("CUDA_ERROR_") {
+        ERRORS.iter().find(|e| e.driver == word)
+    } else {
+        return None;
+    };
+    Some(Hit {
+        at,
+        error,
+        name: Some(word.to_owned()),
+    })
+}
+
+/// An error behind an introduction, by its words, else by its number.
+fn introduced(line: &str) -> Option<Hit> {
+    CUE.captures_iter(line).find_map(|cue| {
+        let whole = cue.get(0)?;
+        let number = cue.name("number").and_then(|n| n.as_str().parse().ok());
+        // Only old versions of PyTorch print these two forms.
+        let old = whole.as_str().starts_with("THC") || whole.as_str().contains("runtime error (");
+        let error = words(&line[whole.end()..]).or_else(|| by_number(number?, old))?;
+        Some(Hit {
+            at: whole.start(),
+            error: Some(error),
+            name: None,
+        })
+    })
+}
+
+fn numbered(line: &str) -> Option<Hit> {
+    let found = NUMBERED.captures(line)?;
+    let number = found.iter().skip(1).flatten().next()?;
+    Some(Hit {
+        at: found.get(0)?.start(),
+        error: Some(by_number(number.as_str().parse().ok()?, false)?),
+        name: None,
+    })
+}
+
+/// The error whose words stand at the beginning of `text`, the longest if there are several.
+fn words(text: &str) -> Option<&'static CudaError> {
+    let stands = |e: &&CudaError| {
+        let end = e.text.len();
+        let same = |part: &[u8]| part.eq_ignore_ascii_case(e.text.as_bytes());
+        text.as_bytes().get(..end).is_some_and(same)
+            && !text
+                .as_bytes()
+                .get(end)
+                .is_some_and(u8::is_ascii_alphanumeric)
+    };
+    ERRORS.iter().filter(stands).max_by_key(|e| e.text.len())
+}
+
+fn by_number(number: u32, old: bool) -> Option<&'static CudaError> {
+    let today = |code: u32| ERRORS.iter().find(|e| e.code == code);
+    let before = || {
+        let (_, code) = OLD_NUMBERS.iter().find(|(n, _)| *n == number)?;
+        today(*code)
+    };
+    if old {
+        before().or_else(|| today(number))
+    } else {
+        today(number).or_else(before)
+    }
+}
+
+fn distinct(line: &str) -> Option<Hit> {
+    let lower = line.to_ascii_lowercase();
+    let found = DISTINCT.iter().filter_map(|&code| {
+        let error = by_number(code, false)?;
+        let at = lower.find(&error.text.to_ascii_lowercase())?;
+        Some((at, error))
+    });
+    let (at, error) = found.min_by_key(|(at, _)| *at)?;
+    Some(Hit {
+        at,
+        error: Some(error),
+        name: None,
+    })
+}
+
+/// libtorch's introduction with words behind it that nothing here knows.
+fn unknown(line: &str) -> Option<Hit> {
+    let introductions = ["CUDA error: ", "CUDA driver error: ", "HIP error: "];
+    let at = introductions.iter().filter_map(|i| line.find(i)).min()?;
+    Some(Hit {
+        at,
+        error: None,
+        name: None,
     })
 }
 
 /// Whether a text is an out-of-GPU-memory error in one of libtorch's or cuBLAS's forms.
 pub fn out_of_memory(text: &str) -> bool {
-    [
-        "CUDA out of memory",
-        "CUDA error: out of memory",
-        "CUDA driver error: out of memory",
-        "CUBLAS_STATUS_ALLOC_FAILED",
-        "CUDNN_STATUS_ALLOC_FAILED",
-    ]
-    .iter()
-    .any(|needle| text.contains(needle))
+    text.contains("CUDA out of memory")
+        || text
+            .lines()
+            .any(|l| status(l).is_some_and(|(_, _, s)| s == Status::OutOfMemory))
         || (text.contains("NVML_SUCCESS") && text.contains("CUDACachingAllocator"))
         || find(text).is_some_and(|e| e.code == 2)
 }
 
 /// Whether a text comes from CUDA or one of its libraries at all.
 pub fn cuda_text(text: &str) -> bool {
-    find(text).is_some()
+    out_of_memory(text)
+        || text
+            .lines()
+            .any(|l| find_in_line(l).is_some() || status(l).is_some())
         || [
             "CUDA error",
             "CUDA driver error",
-            "CUBLAS_STATUS_",
             "cuDNN error",
-            "CUDNN_STATUS_",
             "CUDACachingAllocator",
             "Unknown CUDA graph CaptureStatus",
             "FIND was unable to find an engine",
+            "GET was unable to find an engine",
             "handles_.at(i)",
         ]
         .iter()

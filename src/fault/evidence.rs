@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::protocol::{ErrorReport, Phase};
 
+use super::text::{self, Diagnosis, diagnose};
 use super::{Fault, FaultKind, cuda};
 
 /// How a process ended.
@@ -34,6 +35,8 @@ pub struct Evidence {
     pub garbage: Option<String>,
     /// Processes that the kernel's OOM killer ended in the worker's cgroup since its start.
     pub oom_kills: u64,
+    /// Xids that the driver reported for its GPU since it started.
+    pub xids: Vec<u32>,
     /// The end of what it printed.
     pub tail: String,
     /// The phase it was in.
@@ -42,18 +45,47 @@ pub struct Evidence {
 
 /// Classifies. The order of the questions is the order of certainty: what `tune` did itself, then
 /// what the kernel says, then what the worker said, then what it printed, then the signal.
+///
+/// What was printed may hold any text of the task, also of errors that it has handled. So it explains
+/// a death, and it tells the place of an assertion; it never overrides what a worker reported, and a
+/// kill from outside it explains only by a sticky CUDA error.
 pub fn classify(evidence: &Evidence) -> Fault {
-    let (kind, detail) = kind_and_detail(evidence);
-    let text = evidence
-        .error
-        .as_ref()
-        .map(|e| e.text.clone())
-        .or_else(|| cuda::cuda_text(&evidence.tail).then(|| evidence.tail.clone()))
-        .unwrap_or_default();
-    Fault { kind, detail, text }
+    let reported = evidence.error.as_ref().and_then(|e| diagnose(&e.text));
+    let printed = diagnose(&evidence.tail);
+    let (kind, detail) = kind_and_detail(evidence, reported.as_ref(), printed.as_ref());
+    let cuda_kind = matches!(
+        kind,
+        FaultKind::Poisoned
+            | FaultKind::CudaTransient
+            | FaultKind::CudaUnclear
+            | FaultKind::CudaSticky
+            | FaultKind::Oom
+            | FaultKind::DeviceLost
+    );
+    let printed = printed.filter(|_| cuda_kind);
+    let decided = reported.or_else(|| printed.clone());
+    let (name, code) = decided.map_or((None, None), |d| (d.name, d.code));
+    Fault {
+        kind,
+        detail,
+        text: match &evidence.error {
+            Some(error) => error.text.clone(),
+            None => printed
+                .as_ref()
+                .map_or_else(String::new, |d| d.text.clone()),
+        },
+        name,
+        code,
+        // The kernel prints it on the process's own output, whatever the library reports.
+        place: printed.and_then(|d| d.place),
+    }
 }
 
-fn kind_and_detail(evidence: &Evidence) -> (FaultKind, String) {
+fn kind_and_detail(
+    evidence: &Evidence,
+    reported: Option<&Diagnosis>,
+    printed: Option<&Diagnosis>,
+) -> (FaultKind, String) {
     if evidence.asked {
         return (FaultKind::Interrupted, "stopped by tune".into());
     }
@@ -73,49 +105,102 @@ fn kind_and_detail(evidence: &Evidence) -> (FaultKind, String) {
     if evidence.oom_kills > 0 && evidence.death == Some(Death::Signaled(SIGKILL)) {
         return (FaultKind::HostOom, "killed by the host's OOM killer".into());
     }
-    if let Some(error) = &evidence.error {
-        return (error_kind(error), first_lines(&error.text));
+    if let Some(xid) = evidence.xids.iter().find(|x| text::takes_the_gpu(**x)) {
+        return (FaultKind::DeviceLost, text::describe_xid(*xid));
     }
-    if cuda::sticky(&evidence.tail) {
+    if let Some(error) = &evidence.error {
+        return (error_kind(error, reported), first_lines(&error.text));
+    }
+    if let Some(sticky) = printed.filter(|d| loses_context(d.kind)) {
         return (
             by_phase(evidence.phase, FaultKind::CudaSticky),
-            tail_line(&evidence.tail),
+            sticky.text.clone(),
         );
     }
     if let Some(garbage) = &evidence.garbage {
         return (FaultKind::Protocol, garbage.clone());
     }
+    if let Some(last) = last_words(evidence) {
+        return (last.kind, last.text);
+    }
     death_kind(evidence)
 }
 
+fn loses_context(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::CudaSticky | FaultKind::Poisoned)
+}
+
+/// What explains a crash: an error that stands among the last lines printed. Not a kill: whoever
+/// sent it did not ask what had been printed.
+fn last_words(evidence: &Evidence) -> Option<Diagnosis> {
+    const LINES: usize = 40;
+    let crashed = match evidence.death? {
+        Death::Exited(_) => true,
+        Death::Signaled(signal) => CRASH_SIGNALS.contains(&signal),
+        Death::Unknown => false,
+    };
+    let lines: Vec<&str> = evidence.tail.lines().collect();
+    let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
+    diagnose(&end).filter(|d| {
+        crashed
+            && matches!(
+                d.kind,
+                FaultKind::Oom
+                    | FaultKind::HostOom
+                    | FaultKind::Descriptors
+                    | FaultKind::DeviceLost
+            )
+    })
+}
+
 /// A reported error, by its text and by what the health check said after it.
-fn error_kind(error: &ErrorReport) -> FaultKind {
-    let text = &error.text;
-    if error.phase == Phase::Opening && !cuda::cuda_text(text) {
+fn error_kind(error: &ErrorReport, diagnosis: Option<&Diagnosis>) -> FaultKind {
+    let phase = Some(error.phase);
+    if error.phase == Phase::Opening && !cuda::cuda_text(&error.text) {
         return FaultKind::OpenFailed;
     }
-    if cuda::out_of_memory(text) {
-        return FaultKind::Oom;
+    let said = diagnosis.map_or(FaultKind::TaskError, |d| d.kind);
+    if matches!(
+        said,
+        FaultKind::Oom | FaultKind::HostOom | FaultKind::DeviceLost | FaultKind::Descriptors
+    ) {
+        return said;
     }
-    if text.contains("DefaultCPUAllocator: can't allocate memory") {
-        return FaultKind::HostOom;
+    let sticky = loses_context(said) || cuda::sticky(&error.text);
+    if sticky || error.healthy == Some(false) {
+        return by_phase(phase, FaultKind::CudaSticky);
     }
-    if cuda::sticky(text) {
-        return by_phase(Some(error.phase), FaultKind::CudaSticky);
+    match said {
+        FaultKind::CudaUnclear if error.healthy.is_none() => {
+            by_phase(phase, FaultKind::CudaUnclear)
+        }
+        FaultKind::CudaUnclear | FaultKind::CudaTransient => {
+            by_phase(phase, FaultKind::CudaTransient)
+        }
+        FaultKind::Diverged if error.phase == Phase::Training => FaultKind::Diverged,
+        // The worker lives and has told of an error itself: what its text says of signals, exits
+        // and time-outs is about others.
+        FaultKind::Diverged
+        | FaultKind::TaskError
+        | FaultKind::Interrupted
+        | FaultKind::Killed
+        | FaultKind::Crash
+        | FaultKind::Hang
+        | FaultKind::Protocol
+        | FaultKind::OpenFailed
+        | FaultKind::Oom
+        | FaultKind::HostOom
+        | FaultKind::DeviceLost
+        | FaultKind::Descriptors
+        | FaultKind::CudaSticky
+        | FaultKind::Poisoned => {
+            if error.phase == Phase::Seeding {
+                FaultKind::Poisoned
+            } else {
+                FaultKind::TaskError
+            }
+        }
     }
-    if cuda::find(text).is_some_and(|e| e.context == cuda::Context::Environment) {
-        return FaultKind::DeviceLost;
-    }
-    if error.healthy == Some(false) {
-        return by_phase(Some(error.phase), FaultKind::CudaSticky);
-    }
-    if cuda::cuda_text(text) {
-        return by_phase(Some(error.phase), FaultKind::CudaTransient);
-    }
-    if error.phase == Phase::Seeding {
-        return FaultKind::Poisoned;
-    }
-    FaultKind::TaskError
 }
 
 /// Before the first step the trial cannot have caused a CUDA error.
@@ -150,7 +235,7 @@ fn death_kind(evidence: &Evidence) -> (FaultKind, String) {
 const SIGKILL: i32 = 9;
 
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
-const CRASH_SIGNALS: [i32; 9] = [4, 5, 6, 7, 8, 11, 24, 25, 31];
+pub(super) const CRASH_SIGNALS: [i32; 9] = [4, 5, 6, 7, 8, 11, 24, 25, 31];
 
 fn signal_name(signal: i32) -> String {
     match nix::sys::signal::Signal::try_from(signal) {
@@ -168,16 +253,6 @@ fn first_lines(text: &str) -> String {
         .take(3)
         .collect::<Vec<_>>()
         .join("; ")
-}
-
-/// The line of the printed output that names the CUDA error.
-fn tail_line(tail: &str) -> String {
-    tail.lines()
-        .rev()
-        .find(|l| cuda::cuda_text(l))
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
 }
 
 #[cfg(test)]
@@ -304,5 +379,93 @@ mod tests {
         let fault = classify(&evidence);
         assert_eq!(fault.kind, FaultKind::CudaSticky);
         assert!(fault.detail.contains("illegal memory access"));
+    }
+
+    const PRINTED: &str = "/p/Loss.cu:245: f: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.\n";
+
+    #[test]
+    fn the_place_of_an_assertion_comes_from_what_was_printed() {
+        let evidence = Evidence {
+            tail: format!("epoch 1\n{PRINTED}{PRINTED}"),
+            ..error(
+                Phase::Training,
+                "CUDA error: device-side assert triggered",
+                None,
+            )
+        };
+        let fault = classify(&evidence);
+        assert_eq!((fault.kind, fault.code), (FaultKind::CudaSticky, Some(710)));
+        assert_eq!(fault.place.unwrap().line, Some(245));
+    }
+
+    #[test]
+    fn what_was_printed_never_overrides_a_reported_error() {
+        let evidence = Evidence {
+            tail: "Killed\nCUDA out of memory. Tried to allocate 1.00 GiB\nSegmentation fault\n"
+                .into(),
+            ..error(Phase::Training, "index out of range", Some(true))
+        };
+        assert_eq!(classify(&evidence).kind, FaultKind::TaskError);
+        let evidence = Evidence {
+            tail: PRINTED.into(),
+            ..error(Phase::Training, "index out of range", Some(true))
+        };
+        let fault = classify(&evidence);
+        assert_eq!((fault.kind, fault.place), (FaultKind::TaskError, None));
+    }
+
+    #[test]
+    fn a_kill_from_outside_is_explained_by_a_sticky_error_only() {
+        let killed = |tail: &str| Evidence {
+            tail: tail.into(),
+            ..died(9)
+        };
+        let oom = killed("CUDA out of memory. Tried to allocate 1.00 GiB\n");
+        assert_eq!(classify(&oom).kind, FaultKind::Killed);
+        assert_eq!(classify(&killed(PRINTED)).kind, FaultKind::CudaSticky);
+    }
+
+    #[test]
+    fn the_last_words_explain_a_crash() {
+        let aborted = |tail: String| Evidence { tail, ..died(6) };
+        let words = "terminate called after throwing an instance of 'c10::OutOfMemoryError'\n  what():  CUDA out of memory. Tried to allocate 1.00 GiB\n";
+        assert_eq!(classify(&aborted(words.into())).kind, FaultKind::Oom);
+        let long_ago = format!("{words}{}", "step\n".repeat(100));
+        assert_eq!(classify(&aborted(long_ago)).kind, FaultKind::Crash);
+        assert_eq!(
+            classify(&aborted("memory allocation of 8 bytes failed\n".into())).kind,
+            FaultKind::HostOom
+        );
+    }
+
+    #[test]
+    fn the_health_check_decides_about_an_ambiguous_error() {
+        let text = "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`";
+        let kind = |healthy| classify(&error(Phase::Training, text, healthy)).kind;
+        assert_eq!(kind(Some(true)), FaultKind::CudaTransient);
+        assert_eq!(kind(Some(false)), FaultKind::CudaSticky);
+        assert_eq!(kind(None), FaultKind::CudaUnclear);
+    }
+
+    #[test]
+    fn the_drivers_word_that_the_gpu_is_gone_wins_over_the_workers() {
+        let evidence = Evidence {
+            xids: vec![43, 79],
+            ..error(Phase::Training, "CUDA error: unknown error", None)
+        };
+        assert_eq!(classify(&evidence).kind, FaultKind::DeviceLost);
+    }
+
+    #[test]
+    fn descriptors_that_ran_out_are_no_ordinary_io_error() {
+        let kind = |text| classify(&error(Phase::Training, text, Some(true))).kind;
+        assert_eq!(
+            kind("x.csv: Too many open files (os error 24)"),
+            FaultKind::Descriptors
+        );
+        assert_eq!(
+            kind("x.csv: No space left on device (os error 28)"),
+            FaultKind::TaskError
+        );
     }
 }

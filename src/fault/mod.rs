@@ -1,11 +1,18 @@
 //! From evidence to fault, and from fault to verdict: two pure functions that hold the contract's
 //! table of what happens to a trial and to the process.
 
+mod advice;
 pub mod cuda;
 mod evidence;
+mod explain;
+pub mod table;
+pub mod text;
 mod verdict;
 
+pub use advice::size as size_text;
 pub use evidence::{Death, Evidence, classify};
+pub use explain::{Explanation, Other, explain};
+pub use text::{Diagnosis, Memory, Place, diagnose};
 pub use verdict::{Outcome, Tally, Verdict, judge};
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +30,9 @@ pub enum FaultKind {
     Poisoned,
     /// A CUDA error in training after which the health check passed.
     CudaTransient,
+    /// A CUDA library failed in a way that says nothing about the context, and no health check
+    /// has been asked.
+    CudaUnclear,
     /// A sticky CUDA error in training, or a failed health check after an error.
     CudaSticky,
     /// SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, or an exit that nobody asked for.
@@ -37,6 +47,8 @@ pub enum FaultKind {
     Diverged,
     /// An error of the task's own code or data.
     TaskError,
+    /// The process has no file descriptor left.
+    Descriptors,
     /// The worker sent what is no message.
     Protocol,
     /// The GPU or its driver is gone.
@@ -47,11 +59,12 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, for tables.
-    pub const ALL: [FaultKind; 14] = [
+    pub const ALL: [FaultKind; 16] = [
         FaultKind::Interrupted,
         FaultKind::Killed,
         FaultKind::Poisoned,
         FaultKind::CudaTransient,
+        FaultKind::CudaUnclear,
         FaultKind::CudaSticky,
         FaultKind::Crash,
         FaultKind::Oom,
@@ -59,6 +72,7 @@ impl FaultKind {
         FaultKind::Hang,
         FaultKind::Diverged,
         FaultKind::TaskError,
+        FaultKind::Descriptors,
         FaultKind::Protocol,
         FaultKind::DeviceLost,
         FaultKind::OpenFailed,
@@ -71,6 +85,7 @@ impl FaultKind {
             FaultKind::Killed => "killed",
             FaultKind::Poisoned => "poisoned",
             FaultKind::CudaTransient => "cuda_transient",
+            FaultKind::CudaUnclear => "cuda_unclear",
             FaultKind::CudaSticky => "cuda_sticky",
             FaultKind::Crash => "crash",
             FaultKind::Oom => "oom",
@@ -78,6 +93,7 @@ impl FaultKind {
             FaultKind::Hang => "hang",
             FaultKind::Diverged => "diverged",
             FaultKind::TaskError => "task_error",
+            FaultKind::Descriptors => "descriptors",
             FaultKind::Protocol => "protocol",
             FaultKind::DeviceLost => "device_lost",
             FaultKind::OpenFailed => "open_failed",
@@ -94,4 +110,33 @@ pub struct Fault {
     pub detail: String,
     /// The error's whole text, where there is one.
     pub text: String,
+    /// The CUDA enumerator or library status that was named.
+    pub name: Option<String>,
+    /// `cudaError_t`, where it is a CUDA error.
+    pub code: Option<u32>,
+    /// The device-side assertion that failed.
+    pub place: Option<Place>,
+}
+
+impl Fault {
+    /// A fault of which nothing more is known.
+    pub fn new(kind: FaultKind, detail: impl Into<String>) -> Fault {
+        Fault {
+            kind,
+            detail: detail.into(),
+            text: String::new(),
+            name: None,
+            code: None,
+            place: None,
+        }
+    }
+}
+
+/// Compiles a pattern of this module's tables.
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and tests compile every one"
+)]
+fn pattern(text: &str) -> regex::Regex {
+    regex::Regex::new(text).expect("a constant pattern")
 }

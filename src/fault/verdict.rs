@@ -7,7 +7,7 @@ use super::FaultKind;
 pub struct Tally {
     /// Killed without evidence.
     pub killed: u32,
-    /// Times the trial was suspected (sticky error, crash, hang, garbage).
+    /// Times the trial was suspected (sticky or unclear error, crash, hang, garbage, descriptors).
     pub suspected: u32,
     /// Out of GPU memory.
     pub oom: u32,
@@ -20,9 +20,12 @@ impl Tally {
     pub fn add(&mut self, kind: FaultKind) {
         match kind {
             FaultKind::Killed => self.killed += 1,
-            FaultKind::CudaSticky | FaultKind::Crash | FaultKind::Hang | FaultKind::Protocol => {
-                self.suspected += 1;
-            }
+            FaultKind::CudaSticky
+            | FaultKind::CudaUnclear
+            | FaultKind::Crash
+            | FaultKind::Hang
+            | FaultKind::Descriptors
+            | FaultKind::Protocol => self.suspected += 1,
             FaultKind::Oom => self.oom += 1,
             FaultKind::HostOom => self.host_oom += 1,
             FaultKind::Interrupted
@@ -79,9 +82,12 @@ pub fn judge(kind: FaultKind, tally: &Tally) -> Outcome {
         FaultKind::Killed if tally.killed >= 2 => (Verdict::Pruned("killed three times"), true),
         FaultKind::Killed => (again, true),
         FaultKind::CudaTransient => (Verdict::Pruned("cuda_error"), false),
-        FaultKind::CudaSticky | FaultKind::Crash | FaultKind::Protocol => {
+        FaultKind::CudaSticky | FaultKind::CudaUnclear | FaultKind::Crash | FaultKind::Protocol => {
             (suspect_then("cuda_error"), true)
         }
+        // A leak may be the worker's own; a second fresh process that runs out as well clears it.
+        FaultKind::Descriptors if tally.suspected > 0 => (Verdict::Fail, true),
+        FaultKind::Descriptors => (Verdict::Again { suspect: true }, true),
         FaultKind::Hang => (suspect_then("hang"), true),
         FaultKind::Oom if tally.oom > 0 => (Verdict::Pruned("oom"), false),
         FaultKind::Oom => (again, false),

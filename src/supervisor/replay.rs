@@ -210,11 +210,7 @@ impl Player<'_> {
     fn judge(&mut self, evidence: Evidence) -> End {
         match self.ended.take() {
             Some(Ended::Completed | Ended::Pruned) => End::Completed,
-            Some(Ended::Diverged { at }) => End::Fault(Fault {
-                kind: FaultKind::Diverged,
-                detail: at,
-                text: String::new(),
-            }),
+            Some(Ended::Diverged { at }) => End::Fault(Fault::new(FaultKind::Diverged, at)),
             None => End::Fault(fault::classify(&Evidence {
                 error: self.error.take(),
                 garbage: self.garbage.take(),

@@ -1,6 +1,7 @@
 //! The read-only commands: from the database to text, JSON and CSV. Nothing here prints; the
 //! command line decides where the text goes.
 
+mod explain;
 mod format;
 mod list;
 mod replay;
@@ -10,6 +11,7 @@ mod status;
 mod tests;
 mod trials;
 
+pub use explain::{explanation, explanation_json};
 pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
 pub use replay::Replayed;

@@ -40,6 +40,7 @@ impl Remains {
             oom_kills: self.oom_kills,
             tail: self.tail.clone(),
             phase: Some(phase),
+            ..Evidence::default()
         }
     }
 }

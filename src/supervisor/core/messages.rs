@@ -198,11 +198,7 @@ impl Core {
             ),
             Ended::Pruned => (live.result(&metric, direction, true, self.now), "pruned"),
             Ended::Diverged { at } => {
-                let fault = Fault {
-                    kind: FaultKind::Diverged,
-                    detail: at,
-                    text: String::new(),
-                };
+                let fault = Fault::new(FaultKind::Diverged, at);
                 self.apply_fault(slot, attempt, &fault);
                 self.free(slot, false);
                 return;

@@ -1,0 +1,208 @@
+//! What people can do about one fault in particular: by the assertion's file and condition, by the CUDA
+//! error, by the library, by the figures.
+
+use super::FaultKind;
+use super::table::row;
+use super::text::{Diagnosis, Memory, Place};
+
+/// The advice for a diagnosis; `near` is the message with the lines after it.
+pub fn advice(d: &Diagnosis, near: &str) -> String {
+    let general = row(d.kind).advice;
+    if let Some(place) = &d.place {
+        return format!("{} {general}", of_place(place));
+    }
+    let special = match d.kind {
+        FaultKind::Oom => of_memory(d.memory.as_ref(), near),
+        FaultKind::CudaSticky | FaultKind::CudaTransient | FaultKind::DeviceLost => d
+            .code
+            .map(of_code)
+            .filter(|a| !a.is_empty())
+            .map_or_else(|| of_words(near), |a| a.to_owned()),
+        FaultKind::CudaUnclear
+        | FaultKind::HostOom
+        | FaultKind::Descriptors
+        | FaultKind::TaskError
+        | FaultKind::Crash
+        | FaultKind::Hang => of_words(near),
+        FaultKind::Interrupted
+        | FaultKind::Killed
+        | FaultKind::Poisoned
+        | FaultKind::Diverged
+        | FaultKind::Protocol
+        | FaultKind::OpenFailed => String::new(),
+    };
+    if special.is_empty() {
+        general.to_owned()
+    } else {
+        format!("{special} {general}")
+    }
+}
+
+/// Parts of an assertion's file, function or condition, and what to check; the first that fits.
+#[rustfmt::skip] // One line a case.
+const PLACES: &[(&[&str], &str)] = &[
+    (&["input_val >=", "target_val >=", "binary_cross_entropy"],
+        "A value of binary cross entropy lies outside 0 to 1 or is NaN: take `binary_cross_entropy_with_logits`, and check that targets are 0 to 1."),
+    (&["n_classes", "cur_target", "nll_loss", "ClassNLLCriterion", "MultiMargin", "Loss.cu"],
+        "A label is out of range: every target of the loss must be at least 0 and below the number of classes (or be `ignore_index`). Compare the largest label with the width of the last layer."),
+    (&["Class values must be", "num_classes"],
+        "A label given to one_hot is negative, or not below num_classes."),
+    (&["srcSelectDimSize", "srcIndex", "Embedding", "vectorized_gather"],
+        "An index is out of the table's range: token ids must be below the vocabulary size of the embedding, positions below the model's longest sequence. Check tokenizer against model (added tokens need resize_token_embeddings) and the sequence length."),
+    (&["ScatterGather", "idx_dim", "scatter", "gather"],
+        "An index of gather or scatter is negative or not below the size of that dimension: check labels and token ids used as indices."),
+    (&["probability", "cumdist", "Multinomial", "Distribution", "val >= zero"],
+        "Probabilities are negative, NaN or sum to zero: the logits before them are not finite."),
+    (&["LossCTC", "ctc_loss"],
+        "A target of the CTC loss is out of the alphabet's range, or longer than its input."),
+    (&["index out of bounds", "IndexKernel", "Indexing.cu", "THCTensorIndex", "sizes[i]", "out of bounds"],
+        "An index is out of bounds: check the range of what is used as an index (labels, token ids, positions) on the CPU before it reaches the device."),
+    (&["_assert_async", "TensorCompare.cu", "input[0] != 0", "input[0] != c10"],
+        "A check that the task's own code makes on the device (`torch._assert_async`) did not hold."),
+];
+
+fn of_place(place: &Place) -> String {
+    let parts = [&place.condition, &place.function, &place.file];
+    let mentions = |needle: &&str| {
+        parts
+            .iter()
+            .any(|p| p.as_ref().is_some_and(|p| p.contains(*needle)))
+    };
+    let known = PLACES
+        .iter()
+        .find(|(needles, _)| needles.iter().any(|n| mentions(&n)));
+    known.map_or_else(
+        || "The kernel checks what it is given, and this did not hold: check shapes, indices and values on the CPU.".to_owned(),
+        |(_, advice)| (*advice).to_owned(),
+    )
+}
+
+/// What a CUDA error by itself points to.
+#[rustfmt::skip] // One line an error.
+fn of_code(code: u32) -> &'static str {
+    match code {
+        3 | 34 | 35 | 36 | 803 | 804 => "Driver and CUDA libraries do not fit: compare the version that nvidia-smi shows with that of the libraries; after an update of the driver, restart the machine.",
+        46 => "Another process holds the GPU in exclusive mode (nvidia-smi shows which).",
+        98 | 209 | 222 => "The libraries have no code for this GPU: install a build that lists its compute capability.",
+        100 | 101 => "Look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists.",
+        214 | 220 => "The hardware reports an error: look at `nvidia-smi -q -d ECC` and the kernel's log; if it comes back, take the GPU out of use.",
+        700 => "A kernel read or wrote outside its memory: an index without a check, a tensor freed too early on another stream, or a defect of a custom kernel. compute-sanitizer finds it.",
+        701 => "A kernel wants more registers or shared memory than the GPU has: it was built for another GPU, or its block is too large.",
+        702 => "A kernel ran too long for a GPU that also drives a display: use another GPU, or less work a launch.",
+        710 => "An assertion in a kernel failed, nearly always an index out of range: labels not below the number of classes, token ids not below the vocabulary size. Its line, with file and condition, was printed on the process's own output: look there.",
+        715 => "A kernel met an illegal instruction: a damaged or mismatched build, or a failing (overclocked, overheated) GPU. `tune doctor` narrows it down.",
+        716 => "A kernel accessed a misaligned address: a custom kernel that casts to a vector type, or a view with an odd offset.",
+        719 | 999 => "The device failed without saying where: look for an Xid in the kernel's log.",
+        806..=810 => "The multi-process service is involved, where one client's fault hits all: do not run under it.",
+        _ => "",
+    }
+}
+
+/// Words of a message, and what to do.
+#[rustfmt::skip] // One line a case.
+const WORDS: &[(&[&str], &str)] = &[
+    (&["handles_.at(i)"], "The allocator with expandable segments has lost its state, after an allocation that failed half-way: only a fresh process helps; if it comes back, run without expandable_segments."),
+    (&["CUBLAS_STATUS_NOT_INITIALIZED", "CUBLAS_STATUS_ALLOC"], "cuBLAS could not make its workspace: often the GPU is full, or an earlier error has broken the context."),
+    (&["cuDNN", "CUDNN", "FIND was unable", "GET was unable"], "cuDNN found no way to run this: often for want of memory, else for a shape or a version that it does not support."),
+    (&["CUBLAS"], "cuBLAS failed in a kernel: often an earlier illegal access, an index out of range, or a full GPU."),
+    (&["NCCL", "nccl"], "NCCL reports the failure of one rank on all others: look for the first error of the other ranks."),
+    (&["CaptureStatus"], "Generators were seeded in a context that was broken before."),
+    (&["/dev/shm", "shared memory", "shm", "torch_", "Bus error", "bus error"], "Data-loader workers pass tensors through /dev/shm, and it is full: enlarge it (--shm-size or --ipc=host for a container), or use fewer workers."),
+    (&["No space left", "Errno 28", "os error 28", "quota", "database or disk is full"], "The disk or the quota is full: make room, then start again."),
+    (&["nvrtc"], "A kernel could not be compiled at run time: the libraries of CUDA are incomplete or too old for this GPU."),
+    (&["fallen off the bus", "Xid 79", "): 79"], "The GPU no longer answers on the bus (power, heat, riser, firmware): shut the machine down, not only restart it."),
+    (&["version mismatch"], "The driver was updated under the running kernel: restart the machine."),
+    (&["Xid"], "NVIDIA's catalogue of Xids tells more about this number."),
+    (&["terminate called", "what():"], "A C++ exception left a destructor or a thread: what stands behind what() is the cause."),
+];
+
+fn of_words(near: &str) -> String {
+    WORDS
+        .iter()
+        .find(|(needles, _)| needles.iter().any(|n| near.contains(n)))
+        .map_or_else(String::new, |(_, advice)| (*advice).to_owned())
+}
+
+/// Where the memory went, by the figures.
+fn of_memory(memory: Option<&Memory>, near: &str) -> String {
+    if near.contains("NVML_SUCCESS") {
+        return "The GPU was full, and NVML, asked about it, failed: check that nvidia-smi works."
+            .into();
+    }
+    let Some(memory) = memory else {
+        return String::new();
+    };
+    let mut out = Vec::new();
+    if let Some(tried) = memory.tried {
+        let free = memory
+            .free
+            .map_or_else(String::new, |f| format!(", {} were free", size(f)));
+        let total = memory
+            .total
+            .map_or_else(String::new, |t| format!(" of {}", size(t)));
+        out.push(format!("{} were asked for{free}{total}.", size(tried)));
+    }
+    let unused = memory.reserved_unallocated.unwrap_or(0);
+    if unused > memory.tried.unwrap_or(u64::MAX) {
+        out.push(format!(
+            "{} are reserved but unused: fragmentation; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` helps.",
+            size(unused)
+        ));
+    }
+    if let (Some(total), Some(free), Some(allocated)) =
+        (memory.total, memory.free, memory.allocated)
+    {
+        let others = total.saturating_sub(free + allocated + unused);
+        if others > total / 5 {
+            out.push(format!(
+                "Some {} belong to other processes and to contexts: nvidia-smi shows whose.",
+                size(others)
+            ));
+        }
+    }
+    out.join(" ")
+}
+
+/// Bytes for people.
+pub fn size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    units
+        .iter()
+        .find(|(_, shift)| bytes >= 1 << shift)
+        .map_or_else(
+            || format!("{bytes} bytes"),
+            |(unit, shift)| format!("{:.2} {unit}", bytes as f64 / (1u64 << shift) as f64),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::cuda;
+
+    #[test]
+    fn every_advice_on_a_code_belongs_to_an_error() {
+        for code in 0..1000 {
+            let known = cuda::ERRORS.iter().any(|e| e.code == code);
+            assert!(known || of_code(code).is_empty(), "{code}");
+        }
+    }
+
+    #[test]
+    fn fragmentation_and_foreign_processes_are_told_from_the_figures() {
+        let gib = 1 << 30;
+        let memory = Memory {
+            tried: Some(gib),
+            total: Some(24 * gib),
+            free: Some(gib / 2),
+            allocated: Some(8 * gib),
+            reserved_unallocated: Some(3 * gib),
+        };
+        let text = of_memory(Some(&memory), "");
+        assert!(text.contains("3.00 GiB are reserved but unused"), "{text}");
+        assert!(
+            text.contains("12.50 GiB belong to other processes"),
+            "{text}"
+        );
+    }
+}

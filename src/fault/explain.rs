@@ -1,0 +1,124 @@
+//! A text explained: what it is, what `tune` does about it, what people can do.
+
+use super::FaultKind;
+use super::table::{Process, Scope, Survival, Trial, row};
+use super::text::{self, Diagnosis, Memory, Place};
+
+/// Everything that is known of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The kind's word; `unknown` where nothing in the text looks like an error.
+    pub fault: &'static str,
+    /// What that kind is.
+    pub what: &'static str,
+    /// What it is in this case, in one line.
+    pub detail: String,
+    /// The CUDA enumerator or the library's status.
+    pub name: Option<String>,
+    /// `cudaError_t`.
+    pub code: Option<u32>,
+    /// Whom it concerns.
+    pub scope: Scope,
+    /// Whether the context survives.
+    pub context: Survival,
+    /// What `tune` does with the process.
+    pub process: Process,
+    /// What becomes of the trial the first time.
+    pub trial: Trial,
+    /// What becomes of it the second time.
+    pub second: Trial,
+    /// Where a device-side assertion failed.
+    pub place: Option<Place>,
+    /// The figures of a message about memory.
+    pub memory: Option<Memory>,
+    /// The line that decided.
+    pub text: String,
+    /// How many lines say the same; 0 where none decided.
+    pub repeated: usize,
+    /// What people can do.
+    pub advice: String,
+    /// Other faults in the text.
+    pub also: Vec<Other>,
+}
+
+/// A fault that the text tells of beside the one that decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Other {
+    /// The kind's word.
+    pub fault: &'static str,
+    /// Its first line.
+    pub text: String,
+    /// How many lines tell of it.
+    pub count: usize,
+}
+
+/// Explains an error's text or a log.
+pub fn explain(text: &str) -> Explanation {
+    match text::diagnose(text) {
+        Some(diagnosis) => of(diagnosis),
+        None => unknown(text),
+    }
+}
+
+fn of(d: Diagnosis) -> Explanation {
+    let row = row(d.kind);
+    Explanation {
+        fault: d.kind.word(),
+        what: row.what,
+        detail: d.detail,
+        name: d.name,
+        code: d.code,
+        scope: d.scope,
+        context: d.context,
+        process: row.process,
+        trial: row.first,
+        second: row.second,
+        place: d.place,
+        memory: d.memory,
+        text: d.text,
+        repeated: d.repeated,
+        advice: d.advice,
+        also: d
+            .also
+            .into_iter()
+            .map(|(kind, text, count)| Other {
+                fault: kind.word(),
+                text,
+                count,
+            })
+            .collect(),
+    }
+}
+
+/// Nothing looks like an error. A worker that reported this as one would have its trial FAIL.
+fn unknown(text: &str) -> Explanation {
+    let own = row(FaultKind::TaskError);
+    let xid = text::harmless_xid(text);
+    let harmless = xid.is_some();
+    Explanation {
+        fault: "unknown",
+        what: "nothing in the text is known as a fault",
+        detail: xid.unwrap_or_else(|| "nothing in the text looks like an error".to_owned()),
+        name: None,
+        code: None,
+        scope: own.scope,
+        context: if harmless {
+            Survival::Alive
+        } else {
+            Survival::Unknown
+        },
+        process: own.process,
+        trial: if harmless { Trial::Again } else { own.first },
+        second: if harmless { Trial::Again } else { own.second },
+        place: None,
+        memory: None,
+        text: String::new(),
+        repeated: 0,
+        advice: if harmless {
+            "Nothing: this number calls for no action.".to_owned()
+        } else {
+            "Give more of the log, from before the first error on. An error of the task's own, in words that nothing here knows, ends its trial as FAIL.".to_owned()
+        },
+        also: Vec::new(),
+    }
+}

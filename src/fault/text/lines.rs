@@ -1,0 +1,96 @@
+//! A text as lines without the decoration of terminals and frames.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::fault::pattern;
+
+/// Terminal sequences: colours, cursor, titles; also as `cat -v` and `less` show them.
+static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\^\[\[[0-9;]*[mK]",
+    )
+});
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Without terminal sequences, control characters and the bars of a frame.
+    pub text: String,
+    /// A line of source code that a Python traceback quotes: it says what ran, not what happened.
+    pub source: bool,
+}
+
+/// The lines of a text. A carriage return ends a line too, as progress bars use it.
+pub fn lines(text: &str) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut quoted: Option<usize> = None;
+    for raw in text.split(['\n', '\r']) {
+        let text = clean(raw);
+        let depth = indent(&text);
+        // Python quotes the source right below `File "x", line n, in f`, indented deeper.
+        let source = quoted.is_some_and(|frame| depth > frame && !text.trim().is_empty());
+        if is_frame(&text) {
+            quoted = Some(depth);
+        } else if !source && !text.trim().is_empty() {
+            quoted = None;
+        }
+        lines.push(Line { source, text });
+    }
+    lines
+}
+
+fn clean(raw: &str) -> String {
+    let text = if raw.contains(['\x1b', '^']) {
+        ESCAPES.replace_all(raw, "")
+    } else {
+        raw.into()
+    };
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let framed = |c: char| matches!(c, '│' | '╭' | '╰' | '╮' | '╯' | '┃' | '❱');
+    if text.contains(framed) {
+        let inner = text
+            .trim()
+            .trim_matches(|c: char| framed(c) || c == '─' || c == ' ');
+        return inner.to_owned();
+    }
+    text.trim_end().to_owned()
+}
+
+fn indent(text: &str) -> usize {
+    text.len() - text.trim_start().len()
+}
+
+fn is_frame(text: &str) -> bool {
+    text.trim_start().starts_with("File \"") && text.contains("\", line ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        lines(text).into_iter().map(|l| l.text).collect()
+    }
+
+    #[test]
+    fn decoration_is_taken_off() {
+        assert_eq!(
+            texts(
+                "\x1b[31mRuntimeError\x1b[0m: x\r\n│ CUDA error │\n^[[1mb^[[0m\n\x1b]0;title\x07c"
+            ),
+            ["RuntimeError: x", "", "CUDA error", "b", "c"]
+        );
+    }
+
+    #[test]
+    fn quoted_source_is_told_from_what_happened() {
+        let text = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    raise X(1)\n    ^^^^\nX: 1";
+        let source: Vec<bool> = lines(text).iter().map(|l| l.source).collect();
+        assert_eq!(source, [false, false, true, true, false]);
+    }
+}

@@ -1,0 +1,356 @@
+//! One line, read by the rules.
+
+use std::sync::LazyLock;
+use std::sync::OnceLock;
+
+use regex::Regex;
+use regex::bytes::{RegexBuilder, RegexSet, RegexSetBuilder};
+
+use super::lines::Line;
+use super::place::{self, Place};
+use super::rules::{RULES, Rule, Strength, What};
+use super::xid;
+use crate::fault::cuda::{self, Context, Status};
+use crate::fault::evidence::CRASH_SIGNALS;
+use crate::fault::table::{Scope, Survival};
+use crate::fault::{FaultKind, pattern};
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The line's index.
+    pub line: usize,
+    pub strength: Strength,
+    pub kind: FaultKind,
+    /// Where it differs from the kind's.
+    pub scope: Option<Scope>,
+    /// Where it differs from the kind's.
+    pub context: Option<Survival>,
+    pub name: Option<String>,
+    pub code: Option<u32>,
+    pub place: Option<Place>,
+    /// One line for people.
+    pub detail: String,
+}
+
+impl Finding {
+    fn new(kind: FaultKind, strength: Strength, detail: impl Into<String>) -> Finding {
+        Finding {
+            line: 0,
+            strength,
+            kind,
+            scope: None,
+            context: None,
+            name: None,
+            code: None,
+            place: None,
+            detail: detail.into(),
+        }
+    }
+
+    /// Whether another one says the same thing.
+    pub fn same(&self, other: &Finding) -> bool {
+        (self.kind, self.strength, self.code) == (other.kind, other.strength, other.code)
+    }
+}
+
+/// All patterns at once tell which rules to try: one pass over each line.
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and tests compile every one"
+)]
+static SET: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSetBuilder::new(RULES.iter().map(|r| r.pattern))
+        .unicode(false)
+        .size_limit(64 << 20)
+        .dfa_size_limit(64 << 20)
+        .build()
+        .expect("constant patterns")
+});
+
+/// The patterns one by one, each compiled when its rule first fits: where in the line it fits.
+static SINGLE: [OnceLock<regex::bytes::Regex>; RULES.len()] =
+    [const { OnceLock::new() }; RULES.len()];
+
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and tests compile every one"
+)]
+fn position(rule: usize, line: &str) -> usize {
+    let single = SINGLE[rule].get_or_init(|| {
+        RegexBuilder::new(RULES[rule].pattern)
+            .unicode(false)
+            .build()
+            .expect("a constant pattern")
+    });
+    single.find(line.as_bytes()).map_or(0, |m| m.start())
+}
+
+/// Words that turn a message into talk about messages, in the same sentence before it.
+static TALK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)\b(?:avoid\w*|prevent\w*|without|in case of|(?:if|when|whenever) (?:you|there|it|we)\b|should you|handles|catch(?:es|ing)?|protects?|tests? for|never|(?:may|might|can|could|would) (?:cause|lead|result|be)|how to|known to|watch(?:es|ing)? for|checks? for|checking for|guards? against|in order to|retry on|look(?:s|ing) for|no)\b[^.:;!?]*$",
+    )
+});
+
+/// What the line at `at` says, if it says anything.
+pub fn read(lines: &[Line], at: usize) -> Option<Finding> {
+    let line = lines[at].text.as_str();
+    let matched = SET.matches(line.as_bytes());
+    let mut best: Option<Finding> = None;
+    let mut demoted = None;
+    for index in matched.iter() {
+        let rule = &RULES[index];
+        if let What::Demoted(kind) = rule.what {
+            demoted = demoted.or(Some(kind));
+        } else if let Some(finding) = apply(rule, index, lines, at)
+            && best.as_ref().is_none_or(|b| finding.strength > b.strength)
+        {
+            best = Some(finding);
+        }
+    }
+    let weak = best.as_ref().is_none_or(|b| b.strength < Strength::Signal);
+    if let Some(kind) = demoted
+        && (weak || kind == FaultKind::Oom)
+    {
+        best = Some(Finding::new(kind, Strength::Follower, line.trim()));
+    }
+    // A library that warns goes on without the device.
+    if let Some(found) = best
+        .as_mut()
+        .filter(|f| f.kind == FaultKind::DeviceLost && line.contains("Warning: "))
+    {
+        found.strength = Strength::Follower;
+    }
+    best.map(|f| Finding { line: at, ..f })
+}
+
+fn apply(rule: &Rule, index: usize, lines: &[Line], at: usize) -> Option<Finding> {
+    let line = lines[at].text.as_str();
+    match rule.what {
+        What::Assertion => assertion(place::printed(line)?),
+        What::AssertionReport => assertion(place::reported(&lines[at..])?),
+        What::Cuda => cuda_error(lines, at),
+        What::Status => library_status(line),
+        What::Xid => reported_xid(line),
+        What::Exit => exit(line),
+        What::Signal => signal(line),
+        What::Machine(strength) => {
+            let mut finding = plain(FaultKind::DeviceLost, strength, index, line)?;
+            finding.scope = Some(Scope::Machine);
+            Some(finding)
+        }
+        What::Kind(kind, strength) => plain(kind, strength, index, line),
+        What::Demoted(_) => None,
+    }
+}
+
+/// A line that only talks about an error is none. Exceptions and signs stay: what they name may be
+/// anything.
+fn plain(kind: FaultKind, strength: Strength, rule: usize, line: &str) -> Option<Finding> {
+    if strength > Strength::Io && is_talk(line, position(rule, line)) {
+        return None;
+    }
+    let mut finding = Finding::new(kind, strength, detail(line));
+    if kind == FaultKind::HostOom {
+        finding.context = Some(survival_of_host_oom(line));
+    }
+    Some(finding)
+}
+
+/// An allocation that failed leaves process and context; a kill leaves neither.
+fn survival_of_host_oom(line: &str) -> Survival {
+    let lower = line.to_ascii_lowercase();
+    let killed = ["kill", "oom_reaper", "memory limit", "term_memlimit"];
+    if killed.iter().any(|k| lower.contains(k)) {
+        Survival::Lost
+    } else {
+        Survival::Alive
+    }
+}
+
+fn is_talk(line: &str, at: usize) -> bool {
+    let before = line.get(..at).unwrap_or_default();
+    TALK.is_match(before.trim_end_matches(['`', '\'', '"', '(', '[', ' ']))
+}
+
+/// The line without what loggers put before it, as far as it can be told.
+fn detail(line: &str) -> String {
+    super::shorten(line.trim(), 300)
+}
+
+fn assertion(place: Place) -> Option<Finding> {
+    let error = cuda::ERRORS.iter().find(|e| e.code == 710)?;
+    let condition = place.condition.as_deref().unwrap_or("(not printed)");
+    let detail = format!("a device-side assertion failed: {condition}");
+    Some(Finding {
+        name: Some(error.name.to_owned()),
+        code: Some(error.code),
+        place: Some(place),
+        ..Finding::new(FaultKind::CudaSticky, Strength::Assertion, detail)
+    })
+}
+
+fn cuda_error(lines: &[Line], at: usize) -> Option<Finding> {
+    let line = lines[at].text.as_str();
+    let mut hit = cuda::find_in_line(line)?;
+    if is_talk(line, hit.at) {
+        return None;
+    }
+    if hit.error.is_none() && hit.name.is_none() && cuda::status(line).is_some() {
+        return None;
+    }
+    // The enumerator that libtorch prints below wins over its words.
+    let below = lines.get(at + 1..(at + 4).min(lines.len()))?;
+    let search = below.iter().find(|l| l.text.contains("Search for `cuda"));
+    if hit.name.is_none()
+        && let Some(named) = search.and_then(|l| cuda::find_in_line(&l.text))
+        && (named.error.is_some() || hit.error.is_none())
+    {
+        hit = named;
+    }
+    let Some(error) = hit.error else {
+        return Some(Finding {
+            name: hit.name,
+            ..Finding::new(FaultKind::CudaUnclear, Strength::Cuda, detail(line))
+        });
+    };
+    let (kind, strength) = match error.context {
+        Context::Lost => (FaultKind::CudaSticky, Strength::Sticky),
+        Context::Environment => (FaultKind::DeviceLost, Strength::Resource),
+        Context::Alive if error.code == 2 => (FaultKind::Oom, Strength::Resource),
+        Context::Alive => (FaultKind::CudaTransient, Strength::Cuda),
+    };
+    Some(Finding {
+        name: Some(error.name.to_owned()),
+        code: Some(error.code),
+        ..Finding::new(kind, strength, error.text)
+    })
+}
+
+fn library_status(line: &str) -> Option<Finding> {
+    let (at, name, status) = cuda::status(line)?;
+    if is_talk(line, at) {
+        return None;
+    }
+    let (kind, strength) = match status {
+        Status::OutOfMemory => (FaultKind::Oom, Strength::Resource),
+        Status::HostMemory => (FaultKind::HostOom, Strength::Resource),
+        Status::Ambiguous => (FaultKind::CudaUnclear, Strength::Cuda),
+        Status::Refused => (FaultKind::CudaTransient, Strength::Cuda),
+        Status::Follower => (FaultKind::CudaUnclear, Strength::Follower),
+    };
+    Some(Finding {
+        name: Some(name.to_owned()),
+        context: (status == Status::HostMemory).then_some(Survival::Alive),
+        ..Finding::new(kind, strength, detail(line))
+    })
+}
+
+fn reported_xid(line: &str) -> Option<Finding> {
+    let xid = xid::reported(line)?;
+    let detail = xid::describe(xid);
+    let gone = Finding::new(FaultKind::DeviceLost, Strength::Gone, detail.as_str());
+    match xid::action(xid, line) {
+        xid::Action::Restart => Some(Finding::new(
+            FaultKind::CudaSticky,
+            Strength::Sticky,
+            detail,
+        )),
+        xid::Action::Ignore => None,
+        xid::Action::Follows => Some(Finding::new(
+            FaultKind::CudaUnclear,
+            Strength::Follower,
+            detail,
+        )),
+        xid::Action::Reset => Some(gone),
+        xid::Action::Machine => Some(Finding {
+            scope: Some(Scope::Machine),
+            ..gone
+        }),
+        xid::Action::Unclear => Some(Finding::new(FaultKind::CudaUnclear, Strength::Cuda, detail)),
+    }
+}
+
+static EXIT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value)\W{0,12}?(?:of |is |was )?\(?(-?\d{1,10})\b",
+    )
+});
+
+/// systemd's form: the signal's number and name behind the status.
+static UNIT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"code=(?:killed|dumped), status=(\d{1,2})/"));
+
+fn exit(line: &str) -> Option<Finding> {
+    if let Some(unit) = UNIT.captures(line) {
+        return by_signal(unit[1].parse().ok()?, line);
+    }
+    let status: i64 = EXIT.captures(line)?[1].parse().ok()?;
+    match status {
+        0 => None,
+        129..=159 => by_signal((status - 128) as i32, line),
+        -31..=-1 => by_signal(-status as i32, line),
+        // Windows: an access violation, as a number.
+        3_221_225_477 | -1_073_741_819 => Some(Finding::new(
+            FaultKind::Crash,
+            Strength::Signal,
+            detail(line),
+        )),
+        _ => Some(Finding::new(
+            FaultKind::TaskError,
+            Strength::Sign,
+            detail(line),
+        )),
+    }
+}
+
+static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"\bSIG(?P<name>HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|TERM|XCPU|XFSZ|SYS)\b|(?i:signal):? *\(?(?P<number>\d{1,2})\b|(?i:signal): (?P<words>Killed|Terminated|Segmentation fault|Aborted|Illegal instruction|Floating point exception)",
+    )
+});
+
+/// Words of a process that was ended, against those of one that ends others or prepares for it.
+static ENDED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)\b(?:died|dead|killed|terminated|exited|received|caught|interrupted|crashed|fatal|aborted|core dumped|got|uncaught|unexpected)\b|Signals\.|\*\*\*",
+    )
+});
+static ENDING: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)\b(?:send|sends|sending|sent|closing signal|handlers?|handling|ignor\w*|install\w*|register\w*|forward\w*|graceful\w*|raise)\b",
+    )
+});
+
+fn signal(line: &str) -> Option<Finding> {
+    let found = NAMED.captures(line)?;
+    if ENDING.is_match(line) || !ENDED.is_match(line) {
+        return None;
+    }
+    let number = match (found.name("name"), found.name("number")) {
+        (Some(name), _) => number_of(name.as_str())?,
+        (None, Some(number)) => number.as_str().parse().ok()?,
+        (None, None) => match found.name("words")?.as_str() {
+            "Killed" => 9,
+            "Terminated" => 15,
+            _ => 11,
+        },
+    };
+    by_signal(number, line)
+}
+
+fn number_of(name: &str) -> Option<i32> {
+    let signal: nix::sys::signal::Signal = format!("SIG{name}").parse().ok()?;
+    Some(signal as i32)
+}
+
+fn by_signal(signal: i32, line: &str) -> Option<Finding> {
+    let kind = match signal {
+        2 => FaultKind::Interrupted,
+        s if CRASH_SIGNALS.contains(&s) => FaultKind::Crash,
+        1..=31 => FaultKind::Killed,
+        _ => return None,
+    };
+    Some(Finding::new(kind, Strength::Signal, detail(line)))
+}

@@ -1,0 +1,65 @@
+//! Which line of a log decides.
+
+use super::*;
+
+fn kind(text: &str) -> Option<FaultKind> {
+    diagnose(text).map(|d| d.kind)
+}
+
+#[test]
+fn every_pattern_compiles_and_finds_something_by_itself() {
+    for (at, rule) in rules::RULES.iter().enumerate() {
+        let single = regex::bytes::RegexBuilder::new(rule.pattern)
+            .unicode(false)
+            .build();
+        assert!(single.is_ok_and(|r| !r.is_match(b"")), "rule {at}");
+    }
+    assert_eq!(kind(""), None);
+}
+
+#[test]
+fn the_first_of_many_assertions_is_kept_and_all_are_counted() {
+    let line = |thread: u32| {
+        format!("a.cu:7: f: block: [0,0,0], thread: [{thread},0,0] Assertion `i < n` failed.\n")
+    };
+    let log: String = (5..205).map(line).collect();
+    let found = diagnose(&log).unwrap();
+    assert_eq!(found.place.unwrap().thread, Some([5, 0, 0]));
+    assert_eq!((found.repeated, found.line), (200, 0));
+}
+
+#[test]
+fn a_seeding_that_fails_after_an_assertion_is_its_follower() {
+    let seeding = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    torch.manual_seed(1)\nRuntimeError: CUDA error: device-side assert triggered\n";
+    assert_eq!(kind(seeding), Some(FaultKind::Poisoned));
+    let log =
+        format!("a.cu:7: f: block: [0,0,0], thread: [1,0,0] Assertion `i < n` failed.\n{seeding}");
+    assert_eq!(kind(&log), Some(FaultKind::CudaSticky));
+}
+
+#[test]
+fn every_cuda_error_is_found_by_each_of_its_names() {
+    use crate::fault::cuda::{Context, ERRORS};
+    for error in ERRORS {
+        let lost = error.context == Context::Lost;
+        let mut texts = vec![
+            format!(
+                "CUDA error\nSearch for `{}' in https://docs.nvidia.com",
+                error.name
+            ),
+            format!("x.py failed: {}", error.name),
+        ];
+        if !error.driver.is_empty() {
+            texts.push(format!("E failed call to cuX: {}: words", error.driver));
+        }
+        for text in texts {
+            let found = diagnose(&text).unwrap();
+            assert_eq!(found.code, Some(error.code), "{text}");
+            assert_eq!(found.kind == FaultKind::CudaSticky, lost, "{text}");
+        }
+        // Two errors share their words (200 and 300): the words alone mean either.
+        let found = diagnose(&format!("RuntimeError: CUDA error: {}", error.text)).unwrap();
+        let same = ERRORS.iter().find(|e| Some(e.code) == found.code).unwrap();
+        assert_eq!(same.text, error.text);
+    }
+}
