@@ -183,6 +183,10 @@ impl Batch<'_> {
                 }
                 Ok(())
             }
+            Write::TrialNoted { number, user_attrs } => {
+                let (trial_id, _) = self.trial(*number)?;
+                put_user_attributes(self.conn, trial_id, user_attrs)
+            }
             Write::StudyAttributes { user_attrs } => {
                 put_study_attributes(self.conn, self.study_id, user_attrs)
             }

@@ -77,6 +77,7 @@ impl Store {
                 | Write::TrialClaimed { .. }
                 | Write::AttemptStarted { .. }
                 | Write::Reported { .. }
+                | Write::TrialNoted { .. }
                 | Write::StudyAttributes { .. }
                 | Write::RunEnded { .. } => continue,
             };

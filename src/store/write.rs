@@ -83,6 +83,13 @@ pub enum Write {
         /// Merged into the system attributes (`constraints:...`).
         system_attrs: Map<String, Json>,
     },
+    /// Something about a trial that came out later, whatever state it is in.
+    TrialNoted {
+        /// Trial number.
+        number: u64,
+        /// Merged into the user attributes.
+        user_attrs: Map<String, Json>,
+    },
     /// Study attributes, merged.
     StudyAttributes {
         /// User attributes.
@@ -104,7 +111,8 @@ impl Write {
             | Write::AttemptStarted { number, .. }
             | Write::Reported { number, .. }
             | Write::AttemptEnded { number, .. }
-            | Write::TrialFinished { number, .. } => Some(*number),
+            | Write::TrialFinished { number, .. }
+            | Write::TrialNoted { number, .. } => Some(*number),
             Write::StudyAttributes { .. } | Write::RunEnded { .. } => None,
         }
     }

@@ -69,6 +69,7 @@ impl Unstarted {
             Write::Reported { .. }
             | Write::AttemptEnded { .. }
             | Write::TrialFinished { .. }
+            | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => {}
         }
@@ -90,6 +91,7 @@ impl Unstarted {
             Write::Reported { .. }
             | Write::AttemptEnded { .. }
             | Write::TrialFinished { .. }
+            | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => false,
         }

@@ -1,5 +1,6 @@
 //! The place of a device-side assertion: what the kernel prints when it fails.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
@@ -23,6 +24,27 @@ pub struct Place {
     pub block: Option<[u32; 3]>,
     /// The thread's index in the block.
     pub thread: Option<[u32; 3]>,
+}
+
+/// `Loss.cu:245, nll_loss, block [0,0,0], thread [3,0,0]: t >= 0 && t < n_classes`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => parts.push(format!("{file}:{line}")),
+            (Some(file), None) => parts.push(file.clone()),
+            (None, _) => {}
+        }
+        parts.extend(self.function.clone());
+        let index = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
+        parts.extend(self.block.map(|b| format!("block {}", index(b))));
+        parts.extend(self.thread.map(|t| format!("thread {}", index(t))));
+        write!(f, "assertion at {}", parts.join(", "))?;
+        match &self.condition {
+            Some(condition) => write!(f, ": {condition}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// CUDA's own form. Some compilers leave the function out, Windows paths have a colon of their own.

@@ -290,6 +290,32 @@ fn only_trials_of_tune_are_reclaimed() {
 }
 
 #[test]
+fn what_comes_out_later_is_noted_on_a_trial_that_has_ended() {
+    let mut bench = Bench::new();
+    let number = 0;
+    bench.apply(&[
+        created(number),
+        Write::TrialFinished {
+            number,
+            state: TrialState::Complete,
+            values: vec![0.5],
+            user_attrs: attrs(json!({"attempts": 1})),
+            system_attrs: Map::new(),
+        },
+        Write::TrialNoted {
+            number,
+            user_attrs: attrs(json!({"suspect": "why"})),
+        },
+    ]);
+    let trial = bench.store.trial(bench.study, number).unwrap().unwrap();
+    assert_eq!(
+        trial.user_attrs,
+        attrs(json!({"attempts": 1, "seed": 1234, "suspect": "why"}))
+    );
+    assert_eq!(trial.value(), Some(0.5));
+}
+
+#[test]
 fn runs_and_study_attributes_are_kept() {
     let mut bench = Bench::new();
     let user_attrs = attrs(json!({"baseline": {"value": 0.5, "what": "always 0"}}));

@@ -18,12 +18,21 @@ impl Core {
         };
         let outcome = fault::judge(fault.kind, &live.tally);
         live.tally.add(fault.kind);
-        let worker = self.slots[slot].worker();
+        let worker = self.slots[slot].worker().map_or(0, |w| w.id);
+        let previous = self.slots[slot].worker().and_then(|w| w.previous);
         let mut detail = fault.detail.clone();
+        if let Some(place) = &fault.place {
+            detail += &format!("; {place}");
+        }
         if fault.kind == FaultKind::Poisoned
-            && let Some(previous) = worker.and_then(|w| w.previous)
+            && let Some(previous) = previous
         {
             detail += &format!("; trial {previous}, which this worker ran before, is suspect");
+            let why = format!("the next trial of its worker, {number}, found a broken context");
+            self.outbox.push(Write::TrialNoted {
+                number: previous,
+                user_attrs: [("suspect".to_owned(), why.into())].into_iter().collect(),
+            });
         }
         let (again, verdict) = match outcome.verdict {
             Verdict::Again { suspect: false } => (true, "again"),
@@ -42,7 +51,6 @@ impl Core {
         });
         let stopping = self.mode != Mode::Running;
         if !(stopping && fault.kind == FaultKind::Interrupted) {
-            let worker = worker.map_or(0, |w| w.id);
             self.last_fault = Some(format!("{}: {detail}", fault.kind.word()));
             self.report(report::Event::Fault {
                 fault: fault.kind.word().into(),

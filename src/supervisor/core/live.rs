@@ -117,6 +117,9 @@ impl Live {
                 attrs.insert("cuda_error".into(), true.into());
                 attrs.insert("cuda_error_type".into(), cuda::python_class(text).into());
                 attrs.insert("cuda_error_msg".into(), first_chars(text).into());
+                if let Some(place) = &fault.place {
+                    attrs.insert("cuda_error_place".into(), place.to_string().into());
+                }
             }
             Some("oom") => {
                 attrs.insert("oom".into(), true.into());

@@ -157,6 +157,10 @@ impl Disk {
                 trial.values = values.clone();
                 trial.user_attrs.extend(user_attrs.clone());
             }
+            Write::TrialNoted { number, user_attrs } => {
+                let trial = self.trials.get_mut(number).unwrap();
+                trial.user_attrs.extend(user_attrs.clone());
+            }
             Write::RunEnded { exit } => self.ended = Some(*exit),
             Write::TrialClaimed { .. } | Write::StudyAttributes { .. } => unreachable!(),
         }
