@@ -60,6 +60,12 @@ pub(super) fn hold(
     Ok(())
 }
 
+/// A study of [`MANY`] trials that does not wait long for room.
+fn impatient() -> Vec<String> {
+    let patience = ["--set", "supervisor.storage_patience=2s"].map(str::to_owned);
+    [&patience[..], &quick(MANY)].concat()
+}
+
 fn storage(code: Option<i32>) -> bool {
     code == Some(i32::from(Exit::Storage.code()))
 }
@@ -74,7 +80,7 @@ fn file_limit(project: &Project, reference: &[Json]) -> Result<Scenario, Failure
     let what = "a file-size limit that the database reaches";
     let mut scenario = Scenario::new("file-limit", what);
     scenario.times = 1;
-    let mut command = project.tune(&quick(MANY));
+    let mut command = project.tune(&impatient());
     // SAFETY: setrlimit is async-signal-safe.
     unsafe {
         command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_FSIZE, FILE_LIMIT, FILE_LIMIT)?));
@@ -125,7 +131,7 @@ fn full(project: &Project, reference: &[Json]) -> Result<Scenario, Failure> {
     let exe = std::env::current_exe().map_err(internal)?;
     let mut command = Command::new("/bin/sh");
     project.prepare(&mut command);
-    let mut args = quick(MANY);
+    let mut args = impatient();
     args.truncate(args.len() - 2);
     command
         .args(["-c", FULL, "sh"])

@@ -126,3 +126,126 @@ impl Hit<'_> {
         self.pending.take().map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::inject::{Here, Plan};
+    use crate::space::Params;
+
+    /// Counts what reaches it.
+    #[derive(Default)]
+    struct Counter {
+        steps: u64,
+        epochs: u64,
+        resumes: u64,
+        kept: Vec<u8>,
+    }
+
+    impl Reporter for Counter {
+        fn step(&mut self) {
+            self.steps += 1;
+        }
+        fn epoch(&mut self, _: u32, _: &Metrics) -> anyhow::Result<Decision> {
+            self.epochs += 1;
+            Ok(Decision::Continue)
+        }
+        fn resume(&mut self) -> anyhow::Result<Option<Checkpoint>> {
+            self.resumes += 1;
+            Ok(None)
+        }
+        fn keep(&mut self, write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>) {
+            write(&mut self.kept).unwrap();
+        }
+    }
+
+    /// Trains so many epochs of one step, and keeps each.
+    struct Epochs(u32);
+
+    impl Task for Epochs {
+        fn run(&mut self, _: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
+            reporter.resume()?;
+            for epoch in 1..=self.0 {
+                reporter.step();
+                reporter.epoch(epoch, &Metrics::new())?;
+                reporter.keep(&mut |file| Ok(file.write_all(b"x")?));
+            }
+            Ok(Ended::Completed)
+        }
+    }
+
+    /// What became of an attempt, what its reporter and the ledger saw, and the step that is hit.
+    struct Seen {
+        result: anyhow::Result<Ended>,
+        reporter: Counter,
+        ledger: Vec<Entry>,
+        at_step: u64,
+    }
+
+    /// Runs an attempt of a trial whose first one meets a plain error: the only fault that a test
+    /// may have in its own process.
+    fn attempt(epochs: u32, attempt: u32) -> Seen {
+        let dir = tempfile::tempdir().unwrap();
+        let here = Here {
+            gpu: false,
+            torch: false,
+        };
+        let spec = InjectSpec {
+            plan: Plan::parse("error:1.0", here).unwrap(),
+            seed: 3,
+            ledger: dir.path().join("ledger.jsonl"),
+        };
+        let trial = TrialSpec {
+            number: 5,
+            attempt,
+            seed: 0,
+            params: Params::new(),
+            config: Params::new(),
+        };
+        let armed = Armed::of(Some(&spec), &trial, Device::Cpu, -1);
+        let mut reporter = Counter::default();
+        Seen {
+            result: run(&mut Epochs(epochs), &trial, &mut reporter, armed),
+            reporter,
+            ledger: ledger::read(&spec.ledger),
+            at_step: spec.decide(5, 0).unwrap().at_step,
+        }
+    }
+
+    #[test]
+    fn a_fault_comes_at_its_step_and_is_noted() {
+        let seen = attempt(20, 0);
+        assert!(seen.result.unwrap_err().to_string().contains("no label"));
+        assert_eq!(seen.reporter.steps, seen.at_step);
+        assert_eq!(seen.reporter.epochs, seen.at_step - 1);
+        assert_eq!(seen.ledger.len(), 1);
+        assert_eq!(
+            (seen.ledger[0].trial, seen.ledger[0].kind),
+            (5, Kind::Error)
+        );
+    }
+
+    #[test]
+    fn a_short_attempt_is_hit_at_its_end() {
+        let seen = attempt(0, 0);
+        assert!(seen.result.is_err());
+        assert_eq!((seen.reporter.steps, seen.ledger.len()), (0, 1));
+    }
+
+    #[test]
+    fn an_attempt_that_is_not_hit_goes_its_way() {
+        let seen = attempt(3, 1);
+        assert_eq!(seen.result.unwrap(), Ended::Completed);
+        assert_eq!((seen.reporter.steps, seen.reporter.epochs), (3, 3));
+        assert_eq!(seen.ledger, []);
+    }
+
+    #[test]
+    fn checkpoints_pass_through_until_the_fault() {
+        let seen = attempt(20, 0);
+        assert_eq!(seen.reporter.resumes, 1);
+        assert_eq!(seen.reporter.kept.len() as u64, seen.at_step - 1);
+    }
+}
