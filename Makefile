@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all check bench install uninstall clean help \
+.PHONY: build run test test-all soak check bench install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
@@ -101,8 +101,15 @@ test: fmt test-setup clippy doc test-rust ## Format, lints, documentation, all t
 
 test-all: export TUNE_OPTUNA_VERSIONS := 5.0.0 4.9.0 3.6.2
 test-all: export TUNE_OPTUNA_FULL := 1
+test-all: export TUNE_KILLS := 200
+test-all: export TUNE_FAULT_TRIALS := 5000
 test-all: TEST_ARGS := --include-ignored
 test-all: test ## The same with the slow tests: soak, all supported versions of Optuna
+
+soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, the whole drill ten times
+	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 $(CARGO) test --release --locked --test chaos -- --nocapture
+	$(CARGO) build --release --locked
+	for seed in $$(seq 10); do "$(TUNE)" drill --seed $$seed --quiet; done
 
 check: lint-scripts deny test ## What must pass before a commit: test, and the checkers that are installed
 

@@ -95,7 +95,7 @@ impl Killer<'_> {
 fn random_kills_of_supervisor_and_workers_lose_and_repeat_nothing() {
     let kills = size("TUNE_KILLS", 30);
     // More trials than can be done between the kills.
-    let trials = (20 + kills * 6).to_string();
+    let trials = (40 + kills * 8).to_string();
     let args = [
         "synthetic",
         "--trials",
@@ -107,7 +107,7 @@ fn random_kills_of_supervisor_and_workers_lose_and_repeat_nothing() {
         "--pruner",
         "none",
         "--set",
-        "task.step_ms=2",
+        "task.step_ms=5",
         "--set",
         "task.noise=0.1",
     ];

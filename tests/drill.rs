@@ -168,38 +168,3 @@ fn the_whole_drill_holds() {
         "{stdout}"
     );
 }
-
-#[test]
-#[ignore = "minutes"]
-fn five_thousand_trials_with_a_tenth_of_them_hit_end_as_without_faults() {
-    let peace = Project::synthetic();
-    // Trials that fail do not count: there are more numbers than finished trials.
-    peace.expect(
-        0,
-        &[&["synthetic", "--trials", "5300"], &STEADY[..]].concat(),
-    );
-    let project = Project::synthetic();
-    let run = [
-        "synthetic",
-        "--trials",
-        "5000",
-        "--inject",
-        "all:0.1",
-        "--json",
-    ];
-    let (stdout, _) = project.expect(0, &[&run[..], &STEADY].concat());
-    let events = events(&stdout);
-    assert!(faults(&events).len() > 400, "{}", faults(&events).len());
-    let finished = |t: &&Json| t["state"] == "COMPLETE" || t["state"] == "PRUNED";
-    let trials = project.trials("synthetic");
-    assert_eq!(trials.iter().filter(finished).count(), 5000);
-    let ours = results(&trials);
-    let theirs = results(&peace.trials("synthetic"));
-    for (ours, theirs) in ours.iter().zip(&theirs) {
-        assert!(
-            ours["state"] == "FAIL" || ours == theirs,
-            "{ours}\n{theirs}"
-        );
-    }
-    assert!(project.workers().is_empty());
-}
