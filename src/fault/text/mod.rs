@@ -64,7 +64,11 @@ pub struct Diagnosis {
 pub fn diagnose(text: &str) -> Option<Diagnosis> {
     let lines = lines::lines(text);
     let mut findings = findings(&lines);
-    let known = findings.iter().any(|f| f.strength >= Strength::Cuda);
+    // An error of CUDA whose words are not known may go on in the next line.
+    let known = findings.iter().any(|f| {
+        f.strength > Strength::Cuda
+            || f.strength == Strength::Cuda && f.kind != FaultKind::CudaUnclear
+    });
     if !known && lines.len() <= MOST_WRAPPED {
         findings.extend(wrapped(&lines));
     }
@@ -119,7 +123,7 @@ fn wrapped(lines: &[Line]) -> Vec<Finding> {
             ),
             source: false,
         }];
-        if let Some(finding) = read(&joined, 0).filter(|f| f.strength >= Strength::Cuda) {
+        if let Some(finding) = read(&joined, 0).filter(|f| f.strength > Strength::Cuda) {
             out.push(Finding {
                 line: pair[0],
                 ..finding
