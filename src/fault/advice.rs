@@ -70,7 +70,7 @@ fn of_place(place: &Place) -> String {
     };
     let known = PLACES
         .iter()
-        .find(|(needles, _)| needles.iter().any(|n| mentions(&n)));
+        .find(|(needles, _)| needles.iter().any(&mentions));
     known.map_or_else(
         || "The kernel checks what it is given, and this did not hold: check shapes, indices and values on the CPU.".to_owned(),
         |(_, advice)| (*advice).to_owned(),

@@ -274,7 +274,7 @@ fn reported_xid(line: &str) -> Option<Finding> {
 
 static EXIT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value)\W{0,12}?(?:of |is |was )?\(?(-?\d{1,10})\b",
+        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value|terminated with code)\W{0,12}?(?:of |is |was )?\(?(-?\d{1,10})\b",
     )
 });
 
