@@ -70,7 +70,7 @@ fn of_place(place: &Place) -> String {
     };
     let known = PLACES
         .iter()
-        .find(|(needles, _)| needles.iter().any(|n| mentions(&n)));
+        .find(|(needles, _)| needles.iter().any(&mentions));
     known.map_or_else(
         || "The kernel checks what it is given, and this did not hold: check shapes, indices and values on the CPU.".to_owned(),
         |(_, advice)| (*advice).to_owned(),
@@ -90,7 +90,7 @@ fn of_code(code: u32) -> &'static str {
         701 => "A kernel wants more registers or shared memory than the GPU has: it was built for another GPU, or its block is too large.",
         702 => "A kernel ran too long for a GPU that also drives a display: use another GPU, or less work a launch.",
         710 => "An assertion in a kernel failed, nearly always an index out of range: labels not below the number of classes, token ids not below the vocabulary size. Its line, with file and condition, was printed on the process's own output: look there.",
-        715 => "A kernel met an illegal instruction: a damaged or mismatched build, or a failing (overclocked, overheated) GPU. `tune doctor` narrows it down.",
+        715 => "A kernel met an illegal instruction: a damaged or mismatched build, or a failing (overclocked, overheated) GPU. The same work on another GPU or another build tells which.",
         716 => "A kernel accessed a misaligned address: a custom kernel that casts to a vector type, or a view with an odd offset.",
         719 | 999 => "The device failed without saying where: look for an Xid in the kernel's log.",
         806..=810 => "The multi-process service is involved, where one client's fault hits all: do not run under it.",

@@ -106,12 +106,12 @@ const OLD_NUMBERS: [(u32, u32); 27] = [
 static CUE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?ix)
-        (?: \b (?: cuda | cudart | hip | thcuda ) (?: [\ _-]? (?: runtime | driver | kernel | api | call | launch
+        (?: thcudacheck \ fail .*? \b error
+          | \b (?: cuda | cudart | hip ) (?: [\ _-]? (?: runtime | driver | kernel | api | call | launch
               | async | blocks | check | sync ) )* [\ _-]* (?: error | failure | failed | fail ) \b
             (?: \ (?: in | at ) \ \S+ )?
           | triton \ error \ \[ (?: cuda | hip ) \]
           | gpuassert
-          | thcudacheck \ fail .*? \b error
         )
         [\]\)\ ]* (?: \ ?(?: code | no\. | number )? [\ =:\(\#]* (?P<number> \d{1,5} ) \b \)? )?
         [\ :=,'`\x22\(\)\|-]*",

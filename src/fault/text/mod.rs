@@ -64,7 +64,11 @@ pub struct Diagnosis {
 pub fn diagnose(text: &str) -> Option<Diagnosis> {
     let lines = lines::lines(text);
     let mut findings = findings(&lines);
-    let known = findings.iter().any(|f| f.strength >= Strength::Cuda);
+    // An error of CUDA whose words are not known may go on in the next line.
+    let known = findings.iter().any(|f| {
+        f.strength > Strength::Cuda
+            || f.strength == Strength::Cuda && f.kind != FaultKind::CudaUnclear
+    });
     if !known && lines.len() <= MOST_WRAPPED {
         findings.extend(wrapped(&lines));
     }
@@ -119,7 +123,7 @@ fn wrapped(lines: &[Line]) -> Vec<Finding> {
             ),
             source: false,
         }];
-        if let Some(finding) = read(&joined, 0).filter(|f| f.strength >= Strength::Cuda) {
+        if let Some(finding) = read(&joined, 0).filter(|f| f.strength > Strength::Cuda) {
             out.push(Finding {
                 line: pair[0],
                 ..finding
@@ -188,7 +192,10 @@ fn ends_traceback(text: &str) -> bool {
 }
 
 fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosis {
-    let kind = if in_seeding(finding, lines) {
+    let first = findings
+        .iter()
+        .all(|f| f.line >= finding.line || f.strength < Strength::Own);
+    let kind = if in_seeding(finding, first, lines) {
         FaultKind::Poisoned
     } else {
         finding.kind
@@ -223,8 +230,8 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosi
 }
 
 /// Whether a sticky error was met while generators were seeded: by the frames above it, or by the
-/// words that our own workers put before it.
-fn in_seeding(finding: &Finding, lines: &[Line]) -> bool {
+/// words that our own workers put before it. `first`: no error stands before it.
+fn in_seeding(finding: &Finding, first: bool, lines: &[Line]) -> bool {
     const SEEDING: [&str; 5] = [
         "manual_seed",
         "set_rng_state",
@@ -240,7 +247,10 @@ fn in_seeding(finding: &Finding, lines: &[Line]) -> bool {
         .iter()
         .rposition(|l| l.text.contains("Traceback (most recent call last)"));
     let frames = above.filter(|a| finding.line - a < 100);
-    seeds(&lines[finding.line]) || frames.is_some_and(|a| lines[a..finding.line].iter().any(seeds))
+    let own = &lines[finding.line];
+    // A health check that fails before anything else did: the context was lost earlier.
+    let checked = own.text.contains("health check on ") && first;
+    checked || seeds(own) || frames.is_some_and(|a| lines[a..finding.line].iter().any(seeds))
 }
 
 /// What else the text tells of, of some weight, by kind.

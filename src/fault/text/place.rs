@@ -47,16 +47,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// CUDA's own form. Some compilers leave the function out, Windows paths have a colon of their own.
-static PRINTED: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r#"(?x)
-        (?: (?P<file> [A-Za-z]:[\\/][^:*?<>|]+ | [^\s:"'\[\]]+ ) : \s? (?P<line> \d+ ) \s? : \s* )?
-        (?: (?P<function> [^\s:] .*? ) : \s* )??
-        block: \s* \[ (?P<bx>\d+) , \s* (?P<by>\d+) , \s* (?P<bz>\d+) \] , \s*
-        thread: \s* \[ (?P<tx>\d+) , \s* (?P<ty>\d+) , \s* (?P<tz>\d+) \]
-        (?: [\s:,]* Assertion \s* [`'"‘]? (?P<condition> .+? ) [`'"’]? \s+ failed \b )?"#,
-    )
+/// What follows the file in CUDA's own form; some compilers leave the function out.
+const REST: &str = r#"(?x)
+    : \s? (?P<line> \d+ ) \s? : \s* (?: (?P<function> [^\s:] .*? ) : \s* )??
+    block: \s* \[ (?P<bx>\d+) , \s* (?P<by>\d+) , \s* (?P<bz>\d+) \] , \s*
+    thread: \s* \[ (?P<tx>\d+) , \s* (?P<ty>\d+) , \s* (?P<tz>\d+) \]
+    (?: [\s:,]* Assertion \s* [`'"‘]? (?P<condition> .+? ) [`'"’]? \s+ failed \b )?"#;
+
+/// A Windows path has a colon of its own, and may have spaces. Any other file is the last word that
+/// fits: clocks and ranks before it have colons and numbers too.
+static PRINTED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+    [
+        r#"(?:^|[^A-Za-z0-9])(?P<file>[A-Za-z]:[\\/][^:*?<>|]+)"#,
+        r#"^(?:.*[\s\]\)|>"':])?(?P<file>[^\s:"'\[\]<>]+)"#,
+    ]
+    .map(|file| pattern(&format!("{file}{REST}")))
 });
 
 /// HIP's form, without a thread.
@@ -70,7 +75,8 @@ static HIP: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The place that a line tells, if it is the line of a failed device-side assertion.
 pub fn printed(line: &str) -> Option<Place> {
-    let found = PRINTED.captures(line).or_else(|| HIP.captures(line))?;
+    let mut forms = PRINTED.iter().chain([&*HIP]);
+    let found = forms.find_map(|form| form.captures(line))?;
     Some(Place {
         file: text(&found, "file"),
         line: number(&found, "line"),
@@ -181,6 +187,12 @@ mod tests {
                 "idx_dim >= 0 && idx_dim < index_size && \"index out of bounds\"".into()
             )
         );
+    }
+
+    #[test]
+    fn clocks_and_ranks_before_the_file_are_no_part_of_it() {
+        let line = "2025-01-02 10:00:00,123 [1,2]<stderr>:a/k.cu:7: f: block: [0,0,0], thread: [0,0,0] Assertion `x` failed.";
+        assert_eq!(parts(line), ("a/k.cu".into(), 7, "f".into(), "x".into()));
     }
 
     #[test]

@@ -145,10 +145,10 @@ fn apply(rule: &Rule, index: usize, lines: &[Line], at: usize) -> Option<Finding
     }
 }
 
-/// A line that only talks about an error is none. Exceptions and signs stay: what they name may be
-/// anything.
+/// A line that only talks about an error is none. Exceptions stay: what they name may be anything.
 fn plain(kind: FaultKind, strength: Strength, rule: usize, line: &str) -> Option<Finding> {
-    if strength > Strength::Io && is_talk(line, position(rule, line)) {
+    let named = matches!(strength, Strength::Own | Strength::Io);
+    if !named && is_talk(line, position(rule, line)) {
         return None;
     }
     let mut finding = Finding::new(kind, strength, detail(line));
@@ -274,7 +274,7 @@ fn reported_xid(line: &str) -> Option<Finding> {
 
 static EXIT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value)\W{0,12}?(?:of |is |was )?\(?(-?\d{1,10})\b",
+        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value|terminated with code)\W{0,12}?(?:of |is |was )?\(?(-?\d{1,10})\b",
     )
 });
 

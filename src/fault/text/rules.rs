@@ -102,7 +102,7 @@ pub const RULES: &[Rule] = &[
     kind(Oom, Resource, r"(?i)cublas runtime error : resource allocation failed|error out of memory at line \d+ in file|failed to allocate .{1,40} on (?:the )?(?:gpu|cuda|device)|ggml_gallocr|cudaMalloc failed: out of memory"),
     rule(What::Demoted(Oom), r"ran out of memory trying to allocate .*not a failure"),
     // Host memory, and the memory that processes share.
-    kind(HostOom, Resource, r"DefaultCPUAllocator: |not enough memory: you tried to allocate|OOM when allocating tensor .*CPU|std::bad_alloc|St9bad_alloc|bad_array_new_length|memory allocation of \d+ bytes failed"),
+    kind(HostOom, Resource, r"DefaultCPUAllocator: |not enough memory: you tried to allocate|OOM when allocating tensor .*CPU|std::bad_alloc|St9bad_alloc|bad_array_new_length|memory allocation of \d+ bytes failed|Out of memory, malloc failed"),
     kind(HostOom, Resource, r"(?:^|[\s.:\]|])_?(?:Array)?MemoryError\b|Unable to allocate [\d.]+ [KMGT]?i?B for an array|Cannot allocate memory|\bENOMEM\b|Errno 12\]|os error 12\)"),
     kind(HostOom, Resource, r"[Oo]ut of memory: Kill(?:ed)? process|oom-kill|oom_kill event|invoked oom-killer|oom_reaper: reaped|\bOOMKilled\b|OOM Killed|OUT_OF_MEMORY\b.*(?:slurm|State)|[Ee]xceeded (?:job |step )?memory limit|TERM_MEMLIMIT|due to memory pressure|node running low on memory|killed by (?:the )?(?:host's |kernel )?OOM[ -][Kk]iller"),
     kind(HostOom, Resource, r"(?i)unable to (?:open|allocate|mmap|resize|write|create)\b.*(?:shared memory|shm|</?torch_)|(?:out of|insufficient) shared memory|killed by signal: Bus error|bus error encountered in worker|/dev/shm.*No space left|No space left on device.*(?:/dev/shm|torch_)"),
@@ -115,13 +115,13 @@ pub const RULES: &[Rule] = &[
     rule(What::Machine(Resource), r"(?i)driver/library version mismatch|LIB_RM_VERSION_MISMATCH|couldn't communicate with the NVIDIA driver|Found no NVIDIA driver|NVIDIA driver on your system is too old|driver[ _]not[ _]loaded|Failed to initialize NVML|NVML: Unknown Error|GPU access blocked by the operating system|lib(?:cuda|nvidia-ml)\.so[.\d]*: cannot open|nvidia-container-cli: initialization error"),
     kind(DeviceLost, Resource, r"No (?:CUDA|HIP) GPUs are available|No devices were found|CUDA unknown error - this may be due to|not compiled with CUDA enabled|libcudart\.so[.\d]*: cannot open"),
     // Numbers that are none.
-    kind(FaultKind::Diverged, Strength::Diverged, r"(?i)function '?\w+backward\w*'? returned (?:nan|inf)|\bloss\b\W{0,3}(?:is|was|became|has become|value)?\W{0,3}(?:[-+]?(?:nan|inf)\b|infinite|not finite|non-?finite)"),
+    kind(FaultKind::Diverged, Strength::Diverged, r"(?i)function '?\w+backward\w*'? returned (?:nan|inf)|(?:\b|_)loss\b\W{0,3}(?:is|was|became|has become|value)?\W{0,3}(?:[-+]?(?:nan|inf)\b|infinite|not finite|non-?finite)"),
     kind(FaultKind::Diverged, Strength::Diverged, r"(?i)\binput (?:\w )?contains (?:nan|inf)|(?:gradient|grad norm|grads|total norm|logits|outputs?|activations)\b.{0,90}\b(?:non-?finite|not finite|is nan|are nan|contains? (?:nan|inf))|minimum loss scale reached|loss scale already at minimum|probability tensor contains either"),
     kind(FaultKind::Diverged, Strength::Diverged, r"(?i)constraint .*found invalid values|cannot convert float (?:nan|infinity) to integer|value nan is not acceptable|tensor had (?:nan|inf)|\(nan\) encountered in|= ?(?:nan|inf) is not finite|\b(?:nan|inf)s? (?:loss|gradients?|values? (?:detected|encountered|found)|detected|encountered)\b|training (?:has )?diverged|non-?finite (?:loss|gradient|logit)"),
     // Hangs.
     kind(FaultKind::Hang, Strength::Hang, r"(?i)watchdog caught collective operation timeout|collective operation timed out|heartbeat monitor timed out|no training step for|blocked for more than \d+ seconds|DataLoader timed out after|^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!|deadlock detected|(?:process|worker|training|kernel) (?:is|seems|appears)(?: to be)? (?:hung|stuck)"),
     // Ends of processes.
-    rule(What::Exit, r"(?i)exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|non-zero exit|return ?code|process exited|exit value"),
+    rule(What::Exit, r"(?i)exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|non-zero exit|terminated with code|return ?code|process exited|exit value"),
     rule(What::Signal, r"\bSIG[A-Z]{2,5}\b|(?i:\bsignal\b)"),
     kind(Killed, Strength::Signal, r"^(?:\[[^\]]*\][+-]? *)?(?:[\d:T.,Z-]+ +)*(?:\S+: )*(?:line \d+: +)?(?:\d+ +)?(?:[Kk]illed|[Tt]erminated)(?:$|  +\S| \(core|  *python)"),
     kind(Crash, Strength::Signal, r"^(?:\[[^\]]*\][+-]? *)?(?:[\d:T.,Z-]+ +)*(?:\S+: )*(?:line \d+: +)?(?:\d+ +)?(?:[Aa]bort(?:ed)?|[Bb]us error|[Ii]llegal (?:hardware )?instruction|[Ff]loating[ -]point exception|[Tt]race/breakpoint trap|[Bb]ad system call|(?:CPU time|[Ff]ile size) limit exceeded)(?:$|  +\S| *\(core|  *python)"),
