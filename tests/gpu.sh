@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Every check that needs a GPU, in one call, on any machine that has one. Prints a table; exits 1 if a
+# check failed, 2 if there is no GPU.
+#
+#   tests/gpu.sh [TUNE]          TUNE: the binary (default: the release build of this checkout)
+#
+# What it uses: nvidia-smi, Python 3, and CUDA libraries that the binary finds, for example
+#   T=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))')
+#   LD_LIBRARY_PATH=$T/lib tests/gpu.sh .gpu/tune
+# DEVICE=cpu runs the same checks on the CPU, to test this script.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+tune=$(realpath "${1:-${CARGO_TARGET_DIR:-$HOME/.cache/tune/target}/release/tune}")
+device=${DEVICE:-cuda:0}
+out=${OUT:-$(mktemp -d)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if [[ $device != cpu ]] && ! nvidia-smi -L; then
+    echo "there is no GPU that nvidia-smi knows" >&2
+    exit 2
+fi
+failed=0
+rows=$work/rows
+: > "$rows"
+
+# row CHECK RESULT FIGURE: one line of the table.
+row() {
+    printf '%s\t%s\t%s\n' "$1" "$2" "$3" >> "$rows"
+    if [[ $2 == FAILED ]]; then failed=1; fi
+}
+
+# A project of its own with the synthetic task.
+mkdir -p "$work/project/configs"
+cp "$root/configs/synthetic.toml" "$work/project/configs/"
+
+# --- The context, made by dlopen in a worker; the device's health; a run to its goal ------------------
+log=$out/context.log
+start=$(date +%s%N)
+if "$tune" -C "$work/project" synthetic --trials 20 --device "$device" --json > "$log" 2>&1; then
+    row "context made by dlopen, 20 trials" held "$((($(date +%s%N) - start) / 1000000)) ms in all"
+else
+    row "context made by dlopen, 20 trials" FAILED "see $log"
+fi
+
+# --- Real faults, their detection and recovery: the fire drill ------------------------------------------
+if "$tune" drill --device "$device" --json > "$out/drill.json" 2> "$out/drill.log"; then
+    verdict=held
+else
+    verdict=FAILED
+fi
+row "fire drill" "$verdict" "see $out/drill.json"
+if [[ -s $out/drill.json ]]; then
+    python3 - "$out/drill.json" >> "$rows" <<'PY'
+import json
+import sys
+
+report = json.load(open(sys.argv[1]))
+words = lambda counts: ", ".join(sorted(counts)) or "-"
+seconds = lambda times: "-" if times.get("median") is None else f"{times['median'] * 1e3:.0f} ms"
+for fault in report["faults"]:
+    figure = (
+        f"{fault['injected']} times ({fault['form']}), detected as {words(fault['detected_as'])} "
+        f"after {seconds(fault['detection_s'])}, {words(fault['action'])}, "
+        f"next step after {seconds(fault['next_step_s'])}"
+    )
+    print(f"drill: {fault['fault']}", "held" if fault["held"] else "FAILED", figure, sep="\t")
+PY
+fi
+
+# --- Training on the device ---------------------------------------------------------------------------------
+model=${MODEL:-$HOME/.cache/tune/models/minilm}
+if [[ -e $model/config.json ]]; then
+    mkdir -p "$work/train/configs"
+    cp -r "$root/configs/data" "$root/configs/criteria.toml" "$work/train/configs/"
+    start=$(date +%s%N)
+    if "$tune" -C "$work/train" criteria --trials 3 --epochs 1 --device "$device" \
+        --set "models.minilm=$model" --json > "$out/train.log" 2>&1; then
+        best=$("$tune" -C "$work/train" best --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["value"])')
+        row "training on the device, 3 trials" held "$((($(date +%s%N) - start) / 1000000)) ms, best macro_f1 $best"
+    else
+        row "training on the device, 3 trials" FAILED "see $out/train.log"
+    fi
+else
+    row "training on the device, 3 trials" skipped "no checkpoint at $model (MODEL=DIR)"
+fi
+
+name=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1 || true)
+echo
+echo "date $(date -u +%Y-%m-%d), device ${name:-$device}, $("$tune" --version)"
+echo
+{
+    printf 'check\tresult\tfigures\n'
+    cat "$rows"
+} | awk -F'\t' '{ printf "| %s | %s | %s |\n", $1, $2, $3 } NR == 1 { print "|---|---|---|" }' | tee "$out/table.md"
+if grep -q "FAILED" "$rows"; then failed=1; fi
+exit "$failed"
