@@ -222,6 +222,26 @@ fn the_event_stream_is_one_object_a_line_from_start_to_finish() {
     }
 }
 
+#[test]
+fn while_the_supervisor_is_stopped_nobody_is_judged_silent() {
+    let project = Project::synthetic();
+    let run = with(&["synthetic", "--trials", "6", "--deadline", "1s"], &SLOW);
+    let mut child = project.start(&run);
+    wait_for("an attempt", || {
+        project.database().exists() && open_attempts(&project) > 0
+    });
+    for _ in 0..2 {
+        signal(child.id(), Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_secs(3));
+        signal(child.id(), Signal::SIGCONT);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for trial in project.trials("synthetic") {
+        assert_eq!(trial["attempts"].as_array().unwrap().len(), 1, "{trial}");
+    }
+}
+
 /// Two trials, of which the first one's worker is meddled with; gives the number of attempts of
 /// each.
 fn attempts_when(meddle: impl Fn(&Project, u32)) -> Vec<usize> {

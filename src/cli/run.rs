@@ -92,6 +92,13 @@ fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Fa
 fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
     let kind = task::kind(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
+    if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints() {
+        return Err(Failure::input(format!(
+            "supervisor.checkpoint = true, but trainings of the task kind {} keep no checkpoints: \
+             leave the key out",
+            spec.kind
+        )));
+    }
     kind.prepare(spec).map_err(input)
 }
 

@@ -67,6 +67,11 @@ pub trait TaskKind: Sync {
     /// The metrics reported at each epoch; the first is the default objective.
     fn metrics(&self) -> &'static [Metric];
 
+    /// Whether its trainings keep checkpoints and go on from them ([`Reporter::keep`]).
+    fn keeps_checkpoints(&self) -> bool {
+        false
+    }
+
     /// Reads and validates everything on the CPU: data, split, checkpoints, lengths.
     ///
     /// # Errors

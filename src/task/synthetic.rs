@@ -127,6 +127,10 @@ impl TaskKind for Synthetic {
         &METRICS
     }
 
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         let baseline = metrics(START)
             .get(&spec.objective.metric)

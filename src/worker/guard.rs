@@ -101,7 +101,16 @@ fn last_words(text: String, panic: bool) -> ! {
     if let Some(link) = LINK.get() {
         let _ = link.send(&FromWorker::Dying { attempt, error });
     }
+    print_stack(&Backtrace::capture());
     leave(CONTEXT_LOST)
+}
+
+/// Prints a stack to the attempt's log, where RUST_BACKTRACE asks for stacks. It is no part of the
+/// error's text: names of functions would be taken for what they do not say.
+fn print_stack(stack: &Backtrace) {
+    if stack.status() == BacktraceStatus::Captured {
+        let _ = writeln!(io::stderr(), "stack:\n{stack}");
+    }
 }
 
 fn hook(info: &PanicHookInfo<'_>) {
@@ -110,6 +119,10 @@ fn hook(info: &PanicHookInfo<'_>) {
         last_words(text, true);
     }
     let _ = writeln!(io::stderr(), "{text}");
+    // Without memory there is none for symbols either, and the failure within would deadlock.
+    if !host_memory(&text) {
+        print_stack(&Backtrace::capture());
+    }
     // Fails only while this thread is being torn down; nobody would read it then.
     let _ = PANIC.try_with(|slot| slot.replace(Some(text)));
 }
@@ -129,15 +142,6 @@ fn describe(info: &PanicHookInfo<'_>) -> String {
     let mut text = format!("panicked: {}", message(info.payload()));
     if let Some(location) = info.location() {
         text += &format!("\nat {location}");
-    }
-    if host_memory(&text) {
-        // Symbols are read into memory that there is not; the failure within would deadlock.
-        return text;
-    }
-    // Captured only where RUST_BACKTRACE asks for it.
-    let backtrace = Backtrace::capture();
-    if backtrace.status() == BacktraceStatus::Captured {
-        text += &format!("\n{backtrace}");
     }
     text
 }
@@ -172,10 +176,13 @@ pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, Caught> {
     PANIC.with(|slot| slot.replace(None));
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Caught {
-            panic: false,
-            text: format!("{error:#}"),
-        }),
+        Ok(Err(error)) => {
+            let text = format!("{error:#}");
+            if !host_memory(&text) {
+                print_stack(error.backtrace());
+            }
+            Err(Caught { panic: false, text })
+        }
         Err(payload) => Err(Caught {
             panic: true,
             text: PANIC
