@@ -69,7 +69,7 @@ pub fn classify(evidence: &Evidence) -> Fault {
         kind,
         detail,
         text: match &evidence.error {
-            Some(error) => error.text.clone(),
+            Some(error) => plain(&error.text),
             None => printed
                 .as_ref()
                 .map_or_else(String::new, |d| d.text.clone()),
@@ -109,7 +109,9 @@ fn kind_and_detail(
         return (FaultKind::DeviceLost, text::describe_xid(*xid));
     }
     if let Some(error) = &evidence.error {
-        return (error_kind(error, reported), first_lines(&error.text));
+        let kind = error_kind(error, reported);
+        let detail = cuda_summary(kind, &error.text).unwrap_or_else(|| first_lines(&error.text));
+        return (kind, detail);
     }
     if let Some(sticky) = printed.filter(|d| loses_context(d.kind)) {
         return (
@@ -160,6 +162,10 @@ fn error_kind(error: &ErrorReport, diagnosis: Option<&Diagnosis>) -> FaultKind {
         return FaultKind::OpenFailed;
     }
     let said = diagnosis.map_or(FaultKind::TaskError, |d| d.kind);
+    // Before the training it is not the trial that needs the memory.
+    if said == FaultKind::Oom && error.phase != Phase::Training {
+        return FaultKind::Poisoned;
+    }
     if matches!(
         said,
         FaultKind::Oom | FaultKind::HostOom | FaultKind::DeviceLost | FaultKind::Descriptors
@@ -244,9 +250,36 @@ fn signal_name(signal: i32) -> String {
     }
 }
 
+/// `CUDA error: device-side assert triggered (cudaErrorAssert, 710)`: of an error of the device that
+/// has a name. The whole text is in the attempt's log.
+fn cuda_summary(kind: FaultKind, text: &str) -> Option<String> {
+    let of_the_device = matches!(
+        kind,
+        FaultKind::Poisoned | FaultKind::CudaTransient | FaultKind::CudaSticky
+    );
+    let found = cuda::find(text).filter(|_| of_the_device)?;
+    Some(format!(
+        "CUDA error: {} ({}, {})",
+        found.text, found.name, found.code
+    ))
+}
+
+/// What a panic says of an error of libtorch is that error's debug form, with its line ends escaped:
+/// gives the error itself, and any other text as it is.
+fn plain(text: &str) -> String {
+    match text.split_once("on an `Err` value: Torch(\"") {
+        Some((_, error)) => {
+            let end = error.find("\")\nat ").unwrap_or(error.len());
+            error[..end].replace("\\n", "\n")
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// The text up to the C++ stack, at most three lines.
 fn first_lines(text: &str) -> String {
-    let text = text.split("Exception raised from").next().unwrap_or(text);
+    let text = plain(text);
+    let text = text.split("Exception raised from").next().unwrap_or(&text);
     text.lines()
         .map(str::trim_end)
         .filter(|l| !l.is_empty())
@@ -358,6 +391,37 @@ mod tests {
             .kind,
             FaultKind::CudaSticky
         );
+    }
+
+    #[test]
+    fn the_detail_of_a_panic_is_one_line_that_names_the_error() {
+        let text = "panicked: called `Result::unwrap()` on an `Err` value: Torch(\"CUDA error: \
+                    device-side assert triggered\\nSearch for `cudaErrorAssert' in https\\n\")\nat a.rs:1:1";
+        let sticky = classify(&error(Phase::Training, text, None));
+        assert_eq!(
+            sticky.detail,
+            "CUDA error: device-side assert triggered (cudaErrorAssert, 710)"
+        );
+        assert!(
+            sticky
+                .text
+                .starts_with("CUDA error: device-side assert triggered\nSearch")
+        );
+        let shapes = "panicked: called `Result::unwrap()` on an `Err` value: Torch(\"mat1 and mat2 \
+                      shapes cannot be multiplied (2x3 and 4x5)\\nException raised from f at x.cpp\")";
+        let shapes = classify(&error(Phase::Training, shapes, Some(true)));
+        assert_eq!(
+            shapes.detail,
+            "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"
+        );
+    }
+
+    #[test]
+    fn memory_that_is_gone_before_the_training_is_not_the_trials_fault() {
+        let text = "CUDA out of memory. Tried to allocate 16.00 MiB";
+        let kind = |phase| classify(&error(phase, text, None)).kind;
+        assert_eq!(kind(Phase::Seeding), FaultKind::Poisoned);
+        assert_eq!(kind(Phase::Training), FaultKind::Oom);
     }
 
     #[test]
