@@ -65,6 +65,12 @@ struct Killer<'a> {
 impl Killer<'_> {
     /// Kills once; false when the study was done before.
     fn kill(&mut self) -> bool {
+        // One kill in five may come before there are workers.
+        if self.rng.random_bool(0.8) {
+            wait_for("workers", || {
+                !self.project.workers().is_empty() || self.child.try_wait().unwrap().is_some()
+            });
+        }
         let pause = self.rng.random_range(20..260);
         std::thread::sleep(Duration::from_millis(pause));
         if let Some(status) = self.child.try_wait().unwrap() {

@@ -4,12 +4,12 @@
 // is the accelerator's own (> 0, c10::AcceleratorError), -2 for out of memory, -1 for anything else.
 
 #include <ATen/Context.h>
-#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
@@ -76,7 +76,7 @@ extern "C" void tune_on_terminate(void (*handler)(const char*)) {
 // Gives cached device memory back to the driver, where an accelerator is loaded.
 extern "C" int tune_empty_cache(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
-    if (at::accelerator::getAccelerator(true).has_value()) at::accelerator::emptyCache();
+    if (at::globalContext().hasCUDA()) at::getDeviceAllocator(at::kCUDA)->emptyCache();
   });
 }
 

@@ -53,8 +53,23 @@ impl Supervisor {
     }
 }
 
+/// An attempt seeds libtorch's generator, which is one for the whole process: nobody else may be
+/// drawing from it.
+#[cfg(feature = "torch")]
+fn alone() -> impl Drop {
+    gpu::GENERATOR
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(not(feature = "torch"))]
+fn alone() -> Option<()> {
+    None
+}
+
 /// Runs `script` as the supervisor of a worker; gives the worker's exit status.
 fn supervise(script: impl FnOnce(&Supervisor)) -> anyhow::Result<i32> {
+    let _alone = alone();
     let (ours, theirs) = socketpair(
         AddressFamily::Unix,
         SockType::SeqPacket,
@@ -240,6 +255,7 @@ impl Task for Failing {
 
 /// What a worker with such a task does attempt by attempt: its exit status, if it leaves.
 fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
+    let _alone = alone();
     let (_ours, theirs) = socketpair(
         AddressFamily::Unix,
         SockType::SeqPacket,
