@@ -86,25 +86,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         operation: spec.to_record(),
     };
     let trials = store.trials(study_id)?;
-    let attempts = store.all_attempts(study_id)?;
-    let reclaimable = store.reclaimable(study_id)?;
-    let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
-    let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
-    strays::wait_for_exits(&pids, LEFTOVERS);
-    let reclaimed: Vec<Reclaimed> = reclaimable
-        .into_iter()
-        .map(|r| {
-            let mut tally = Tally::default();
-            for attempt in attempts.get(&r.number).into_iter().flatten() {
-                tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
-            }
-            Reclaimed {
-                number: r.number,
-                attempt: r.attempts,
-                tally,
-            }
-        })
-        .collect();
+    let reclaimed = reclaim(&store, study_id)?;
     drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &reclaimed);
     let run_id = store.begin_run(study_id, &record)?;
     let mut user_attrs = study_attributes(&spec, &prepared);
@@ -125,6 +107,27 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         sink,
     };
     driver.run(core, store, spool)
+}
+
+/// The trials that an earlier run left unfinished; waits until the last of their processes are gone.
+fn reclaim(store: &Store, study_id: i64) -> Result<Vec<Reclaimed>, Failure> {
+    let attempts = store.all_attempts(study_id)?;
+    let reclaimable = store.reclaimable(study_id)?;
+    let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
+    let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
+    strays::wait_for_exits(&pids, LEFTOVERS);
+    let reclaimed = reclaimable.into_iter().map(|r| {
+        let mut tally = Tally::default();
+        for attempt in attempts.get(&r.number).into_iter().flatten() {
+            tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
+        }
+        Reclaimed {
+            number: r.number,
+            attempt: r.attempts,
+            tally,
+        }
+    });
+    Ok(reclaimed.collect())
 }
 
 /// Before anything is taken up again: what workers of an earlier run have left behind, or those
