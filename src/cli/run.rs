@@ -9,7 +9,7 @@ use crate::config::{Overrides, Problems, StudySpec, overrides_from_environment, 
 use crate::exit::{Exit, Failure};
 use crate::gpu::{self, Device};
 use crate::inject::{self, Here, InjectSpec, Plan};
-use crate::report::{self, Mode};
+use crate::report::{self, Detached, Mode};
 use crate::supervisor::{Launch, directory_of, launch, logs_dir};
 use crate::task::{self, Prepared};
 
@@ -27,7 +27,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         std::io::stdout().is_terminal(),
     );
     launch(Launch {
-        sink: report::sink(mode, &spec.study),
+        sink: Box::new(
+            Detached::new(report::sink(mode, &spec.study))
+                .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?,
+        ),
         spec,
         prepared,
         devices,

@@ -271,8 +271,11 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
             Some("off") => Ok(Parsed::Duration(None)),
             Some(_) | None => text
                 .and_then(|t| humantime::parse_duration(t).ok())
+                .filter(|d| *d >= SHORTEST)
                 .map(|d| Parsed::Duration(Some(d)))
-                .ok_or_else(|| "a time such as \"10m\", \"auto\" or \"off\"".into()),
+                .ok_or_else(|| {
+                    "a time of at least 200ms such as \"10m\", \"auto\" or \"off\"".into()
+                }),
         },
         SettingType::Duration { off: true } if text == Some("off") => Ok(Parsed::Duration(None)),
         SettingType::Duration { off } => text
@@ -301,6 +304,9 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
             .ok_or_else(|| DEVICES.into()),
     }
 }
+
+/// Workers give signs of life ten times a second at most.
+const SHORTEST: Duration = Duration::from_millis(200);
 
 /// What names devices.
 const DEVICES: &str = "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"";

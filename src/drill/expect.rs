@@ -20,7 +20,7 @@ pub fn expected(kind: Kind) -> Expected {
         ends: Some(state),
     };
     match kind {
-        Kind::Kill | Kind::Term | Kind::Stray | Kind::KillKernel => again(&[FaultKind::Killed]),
+        Kind::Kill | Kind::Stray | Kind::KillKernel => again(&[FaultKind::Killed]),
         Kind::Segv
         | Kind::Bus
         | Kind::Ill
@@ -30,11 +30,10 @@ pub fn expected(kind: Kind) -> Expected {
         | Kind::StackOverflow
         | Kind::Terminate
         | Kind::Destructor => again(&[FaultKind::Crash]),
-        Kind::Panic | Kind::Exception | Kind::Error | Kind::Descriptors => {
-            ends(&[FaultKind::TaskError], "FAIL")
-        }
+        Kind::Panic | Kind::Exception | Kind::Error => ends(&[FaultKind::TaskError], "FAIL"),
+        Kind::Descriptors => again(&[FaultKind::Descriptors]),
         Kind::Spin | Kind::Deaf | Kind::Sleep | Kind::SpinKernel => again(&[FaultKind::Hang]),
-        Kind::Stop => again(&[FaultKind::Interrupted]),
+        Kind::Stop | Kind::Term => again(&[FaultKind::Interrupted]),
         // The end of its line is noticed, or else that it says nothing more.
         Kind::Hangup => again(&[FaultKind::Protocol, FaultKind::Crash, FaultKind::Hang]),
         Kind::Garbage | Kind::Truncated => again(&[FaultKind::Protocol]),

@@ -141,7 +141,7 @@ fn last_words(evidence: &Evidence) -> Option<Diagnosis> {
         Death::Signaled(signal) => CRASH_SIGNALS.contains(&signal),
         Death::Unknown => false,
     };
-    let lines: Vec<&str> = evidence.tail.lines().collect();
+    let lines: Vec<&str> = evidence.tail.lines().filter(|l| !is_frame(l)).collect();
     let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
     diagnose(&end).filter(|d| {
         crashed
@@ -153,6 +153,15 @@ fn last_words(evidence: &Evidence) -> Option<Diagnosis> {
                     | FaultKind::DeviceLost
             )
     })
+}
+
+/// Whether a line belongs to a printed stack, Rust's or C++'s.
+fn is_frame(line: &str) -> bool {
+    let line = line.trim_start();
+    let numbered = line.split_once(':').is_some_and(|(number, _)| {
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    numbered || line.starts_with("at ") || line.starts_with("frame #")
 }
 
 /// A reported error, by its text and by what the health check said after it.
@@ -221,13 +230,16 @@ fn death_kind(evidence: &Evidence) -> (FaultKind, String) {
     match evidence.death {
         Some(Death::Signaled(signal)) => {
             let name = signal_name(signal);
-            if CRASH_SIGNALS.contains(&signal) {
-                (FaultKind::Crash, format!("the worker died of {name}"))
-            } else {
-                (
-                    FaultKind::Killed,
-                    format!("the worker was ended by {name} from outside"),
-                )
+            let from_outside = format!("the worker was ended by {name} from outside");
+            match signal {
+                SIGKILL => (FaultKind::Killed, from_outside),
+                // A service manager or batch system that stops everything sends these.
+                SIGTERM | SIGINT | SIGHUP | SIGQUIT => (FaultKind::Interrupted, from_outside),
+                SIGXCPU | SIGXFSZ => (
+                    FaultKind::Crash,
+                    format!("the worker died of {name}: a limit (ulimit) was reached"),
+                ),
+                _ => (FaultKind::Crash, format!("the worker died of {name}")),
             }
         }
         Some(Death::Exited(code)) => (
@@ -238,7 +250,13 @@ fn death_kind(evidence: &Evidence) -> (FaultKind, String) {
     }
 }
 
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
 const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+const SIGXCPU: i32 = 24;
+const SIGXFSZ: i32 = 25;
 
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
 pub(super) const CRASH_SIGNALS: [i32; 9] = [4, 5, 6, 7, 8, 11, 24, 25, 31];
@@ -315,10 +333,12 @@ mod tests {
 
     #[test]
     fn signals_from_outside_and_crashes_are_told_apart() {
-        for signal in [9, 15, 1, 2] {
-            assert_eq!(classify(&died(signal)).kind, FaultKind::Killed, "{signal}");
+        assert_eq!(classify(&died(9)).kind, FaultKind::Killed);
+        for signal in [15, 1, 2, 3] {
+            let kind = classify(&died(signal)).kind;
+            assert_eq!(kind, FaultKind::Interrupted, "{signal}");
         }
-        for signal in [4, 6, 7, 8, 11] {
+        for signal in [4, 6, 7, 8, 10, 11, 14, 25] {
             assert_eq!(classify(&died(signal)).kind, FaultKind::Crash, "{signal}");
         }
         let exited = Evidence {

@@ -18,4 +18,4 @@ pub use event::{Best, Counts, Event};
 pub use json::{json_number, number_from_json};
 pub use json_lines::{event_json, params_json};
 pub use output::{Output, err, out};
-pub use sink::{Mode, Sink, sink, sink_to};
+pub use sink::{Detached, Mode, Sink, sink, sink_to};

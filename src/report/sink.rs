@@ -1,5 +1,9 @@
 //! Where a run's events go: one interface, one implementation for each way of showing them.
 
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::Event;
@@ -63,6 +67,57 @@ pub fn sink_to(mode: Mode, study: &str, output: Output) -> Box<dyn Sink> {
         Mode::Lines => Box::new(Lines::new(study, output)),
         Mode::Json => Box::new(JsonLines::new(study, output)),
         Mode::Quiet => Box::new(Quiet),
+    }
+}
+
+/// Shows events on a thread of its own: a terminal that is held (Ctrl-S) or a pipe whose reader does
+/// not read keeps nobody else waiting. Dropping it waits until all is shown, as long as somebody
+/// reads.
+pub struct Detached {
+    events: Option<Sender<(Event, Timestamp)>>,
+    shown: Receiver<()>,
+}
+
+/// A reader that has read nothing for this long reads nothing more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Detached {
+    /// Moves a sink to a thread of its own.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn new(mut sink: Box<dyn Sink>) -> std::io::Result<Detached> {
+        let (events, inbox) = mpsc::channel::<(Event, Timestamp)>();
+        let (tell, shown) = mpsc::channel();
+        thread::Builder::new()
+            .name("report".into())
+            .spawn(move || {
+                for (event, time) in inbox {
+                    sink.handle(&event, time);
+                    let _ = tell.send(());
+                }
+            })?;
+        Ok(Detached {
+            events: Some(events),
+            shown,
+        })
+    }
+}
+
+impl Sink for Detached {
+    fn handle(&mut self, event: &Event, time: Timestamp) {
+        while self.shown.try_recv().is_ok() {}
+        if let Some(events) = &self.events {
+            let _ = events.send((event.clone(), time));
+        }
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        self.events = None;
+        // Ends when the thread has, or when nothing was shown for too long.
+        while self.shown.recv_timeout(PATIENCE).is_ok() {}
     }
 }
 

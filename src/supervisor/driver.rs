@@ -11,7 +11,7 @@ use super::spawn::{Process, environment};
 use super::spool::Spool;
 use super::strays::Family;
 use super::writer::{Request, RunId, Writer};
-use super::{Action, Event, Now, WorkerId, signals};
+use super::{Action, Event, Now, WorkerId};
 use crate::exit::{Exit, Failure};
 use crate::protocol::ToWorker;
 use crate::report::{self, Sink};
@@ -47,6 +47,9 @@ struct Clock {
 /// process did not run.
 const STOPPED: Duration = Duration::from_millis(1_500);
 
+/// What such a pause counts for.
+const CREEP: Duration = Duration::from_millis(100);
+
 impl Clock {
     fn new() -> Clock {
         Clock {
@@ -55,15 +58,18 @@ impl Clock {
         }
     }
 
-    fn now(&mut self) -> Now {
+    /// The time now, and how long the process did not run since the last look.
+    fn now(&mut self) -> (Now, Now) {
         let passed = self.last.elapsed();
         self.last += passed;
         if passed < STOPPED {
             self.now += passed;
-        } else {
-            tracing::warn!(?passed, "the supervisor did not run");
+            return (self.now, Now::ZERO);
         }
-        self.now
+        tracing::warn!(?passed, "the supervisor did not run");
+        // A little, so that time goes on even where every look comes late.
+        self.now += CREEP;
+        (self.now, passed - CREEP)
     }
 }
 
@@ -75,10 +81,14 @@ impl Driver {
     ///
     /// # Errors
     /// Storage failed, the breaker tripped, or the threads that a run needs could not be made.
-    pub fn run(self, mut core: Core, store: Store, spool: Spool) -> Result<Exit, Failure> {
-        let (events, inbox) = mpsc::channel();
+    pub fn run(
+        self,
+        mut core: Core,
+        store: Store,
+        spool: Spool,
+        (events, inbox): (Sender<Event>, Receiver<Event>),
+    ) -> Result<Exit, Failure> {
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
-        signals::listen(events.clone()).map_err(internal)?;
         let (requests, todo) = mpsc::channel();
         let run = RunId {
             study: self.study.clone(),
@@ -129,14 +139,16 @@ impl Hands {
                 self.workers.remove(worker);
                 self.drop_empty_log(*worker);
             }
-            for action in core.handle(event, clock.now()) {
+            let (now, slept) = clock.now();
+            core.slept(slept);
+            for action in core.handle(event, now) {
                 if let Some(end) = self.perform(action) {
                     return end;
                 }
             }
             let wait = core
                 .next_deadline()
-                .map_or(TICK, |at| at.saturating_sub(clock.now()).min(TICK));
+                .map_or(TICK, |at| at.saturating_sub(now).min(TICK));
             event = match inbox.recv_timeout(wait) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Event::Ticked,
@@ -213,7 +225,7 @@ impl Hands {
             } => {
                 let absolute = |path: &str| self.driver.dir.join(path);
                 let log = absolute(&log);
-                process.set_log(log.clone());
+                process.begin(log.clone());
                 ToWorker::Run {
                     trial,
                     log: log.to_string_lossy().into_owned(),
@@ -225,9 +237,12 @@ impl Hands {
         };
         if let Err(error) = process.send(&message) {
             // A closed socket means that the process is ending, which is an event of its own; a
-            // full one that it does not read: then it is of no use.
+            // full one that it does not read.
             tracing::warn!(worker, %error, "a message could not be sent");
-            process.kill();
+            if error.kind() == std::io::ErrorKind::WouldBlock {
+                let error = "it does not read its messages".to_owned();
+                let _ = self.events.send(Event::Garbled { worker, error });
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// How much of a log's end is evidence, in bytes.
-const TAIL: u64 = 16 * 1024;
+const TAIL: u64 = 64 * 1024;
 
 /// The end of what a worker printed; empty where there is no log.
 pub fn tail(log: &Path) -> String {

@@ -2,6 +2,7 @@
 //! up what an earlier run left.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
@@ -10,7 +11,7 @@ use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
 use super::guardian::Guardian;
 use super::hold::{Hold, Holder};
-use super::signals::outlive_file_size_limit;
+use super::signals::{self, outlive_file_size_limit};
 use super::strays::{self, Ended, Family};
 use super::take_in;
 use crate::config::{self, StudySpec};
@@ -66,6 +67,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let family = study.this_run();
     // Dropped before the hold: when another run can begin, nothing of this one is left.
     let _guardian = Guardian::start(family.clone());
+    let (events, inbox) = mpsc::channel();
+    signals::listen(events.clone())
+        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     take_in::check(&storage, &dir, &spec.study)?;
     let patience = spec.operation.supervisor.storage_patience;
     let mut warn = |message: String| {
@@ -74,6 +78,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         sink.handle(&event, jiff::Timestamp::now());
     };
     let opened = take_in::patiently(patience, &mut warn, || Store::open(&storage));
+    if opened.is_err() && signals::requested() {
+        return Err(Failure::new(Exit::Stopped, "stopped by a signal"));
+    }
     let mut store = opened.map_err(|e| take_in::with_spool(e, &dir, &spec.study))?;
     store.set_lock_patience(patience);
     let study_id = open_study(&mut store, &spec, &prepared)?;
@@ -106,7 +113,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         started,
         sink,
     };
-    driver.run(core, store, spool)
+    driver.run(core, store, spool, (events, inbox))
 }
 
 /// The trials that an earlier run left unfinished; waits until the last of their processes are gone.

@@ -74,6 +74,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         error: None,
         garbage: None,
         silent: None,
+        hung_up: None,
     };
     let end = player.play(&inbox);
     Ok(Played {
@@ -110,6 +111,7 @@ struct Player<'a> {
     error: Option<ErrorReport>,
     garbage: Option<String>,
     silent: Option<Duration>,
+    hung_up: Option<Instant>,
 }
 
 impl Player<'_> {
@@ -140,6 +142,8 @@ impl Player<'_> {
                         ..Evidence::default()
                     });
                 }
+                Ok(Event::Stopped { .. }) => self.process.go_on(),
+                Ok(Event::HungUp { .. }) => self.hung_up = Some(Instant::now()),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => self.watch(since.elapsed()),
                 Err(RecvTimeoutError::Disconnected) => return self.judge(Evidence::default()),
             }
@@ -148,6 +152,10 @@ impl Player<'_> {
 
     /// Ends a worker that is silent for too long.
     fn watch(&mut self, silence: Duration) {
+        if self.hung_up.is_some_and(|at| at.elapsed() > GRACE) && self.garbage.is_none() {
+            self.garbage = Some("it closed its socket and lived on".into());
+            self.process.kill();
+        }
         let policy = &self.replay.spec.operation.supervisor;
         let limit = match (self.phase, policy.deadline) {
             (Phase::Opening, _) => Some(policy.start_deadline),
@@ -172,7 +180,7 @@ impl Player<'_> {
             }),
             FromWorker::Ready => {
                 self.phase = Phase::Training;
-                self.process.set_log(self.replay.log.clone());
+                self.process.begin(self.replay.log.clone());
                 Some(ToWorker::Run {
                     trial: Box::new(self.replay.trial.clone()),
                     log: self.replay.log.to_string_lossy().into_owned(),

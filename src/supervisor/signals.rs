@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 
@@ -21,6 +22,14 @@ pub fn outlive_file_size_limit() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether SIGINT or SIGTERM has come.
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the run was asked to stop; for waits before the core is there to be told.
+pub fn requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}
+
 /// Turns SIGINT and SIGTERM into events. The third one ends the process at once, for the case that
 /// a worker cannot be killed. SIGHUP (the terminal is gone) is ignored.
 ///
@@ -37,6 +46,7 @@ pub fn listen(events: Sender<Event>) -> io::Result<()> {
                 if signal == SIGHUP {
                     continue;
                 }
+                REQUESTED.store(true, Ordering::Relaxed);
                 requests += 1;
                 if requests > 2 {
                     std::process::exit(i32::from(Exit::Stopped.code()));

@@ -1,7 +1,7 @@
 //! Worker processes: starting them, talking to them, watching them end.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair,
@@ -27,6 +29,9 @@ use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
 /// How long processes that a worker has left behind are given to end.
 const STRAYS: Duration = Duration::from_secs(1);
 
+/// A worker that has not read for this long, in milliseconds, never will.
+const DEAF: u16 = 2_000;
+
 /// A running worker, as the driver holds it.
 pub struct Process {
     pid: Pid,
@@ -35,6 +40,8 @@ pub struct Process {
     log: Arc<Mutex<PathBuf>>,
     /// It was found stopped when it was told to end.
     stopped: Arc<Mutex<bool>>,
+    /// OOM kills in its cgroup before its present attempt.
+    oom_kills: Arc<Mutex<u64>>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -87,24 +94,33 @@ impl Process {
                 Ok(())
             });
         }
-        let oom_before = evidence::oom_kills();
         let child = command.spawn()?;
         let mut process = Process {
             pid: Pid::from_raw(child.id() as i32),
             socket: Arc::new(ours),
             log: Arc::new(Mutex::new(log.to_owned())),
             stopped: Arc::new(Mutex::new(false)),
+            oom_kills: Arc::new(Mutex::new(evidence::oom_kills())),
             watcher: None,
         };
-        process.watcher = Some(process.watch(worker, oom_before, family, events)?);
-        Ok(process)
+        match process.watch(worker, family, events) {
+            Ok(watcher) => {
+                process.watcher = Some(watcher);
+                Ok(process)
+            }
+            Err(error) => {
+                // Nobody would see its end.
+                process.kill();
+                let _ = nix::sys::wait::waitpid(process.pid, None);
+                Err(error)
+            }
+        }
     }
 
     /// Starts the threads that read the worker's messages and wait for its end.
     fn watch(
         &self,
         worker: WorkerId,
-        oom_before: u64,
         family: Family,
         events: &Sender<Event>,
     ) -> io::Result<JoinHandle<()>> {
@@ -116,6 +132,7 @@ impl Process {
         };
         let (pid, socket, events) = (self.pid, Arc::clone(&self.socket), events.clone());
         let (log, stopped) = (Arc::clone(&self.log), Arc::clone(&self.stopped));
+        let oom_kills = Arc::clone(&self.oom_kills);
         thread::Builder::new()
             .name(format!("watcher-{worker}"))
             .spawn(move || {
@@ -131,7 +148,7 @@ impl Process {
                     death,
                     tail: evidence::tail(&lock(&log)),
                     stopped: *lock(&stopped),
-                    oom_kills: evidence::oom_kills().saturating_sub(oom_before),
+                    oom_kills: evidence::oom_kills().saturating_sub(*lock(&oom_kills)),
                 });
             })
     }
@@ -141,24 +158,39 @@ impl Process {
         self.pid.as_raw() as u32
     }
 
-    /// Sends a message without waiting.
+    /// Sends a message. A worker reads at all times, so that this waits for a moment at most.
     ///
     /// # Errors
-    /// The socket is closed, or the worker has not read for so long that it is full.
+    /// The socket is closed, or full and the worker does not read ([`io::ErrorKind::WouldBlock`]).
     pub fn send(&self, message: &ToWorker) -> io::Result<()> {
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         for packet in packets(message).map_err(io::Error::other)? {
-            send(
-                self.socket.as_raw_fd(),
-                &packet,
-                MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
-            )?;
+            let mut room = true;
+            while room {
+                match send(self.socket.as_raw_fd(), &packet, flags) {
+                    Ok(_) => break,
+                    Err(Errno::EAGAIN) => room = self.wait_for_room(),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if !room {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
         }
         Ok(())
     }
 
-    /// From now on it prints there.
-    pub fn set_log(&self, log: PathBuf) {
+    /// Whether the socket takes more before the worker counts as deaf.
+    fn wait_for_room(&self) -> bool {
+        let mut wanted = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut wanted, DEAF).is_ok_and(|ready| ready > 0)
+    }
+
+    /// An attempt begins: from now on it prints there, and only what the kernel kills from now on
+    /// can explain its end.
+    pub fn begin(&self, log: PathBuf) {
         *lock(&self.log) = log;
+        *lock(&self.oom_kills) = evidence::oom_kills();
     }
 
     /// SIGTERM to the group. A stopped process is woken, or the signal would never reach it; that

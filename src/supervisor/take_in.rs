@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use super::facts;
+use super::signals;
 use super::spool::{self, Entry, Spool};
 use crate::exit::Failure;
 use crate::store::{Store, StoreError, TakenIn, Write};
@@ -48,7 +49,9 @@ pub fn patiently<T>(
     let mut told = false;
     loop {
         match attempt() {
-            Err(error @ StoreError::Locked { .. }) if start.elapsed() < patience => {
+            Err(error @ StoreError::Locked { .. })
+                if start.elapsed() < patience && !signals::requested() =>
+            {
                 if !told {
                     warn(format!("{error}; waiting for at most {patience:?}"));
                     told = true;

@@ -208,7 +208,8 @@ impl Writer {
         let event = match self.apply(time, &writes) {
             Ok(Written::Done) => batch.map(|batch| Event::Written { batch }),
             // Another program ended a trial of ours: like a taken number, this is decided again.
-            Ok(Written::Conflict) | Err(StoreError::Transition { .. }) => {
+            Ok(Written::Conflict)
+            | Err(StoreError::Transition { .. } | StoreError::UnknownTrial { .. }) => {
                 self.write_reports(reports)?;
                 match batch {
                     Some(batch) => Some(Event::Refused {
@@ -217,10 +218,6 @@ impl Writer {
                     }),
                     None => None,
                 }
-            }
-            Err(StoreError::UnknownTrial { .. }) if batch.is_none() => {
-                self.write_reports(reports)?;
-                None
             }
             Err(error) => return Err(error),
         };

@@ -17,6 +17,12 @@ pub trait Output {
     /// # Errors
     /// The file cannot be opened or written.
     fn begin(&mut self, path: &Path, head: &str) -> io::Result<()>;
+
+    /// From now on, output goes nowhere.
+    ///
+    /// # Errors
+    /// Not even that can be had.
+    fn discard(&mut self) -> io::Result<()>;
 }
 
 /// Standard output and error of this process, those of libraries and children included.
@@ -32,6 +38,13 @@ impl Output for Stdio {
         let mut out = io::stdout();
         out.write_all(head.as_bytes())?;
         out.flush()
+    }
+
+    fn discard(&mut self) -> io::Result<()> {
+        let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
+        nix::unistd::dup2_stdout(&nowhere)?;
+        nix::unistd::dup2_stderr(&nowhere)?;
+        Ok(())
     }
 }
 

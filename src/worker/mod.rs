@@ -155,7 +155,9 @@ impl Worker<'_> {
             std::process::id(),
             jiff::Timestamp::now(),
         );
-        if let Err(error) = self.output.begin(log, &head) {
+        // A disk that is full must not keep anybody from training.
+        let begun = self.output.begin(log, &head);
+        if let Err(error) = begun.or_else(|_| self.output.discard()) {
             // Neither the trial's fault nor the device's: as if the task could not be opened.
             let caught = Caught {
                 panic: false,

@@ -253,15 +253,42 @@ impl Core {
         }
         // What was refused together with the start comes first in the next batch.
         kept.append(&mut self.outbox);
+        let stored: BTreeMap<u64, bool> = trials
+            .iter()
+            .map(|t| (t.number, t.state.finished()))
+            .collect();
+        self.forget_deleted(&stored);
+        for trial in &trials {
+            let ended = |w: &Write| matches!(w, Write::TrialFinished { number, .. } if *number == trial.number);
+            if trial.state.finished() && kept.iter().any(ended) {
+                // We were too late: what is stored stands.
+                self.board.put(trial);
+                self.history.put(&self.spec.space, trial);
+            }
+        }
         self.take_in(trials);
-        let live = &self.live;
-        let board = &self.board;
-        // A trial that another program ended cannot be ended again.
+        // A trial that another program ended cannot be ended again, a deleted one not be changed.
         kept.retain(|write| match write.number() {
-            Some(n) => live.contains_key(&n) || !board.foreign(n),
+            Some(n) => self.live.contains_key(&n) || stored.get(&n) == Some(&false),
             None => true,
         });
         self.outbox = kept;
+    }
+
+    /// Lets go of trials that another program has deleted.
+    fn forget_deleted(&mut self, stored: &BTreeMap<u64, bool>) {
+        let deleted: Vec<u64> = self
+            .live
+            .keys()
+            .copied()
+            .filter(|n| !stored.contains_key(n))
+            .collect();
+        for number in deleted {
+            self.live.remove(&number);
+            self.retry.remove(&number);
+            self.history.remove(number);
+            self.board.remove(number);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! All trials of the study at a glance: counts, the best, and the streaks that trip the breaker.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::report::{Best, Counts};
 use crate::study::{Direction, FrozenTrial, TrialState};
@@ -14,7 +14,6 @@ pub struct Board {
     best: Option<Best>,
     failures_in_row: u64,
     refused_in_row: u64,
-    foreign: BTreeSet<u64>,
     waiting: u64,
 }
 
@@ -28,7 +27,6 @@ impl Board {
             best: None,
             failures_in_row: 0,
             refused_in_row: 0,
-            foreign: BTreeSet::new(),
             waiting: 0,
         }
     }
@@ -42,17 +40,6 @@ impl Board {
         }
         *self.field(trial.state, counted) += 1;
         self.offer(trial)
-    }
-
-    /// Notes a trial that another program wrote while this run was going on.
-    pub fn put_foreign(&mut self, trial: &FrozenTrial) -> bool {
-        self.foreign.insert(trial.number);
-        self.put(trial)
-    }
-
-    /// Whether another program wrote this trial while this run was going on.
-    pub fn foreign(&self, number: u64) -> bool {
-        self.foreign.contains(&number)
     }
 
     /// Forgets a trial that turned out not to exist.

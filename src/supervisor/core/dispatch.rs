@@ -54,6 +54,9 @@ impl Core {
         if self.slots[slot].closed.is_some() || self.staying() > self.concurrency.limit() {
             return Choice::Leave;
         }
+        if worker.terminated.is_some() || worker.killed.is_some() || worker.hung_up.is_some() {
+            return Choice::Wait;
+        }
         let device = self.slots[slot].device;
         if self.runs_alone(device) {
             return Choice::Wait;
@@ -117,10 +120,19 @@ impl Core {
             .is_some_and(|l| l.tally.suspected > 0)
     }
 
-    /// Whether a trial waits to have this device to itself: the one with the fewest attempts, the
-    /// first among equals, is kept free for it.
+    /// Whether a trial waits to have this device to itself. Kept free for it is the device of the
+    /// worker that was started for it, else the one with the fewest attempts, the first among
+    /// equals.
     fn waits_for_device(&self, device: Device) -> bool {
-        let waits = self.retry.iter().any(|&n| self.wants_device(n));
+        let waiting = |n: &u64| self.retry.contains(n) && self.wants_device(*n);
+        let waits = self.retry.iter().any(|n| waiting(n));
+        let reserved = self.slots.iter().find(|s| {
+            let number = s.worker().and_then(|w| w.reserved);
+            number.is_some_and(|n| waiting(&n))
+        });
+        if let Some(slot) = reserved {
+            return slot.device == device;
+        }
         let home = self
             .slots
             .iter()

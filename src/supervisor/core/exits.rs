@@ -124,7 +124,7 @@ impl Core {
         };
         if let State::Leaving(w) = &self.slots[slot].state {
             let reason = if w.recycled { "recycled" } else { "done" };
-            self.slots[slot].vacate(self.now);
+            self.slots[slot].vacate();
             self.stopped(worker, reason);
         } else if let Some(fault) = self.post_mortem(slot, remains) {
             self.bury(slot, worker, &fault);
@@ -154,7 +154,7 @@ impl Core {
         match fault {
             Some(fault) => self.bury(slot, worker, &fault),
             None => {
-                self.slots[slot].vacate(self.now);
+                self.slots[slot].vacate();
                 self.stopped(worker, "abandoned");
             }
         }
@@ -180,31 +180,41 @@ impl Core {
                 self.apply_fault(slot, attempt, &fault);
                 Some(fault)
             }
-            State::Starting(worker) | State::Idle(worker) => Some(fault::classify(
-                &remains.evidence(worker, Phase::Opening, asked),
-            )),
+            State::Starting(worker) | State::Idle(worker) => {
+                let fault = fault::classify(&remains.evidence(worker, Phase::Opening, asked));
+                if fault.kind == FaultKind::HostOom {
+                    self.host_out_of_memory();
+                }
+                Some(fault)
+            }
             State::Leaving(_) | State::Empty { .. } | State::Drained => None,
         }
     }
 
     /// The slot's worker is dead: pause, replace, or give the slot up.
     fn bury(&mut self, slot: usize, worker: WorkerId, fault: &Fault) {
-        self.slots[slot].vacate(self.now);
-        self.stopped(worker, fault.kind.word());
-        if self.mode != Mode::Running {
-            return;
+        if self.mode == Mode::Running {
+            self.last_fault = Some(format!("{}: {}", fault.kind.word(), fault.detail));
+            self.rest(slot, fault);
         }
-        self.last_fault = Some(format!("{}: {}", fault.kind.word(), fault.detail));
+        self.slots[slot].vacate();
+        self.stopped(worker, fault.kind.word());
+    }
+
+    /// Takes the end of the slot's worker from the slot's budget: the next one starts after a pause,
+    /// or never.
+    pub(super) fn rest(&mut self, slot: usize, fault: &Fault) {
         if fault.kind == FaultKind::DeviceLost {
             self.close_device(self.slots[slot].device, &fault.detail);
         }
         if self.slots[slot].closed.is_some() {
             return;
         }
+        let worker = self.slots[slot].worker().map_or(0, |w| w.id);
         let policy = self.spec.operation.supervisor.clone();
         match self.slots[slot].died(self.now, &policy, self.spec.seed) {
             Some(pause) => {
-                self.slots[slot].vacate(self.now + pause);
+                self.slots[slot].rest = self.now + pause;
                 if fault.kind == FaultKind::OpenFailed || pause.as_secs() >= 5 {
                     self.warn(format!(
                         "worker {worker} ended ({}); the next one starts in {:.0} s",

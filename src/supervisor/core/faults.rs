@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// Fewer workers live at the same time from now on, for a while.
-    fn host_out_of_memory(&mut self) {
+    pub(super) fn host_out_of_memory(&mut self) {
         let workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
         let before = self.concurrency.limit();
         let limit = self.concurrency.lower(workers);

@@ -1,7 +1,7 @@
 //! What workers say, and what follows from it.
 
 use super::Core;
-use super::slot::State;
+use super::slot::{State, Worker};
 use crate::fault::{self, Evidence, Fault, FaultKind};
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, ToWorker, VERSION};
 use crate::report;
@@ -25,6 +25,12 @@ impl Core {
         let Some(slot) = self.slot_of(worker) else {
             return;
         };
+        // It is being ended for what it did, or did not do: what it said meanwhile comes too late.
+        let ending = |w: &Worker| w.garbage.is_some() || w.killed.is_some() || w.silent.is_some();
+        let last_words = matches!(message, FromWorker::Dying { .. });
+        if self.slots[slot].worker().is_some_and(ending) && !last_words {
+            return;
+        }
         match message {
             FromWorker::Hello { protocol, version } => self.on_hello(slot, protocol, &version),
             FromWorker::Ready => self.on_ready(slot),
@@ -132,12 +138,27 @@ impl Core {
 
     fn on_epoch(&mut self, slot: usize, attempt: AttemptId, epoch: u32, metrics: Metrics) {
         let number = attempt.number;
+        if !self.live.contains_key(&number) {
+            // Another program has ended the trial meanwhile: there is nothing to train for.
+            self.decide(slot, true);
+            return;
+        }
         self.slots[slot].progressed();
         let value = self.note_epoch(number, epoch, metrics.clone());
         let prune = self
             .history
             .get(number)
             .is_some_and(|entry| self.pruner.should_prune(&self.history, entry));
+        self.decide(slot, prune);
+        self.report(report::Event::EpochFinished {
+            number,
+            epoch,
+            value,
+            metrics,
+        });
+    }
+
+    fn decide(&mut self, slot: usize, prune: bool) {
         if let Some(w) = self.slots[slot].worker() {
             let worker = w.id;
             self.actions.push(Action::Send {
@@ -145,12 +166,6 @@ impl Core {
                 message: ToWorker::Decided { prune },
             });
         }
-        self.report(report::Event::EpochFinished {
-            number,
-            epoch,
-            value,
-            metrics,
-        });
     }
 
     /// The attempt goes on from a checkpoint: what was reported up to it holds again.
@@ -225,10 +240,8 @@ impl Core {
             ..Evidence::default()
         });
         let replace = self.apply_fault(slot, attempt, &fault);
-        if fault.kind == FaultKind::DeviceLost {
-            self.close_device(self.slots[slot].device, &fault.detail);
-        }
         if replace {
+            self.rest(slot, &fault);
             self.leave(slot, false);
         } else {
             self.free(slot, false);

@@ -128,6 +128,9 @@ pub struct Core {
     last_fault: Option<String>,
     outage: Option<Outage>,
     now: Now,
+    /// How long the supervisor did not run, by itself or with its machine: counts towards the time
+    /// budget alone.
+    slept: Now,
     actions: Vec<Action>,
 }
 
@@ -184,6 +187,7 @@ impl Core {
             last_fault: None,
             outage: None,
             now: Now::ZERO,
+            slept: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
         }
@@ -202,6 +206,11 @@ impl Core {
     /// The best trial so far.
     pub fn best(&self) -> Option<&report::Best> {
         self.board.best()
+    }
+
+    /// The supervisor did not run for this long; `now` did not go on meanwhile.
+    pub fn slept(&mut self, time: Now) {
+        self.slept += time;
     }
 
     /// Takes an event; gives what is to be done, in order.
@@ -308,7 +317,7 @@ impl Core {
             }
             self.history.put(&self.spec.space, &trial);
             if !ended_here {
-                self.board.put_foreign(&trial);
+                self.board.put(&trial);
             }
             if trial.state == TrialState::Waiting {
                 self.waiting.insert(trial.number, trial);

@@ -20,6 +20,8 @@ pub struct Slot {
     pub state: State,
     /// Why it gets no more workers once the one it has is gone; `None`: it does get them.
     pub closed: Option<String>,
+    /// No worker is started before this time.
+    pub rest: Now,
     /// When its workers died since its last finished epoch.
     deaths: Vec<Now>,
 }
@@ -124,15 +126,18 @@ impl Slot {
                 not_before: Duration::ZERO,
             },
             closed: None,
+            rest: Now::ZERO,
             deaths: Vec::new(),
         }
     }
 
-    /// Empties the slot: a worker may follow from `not_before` on, unless the slot is closed.
-    pub fn vacate(&mut self, not_before: Now) {
+    /// Empties the slot: a worker may follow after its rest, unless the slot is closed.
+    pub fn vacate(&mut self) {
         self.state = match self.closed {
             Some(_) => State::Drained,
-            None => State::Empty { not_before },
+            None => State::Empty {
+                not_before: self.rest,
+            },
         };
     }
 

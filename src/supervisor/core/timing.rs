@@ -16,7 +16,11 @@ impl Core {
     pub fn next_deadline(&self) -> Option<Now> {
         let slots = (0..self.slots.len()).filter_map(|s| self.slot_deadline(s));
         let timeout = match self.mode {
-            Mode::Running => self.spec.operation.timeout,
+            // Once the goal is reached, only what is under way is waited for.
+            Mode::Running if self.done() => None,
+            Mode::Running => {
+                (self.spec.operation.timeout).map(|timeout| timeout.saturating_sub(self.slept))
+            }
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
         slots.chain(timeout).chain(self.storage_deadline()).min()
@@ -58,7 +62,7 @@ impl Core {
     /// Acts on every deadline that has passed.
     pub(super) fn check_times(&mut self) {
         if self.mode == Mode::Running
-            && self.spec.operation.timeout.is_some_and(|t| self.now >= t)
+            && (self.spec.operation.timeout).is_some_and(|t| self.now + self.slept >= t)
             && !self.done()
         {
             self.stop(Exit::Budget, "the time budget is used up".into());

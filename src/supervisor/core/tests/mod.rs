@@ -232,3 +232,96 @@ fn a_worker_that_is_stopped_is_continued_once_and_then_replaced() {
     assert_eq!(world.disk.attempts[&0][0].as_deref(), Some("interrupted"));
     assert_eq!(world.finished, Some(Exit::Done));
 }
+
+#[test]
+fn a_trial_that_another_program_ended_first_is_not_ended_again() {
+    let mut world = World::new(spec(3, 1), Disk::default(), 1, 0.0);
+    let ends = |writes: &[Write]| {
+        writes
+            .iter()
+            .any(|w| matches!(w, Write::TrialFinished { .. }))
+    };
+    let mut most = 1;
+    while !world.unwritten.iter().any(|(_, writes)| ends(writes)) {
+        world.run(most);
+        most += 2;
+    }
+    let (batch, _) = world.unwritten.remove(0);
+    world.disk.trials.get_mut(&0).unwrap().state = TrialState::Fail;
+    let trials = world.disk.trials.values().cloned().collect();
+    world.event(Event::Refused { batch, trials });
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Done));
+    let states: Vec<TrialState> = world.disk.trials.values().map(|t| t.state).collect();
+    assert_eq!(
+        states[0],
+        TrialState::Fail,
+        "the other program's word stands"
+    );
+    assert_eq!(states[1..], [TrialState::Complete; 3], "{states:?}");
+    assert_ne!(world.core.best().unwrap().number, 0);
+}
+
+#[test]
+fn what_a_worker_says_after_its_garbage_frees_no_slot() {
+    let mut world = World::new(spec(5, 1), Disk::default(), 1, 0.0);
+    world.run(9);
+    let attempt = world.core.slots[0].attempt().unwrap();
+    let worker = world.core.slots[0].worker().unwrap().id;
+    world.workers.insert(worker, world::Life::Wedged);
+    world.event(Event::Garbled {
+        worker,
+        error: "no message".into(),
+    });
+    let message = FromWorker::Ended {
+        attempt,
+        ended: crate::task::Ended::Completed,
+        peak_memory_mb: 1.0,
+    };
+    world.event(Event::Received { worker, message });
+    assert_eq!(world.core.slots[0].attempt(), Some(attempt));
+    world.workers.clear();
+    world.event(exited(worker, Death::Signaled(9)));
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Done));
+    let words: Vec<_> = world.disk.attempts[&attempt.number]
+        .iter()
+        .flatten()
+        .collect();
+    assert_eq!(words, ["protocol", "completed"]);
+}
+
+/// On the CPU there is no device to give up: the slot's budget ends it.
+#[test]
+fn a_device_that_is_said_to_be_gone_costs_the_slots_budget() {
+    let mut world = World::new(spec(3, 1), Disk::default(), 1, 0.0);
+    let mut most = 1;
+    while world.finished.is_none() {
+        most += 2;
+        assert!(most < 5_000, "{} workers", world.core.next_worker);
+        world.run(most);
+        let held = world.core.slots[0].attempt();
+        let (Some(attempt), Some(worker)) = (held, world.core.slots[0].worker()) else {
+            continue;
+        };
+        let worker = worker.id;
+        if matches!(
+            world.workers.get(&worker),
+            Some(world::Life::Training(_, 0))
+        ) {
+            let error = world::error(
+                crate::protocol::Phase::Training,
+                "No CUDA GPUs are available",
+            );
+            world.workers.insert(worker, world::Life::Idle);
+            let message = FromWorker::Failed { attempt, error };
+            world.event(Event::Received { worker, message });
+        }
+    }
+    assert_eq!(world.finished, Some(Exit::Breaker));
+    assert!(
+        world.core.next_worker < 40,
+        "{} workers",
+        world.core.next_worker
+    );
+}

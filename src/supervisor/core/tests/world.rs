@@ -182,7 +182,7 @@ pub struct World {
     pub core: Core,
     pub disk: Disk,
     soon: Vec<Write>,
-    unwritten: Vec<(u64, Vec<Write>)>,
+    pub unwritten: Vec<(u64, Vec<Write>)>,
     pub workers: BTreeMap<WorkerId, Life>,
     /// Processes that have ended, and of what.
     dead: BTreeMap<WorkerId, Event>,
@@ -512,7 +512,7 @@ fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
     }
 }
 
-fn error(phase: Phase, text: &str) -> ErrorReport {
+pub fn error(phase: Phase, text: &str) -> ErrorReport {
     ErrorReport {
         phase,
         panic: false,
