@@ -19,9 +19,8 @@ pub fn advice(d: &Diagnosis, near: &str) -> String {
             .map(of_code)
             .filter(|a| !a.is_empty())
             .map_or_else(|| of_message(&d.text, near), |a| a.to_owned()),
-        FaultKind::CudaUnclear | FaultKind::HostOom | FaultKind::Crash | FaultKind::Hang => {
-            of_message(&d.text, near)
-        }
+        FaultKind::CudaUnclear | FaultKind::Crash | FaultKind::Hang => of_message(&d.text, near),
+        FaultKind::HostOom => of_message(&d.text, ""),
         FaultKind::Interrupted
         | FaultKind::Killed
         | FaultKind::Poisoned
@@ -32,6 +31,9 @@ pub fn advice(d: &Diagnosis, near: &str) -> String {
     };
     if special.is_empty() {
         general.to_owned()
+    } else if d.kind == FaultKind::DeviceLost && special != XID {
+        // A reset or a restart, which the general advice names, mends no installation.
+        special
     } else {
         format!("{special} {general}")
     }
@@ -76,10 +78,25 @@ fn of_place(place: &Place) -> String {
     )
 }
 
+const XID: &str = "NVIDIA's catalogue of Xids tells more about this number.";
+
 /// What a CUDA error by itself points to.
 #[rustfmt::skip] // One line an error.
 fn of_code(code: u32) -> &'static str {
     match code {
+        1 => "A call got an argument that CUDA does not take: an empty or very large tensor, or memory of another device. At the very first allocation, under WSL2, run without expandable_segments.",
+        4 => "CUDA was used while the process was ending: look for the error that ended it.",
+        9 => "A kernel was launched with a grid that the GPU does not allow: often an empty batch, or a tensor of very many elements.",
+        200 | 218 | 221 | 223 | 300..=303 => "The code of a kernel could not be loaded: the build is damaged, or made for another GPU or driver.",
+        201 | 709 => "The context was destroyed while it was in use: the device was reset, or another error came before.",
+        217 | 704 | 705 => "Two GPUs were to read each other's memory directly, which this machine does not offer, or which was switched on twice.",
+        226 => "The hardware reports an error that is confined to this process: look at the kernel's log; if it comes back, take the GPU out of use.",
+        304 | 800 | 801 => "The driver does not offer this call here: under WSL2, in a virtual machine or in a container it is often expandable_segments, pinned memory or peer access. Run without it.",
+        400 => "A stream, an event or a library's handle was used on another device, or after a fork.",
+        712 | 713 => "Memory of the host was pinned twice, or not at all.",
+        714 | 717 | 718 | 721 => "A kernel ran wild: a defect of a custom kernel, a mismatched build, or failing hardware. The same work on another GPU or another build tells which.",
+        900..=908 => "Something ran while a CUDA graph was captured that cannot be captured (a synchronisation, `.item()`, a seeding): take it out, or run without the graph.",
+        911 => "Something outside of CUDA that shares the GPU (graphics, a network card) has failed: look at the kernel's log.",
         3 | 34 | 35 | 36 | 803 | 804 => "Driver and CUDA libraries do not fit: compare the version that nvidia-smi shows with that of the libraries; after an update of the driver, restart the machine.",
         46 => "Another process holds the GPU in exclusive mode (nvidia-smi shows which).",
         98 | 209 | 222 => "The libraries have no code for this GPU: install a build that lists its compute capability.",
@@ -115,7 +132,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["nvrtc"], "A kernel could not be compiled at run time: the libraries of CUDA are incomplete or too old for this GPU."),
     (&["fallen off the bus", "Xid 79", "): 79"], "The GPU no longer answers on the bus (power, heat, riser, firmware): shut the machine down, not only restart it."),
     (&["version mismatch"], "The driver was updated under the running kernel: restart the machine."),
-    (&["Xid"], "NVIDIA's catalogue of Xids tells more about this number."),
+    (&["Xid"], XID),
     (&["could not select device driver", "nvidia-container-cli", "CDI devices"], "The container runtime cannot hand out the GPU: install and configure the NVIDIA container toolkit, and see that nvidia-smi works outside of the container."),
     (&["Found no NVIDIA driver", "libcuda.so", "libnvidia-ml.so", "module nvidia", "Module nvidia"], "The driver is not installed, not loaded, or not passed into the container (`--gpus all`)."),
     (&["compiled with CUDA enabled"], "This build of libtorch has no CUDA: install one that has."),
@@ -123,6 +140,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["too old", "API mismatch"], "Driver and CUDA libraries do not fit: update the driver (and restart the machine), or install libraries for the older one."),
     (&["HSA_STATUS", "Memory access fault by GPU"], "A kernel read or wrote outside its memory."),
     (&["soft lockup", "self-detected stall", "stalls on CPU", "hard LOCKUP"], "A processor was stuck in the kernel: a driver's defect, failing hardware, or a virtual machine that was not given time."),
+    (&["bad_alloc"], ""),
     (&["terminate called", "what():"], "A C++ exception left a destructor or a thread: what stands behind what() is the cause."),
 ];
 
@@ -131,7 +149,7 @@ const WORDS: &[(&[&str], &str)] = &[
 const OF_TASKS: [(&[&str], &str); 14] = [
     (&["is out of bounds."], "A label is out of the range of classes: every target must be at least 0 and below the width of the last layer."),
     (&["index out of range in self"], "A token id or a position is not below the size of its embedding: check tokenizer against model, and the sequence length."),
-    (&["cannot be multiplied", "size mismatch", "must match the size", "shape"], "Two sizes do not fit: compare the model's with those of the data or the checkpoint."),
+    (&["cannot be multiplied", "size mismatch", "must match the size", "loading state_dict", "shape"], "Two sizes do not fit: compare the model's with those of the data or the checkpoint."),
     (&["on the same device", "and weight type", "device type tensor"], "Model and data are on different devices, or of different types."),
     (&["forked subprocess"], "Start helper processes with `spawn`, or do not touch CUDA before forking."),
     (&["is_available() is False"], "Load with `map_location='cpu'`, or find out why no GPU is seen."),
