@@ -10,8 +10,9 @@ use crate::fault;
 use crate::report::{self, query};
 
 /// How much of a log's beginning and of its end is read, in bytes each; what lies between is left
-/// out.
-const PART: u64 = 4 << 20;
+/// out. Enough for logs of 64 MiB as a whole: the first cause often stands in the middle, with follow-ups
+/// behind it.
+const PART: u64 = 32 << 20;
 
 pub(super) fn explain(common: &Common, args: &ExplainArgs) -> Result<Exit, Failure> {
     let name = args.file.as_deref().filter(|f| *f != Path::new("-"));
@@ -44,7 +45,7 @@ fn read_stdin(common: &Common) -> std::io::Result<Vec<u8>> {
     if stdin.is_terminal() && !common.quiet {
         report::err("reading an error's text from the terminal; Ctrl-D ends it");
     }
-    both_ends(&mut stdin.lock())
+    both_ends(&mut stdin.lock(), PART)
 }
 
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -58,20 +59,20 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
         file.take(PART).read_to_end(&mut bytes)?;
         return Ok(bytes);
     }
-    both_ends(&mut file)
+    both_ends(&mut file, PART)
 }
 
-/// The first and the last part of what may be endless.
-fn both_ends(from: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+/// The first and the last part, of so many bytes each, of what may be endless.
+fn both_ends(from: &mut dyn Read, part: u64) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    from.take(PART).read_to_end(&mut head)?;
+    from.take(part).read_to_end(&mut head)?;
     let mut tail: Vec<u8> = Vec::new();
     let mut left_out = false;
     loop {
-        if from.take(PART).read_to_end(&mut tail)? == 0 {
+        if from.take(part).read_to_end(&mut tail)? == 0 {
             break;
         }
-        let surplus = tail.len().saturating_sub(PART as usize);
+        let surplus = tail.len().saturating_sub(part as usize);
         left_out |= surplus > 0;
         tail.drain(..surplus);
     }
@@ -106,11 +107,12 @@ mod tests {
 
     #[test]
     fn of_a_long_log_both_ends_are_read() {
-        let long = format!("first\n{}\nlast", "x\n".repeat(PART as usize * 2));
-        let read = both_ends(&mut long.as_bytes()).unwrap();
-        assert_eq!(read.len() as u64, 2 * PART + 1);
+        let part = 4096;
+        let long = format!("first\n{}\nlast", "x\n".repeat(part * 2));
+        let read = both_ends(&mut long.as_bytes(), part as u64).unwrap();
+        assert_eq!(read.len(), 2 * part + 1);
         assert!(read.starts_with(b"first\n") && read.ends_with(b"\nlast"));
-        let short = both_ends(&mut "a\nb".as_bytes()).unwrap();
+        let short = both_ends(&mut "a\nb".as_bytes(), part as u64).unwrap();
         assert_eq!(short, b"a\nb");
     }
 

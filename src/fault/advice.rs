@@ -13,26 +13,27 @@ pub fn advice(d: &Diagnosis, near: &str) -> String {
     }
     let special = match d.kind {
         FaultKind::Oom => of_memory(d.memory.as_ref(), near),
+        FaultKind::TaskError => of_the_task(&d.text),
         FaultKind::CudaSticky | FaultKind::CudaTransient | FaultKind::DeviceLost => d
             .code
             .map(of_code)
             .filter(|a| !a.is_empty())
-            .map_or_else(|| of_words(near), |a| a.to_owned()),
-        FaultKind::CudaUnclear
-        | FaultKind::HostOom
-        | FaultKind::Descriptors
-        | FaultKind::TaskError
-        | FaultKind::Crash
-        | FaultKind::Hang => of_words(near),
+            .map_or_else(|| of_message(&d.text, near), |a| a.to_owned()),
+        FaultKind::CudaUnclear | FaultKind::Crash | FaultKind::Hang => of_message(&d.text, near),
+        FaultKind::HostOom => of_message(&d.text, ""),
         FaultKind::Interrupted
         | FaultKind::Killed
         | FaultKind::Poisoned
+        | FaultKind::Descriptors
         | FaultKind::Diverged
         | FaultKind::Protocol
         | FaultKind::OpenFailed => String::new(),
     };
     if special.is_empty() {
         general.to_owned()
+    } else if d.kind == FaultKind::DeviceLost && special != XID {
+        // A reset or a restart, which the general advice names, mends no installation.
+        special
     } else {
         format!("{special} {general}")
     }
@@ -77,10 +78,25 @@ fn of_place(place: &Place) -> String {
     )
 }
 
+const XID: &str = "NVIDIA's catalogue of Xids tells more about this number.";
+
 /// What a CUDA error by itself points to.
 #[rustfmt::skip] // One line an error.
 fn of_code(code: u32) -> &'static str {
     match code {
+        1 => "A call got an argument that CUDA does not take: an empty or very large tensor, or memory of another device. At the very first allocation, under WSL2, run without expandable_segments.",
+        4 => "CUDA was used while the process was ending: look for the error that ended it.",
+        9 => "A kernel was launched with a grid that the GPU does not allow: often an empty batch, or a tensor of very many elements.",
+        200 | 218 | 221 | 223 | 300..=303 => "The code of a kernel could not be loaded: the build is damaged, or made for another GPU or driver.",
+        201 | 709 => "The context was destroyed while it was in use: the device was reset, or another error came before.",
+        217 | 704 | 705 => "Two GPUs were to read each other's memory directly, which this machine does not offer, or which was switched on twice.",
+        226 => "The hardware reports an error that is confined to this process: look at the kernel's log; if it comes back, take the GPU out of use.",
+        304 | 800 | 801 => "The driver does not offer this call here: under WSL2, in a virtual machine or in a container it is often expandable_segments, pinned memory or peer access. Run without it.",
+        400 => "A stream, an event or a library's handle was used on another device, or after a fork.",
+        712 | 713 => "Memory of the host was pinned twice, or not at all.",
+        714 | 717 | 718 | 721 => "A kernel ran wild: a defect of a custom kernel, a mismatched build, or failing hardware. The same work on another GPU or another build tells which.",
+        900..=908 => "Something ran while a CUDA graph was captured that cannot be captured (a synchronisation, `.item()`, a seeding): take it out, or run without the graph.",
+        911 => "Something outside of CUDA that shares the GPU (graphics, a network card) has failed: look at the kernel's log.",
         3 | 34 | 35 | 36 | 803 | 804 => "Driver and CUDA libraries do not fit: compare the version that nvidia-smi shows with that of the libraries; after an update of the driver, restart the machine.",
         46 => "Another process holds the GPU in exclusive mode (nvidia-smi shows which).",
         98 | 209 | 222 => "The libraries have no code for this GPU: install a build that lists its compute capability.",
@@ -102,22 +118,67 @@ fn of_code(code: u32) -> &'static str {
 #[rustfmt::skip] // One line a case.
 const WORDS: &[(&[&str], &str)] = &[
     (&["handles_.at(i)"], "The allocator with expandable segments has lost its state, after an allocation that failed half-way: only a fresh process helps; if it comes back, run without expandable_segments."),
+    (&["undefined symbol", "sublibrary", "SUBLIBRARY_LOADING", "VERSION_MISMATCH"], "Libraries of different versions are mixed: install CUDA's libraries in the versions that this libtorch was built with, and look at LD_LIBRARY_PATH."),
     (&["CUBLAS_STATUS_NOT_INITIALIZED", "CUBLAS_STATUS_ALLOC"], "cuBLAS could not make its workspace: often the GPU is full, or an earlier error has broken the context."),
     (&["cuDNN", "CUDNN", "FIND was unable", "GET was unable"], "cuDNN found no way to run this: often for want of memory, else for a shape or a version that it does not support."),
     (&["CUBLAS"], "cuBLAS failed in a kernel: often an earlier illegal access, an index out of range, or a full GPU."),
     (&["NCCL", "nccl"], "NCCL reports the failure of one rank on all others: look for the first error of the other ranks."),
     (&["CaptureStatus"], "Generators were seeded in a context that was broken before."),
-    (&["/dev/shm", "shared memory", "shm", "torch_", "Bus error", "bus error"], "Data-loader workers pass tensors through /dev/shm, and it is full: enlarge it (--shm-size or --ipc=host for a container), or use fewer workers."),
-    (&["No space left", "Errno 28", "os error 28", "quota", "database or disk is full"], "The disk or the quota is full: make room, then start again."),
+    (&["/dev/shm", "shared memory", "</torch_", "Bus error. It is possible", "bus error encountered"], "Data-loader workers pass tensors through /dev/shm, and it is full: enlarge it (--shm-size or --ipc=host for a container), or use fewer workers."),
+    (&["1455", "paging file"], "Windows has no room in its paging file: enlarge it, or use fewer data-loader workers."),
+    (&["Bus error", "status=7/BUS"], "A file that was mapped into memory has become shorter, or /dev/shm is full."),
+    (&["exited unexpectedly", "died unexpectedly"], "A helper process ended without a word: look above for its own error, and in the kernel's log for an OOM kill (journalctl -k)."),
+    (&["OMP: Error #15"], "Two copies of the OpenMP runtime are loaded: keep one, by installing all packages from one source."),
     (&["nvrtc"], "A kernel could not be compiled at run time: the libraries of CUDA are incomplete or too old for this GPU."),
     (&["fallen off the bus", "Xid 79", "): 79"], "The GPU no longer answers on the bus (power, heat, riser, firmware): shut the machine down, not only restart it."),
     (&["version mismatch"], "The driver was updated under the running kernel: restart the machine."),
-    (&["Xid"], "NVIDIA's catalogue of Xids tells more about this number."),
+    (&["Xid"], XID),
+    (&["could not select device driver", "nvidia-container-cli", "CDI devices"], "The container runtime cannot hand out the GPU: install and configure the NVIDIA container toolkit, and see that nvidia-smi works outside of the container."),
+    (&["Found no NVIDIA driver", "libcuda.so", "libnvidia-ml.so", "module nvidia", "Module nvidia"], "The driver is not installed, not loaded, or not passed into the container (`--gpus all`)."),
+    (&["compiled with CUDA enabled"], "This build of libtorch has no CUDA: install one that has."),
+    (&["No CUDA GPUs", "No HIP GPUs", "No devices were found"], "Look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists."),
+    (&["too old", "API mismatch"], "Driver and CUDA libraries do not fit: update the driver (and restart the machine), or install libraries for the older one."),
+    (&["HSA_STATUS", "Memory access fault by GPU"], "A kernel read or wrote outside its memory."),
+    (&["soft lockup", "self-detected stall", "stalls on CPU", "hard LOCKUP"], "A processor was stuck in the kernel: a driver's defect, failing hardware, or a virtual machine that was not given time."),
+    (&["bad_alloc"], ""),
     (&["terminate called", "what():"], "A C++ exception left a destructor or a thread: what stands behind what() is the cause."),
 ];
 
-fn of_words(near: &str) -> String {
-    WORDS
+/// Words of the task's own errors, and what to do.
+#[rustfmt::skip] // One line a case.
+const OF_TASKS: [(&[&str], &str); 14] = [
+    (&["is out of bounds."], "A label is out of the range of classes: every target must be at least 0 and below the width of the last layer."),
+    (&["index out of range in self"], "A token id or a position is not below the size of its embedding: check tokenizer against model, and the sequence length."),
+    (&["cannot be multiplied", "size mismatch", "must match the size", "loading state_dict", "shape"], "Two sizes do not fit: compare the model's with those of the data or the checkpoint."),
+    (&["on the same device", "and weight type", "device type tensor"], "Model and data are on different devices, or of different types."),
+    (&["forked subprocess"], "Start helper processes with `spawn`, or do not touch CUDA before forking."),
+    (&["is_available() is False"], "Load with `map_location='cpu'`, or find out why no GPU is seen."),
+    (&["not implemented for 'Half'", "not implemented for 'BFloat16'", "bf16", "bfloat16"], "This precision is not available on that device: use another one."),
+    (&["CachingAllocator option", "AllocatorConfig", "ALLOC_CONF"], "PYTORCH_CUDA_ALLOC_CONF has a key or value that this version does not know (`expandable_segments:True` with a capital T)."),
+    (&["huggingface.co", "Name or service not known", "Max retries exceeded"], "A download was tried and failed: fetch model or data once while the network is there, and name the local path."),
+    (&["out of resource: shared memory"], "The kernel wants more of the GPU's shared memory than it has: smaller blocks or fewer stages."),
+    (&["undefined symbol", "cannot open shared object", "GLIBC", "compiled with different CUDA"], "Libraries are missing or of different versions: install those that this program was built with."),
+    (&["database is locked"], "Another program holds the database: close it or let it finish."),
+    (&["No space left", "Errno 28", "os error 28", "quota", "database or disk is full"], "The disk or the quota is full: make room, then start again."),
+    (&["inplace operation"], "An operation changed a tensor that the backward pass still needs; anomaly detection names it."),
+];
+
+fn of_the_task(line: &str) -> String {
+    find_words(&OF_TASKS, line)
+}
+
+/// By the line that decided, else by what stands below it.
+fn of_message(line: &str, near: &str) -> String {
+    let own = find_words(WORDS, line);
+    if own.is_empty() {
+        find_words(WORDS, near)
+    } else {
+        own
+    }
+}
+
+fn find_words(table: &[(&[&str], &str)], near: &str) -> String {
+    table
         .iter()
         .find(|(needles, _)| needles.iter().any(|n| near.contains(n)))
         .map_or_else(String::new, |(_, advice)| (*advice).to_owned())

@@ -70,6 +70,12 @@ const DISTINCT: [u32; 26] = [
     719, 803, 804, 806, 810, 911,
 ];
 
+/// Words of older releases and of ROCm that differ from today's.
+const OTHER_WORDS: [(&str, u32); 2] = [
+    ("all CUDA-capable devices are busy or unavailable", 46),
+    ("no ROCm-capable device is detected", 100),
+];
+
 /// Numbers before CUDA 10.1, and what they are today.
 const OLD_NUMBERS: [(u32, u32); 27] = [
     (4, 719),
@@ -109,12 +115,19 @@ static CUE: LazyLock<Regex> = LazyLock::new(|| {
         (?: thcudacheck \ fail .*? \b error
           | \b (?: cuda | cudart | hip ) (?: [\ _-]? (?: runtime | driver | kernel | api | call | launch
               | async | blocks | check | sync ) )* [\ _-]* (?: error | failure | failed | fail ) \b
-            (?: \ (?: in | at ) \ \S+ )?
+            (?: \ (?: in | at ) \ \S+ | \ ? \( [^()\s]+ : \d+ \) )?
           | triton \ error \ \[ (?: cuda | hip ) \]
           | gpuassert
         )
         [\]\)\ ]* (?: \ ?(?: code | no\. | number )? [\ =:\(\#]* (?P<number> \d{1,5} ) \b \)? )?
         [\ :=,'`\x22\(\)\|-]*",
+    )
+});
+
+/// The file and line that macros of C and C++ programs put between introduction and words.
+static SITE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^[^;]{0,200}?\.(?:cu|cuh|cpp|cc|c|h|hpp)\b['\x22]?[\s:,(\[]*(?:(?:in |at )?line )?\d+[\s:,)\]\x22'-]*",
     )
 });
 
@@ -212,7 +225,10 @@ fn introduced(line: &str) -> Option<Hit> {
         let number = cue.name("number").and_then(|n| n.as_str().parse().ok());
         // Only old versions of PyTorch print these two forms.
         let old = whole.as_str().starts_with("THC") || whole.as_str().contains("runtime error (");
-        let error = words(&line[whole.end()..]).or_else(|| by_number(number?, old))?;
+        let rest = &line[whole.end()..];
+        let error = words(rest)
+            .or_else(|| by_number(number?, old))
+            .or_else(|| words(&rest[SITE.find(rest)?.end()..]))?;
         Some(Hit {
             at: whole.start(),
             error: Some(error),
@@ -260,10 +276,12 @@ fn by_number(number: u32, old: bool) -> Option<&'static CudaError> {
 
 fn distinct(line: &str) -> Option<Hit> {
     let lower = line.to_ascii_lowercase();
-    let found = DISTINCT.iter().filter_map(|&code| {
-        let error = by_number(code, false)?;
-        let at = lower.find(&error.text.to_ascii_lowercase())?;
-        Some((at, error))
+    let texts = DISTINCT
+        .iter()
+        .filter_map(|&code| Some((by_number(code, false)?.text, code)));
+    let found = texts.chain(OTHER_WORDS).filter_map(|(text, code)| {
+        let at = lower.find(&text.to_ascii_lowercase())?;
+        Some((at, by_number(code, false)?))
     });
     let (at, error) = found.min_by_key(|(at, _)| *at)?;
     Some(Hit {

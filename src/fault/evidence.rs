@@ -43,8 +43,8 @@ pub struct Evidence {
     pub phase: Option<Phase>,
 }
 
-/// Classifies. The order of the questions is the order of certainty: what `tune` did itself, then
-/// what the kernel says, then what the worker said, then what it printed, then the signal.
+/// Classifies. The order of the questions is the order of certainty: what `tune` did itself, and what
+/// the kernel says, then what the worker said, then what it printed, then the signal.
 ///
 /// What was printed may hold any text of the task, also of errors that it has handled. So it explains
 /// a death, and it tells the place of an assertion; it never overrides what a worker reported, and a
@@ -95,6 +95,10 @@ fn kind_and_detail(
             "the process was stopped (SIGSTOP)".into(),
         );
     }
+    // A lost GPU answers nothing: the silence is not the trial's.
+    if let Some(xid) = evidence.xids.iter().find(|x| text::takes_the_gpu(**x)) {
+        return (FaultKind::DeviceLost, text::describe_xid(*xid));
+    }
     if let Some(silent) = evidence.silent {
         let detail = format!(
             "no training step for {}",
@@ -104,9 +108,6 @@ fn kind_and_detail(
     }
     if evidence.oom_kills > 0 && evidence.death == Some(Death::Signaled(SIGKILL)) {
         return (FaultKind::HostOom, "killed by the host's OOM killer".into());
-    }
-    if let Some(xid) = evidence.xids.iter().find(|x| text::takes_the_gpu(**x)) {
-        return (FaultKind::DeviceLost, text::describe_xid(*xid));
     }
     if let Some(error) = &evidence.error {
         let kind = error_kind(error, reported);
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tune_did_itself_wins_over_every_other_evidence() {
+    fn what_tune_did_itself_wins_over_all_but_a_lost_gpu() {
         let asked = Evidence {
             asked: true,
             ..died(15)
@@ -374,6 +375,12 @@ mod tests {
             ..died(9)
         };
         assert_eq!(classify(&hung).kind, FaultKind::Hang);
+        let gone = Evidence {
+            xids: vec![79],
+            silent: Some(Duration::from_secs(600)),
+            ..died(9)
+        };
+        assert_eq!(classify(&gone).kind, FaultKind::DeviceLost);
         let stopped = Evidence {
             stopped: true,
             silent: Some(Duration::from_secs(600)),

@@ -20,12 +20,15 @@ pub struct Line {
     pub text: String,
     /// A line of source code that a Python traceback quotes: it says what ran, not what happened.
     pub source: bool,
+    /// A part of what Python reports as ignored: an exception that could not be raised.
+    pub ignored: bool,
 }
 
 /// The lines of a text. A carriage return ends a line too, as progress bars use it.
 pub fn lines(text: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut quoted: Option<usize> = None;
+    let mut ignored = false;
     for raw in text.split(['\n', '\r']) {
         let text = clean(raw);
         let depth = indent(&text);
@@ -36,9 +39,23 @@ pub fn lines(text: &str) -> Vec<Line> {
         } else if !source && !text.trim().is_empty() {
             quoted = None;
         }
-        lines.push(Line { source, text });
+        ignored |= text.contains("Exception ignored in");
+        lines.push(Line {
+            ignored,
+            source,
+            text,
+        });
+        let last = lines.len() - 1;
+        ignored = ignored && !ends_ignored(&lines[last]);
     }
     lines
+}
+
+/// The exception's own line is the last of such a report: not indented, and none of its headings.
+fn ends_ignored(line: &Line) -> bool {
+    let text = line.text.as_str();
+    let heading = text.contains("Exception ignored in") || text.contains("Traceback (most recent");
+    !heading && !line.source && !is_frame(text) && !text.starts_with(' ') && !text.trim().is_empty()
 }
 
 fn clean(raw: &str) -> String {
@@ -85,6 +102,13 @@ mod tests {
             ),
             ["RuntimeError: x", "", "CUDA error", "b", "c"]
         );
+    }
+
+    #[test]
+    fn what_python_ignores_ends_with_the_exceptions_line() {
+        let text = "x\nException ignored in: <function D.__del__ at 0x7f>\nTraceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\nAssertionError: 1\ny";
+        let ignored: Vec<bool> = lines(text).iter().map(|l| l.ignored).collect();
+        assert_eq!(ignored, [false, true, true, true, true, true, false]);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //!
 //! 1. A lost context or a lost GPU explains all that follows: the surest sign decides (the kernel's
 //!    word, an assertion's line, a sticky error), the first of its kind.
-//! 2. Otherwise, if the text ends with a Python traceback, what that one says: faults before it were
-//!    survived.
+//! 2. Otherwise, if the text ends with a Python traceback or a panic, what that one says: faults before
+//!    it were survived.
 //! 3. Otherwise the surest sign, the first of its kind: a signal or an exit status tells how a process
 //!    ended, the error before it tells why.
 
@@ -17,12 +17,15 @@ mod rules;
 mod xid;
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 pub use memory::Memory;
 pub use place::Place;
 
 use super::table::{Scope, Survival, row};
-use super::{FaultKind, advice};
+use super::{FaultKind, advice, pattern};
 use lines::Line;
 use reader::{Finding, read};
 use rules::Strength;
@@ -122,6 +125,7 @@ fn wrapped(lines: &[Line]) -> Vec<Finding> {
                 lines[pair[1]].text.trim_start()
             ),
             source: false,
+            ignored: lines[pair[0]].ignored,
         }];
         if let Some(finding) = read(&joined, 0).filter(|f| f.strength > Strength::Cuda) {
             out.push(Finding {
@@ -150,7 +154,9 @@ fn choose(findings: &[Finding], lines: &[Line]) -> Option<usize> {
     if findings[all].strength >= Strength::Sticky {
         return Some(all);
     }
-    let last = last_traceback(lines).and_then(surest);
+    let last = last_traceback(lines)
+        .or_else(|| last_panic(lines, findings[all].line))
+        .and_then(surest);
     last.filter(|&i| findings[i].strength >= Strength::Own)
         .or(Some(all))
 }
@@ -159,7 +165,7 @@ fn choose(findings: &[Finding], lines: &[Line]) -> Option<usize> {
 /// or a launcher's few lines may follow.
 fn last_traceback(lines: &[Line]) -> Option<Range<usize>> {
     const AFTER: usize = 8;
-    let begins = |l: &Line| l.text.contains("Traceback (most recent call last)");
+    let begins = |l: &Line| !l.ignored && l.text.contains("Traceback (most recent call last)");
     let mut start = lines.iter().rposition(begins)?;
     let message = lines[start + 1..]
         .iter()
@@ -182,6 +188,28 @@ fn last_traceback(lines: &[Line]) -> Option<Range<usize>> {
         start = earlier;
     }
     Some(start..lines.len())
+}
+
+/// The last panic of a Rust program, if the text ends with it and the work had gone on after the fault
+/// in line `earlier`: an error that is logged right before a panic is its cause.
+fn last_panic(lines: &[Line], earlier: usize) -> Option<Range<usize>> {
+    const AFTER: usize = 8;
+    let start = lines.iter().rposition(|l| l.text.contains("panicked at"))?;
+    let frame = |l: &Line| {
+        let text = l.text.trim();
+        text.is_empty() || text.starts_with("at ") || text.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let after = lines[start + 1..].iter().filter(|l| !frame(l)).count();
+    let between = lines.get(earlier + 1..start)?;
+    (after <= AFTER && between.iter().any(goes_on)).then_some(start..lines.len())
+}
+
+/// Whether a line tells of training that goes on.
+fn goes_on(line: &Line) -> bool {
+    static PROGRESS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r"(?i)\b(?:epoch|step|iter|iteration|batch|trial)\b\W{0,3}\d|\b\d+/\d+\b|\d%\|")
+    });
+    PROGRESS.is_match(&line.text)
 }
 
 /// The line after the frames: not indented behind what stands before every line.
@@ -226,7 +254,17 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosi
         also: others(finding, findings, lines),
     };
     diagnosis.advice = advice::advice(&diagnosis, &near);
+    if diagnosis.context != Survival::Lost && was_survived(findings, lines) {
+        diagnosis.advice += " In this log the work went on afterwards, without another error.";
+    }
     diagnosis
+}
+
+/// Whether work goes on after the last of all faults.
+fn was_survived(findings: &[Finding], lines: &[Line]) -> bool {
+    let faults = findings.iter().filter(|f| f.strength > Strength::Sign);
+    let last = faults.map(|f| f.line).max();
+    last.is_some_and(|at| lines[at + 1..].iter().filter(|l| goes_on(l)).count() >= 2)
 }
 
 /// Whether a sticky error was met while generators were seeded: by the frames above it, or by the

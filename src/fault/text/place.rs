@@ -55,9 +55,11 @@ const REST: &str = r#"(?x)
     (?: [\s:,]* Assertion \s* [`'"‘]? (?P<condition> .+? ) [`'"’]? \s+ failed \b )?"#;
 
 /// A Windows path has a colon of its own, and may have spaces. Any other file is the last word that
-/// fits: clocks and ranks before it have colons and numbers too.
-static PRINTED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+/// fits: clocks and ranks before it have colons and numbers too. In logs of one line a message, line ends
+/// are written as `\n`.
+static PRINTED: LazyLock<[Regex; 3]> = LazyLock::new(|| {
     [
+        r#"\\n(?P<file>\.{0,2}/[^\s:"'\[\]<>\\]+)"#,
         r#"(?:^|[^A-Za-z0-9])(?P<file>[A-Za-z]:[\\/][^:*?<>|]+)"#,
         r#"^(?:.*[\s\]\)|>"':])?(?P<file>[^\s:"'\[\]<>]+)"#,
     ]
@@ -212,6 +214,8 @@ mod tests {
                 "false".into()
             )
         );
+        let line = "{\"out\": \"loss 0.4\\n/w/k.cu:9: f: block: [0,0,0], thread: [0,0,0] Assertion `x` failed.\\n\"}";
+        assert_eq!(parts(line).0, "/w/k.cu");
         let line = "C:\\Program Files\\my code\\k.cu:7: kernel: block: [0,0,0], thread: [0,0,0] Assertion `x ` failed.";
         assert_eq!(parts(line).0, "C:\\Program Files\\my code\\k.cu");
     }

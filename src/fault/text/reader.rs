@@ -76,20 +76,41 @@ static SINGLE: [OnceLock<regex::bytes::Regex>; RULES.len()] =
     clippy::expect_used,
     reason = "patterns are constants, and tests compile every one"
 )]
-fn position(rule: usize, line: &str) -> usize {
-    let single = SINGLE[rule].get_or_init(|| {
+fn single(rule: usize) -> &'static regex::bytes::Regex {
+    SINGLE[rule].get_or_init(|| {
         RegexBuilder::new(RULES[rule].pattern)
             .unicode(false)
             .build()
             .expect("a constant pattern")
-    });
-    single.find(line.as_bytes()).map_or(0, |m| m.start())
+    })
+}
+
+fn position(rule: usize, line: &str) -> usize {
+    let first = single(rule).find(line.as_bytes());
+    first.map_or(0, |m| m.start())
 }
 
 /// Words that turn a message into talk about messages, in the same sentence before it.
 static TALK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?i)\b(?:avoid\w*|prevent\w*|without|in case of|(?:if|when|whenever) (?:you|there|it|we)\b|should you|handles|catch(?:es|ing)?|protects?|tests? for|never|(?:may|might|can|could|would) (?:cause|lead|result|be)|how to|known to|watch(?:es|ing)? for|checks? for|checking for|guards? against|in order to|retry on|look(?:s|ing) for|no)\b[^.:;!?]*$",
+    )
+});
+
+/// Lines of loggers and libraries that only warn or inform: what merely looks like an error in them
+/// is none.
+static NOTICE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?x) \b \w* (?i:warning) \b | \b (?: INFO | DEBUG | NOTICE | WARN ) \b
+        | ^ (?: \[ [^\]]* \] )? \[? [WI] \d{0,4} \s | \s [WI] \s [\w./-]+ : \d+ \]
+        | Unable \s to \s register \s cu\w+ \s factory",
+    )
+});
+
+/// What stands before a figure that is no loss of this step but a record not yet set.
+static RECORD: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)(?:best|min|minimum|lowest|prev|previous|initial)(?:[_ ](?:val|valid|validation|train|eval|dev|test))?[_ ]?$",
     )
 });
 
@@ -122,6 +143,14 @@ pub fn read(lines: &[Line], at: usize) -> Option<Finding> {
     {
         found.strength = Strength::Follower;
     }
+    // What Python could not raise, in a destructor mostly, has ended nothing.
+    if let Some(found) = best
+        .as_mut()
+        .filter(|f| lines[at].ignored && f.strength < Strength::Sticky)
+    {
+        found.strength = Strength::Sign;
+    }
+    let best = best.filter(|f| f.strength > Strength::Sign || !NOTICE.is_match(line));
     best.map(|f| Finding { line: at, ..f })
 }
 
@@ -151,11 +180,24 @@ fn plain(kind: FaultKind, strength: Strength, rule: usize, line: &str) -> Option
     if !named && is_talk(line, position(rule, line)) {
         return None;
     }
+    if kind == FaultKind::Diverged && only_records(rule, line) {
+        return None;
+    }
     let mut finding = Finding::new(kind, strength, detail(line));
     if kind == FaultKind::HostOom {
         finding.context = Some(survival_of_host_oom(line));
     }
     Some(finding)
+}
+
+/// Whether every place where a rule fits tells of a record (`best_loss=inf`), which is infinite before
+/// the first epoch.
+fn only_records(rule: usize, line: &str) -> bool {
+    let record = |m: regex::bytes::Match<'_>| {
+        let before = line.get(..m.start()).unwrap_or_default();
+        RECORD.is_match(before)
+    };
+    single(rule).find_iter(line.as_bytes()).all(record)
 }
 
 /// An allocation that failed leaves process and context; a kill leaves neither.
@@ -274,7 +316,7 @@ fn reported_xid(line: &str) -> Option<Finding> {
 
 static EXIT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value|terminated with code)\W{0,12}?(?:of |is |was )?\(?(-?\d{1,10})\b",
+        r"(?i)(?:exit(?:ed)?(?: with)?[ _-]*(?:code|status)|exitcode|return ?code|exit value|terminated with code|\*\*\* \[[^\]]*\] Error)\W{0,12}?(?:of |is |was )?\(?(0xC[0-9a-f]{7}|-?\d{1,10})\b",
     )
 });
 
@@ -286,22 +328,38 @@ fn exit(line: &str) -> Option<Finding> {
     if let Some(unit) = UNIT.captures(line) {
         return by_signal(unit[1].parse().ok()?, line);
     }
-    let status: i64 = EXIT.captures(line)?[1].parse().ok()?;
+    let found = EXIT.captures(line)?;
+    let status: i64 = match found[1].get(2..).filter(|_| found[1].starts_with("0x")) {
+        Some(hex) => i64::from_str_radix(hex, 16).ok()?,
+        None => found[1].parse().ok()?,
+    };
+    if let Some(kind) = of_windows(status) {
+        return Some(Finding::new(kind, Strength::Signal, detail(line)));
+    }
     match status {
         0 => None,
         129..=159 => by_signal((status - 128) as i32, line),
         -31..=-1 => by_signal(-status as i32, line),
-        // Windows: an access violation, as a number.
-        3_221_225_477 | -1_073_741_819 => Some(Finding::new(
-            FaultKind::Crash,
-            Strength::Signal,
-            detail(line),
-        )),
         _ => Some(Finding::new(
             FaultKind::TaskError,
             Strength::Sign,
             detail(line),
         )),
+    }
+}
+
+/// Windows ends a process with the exception's number, signed or not; all of them begin with 0xC.
+fn of_windows(status: i64) -> Option<FaultKind> {
+    const CONTROL_C: u32 = 0xC000_013A;
+    const NO_MEMORY: [u32; 2] = [0xC000_0017, 0xC000_012D];
+    let status = u32::try_from(status)
+        .or_else(|_| i32::try_from(status).map(i32::cast_unsigned))
+        .ok()?;
+    match status {
+        CONTROL_C => Some(FaultKind::Interrupted),
+        s if NO_MEMORY.contains(&s) => Some(FaultKind::HostOom),
+        0xC000_0000..=0xCFFF_FFFF => Some(FaultKind::Crash),
+        _ => None,
     }
 }
 
@@ -314,7 +372,7 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
 /// Words of a process that was ended, against those of one that ends others or prepares for it.
 static ENDED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)\b(?:died|dead|killed|terminated|exited|received|caught|interrupted|crashed|fatal|aborted|core dumped|got|uncaught|unexpected)\b|Signals\.|\*\*\*",
+        r"(?i)\b(?:died|dead|killed|terminated|exited|received|caught|interrupted|crashed|fatal|aborted|core dumped|got|uncaught|unexpected)\b|Signals\.|\*\*\*|didn't exit successfully|^\W*SIG[A-Z]+\W*$",
     )
 });
 static ENDING: LazyLock<Regex> = LazyLock::new(|| {
