@@ -125,7 +125,7 @@ impl Core {
     /// equals.
     fn waits_for_device(&self, device: Device) -> bool {
         let waiting = |n: &u64| self.retry.contains(n) && self.wants_device(*n);
-        let waits = self.retry.iter().any(|n| waiting(n));
+        let waits = self.retry.iter().any(waiting);
         let reserved = self.slots.iter().find(|s| {
             let number = s.worker().and_then(|w| w.reserved);
             number.is_some_and(|n| waiting(&n))
