@@ -136,7 +136,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["could not select device driver", "nvidia-container-cli", "CDI devices"], "The container runtime cannot hand out the GPU: install and configure the NVIDIA container toolkit, and see that nvidia-smi works outside of the container."),
     (&["Found no NVIDIA driver", "libcuda.so", "libnvidia-ml.so", "module nvidia", "Module nvidia"], "The driver is not installed, not loaded, or not passed into the container (`--gpus all`)."),
     (&["compiled with CUDA enabled"], "This build of libtorch has no CUDA: install one that has."),
-    (&["No CUDA GPUs", "No HIP GPUs", "No devices were found"], "Look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists."),
+    (&["No CUDA GPUs", "No HIP GPUs", "No devices were found", "driver initialization failed", "num_gpus"], "Look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists."),
     (&["too old", "API mismatch"], "Driver and CUDA libraries do not fit: update the driver (and restart the machine), or install libraries for the older one."),
     (&["HSA_STATUS", "Memory access fault by GPU"], "A kernel read or wrote outside its memory."),
     (&["soft lockup", "self-detected stall", "stalls on CPU", "hard LOCKUP"], "A processor was stuck in the kernel: a driver's defect, failing hardware, or a virtual machine that was not given time."),

@@ -204,12 +204,15 @@ fn last_panic(lines: &[Line], earlier: usize) -> Option<Range<usize>> {
     (after <= AFTER && between.iter().any(goes_on)).then_some(start..lines.len())
 }
 
-/// Whether a line tells of training that goes on.
+/// Whether a line tells of training that goes on: a step and a figure of it. A progress bar does not:
+/// it is drawn once more when the program ends.
 fn goes_on(line: &Line) -> bool {
-    static PROGRESS: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r"(?i)\b(?:epoch|step|iter|iteration|batch|trial)\b\W{0,3}\d|\b\d+/\d+\b|\d%\|")
-    });
-    PROGRESS.is_match(&line.text)
+    static STEP: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?i)\b(?:epoch|step|iter|iteration|batch|trial)\b\W{0,3}\d"));
+    static FIGURE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?i)(?:loss|acc|accuracy|f1|score|value|lr)\b\W{0,3}[\d.]"));
+    let bar = line.text.contains("%|");
+    !bar && STEP.is_match(&line.text) && FIGURE.is_match(&line.text)
 }
 
 /// The line after the frames: not indented behind what stands before every line.

@@ -63,3 +63,27 @@ fn every_cuda_error_is_found_by_each_of_its_names() {
         assert_eq!(same.text, error.text);
     }
 }
+
+#[test]
+fn a_fault_after_which_the_work_went_on_is_said_to_be_survived() {
+    let advice = |text: &str| diagnose(text).unwrap().advice;
+    let oom = "CUDA out of memory. Tried to allocate 2.00 GiB\n";
+    let on = format!("{oom}epoch 1 loss 0.5\nepoch 2 loss 0.4\n");
+    assert!(advice(&on).contains("went on afterwards"));
+    // Bars are drawn once more at the end; a lost context is never survived.
+    let bars = format!("{oom}Epoch 1:  3%|# | 1/9 loss 0.5\rStep 2:  3%|# | 1/9 loss 0.5\n");
+    assert!(!advice(&bars).contains("went on afterwards"));
+    let lost = on.replace("out of memory. Tried", "error: misaligned address");
+    assert!(!advice(&lost).contains("went on afterwards"));
+}
+
+#[test]
+fn a_panic_is_caused_by_the_error_right_before_it_not_by_one_that_was_survived() {
+    let log = |between: &str| {
+        format!(
+            "CUDA out of memory. Tried to allocate 2 GiB\n{between}thread 'main' panicked at a.rs:1:1:\nfailed\n   0: rust_begin_unwind\n             at /rustc/x.rs:1:1\n"
+        )
+    };
+    assert_eq!(kind(&log("")), Some(FaultKind::Oom));
+    assert_eq!(kind(&log("step 7 loss 0.5\n")), Some(FaultKind::TaskError));
+}
