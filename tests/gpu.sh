@@ -77,7 +77,7 @@ if [[ -e $model/config.json ]]; then
     start=$(date +%s%N)
     if "$tune" -C "$work/train" criteria --trials 3 --epochs 1 --device "$device" \
         --set "models.minilm=$model" --json > "$out/train.log" 2>&1; then
-        best=$("$tune" -C "$work/train" best --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["value"])')
+        best=$("$tune" -C "$work/train" best --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["best"]["value"])')
         row "training on the device, 3 trials" held "$((($(date +%s%N) - start) / 1000000)) ms, best macro_f1 $best"
     else
         row "training on the device, 3 trials" FAILED "see $out/train.log"

@@ -247,7 +247,8 @@ struct Process {
     alive: bool,
     /// It has begun to exit.
     exiting: bool,
-    /// It has no arguments: its memory is not set up yet, or gone already.
+    /// The kernel does not know where its environment ends: its memory is not set up yet, which takes
+    /// a while where the program has to be read from a disk first, or gone already.
     bare: bool,
 }
 
@@ -301,7 +302,7 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
         start: number(22)?,
         alive: !gone && flags & PF_KTHREAD == 0,
         exiting: flags & PF_EXITING != 0,
-        bare: number(48)? == 0,
+        bare: number(51)? == 0,
     })
 }
 

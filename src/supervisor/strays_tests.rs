@@ -189,10 +189,13 @@ fn this_process_and_those_that_it_descends_from_are_spared() {
 
 #[test]
 fn a_process_is_read_behind_any_name() {
-    let line = |state: &str, flags: u64, threads: u64, arguments: u64| {
+    let line = |state: &str, flags: u64, threads: u64, environment: u64| {
         let first =
             format!("7 (a) Z 1 2) {state} 3 7 7 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0");
-        format!("{first} 555 {} {arguments} 2 3 4 0\n", ["1"; 25].join(" "))
+        format!(
+            "{first} 555 {} 1 2 3 {environment} 0\n",
+            ["1"; 25].join(" ")
+        )
     };
     let read = |text: String| parse(7, text.as_bytes()).unwrap();
     let process = read(line("S", 0x40_0000, 1, 9));
