@@ -106,6 +106,16 @@ impl Store {
         let _ = self.conn.busy_timeout(patience);
     }
 
+    /// Whether the database can be written now: takes its write lock and gives it back.
+    ///
+    /// # Errors
+    /// Another program holds the lock, or the database cannot be written at all.
+    pub fn probe_lock(&self) -> Result<(), StoreError> {
+        self.conn
+            .execute_batch("BEGIN IMMEDIATE; ROLLBACK")
+            .map_err(|e| self.at(Cause::from(e)))
+    }
+
     /// Takes the time of everything written from `clock`, for tests and replays.
     pub fn with_clock(mut self, clock: impl Fn() -> jiff::Timestamp + Send + 'static) -> Store {
         self.clock = Box::new(clock);

@@ -77,7 +77,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         tracing::info!(?event);
         sink.handle(&event, jiff::Timestamp::now());
     };
-    let opened = take_in::patiently(patience, &mut warn, || Store::open(&storage));
+    // A reader alone gets in where another program holds the write lock: that is waited for here,
+    // where it is told and a signal ends it.
+    let opened = take_in::patiently(patience, &mut warn, || {
+        let store = Store::open(&storage)?;
+        store.probe_lock()?;
+        Ok(store)
+    });
     if opened.is_err() && signals::requested() {
         return Err(Failure::new(Exit::Stopped, "stopped by a signal"));
     }
