@@ -7,7 +7,7 @@ use clap::Args;
 use super::args::{key_value, set_overrides};
 use super::{Common, SUBCOMMANDS, init_logging, run};
 use crate::config::places::find_task;
-use crate::config::{Input, Overrides, Source, resolve, resolve_text};
+use crate::config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
 use crate::drill::{self, Drill};
 use crate::exit::{Exit, Failure};
 use crate::gpu;
@@ -114,6 +114,11 @@ fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
         None => resolve_text(&synthetic, &overrides, &crate::task::KINDS),
     }
     .map_err(|problems| Failure::input(problems.to_string()))?;
+    if spec.operation.supervisor.deadline == Deadline::Off {
+        return Err(Failure::input(
+            "supervisor.deadline = off: a drill makes hangs, which nothing would end; give a time",
+        ));
+    }
     let here = Here::of(&gpu::probe::resolve(&spec.operation.device)?);
     let plan = match &args.inject {
         Some(text) => Some(

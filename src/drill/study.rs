@@ -13,8 +13,12 @@ use crate::inject::{self, Form, Kind, Plan};
 /// Trials where faults are asked for by rate alone.
 const TRIALS: u64 = 100;
 
-/// A run of the synthetic task that takes longer has hung.
+/// A run of the synthetic task that takes longer than this, and [`LONGEST_FAULT`] for each of its
+/// trials, has hung.
 const LONGEST: Duration = Duration::from_secs(600);
+
+/// The slowest faults are hangs: the deadline, the grace, and a fresh process twice.
+const LONGEST_FAULT: Duration = Duration::from_secs(6);
 
 /// Proposals must not depend on the results of trials that faults ended.
 const STEADY: [&str; 4] = ["--sampler", "random", "--pruner", "none"];
@@ -38,7 +42,7 @@ pub(super) fn hold(
     progress(&format!("a study of {most} trials, left in peace"));
     let project = site.project("peace")?;
     let args = arguments(drill, most, 1);
-    let ended = project.run(&args, "run", longest(drill))?;
+    let ended = project.run(&args, "run", longest(drill, most))?;
     if ended.code() != Some(0) {
         return Err(Failure::input(format!(
             "the task does not run even without faults: {}",
@@ -68,7 +72,7 @@ pub(super) fn hold(
         let mut args = arguments(drill, round.goal, slots);
         args.extend(["--inject".into(), round.plan.to_string()]);
         args.extend(["--inject-seed".into(), round.seed.to_string()]);
-        let ended = project.run(&args, "run", longest(drill))?;
+        let ended = project.run(&args, "run", longest(drill, round.goal))?;
         if ended.code() != Some(0) {
             let text = format!("{name}: the run ended with {}", ended.describe());
             report.problems.push(text);
@@ -138,9 +142,10 @@ fn arguments(drill: &Drill, trials: u64, slots: usize) -> Vec<String> {
     args
 }
 
-fn longest(drill: &Drill) -> Option<Duration> {
+fn longest(drill: &Drill, trials: u64) -> Option<Duration> {
     // Nobody knows how long a real task takes.
-    drill.task.is_none().then_some(LONGEST)
+    let faults = u32::try_from(trials).unwrap_or(u32::MAX);
+    (drill.task.is_none()).then(|| LONGEST + LONGEST_FAULT * faults)
 }
 
 fn study_of(ended: &Ended) -> String {
