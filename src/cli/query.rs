@@ -36,21 +36,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
     let store = Store::open_read_only(&storage)?;
     let dir = directory_of(&storage);
     match query {
-        Query::Status(args) => {
-            let study = query::choose(&store, args.study.as_deref())?.name;
-            let holder = holder(&dir, &study);
-            let context = Context {
-                spooled: spool::waiting(&dir, &study),
-                now: jiff::Timestamp::now(),
-                holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
-                goal: None,
-            };
-            print(
-                common,
-                || query::status_json(&store, Some(&study), &context),
-                || query::status(&store, Some(&study), &context),
-            )
-        }
+        Query::Status(args) => status(common, &store, &dir, args.study.as_deref()),
         Query::Best(args) => {
             mention_spool(&store, &dir, args.study.as_deref())?;
             print(
@@ -83,6 +69,27 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Worker
         | Query::Probe => Ok(Exit::Done),
     }
+}
+
+fn status(
+    common: &Common,
+    store: &Store,
+    dir: &Path,
+    study: Option<&str>,
+) -> Result<Exit, Failure> {
+    let study = query::choose(store, study)?.name;
+    let holder = holder(dir, &study);
+    let context = Context {
+        spooled: spool::waiting(dir, &study),
+        now: jiff::Timestamp::now(),
+        holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
+        goal: None,
+    };
+    print(
+        common,
+        || query::status_json(store, Some(&study), &context),
+        || query::status(store, Some(&study), &context),
+    )
 }
 
 /// Says on stderr that the database does not have all results yet.

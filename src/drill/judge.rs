@@ -125,30 +125,14 @@ fn judge_entry(entry: &Entry, observed: &Observed, row: &mut Row) -> Vec<String>
             words(expected.kinds)
         ));
     }
-    if let (Some(at), Some(event)) = (at, event) {
-        let time = event["time"].as_str().unwrap_or_default();
-        if let Some(seconds) = between(&entry.time, time) {
-            row.detection.push(seconds);
+    match at {
+        Some(at) => {
+            let reused = note_fault(entry, &observed.events, at, row);
+            if reused > 0 {
+                problems.push(format!("{reused} attempts began in its process afterwards"));
+            }
         }
-        let verdict = event["verdict"].as_str().unwrap_or_default();
-        let process = if stays(&observed.events, at) {
-            "continue"
-        } else {
-            "restart"
-        };
-        *row.action
-            .entry(format!("{verdict}, {process}"))
-            .or_default() += 1;
-        if let Some(seconds) = next_step(&observed.events, at, &entry.time) {
-            row.next_step.push(seconds);
-        }
-        let reused = reused(&observed.events, at);
-        row.reused += reused;
-        if reused > 0 {
-            problems.push(format!("{reused} attempts began in its process afterwards"));
-        }
-    } else {
-        *row.action.entry("goes on".into()).or_default() += 1;
+        None => *row.action.entry("goes on".into()).or_default() += 1,
     }
     row.lost += u32::from(
         !observed
@@ -174,6 +158,31 @@ fn judge_entry(entry: &Entry, observed: &Observed, row: &mut Row) -> Vec<String>
         ));
     }
     problems
+}
+
+/// Notes what the fault's event and those after it tell; gives the attempts that began in its lost
+/// context.
+fn note_fault(entry: &Entry, events: &[Json], at: usize, row: &mut Row) -> u32 {
+    let event = &events[at];
+    let time = event["time"].as_str().unwrap_or_default();
+    if let Some(seconds) = between(&entry.time, time) {
+        row.detection.push(seconds);
+    }
+    let verdict = event["verdict"].as_str().unwrap_or_default();
+    let process = if stays(events, at) {
+        "continue"
+    } else {
+        "restart"
+    };
+    *row.action
+        .entry(format!("{verdict}, {process}"))
+        .or_default() += 1;
+    if let Some(seconds) = next_step(events, at, &entry.time) {
+        row.next_step.push(seconds);
+    }
+    let reused = reused(events, at);
+    row.reused += reused;
+    reused
 }
 
 fn words(kinds: &[FaultKind]) -> String {

@@ -15,22 +15,8 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
             return Vec::new();
         }
     };
+    check_header(&header, columns, findings);
     let place = |name: &str| header.iter().position(|column| column == name);
-    for (key, name) in columns.named() {
-        match header.iter().filter(|column| *column == name).count() {
-            0 => findings.file(
-                key,
-                format!("no column {name}; the file has {}", header.join(", ")),
-                "a column of the file",
-            ),
-            1 => {}
-            n => findings.file(
-                key,
-                format!("{n} columns called {name}"),
-                "a name that only one column has",
-            ),
-        }
-    }
     let (Some(text), Some(label)) = (place(&columns.text), place(&columns.label)) else {
         return Vec::new();
     };
@@ -84,6 +70,25 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
                 pair: cells.2.flatten(),
                 group: cells.3.flatten(),
             });
+        }
+    }
+}
+
+/// Each column asked for is there, once.
+fn check_header(header: &[String], columns: &Columns, findings: &mut Findings) {
+    for (key, name) in columns.named() {
+        match header.iter().filter(|column| *column == name).count() {
+            0 => findings.file(
+                key,
+                format!("no column {name}; the file has {}", header.join(", ")),
+                "a column of the file",
+            ),
+            1 => {}
+            n => findings.file(
+                key,
+                format!("{n} columns called {name}"),
+                "a name that only one column has",
+            ),
         }
     }
 }
