@@ -241,7 +241,7 @@ impl Batch<'_> {
             .execute((number, self.study_id, self.now))?;
         let trial_id = self.conn.last_insert_rowid();
         self.own(trial_id)?;
-        self.put_params(trial_id, number, params, distributions)?;
+        put_params(self.conn, trial_id, number, params, distributions)?;
         put_user_attributes(self.conn, trial_id, user_attrs)
     }
 
@@ -266,7 +266,7 @@ impl Batch<'_> {
         self.conn
             .prepare_cached("DELETE FROM trial_params WHERE trial_id = ?1")?
             .execute([trial_id])?;
-        self.put_params(trial_id, number, params, distributions)?;
+        put_params(self.conn, trial_id, number, params, distributions)?;
         put_user_attributes(self.conn, trial_id, user_attrs)
     }
 
@@ -277,35 +277,6 @@ impl Batch<'_> {
                 "INSERT OR REPLACE INTO tune_trials (trial_id, run_id) VALUES (?1, ?2)",
             )?
             .execute((trial_id, self.run_id))?;
-        Ok(())
-    }
-
-    fn put_params(
-        &self,
-        trial_id: i64,
-        number: u64,
-        params: &Params,
-        distributions: &BTreeMap<String, Domain>,
-    ) -> Result<(), Cause> {
-        let mut statement = self.conn.prepare_cached(
-            "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
-             VALUES (?1, ?2, ?3, ?4)",
-        )?;
-        for (name, value) in params {
-            let wrong = |what: &str| {
-                Cause::Invalid(format!(
-                    "parameter {name} = {value} of trial {number} {what}"
-                ))
-            };
-            let domain = distributions
-                .get(name)
-                .ok_or_else(|| wrong("has no distribution"))?;
-            let internal = domain
-                .to_internal(value)
-                .filter(|x| x.is_finite())
-                .ok_or_else(|| wrong("does not lie in its distribution"))?;
-            statement.execute((trial_id, name, internal, distribution_to_json(domain)))?;
-        }
         Ok(())
     }
 
@@ -471,7 +442,7 @@ impl Batch<'_> {
 }
 
 /// Optuna's rules for the values of a trial that ends.
-fn check_values(
+pub(super) fn check_values(
     number: u64,
     to: TrialState,
     values: &[f64],
@@ -504,7 +475,7 @@ fn next_number(conn: &Connection, study_id: i64) -> Result<u64, Cause> {
 }
 
 /// A number as Optuna stores it: the finite value, and the type.
-fn typed(value: f64) -> (Option<f64>, &'static str) {
+pub(super) fn typed(value: f64) -> (Option<f64>, &'static str) {
     if value.is_nan() {
         (None, "NAN")
     } else if value == f64::INFINITY {
@@ -517,7 +488,7 @@ fn typed(value: f64) -> (Option<f64>, &'static str) {
 }
 
 /// Parameters as a Python dict in JSON; a string choice stays a string, whatever it says.
-fn params_json(params: &Params) -> String {
+pub(super) fn params_json(params: &Params) -> String {
     let pairs: Vec<String> = params
         .iter()
         .map(|(name, value)| {
@@ -533,7 +504,37 @@ fn params_json(params: &Params) -> String {
     format!("{{{}}}", pairs.join(", "))
 }
 
-fn put_user_attributes(
+/// Stores parameters with their distributions.
+pub(super) fn put_params(
+    conn: &Connection,
+    trial_id: i64,
+    number: u64,
+    params: &Params,
+    distributions: &BTreeMap<String, Domain>,
+) -> Result<(), Cause> {
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
+         VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for (name, value) in params {
+        let wrong = |what: &str| {
+            Cause::Invalid(format!(
+                "parameter {name} = {value} of trial {number} {what}"
+            ))
+        };
+        let domain = distributions
+            .get(name)
+            .ok_or_else(|| wrong("has no distribution"))?;
+        let internal = domain
+            .to_internal(value)
+            .filter(|x| x.is_finite())
+            .ok_or_else(|| wrong("does not lie in its distribution"))?;
+        statement.execute((trial_id, name, internal, distribution_to_json(domain)))?;
+    }
+    Ok(())
+}
+
+pub(super) fn put_user_attributes(
     conn: &Connection,
     trial_id: i64,
     attributes: &Map<String, Json>,
@@ -548,7 +549,7 @@ fn put_user_attributes(
     Ok(())
 }
 
-fn put_system_attribute(
+pub(super) fn put_system_attribute(
     conn: &Connection,
     trial_id: i64,
     key: &str,

@@ -7,6 +7,7 @@
 mod apply;
 mod attempts;
 mod error;
+mod import;
 mod log;
 mod migrate;
 mod open;
@@ -22,6 +23,7 @@ mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable, RunEntry};
 pub use error::{Shown, StoreError};
+pub use import::NewStudy;
 pub use open::{LOCK_PATIENCE, Store};
 pub use python_json::{python_json, to_python_json};
 pub use studies::{Counts, StudySummary};

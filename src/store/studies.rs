@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value as Json};
 
 use super::error::Cause;
 use super::read::attribute;
-use super::{Store, StoreError, python_json, to_python_json};
+use super::{NewStudy, Store, StoreError, python_json, to_python_json};
 use crate::study::{Direction, TrialState};
 
 /// Trials by state.
@@ -108,9 +108,13 @@ impl Store {
         user_attrs: &Map<String, Json>,
         identity: &Map<String, Json>,
     ) -> Result<i64, StoreError> {
-        let now = self.now();
-        self.insert_study(name, directions, user_attrs, identity, &now)
-            .map_err(|c| self.at(c))
+        let study = NewStudy {
+            name,
+            directions,
+            user_attrs,
+            identity,
+        };
+        self.create_study_with(&study, &[])
     }
 
     /// What a study's values depend on; `None` for a study that another program made.
@@ -155,42 +159,6 @@ impl Store {
             .optional()?;
         let Some(id) = id else { return Ok(None) };
         Ok(self.summaries(Some(id))?.into_iter().next())
-    }
-
-    fn insert_study(
-        &mut self,
-        name: &str,
-        directions: &[Direction],
-        user_attrs: &Map<String, Json>,
-        identity: &Map<String, Json>,
-        now: &str,
-    ) -> Result<i64, Cause> {
-        if directions.is_empty() || name.is_empty() {
-            return Err(Cause::Invalid(
-                "a study without a name or without an objective".to_owned(),
-            ));
-        }
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let taken = tx
-            .prepare_cached("SELECT 1 FROM studies WHERE study_name = ?1")?
-            .exists([name])?;
-        if taken {
-            return Err(Cause::StudyExists(name.to_owned()));
-        }
-        tx.execute("INSERT INTO studies (study_name) VALUES (?1)", [name])?;
-        let id = tx.last_insert_rowid();
-        for (objective, direction) in directions.iter().enumerate() {
-            tx.execute(
-                "INSERT INTO study_directions (direction, study_id, objective) VALUES (?1, ?2, ?3)",
-                (direction.optuna(), id, objective),
-            )?;
-        }
-        put_study_attributes(&tx, id, user_attrs)?;
-        put_identity(&tx, id, identity, now)?;
-        tx.commit()?;
-        Ok(id)
     }
 
     fn read_identity(&self, study_id: i64) -> Result<Option<Map<String, Json>>, Cause> {
@@ -322,6 +290,32 @@ fn add_runs(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Makes a study without trials and returns its row id.
+pub(super) fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, Cause> {
+    if study.directions.is_empty() || study.name.is_empty() {
+        return Err(Cause::Invalid(
+            "a study without a name or without an objective".to_owned(),
+        ));
+    }
+    let taken = conn
+        .prepare_cached("SELECT 1 FROM studies WHERE study_name = ?1")?
+        .exists([study.name])?;
+    if taken {
+        return Err(Cause::StudyExists(study.name.to_owned()));
+    }
+    conn.execute("INSERT INTO studies (study_name) VALUES (?1)", [study.name])?;
+    let id = conn.last_insert_rowid();
+    for (objective, direction) in study.directions.iter().enumerate() {
+        conn.execute(
+            "INSERT INTO study_directions (direction, study_id, objective) VALUES (?1, ?2, ?3)",
+            (direction.optuna(), id, objective),
+        )?;
+    }
+    put_study_attributes(conn, id, study.user_attrs)?;
+    put_identity(conn, id, study.identity, now)?;
+    Ok(id)
 }
 
 /// Merges user attributes into a study.

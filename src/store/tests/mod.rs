@@ -2,6 +2,7 @@
 
 mod example;
 mod files;
+mod import;
 mod speed;
 mod writes;
 

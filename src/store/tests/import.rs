@@ -1,0 +1,67 @@
+//! Studies that are made with trials from elsewhere.
+
+use super::*;
+use crate::store::NewStudy;
+use crate::study::FrozenTrial;
+
+const DIRECTIONS: [Direction; 1] = [Direction::Minimize];
+
+/// Trials of every state that may arrive, as another study holds them.
+fn foreign() -> Vec<FrozenTrial> {
+    let mut bench = Bench::new();
+    for number in 0..3 {
+        bench.apply(&[created(number), reported(number, 1, 0.5)]);
+    }
+    bench.apply(&[
+        finished(0, TrialState::Complete, &[1.0]),
+        reported(1, 2, f64::NAN),
+        finished(1, TrialState::Pruned, &[]),
+        finished(2, TrialState::Fail, &[]),
+    ]);
+    let fixed = Params::from([("choice".to_owned(), Value::from("NaN"))]);
+    bench
+        .store
+        .enqueue(bench.study, &fixed, &attrs(json!({"note": "try this"})))
+        .unwrap();
+    bench.store.trials(bench.study).unwrap()
+}
+
+fn take(bench: &mut Bench, trials: &[FrozenTrial]) -> Result<i64, crate::store::StoreError> {
+    let study = NewStudy {
+        name: "taken",
+        directions: &DIRECTIONS,
+        user_attrs: &attrs(json!({"from": "elsewhere"})),
+        identity: &Map::new(),
+    };
+    bench.store.create_study_with(&study, trials)
+}
+
+#[test]
+fn trials_arrive_with_everything_they_had() {
+    let mut bench = Bench::new();
+    let trials = foreign();
+    let id = take(&mut bench, &trials).unwrap();
+    let mut arrived = bench.store.trials(id).unwrap();
+    assert_eq!(arrived.len(), 4);
+    for (there, here) in trials.iter().zip(&mut arrived) {
+        here.trial_id = there.trial_id;
+        // NaN is not equal to itself.
+        assert_eq!(format!("{here:?}"), format!("{there:?}"));
+    }
+    assert_eq!(arrived[3].fixed_params()["choice"], Value::from("NaN"));
+    let study = bench.store.find_study("taken").unwrap().unwrap();
+    assert_eq!(study.user_attrs["from"], json!("elsewhere"));
+}
+
+#[test]
+fn one_trial_that_cannot_arrive_keeps_the_whole_study_out() {
+    let mut bench = Bench::new();
+    let mut trials = foreign();
+    trials[2].state = TrialState::Running;
+    let error = take(&mut bench, &trials).unwrap_err().to_string();
+    assert!(error.contains("trial 2 is still RUNNING"), "{error}");
+    trials[2].state = TrialState::Complete;
+    let error = take(&mut bench, &trials).unwrap_err().to_string();
+    assert!(error.contains("0 values for 1 objectives"), "{error}");
+    assert!(bench.store.find_study("taken").unwrap().is_none());
+}
