@@ -35,11 +35,16 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
     let explains = |d: &&Diagnosis| d.kind == kind || about_device(kind) && about_device(d.kind);
     let said = said.as_ref().filter(explains);
     let words = said.map_or_else(|| last_line(&end.output), |d| d.text.clone());
+    let shown = match said {
+        // The line of an assertion says where; the place is told by itself.
+        Some(diagnosis) if diagnosis.place.is_some() => diagnosis.detail.clone(),
+        Some(_) | None => words.clone(),
+    };
     Fault {
         kind,
-        detail: match words.as_str() {
+        detail: match shown.as_str() {
             "" => message.to_owned(),
-            words => format!("{message}: {words}"),
+            shown => format!("{message}: {shown}"),
         },
         text: match said {
             Some(diagnosis) => diagnosis.text.clone(),

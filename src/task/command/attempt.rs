@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,8 @@ pub struct Attempt<'a> {
     pub reporter: &'a mut dyn Reporter,
     /// Can be read once this worker was asked to end (SIGTERM).
     pub signals: &'a OwnedFd,
+    /// Can be read once a child has stopped or ended (SIGCHLD).
+    pub children: &'a OwnedFd,
     /// The file that takes metric lines, too.
     pub metrics: Follow,
     /// Exists once the program is to end.
@@ -115,7 +117,8 @@ impl Attempt<'_> {
             } else {
                 TICK
             };
-            let said = self.program.listen(self.signals.as_fd(), tick);
+            let said = (self.program).listen([self.signals, self.children], tick);
+            program::taken(self.children);
             self.hear(said, scanner);
             self.check_signals();
             self.urge();

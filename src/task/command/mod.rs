@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use regex::Regex;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGCHLD, SIGTERM};
 
 use super::{
     Ended, Key, KeyType, Metric, Prepared, Preset, Reporter, Role, Task, TaskKind, TrialSpec,
@@ -127,6 +127,7 @@ impl TaskKind for Command {
             device,
             idle,
             signals: program::signal_pipe(SIGTERM)?,
+            children: program::signal_pipe(SIGCHLD)?,
             reserved: Reserved::new()?,
             peak_memory_mb: None,
         }))
@@ -173,6 +174,7 @@ struct Opened {
     /// No program runs.
     idle: Arc<AtomicBool>,
     signals: OwnedFd,
+    children: OwnedFd,
     reserved: Reserved,
     peak_memory_mb: Option<f64>,
 }
@@ -215,6 +217,7 @@ impl Task for Opened {
                 program,
                 reporter,
                 signals: &self.signals,
+                children: &self.children,
                 metrics,
                 prune_file: files.prune.clone(),
                 earlier,

@@ -138,15 +138,16 @@ impl Program {
         Ok(program)
     }
 
-    /// Waits until it says something, `wake` can be read, or the time is over; gives what it said.
-    pub fn listen(&mut self, wake: BorrowedFd<'_>, timeout: Duration) -> Vec<Said> {
+    /// Waits until it says something, one of `wakers` can be read, or the time is over; gives what it
+    /// said.
+    pub fn listen(&mut self, wakers: [&OwnedFd; 2], timeout: Duration) -> Vec<Said> {
         let open = [&self.out, &self.err, &self.metrics];
         let mut wanted: Vec<PollFd> = open
             .into_iter()
             .flatten()
+            .chain(wakers)
             .map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN))
             .collect();
-        wanted.push(PollFd::new(wake, PollFlags::POLLIN));
         let timeout = u16::try_from(timeout.as_millis()).unwrap_or(u16::MAX);
         let _ = poll(&mut wanted, timeout);
         self.read()
