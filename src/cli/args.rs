@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::DrillArgs;
 use crate::config::{DevicePolicy, Overrides, Source};
+use crate::supervisor::Origin;
 
 const AFTER_HELP: &str = "\
 Commands:
@@ -76,6 +77,13 @@ pub struct RunArgs {
     /// Study [default: the task's name]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
+    /// Where the study differs from what is asked, search in a fork of it: NAME@2, with the trials
+    /// that still fit
+    #[arg(long)]
+    pub fork: bool,
+    /// Begin a new study with the trials of this one that fit
+    #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
+    pub from: Option<String>,
     /// Stop after this time with exit code 3 (7h30m)
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
@@ -115,6 +123,15 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// What a study that does not exist yet is made from.
+    pub fn origin(&self) -> Origin {
+        match &self.from {
+            Some(study) => Origin::From(study.clone()),
+            None if self.fork => Origin::Fork,
+            None => Origin::New,
+        }
+    }
+
     /// The overrides: `--set` first, in order; a flag of its own wins over it.
     pub fn overrides(&self) -> Overrides {
         let mut set = set_overrides(&self.set);

@@ -28,7 +28,7 @@ mod tests;
 mod tree;
 mod values;
 
-pub use identity::{Difference, differences, identity, identity_of};
+pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source};
 pub use resolve::{Input, check_name, resolve, resolve_text};

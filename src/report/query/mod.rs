@@ -68,7 +68,7 @@ fn best_trial<'a>(study: &StudySummary, trials: &'a [FrozenTrial]) -> Option<&'a
     let direction = study.direction();
     trials
         .iter()
-        .filter(|t| t.state == TrialState::Complete && feasible(t))
+        .filter(|t| t.state == TrialState::Complete && t.feasible())
         .filter_map(|t| Some((t, t.value()?)))
         .reduce(|best, next| {
             if direction.better(next.1, best.1) {
@@ -78,13 +78,4 @@ fn best_trial<'a>(study: &StudySummary, trials: &'a [FrozenTrial]) -> Option<&'a
             }
         })
         .map(|(trial, _)| trial)
-}
-
-fn feasible(trial: &FrozenTrial) -> bool {
-    trial
-        .system_attrs
-        .iter()
-        .filter(|(key, _)| key.starts_with("constraints:"))
-        .filter_map(|(_, value)| super::number_from_json(value))
-        .all(|violation| violation <= 0.0)
 }
