@@ -16,6 +16,7 @@ Commands:
   tune best [STUDY]      The best trial
   tune trials [STUDY]    All trials
   tune show STUDY N      Everything about one trial
+  tune enqueue STUDY K=V Points to be tried next
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
   tune drill [TASK]      Fire drill: faults on purpose
@@ -181,6 +182,8 @@ pub enum Query {
     Trials(TrialsArgs),
     /// Everything about one trial
     Show(ShowArgs),
+    /// Points to be tried next, also while the study is run
+    Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing
     Check(Check),
     /// Fire drill: make faults on purpose and see what becomes of them
@@ -225,6 +228,23 @@ pub struct ShowArgs {
     pub study: String,
     /// Trial number
     pub number: u64,
+}
+
+/// `tune enqueue`
+#[derive(Debug, Args)]
+pub struct EnqueueArgs {
+    /// Study
+    pub study: String,
+    /// One point, or a part of one: optim.lr=1e-3 optim.name=sgd; the search chooses the rest
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub point: Vec<(String, String)>,
+    /// Points, one JSON object a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Leave out points that a trial has already
+    #[arg(long)]
+    pub skip_existing: bool,
 }
 
 /// `tune replay`

@@ -353,18 +353,14 @@ fn fork_lines(study: &str, fork: &Fork) -> Vec<String> {
         fork.by
     )];
     lines.extend(fork.differences.iter().map(|d| format!("  {d}")));
-    let fit = if carried.copied > 0 {
-        format!(
-            "{} fit: copied with their results",
-            plural(carried.copied, "trial")
-        )
-    } else if carried.enqueued > 0 {
-        format!(
-            "values are not comparable: the best {} that fit are tried again",
-            plural(carried.enqueued, "point")
-        )
-    } else {
-        "no trial fits: the search begins anew".to_owned()
+    let fit = match (carried.copied, carried.enqueued) {
+        (0, 0) => "no trial fits: the search begins anew".to_owned(),
+        (0, 1) => "values are not comparable: the best point that fits is tried again".to_owned(),
+        (0, n) => {
+            format!("values are not comparable: the best {n} points that fit are tried again")
+        }
+        (1, _) => "1 trial that fits is copied with its result".to_owned(),
+        (n, _) => format!("{n} trials that fit are copied with their results"),
     };
     lines.push(format!("  {fit}"));
     let total: u64 = carried.left_out.iter().map(|l| l.trials).sum();
@@ -379,11 +375,11 @@ fn fork_lines(study: &str, fork: &Fork) -> Vec<String> {
     }
     if carried.left_out.len() > REASONS {
         let others = carried.left_out.len() - REASONS;
-        lines.push(format!("    {} more", plural(others as u64, "reason")));
+        lines.push(format!("    {}", plural(others as u64, "other reason")));
     }
     if carried.without_result > 0 {
         let without = plural(carried.without_result, "trial");
-        lines.push(format!("  {without} without a usable result stay behind"));
+        lines.push(format!("  left behind, without a usable result: {without}"));
     }
     lines
 }

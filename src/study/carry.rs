@@ -149,7 +149,7 @@ pub fn origin(attribute: &Json) -> Option<(String, u64)> {
 /// key that either study searches has the value that it had.
 fn fits(trial: &FrozenTrial, old: &Space, target: &Target) -> Result<Params, Misfit> {
     let (new, presets) = (target.space, target.presets);
-    for name in trial.params.keys().filter(|n| old.find(n).is_none()) {
+    if let Some(name) = trial.params.keys().find(|n| old.find(n).is_none()) {
         return misfit(name, "not a parameter of the earlier study");
     }
     for parameter in &old.parameters {
@@ -297,7 +297,7 @@ fn point(trial: &FrozenTrial, old: Option<&Space>, new: &Space) -> Result<Params
 }
 
 /// A trial that waits to be started with these values.
-fn waiting(params: &Params, user_attrs: Map<String, Json>) -> FrozenTrial {
+pub(crate) fn waiting(params: &Params, user_attrs: Map<String, Json>) -> FrozenTrial {
     let fixed: Map<String, Json> = params
         .iter()
         .map(|(name, value)| (name.clone(), value.to_json()))

@@ -366,13 +366,12 @@ fn differs(
     known: bool,
 ) -> Result<Failure, Failure> {
     let name = &spec.study;
-    let mut message = if known {
-        format!(
-            "the study {name} differs from what is asked, so that values would not be comparable:"
-        )
+    let whose = if known {
+        ""
     } else {
-        format!("the study {name} was made by another program and differs from what is asked:")
+        "was made by another program and "
     };
+    let mut message = format!("the study {name} {whose}differs from what is asked:");
     for difference in differences {
         message.push_str(&format!("\n  {difference}"));
     }
