@@ -19,7 +19,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
     let (spec, trial) = find(&storage, args)?;
-    let device = gpu::probe::resolve(&spec.operation.device)?
+    let device = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?
         .first()
         .copied()
         .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;

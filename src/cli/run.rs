@@ -16,7 +16,7 @@ use crate::task::{self, Prepared};
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common)?;
     let mut spec = read(&project, &args.task, args.overrides())?;
-    let devices = gpu::probe::resolve(&spec.operation.device)?;
+    let devices = gpu::probe::resolve(&spec.operation.device, in_process(&spec))?;
     let prepared = prepare(&spec)?;
     let storage = storage(&project, &args.common);
     let origin = args.origin();
@@ -94,6 +94,11 @@ fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Fa
     let mut overrides = overrides_from_environment(|name| std::env::var(name).ok());
     overrides.extend(flags);
     resolve(&file, &overrides).map_err(input)
+}
+
+/// Whether libtorch trains, in the workers, or a program of the user's.
+pub(super) fn in_process(spec: &StudySpec) -> bool {
+    task::kind(&spec.kind).is_none_or(|kind| kind.in_process())
 }
 
 fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {

@@ -46,7 +46,7 @@ pub(super) fn read(
 }
 
 struct Entry<'a> {
-    key: &'a Key,
+    key: &'a Key<'a>,
     node: &'a Node,
     base: Base<'a>,
     problems: &'a mut Vec<Problem>,
@@ -115,8 +115,11 @@ impl Entry<'_> {
                 return None;
             }
             (KeyType::Int { .. }, Some(true) | None) => true,
-            (KeyType::Float { .. }, flag) => flag.unwrap_or(false),
-            (KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::Path, _) => {
+            (KeyType::Float { .. } | KeyType::Any, flag) => flag.unwrap_or(false),
+            (
+                KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::List | KeyType::Path,
+                _,
+            ) => {
                 let expected = format!("choices, each {}", describe(self.key.ty));
                 self.problem(self.node, "a range", expected);
                 return None;
@@ -148,7 +151,10 @@ impl Entry<'_> {
         let (least, most) = match self.key.ty {
             KeyType::Float { low, high } => (low, high),
             KeyType::Int { low, high } => (low as f64, high as f64),
-            KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::Path => return,
+            KeyType::Any => (f64::NEG_INFINITY, f64::INFINITY),
+            KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::List | KeyType::Path => {
+                return;
+            }
         };
         for (name, value, x) in [("low", low, a), ("high", high, b)] {
             if x < least || x > most {

@@ -33,7 +33,11 @@ impl fmt::Display for Difference {
 /// Operational keys are not in it, nor are paths of fingerprinted data.
 pub fn identity(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
     let keys = crate::task::kind(&spec.kind).map_or(&[][..], |k| k.keys());
-    identity_of(spec, keys, prepared)
+    let passed_on = (spec.fixed.keys())
+        .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
+        .map(|name| Key::passed_on(name));
+    let all: Vec<Key> = keys.iter().copied().chain(passed_on).collect();
+    identity_of(spec, &all, prepared)
 }
 
 /// [`identity`] with the task kind's keys as an argument.
@@ -71,6 +75,9 @@ pub fn identity_of(spec: &StudySpec, keys: &[Key], prepared: &Prepared) -> Map<S
             }
             (Role::Training | Role::Data | Role::Operational, _) => {}
         }
+    }
+    for (name, list) in &spec.lists {
+        put(name, list.as_slice().into());
     }
     for parameter in &spec.space.parameters {
         put(&format!("space.{}", parameter.name), definition(parameter));

@@ -32,7 +32,7 @@ mod values;
 
 pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
-pub use problem::{Problem, Problems, Source};
+pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
     Deadline, DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec,

@@ -149,6 +149,9 @@ pub struct StudySpec {
     /// Every key that the task kind declares and that is not searched, by dotted name, defaults
     /// filled in; keys without a value are absent. Paths are absolute.
     pub fixed: Params,
+    /// Lists of strings among the task kind's keys, by dotted name.
+    #[serde(default)]
+    pub lists: BTreeMap<String, Vec<String>>,
     /// Names of models to directories (absolute, `~` expanded). A name without an entry is a
     /// Hugging Face id in the local cache.
     pub models: BTreeMap<String, PathBuf>,

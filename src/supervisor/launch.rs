@@ -22,7 +22,7 @@ use crate::gpu::Device;
 use crate::report::{self, Sink};
 use crate::store::{self, Reclaimable, RunRecord, Store, Write};
 use crate::study::FrozenTrial;
-use crate::task::Prepared;
+use crate::task::{self, Prepared};
 use crate::{pruner, sampler};
 
 /// How long processes of an earlier run are given to end.
@@ -99,6 +99,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
     let driver = Driver {
         dir,
+        in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
         study: spec.study,
         study_id,
         run_id,

@@ -3,7 +3,7 @@
 pub mod core;
 mod driver;
 mod event;
-mod evidence;
+pub mod evidence;
 mod facts;
 mod guardian;
 mod hold;
@@ -13,7 +13,7 @@ mod replay;
 mod signals;
 mod spawn;
 pub mod spool;
-mod strays;
+pub mod strays;
 mod take_in;
 mod writer;
 

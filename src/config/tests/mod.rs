@@ -13,7 +13,7 @@ use crate::task::{Key, KeyType, Metric, Prepared, Preset, Role, Task, TaskKind};
 
 struct Whole;
 
-const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key {
+const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key<'static> {
     Key {
         name,
         ty,
@@ -22,7 +22,7 @@ const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key
         help: "a key",
     }
 }
-const fn float(name: &'static str, low: f64, high: f64) -> Key {
+const fn float(name: &'static str, low: f64, high: f64) -> Key<'static> {
     key(
         name,
         KeyType::Float { low, high },
@@ -30,7 +30,7 @@ const fn float(name: &'static str, low: f64, high: f64) -> Key {
         Role::Training,
     )
 }
-const fn int(name: &'static str, low: i64, high: i64) -> Key {
+const fn int(name: &'static str, low: i64, high: i64) -> Key<'static> {
     key(
         name,
         KeyType::Int { low, high },
@@ -38,7 +38,7 @@ const fn int(name: &'static str, low: i64, high: i64) -> Key {
         Role::Training,
     )
 }
-const fn word(name: &'static str, words: &'static [&'static str]) -> Key {
+const fn word(name: &'static str, words: &'static [&'static str]) -> Key<'static> {
     key(
         name,
         KeyType::Choice(words),
@@ -47,7 +47,7 @@ const fn word(name: &'static str, words: &'static [&'static str]) -> Key {
     )
 }
 
-const KEYS: &[Key] = &[
+const KEYS: &[Key<'static>] = &[
     key("data.path", KeyType::Path, Preset::Optional, Role::Data),
     key("data.text", KeyType::Text, Preset::Text("text"), Role::Data),
     key(
@@ -177,7 +177,7 @@ impl TaskKind for Whole {
     fn name(&self) -> &'static str {
         "whole"
     }
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> &'static [Key<'static>] {
         KEYS
     }
     fn metrics(&self) -> &'static [Metric] {

@@ -91,6 +91,24 @@ impl Live {
         end
     }
 
+    /// The end with a result of the task's own, which is no epoch's.
+    pub fn returned(&self, metrics: &Metrics, metric: &str, direction: Direction, now: Now) -> End {
+        let mut end = self.result(metric, direction, false, now);
+        let Some(value) = metrics.get(metric) else {
+            return end;
+        };
+        if end.state == TrialState::Fail {
+            end.user_attrs = self.common_attrs(now);
+        }
+        end.state = TrialState::Complete;
+        end.values = vec![*value];
+        for (name, value) in metrics.iter().filter(|(name, _)| *name != metric) {
+            end.user_attrs
+                .insert(format!("metric.{name}"), json_number(*value));
+        }
+        end
+    }
+
     /// The end by a fault: PRUNED for `reason`, or FAIL without one.
     pub fn fault_end(
         &self,
