@@ -2,6 +2,7 @@
 
 mod args;
 mod drill;
+mod enqueue;
 mod explain;
 mod logging;
 mod query;
@@ -14,7 +15,7 @@ use std::process::{ExitCode, Termination};
 use clap::{CommandFactory, Parser};
 
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
-pub use args::{Query, ReplayArgs, RunArgs};
+pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use logging::init_logging;
 
@@ -48,6 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
+        Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),
     };

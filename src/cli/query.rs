@@ -64,6 +64,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         Query::List(_)
         | Query::Check(_)
         | Query::Drill(_)
+        | Query::Enqueue(_)
         | Query::Explain(_)
         | Query::Replay(_)
         | Query::Worker

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::gpu::{self, Device};
 use crate::inject::{self, Here, InjectSpec, Plan};
 use crate::report::{self, Detached, Mode};
-use crate::supervisor::{Launch, directory_of, launch, logs_dir};
+use crate::supervisor::{Launch, directory_of, launch, logs_dir, settle};
 use crate::task::{self, Prepared};
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -19,6 +19,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let devices = gpu::probe::resolve(&spec.operation.device, in_process(&spec))?;
     let prepared = prepare(&spec)?;
     let storage = storage(&project, &args.common);
+    let origin = args.origin();
+    let held = settle(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
     init_logging(&args.common, Some(run_log(&storage, &spec.study)?))?;
     let mode = Mode::choose(
@@ -35,6 +37,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         prepared,
         devices,
         storage,
+        origin,
+        held,
     })
 }
 

@@ -142,7 +142,7 @@ impl Scope<'_> {
                 Some(Searched {
                     domain: Some(domain),
                     overridden: false,
-                }) if !domain.contains(&value) => super::entry::domain_text(domain),
+                }) if !domain.contains(&value) => domain.to_string(),
                 Some(_) | None => return Some(value),
             },
             Err(expected) => expected,

@@ -287,7 +287,7 @@ fn coordinate(
                 None if *overridden && node.source.is_file() => return Coordinate::Impossible,
                 None => (
                     format!("{name} = {}", node.found()),
-                    format!("a value within {}", super::entry::domain_text(domain)),
+                    format!("a value within {domain}"),
                 ),
             }
         }

@@ -176,6 +176,14 @@ impl StudySpec {
         all
     }
 
+    /// The points tried first, whole: the point of the defaults, where there are any, then the
+    /// configured ones. The trial numbered `n` is the point at `n`.
+    pub fn first_points(&self) -> Vec<Params> {
+        let defaults = self.space.has_defaults().then(Params::new);
+        let all = defaults.iter().chain(&self.points);
+        all.map(|point| self.space.point(point)).collect()
+    }
+
     /// What is recorded of a run: the operational keys, and under `study` everything else.
     pub fn to_record(&self) -> serde_json::Value {
         let mut study = serde_json::to_value(self).unwrap_or_default();

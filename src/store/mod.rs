@@ -6,6 +6,7 @@
 
 mod apply;
 mod attempts;
+mod enqueue;
 mod error;
 mod import;
 mod log;

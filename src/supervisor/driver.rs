@@ -283,6 +283,7 @@ impl Hands {
             | report::Event::WorkerStopped { .. }
             | report::Event::NewBest(_)
             | report::Event::Warned { .. }
+            | report::Event::StudyForked(_)
             | report::Event::RunFinished { .. } => tracing::info!(?event),
         }
         self.driver.sink.handle(event, jiff::Timestamp::now());

@@ -515,3 +515,66 @@ fn differences_are_spelled_out_in_the_order_of_the_keys() {
     ];
     assert_eq!(lines, expected);
 }
+
+/// A map as [`identity`] makes it of the file with these sets.
+fn of(space: &str, sets: &[&str], models: &[&str]) -> serde_json::Map<String, serde_json::Value> {
+    let hash = |name: &&str| (format!("model.{name}"), format!("hash of {name}"));
+    let prepared = Prepared {
+        fingerprints: models.iter().map(hash).collect(),
+        ..Prepared::default()
+    };
+    map(&with(space), sets, &prepared)
+}
+
+#[test]
+fn values_are_comparable_where_only_the_search_differs() {
+    let lr = "optim.lr = { low = 1e-5, high = 1 }\n";
+    let model = |names: &str| format!("{lr}\"model.name\" = {{ choices = [{names}] }}\n");
+    let was = of(&model("\"a\", \"b\""), &[], &["a", "b"]);
+    let same = |asked| comparable(&was, &asked);
+    // The list of models changed; a narrower range, a constraint, another seed, a fixed parameter.
+    assert!(same(of(&model("\"a\", \"c\""), &[], &["a", "c"])));
+    let sets = ["space.optim.lr.high=0.1", "study.seed=7"];
+    assert!(same(of(&model("\"a\", \"b\""), &sets, &["a", "b"])));
+    let constraint = "[[constraints]]\nexpr = \"optim.lr <= 0.5\"\n";
+    assert!(same(of(
+        &(model("\"a\", \"b\"") + constraint),
+        &[],
+        &["a", "b"]
+    )));
+    assert!(same(of(lr, &["model.name=a"], &["a"])));
+    let both = of(&model("\"a\", \"b\""), &["optim.lr=0.1"], &["a", "b"]);
+    assert!(same(both.clone()));
+    assert!(comparable(&both, &was), "and the other way round");
+    // More epochs, another fixed model, a checkpoint that changed.
+    assert!(!same(of(
+        &model("\"a\", \"b\""),
+        &["train.epochs=9"],
+        &["a", "b"]
+    )));
+    let (a, b) = (["model.name=a"], ["model.name=b"]);
+    assert!(!comparable(&of(lr, &a, &["a"]), &of(lr, &b, &["b"])));
+    let mut changed = was.clone();
+    changed.insert("model.a".into(), "another hash".into());
+    assert!(!same(changed));
+    let mut data = was.clone();
+    data.insert("data.fingerprint".into(), "abc".into());
+    assert!(!same(data));
+}
+
+#[test]
+fn an_identity_gives_its_space_back() {
+    let text = with(
+        "optim.lr = { low = 1e-5, high = 1, log = true, default = 0.1 }\n\
+         \"model.name\" = { choices = [\"a\", \"large\"] }\n\
+         \"tok.max_length\" = { low = 64, high = 512, high_when = [{ if = { \"model.name\" = \"large\" }, high = 384 }] }\n\
+         [[constraints]]\nexpr = \"optim.lr <= 0.5\"\n",
+    );
+    let spec = good(&text, &[]);
+    let identity = map(&text, &[], &Prepared::default());
+    let stored = serde_json::to_string(&identity).unwrap();
+    let space = space_of(&serde_json::from_str(&stored).unwrap());
+    assert_eq!(space.parameters, spec.space.parameters);
+    assert_eq!(space.constraints, spec.space.constraints);
+    assert_eq!(space.fixed["train.epochs"], Value::Int(4));
+}

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::fault::{Fault, FaultKind, Tally, cuda};
 use crate::report::json_number;
-use crate::space::{Domain, Params, Value};
+use crate::space::{Params, Value};
 use crate::study::{Direction, FrozenTrial, TrialState};
 use crate::supervisor::Now;
 use crate::task::Metrics;
@@ -255,14 +255,4 @@ fn oom_config(config: &Params) -> Json {
         out.insert("effective_batch_size".into(), (batch * accumulated).into());
     }
     Json::Object(out)
-}
-
-/// The distributions that held for `params`.
-pub fn distributions(space: &crate::space::Space, params: &Params) -> BTreeMap<String, Domain> {
-    space
-        .parameters
-        .iter()
-        .filter(|p| params.contains_key(&p.name))
-        .filter_map(|p| Some((p.name.clone(), space.active_domain(p, params)?)))
-        .collect()
 }
