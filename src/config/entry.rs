@@ -251,7 +251,7 @@ fn build(low: &Value, high: &Value, step: Option<&Value>, log: bool, int: bool) 
 }
 
 /// A domain for people: `5e-6..0.0003 log`, `64..128 step 32`, `adam | sgd`.
-pub(super) fn domain_text(domain: &Domain) -> String {
+pub(crate) fn domain_text(domain: &Domain) -> String {
     let number = |x: f64| Value::Float(x).to_string();
     let (low, high, log, step) = match domain {
         Domain::Categorical { choices } => {

@@ -28,6 +28,7 @@ mod tests;
 mod tree;
 mod values;
 
+pub(crate) use entry::domain_text;
 pub use identity::{Difference, differences, identity, identity_of};
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source};

@@ -7,6 +7,7 @@
 mod apply;
 mod attempts;
 mod error;
+mod foreign;
 mod import;
 mod log;
 mod migrate;

@@ -1,6 +1,7 @@
 //! The read-only commands: from the database to text, JSON and CSV. Nothing here prints; the
 //! command line decides where the text goes.
 
+mod adopt;
 mod explain;
 mod format;
 mod list;
@@ -11,7 +12,9 @@ mod status;
 mod tests;
 mod trials;
 
+pub use adopt::{Adoption, adopted, alive};
 pub use explain::{explanation, explanation_json};
+pub use format::stored as stored_time;
 pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
 pub use replay::Replayed;

@@ -1,0 +1,127 @@
+//! A study that Optuna made elsewhere, taken into the project: what it is worth for a task, and
+//! its trials as the task's study holds them.
+//!
+//! ```text
+//! source      a copy of the file, taken without touching it (shell)
+//! faults      CUDA and memory errors in the trials' attributes
+//! worth       values: the best, the trivial answer, the noise, impossible ones
+//! importance  which parameters the values depend on
+//! compare     the parameters beside the task's
+//! fit         which trials are history for the sampler; how each is stored
+//! verdict     all of it in one line
+//! ```
+//!
+//! Everything but `source` is pure.
+
+pub mod compare;
+pub mod faults;
+pub mod fit;
+pub mod importance;
+pub mod source;
+#[cfg(test)]
+mod testing;
+pub mod verdict;
+pub mod worth;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::config::StudySpec;
+use crate::space::Space;
+use crate::study::{Direction, FrozenTrial, TrialState};
+use crate::task::{Baseline, Metric, Prepared, Role};
+
+pub use source::{Copied, Signs, copy};
+pub use verdict::{Verdict, Worth};
+
+/// What the task asks of a history.
+#[derive(Debug, Clone)]
+pub struct Asked<'a> {
+    /// What it searches, and its fixed keys.
+    pub space: &'a Space,
+    /// The keys that its trainings read.
+    pub read: BTreeSet<String>,
+    /// The metric of its objective.
+    pub metric: Metric,
+    /// Its direction.
+    pub direction: Direction,
+    /// The trivial answer.
+    pub baseline: Option<&'a Baseline>,
+    /// The study's seed; permutations are a function of it.
+    pub seed: u64,
+}
+
+impl<'a> Asked<'a> {
+    /// What a checked configuration asks; `None` where its task kind or metric has no code.
+    pub fn new(spec: &'a StudySpec, prepared: &'a Prepared) -> Option<Asked<'a>> {
+        let kind = crate::task::kind(&spec.kind)?;
+        let objective = &spec.objective;
+        let named = |m: &&Metric| m.name == objective.metric;
+        Some(Asked {
+            space: &spec.space,
+            read: kind
+                .keys()
+                .iter()
+                .filter(|k| k.role == Role::Training)
+                .map(|k| k.name.to_owned())
+                .collect(),
+            metric: *kind.metrics().iter().find(named)?,
+            direction: objective.direction,
+            baseline: prepared.baseline.as_ref(),
+            seed: spec.seed,
+        })
+    }
+}
+
+/// Everything that is told about a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assessment {
+    /// Trials by state.
+    pub states: BTreeMap<&'static str, usize>,
+    /// Trials that count towards a goal.
+    pub counted: usize,
+    /// Numbers of the trials left RUNNING.
+    pub running: Vec<u64>,
+    /// Faults.
+    pub faults: faults::Faults,
+    /// Values.
+    pub values: worth::Values,
+    /// Parameters.
+    pub lines: Vec<compare::Line>,
+    /// Their effects on the values of COMPLETE trials.
+    pub effects: BTreeMap<String, importance::Effect>,
+    /// COMPLETE trials that the effects were looked for in.
+    pub looked_at: usize,
+    /// What becomes history.
+    pub fit: fit::Fit,
+    /// Enqueued points that the task can take.
+    pub enqueued: usize,
+}
+
+/// Looks at a history; trials ascending by number.
+pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
+    let mut states = BTreeMap::new();
+    for trial in trials {
+        *states.entry(trial.state.optuna()).or_default() += 1;
+    }
+    // Impossible values would drown what the others say.
+    let scored: Vec<_> = trials
+        .iter()
+        .filter(|t| t.state == TrialState::Complete)
+        .filter_map(|t| Some((&t.params, t.value()?)))
+        .filter(|(_, value)| worth::possible(&asked.metric, *value))
+        .collect();
+    let in_state = |state| trials.iter().filter(move |t| t.state == state);
+    let can_run = |t: &&FrozenTrial| fit::settled(t, asked, "", false).state == t.state;
+    Assessment {
+        states,
+        counted: trials.iter().filter(|t| t.counts()).count(),
+        running: in_state(TrialState::Running).map(|t| t.number).collect(),
+        faults: faults::faults(trials),
+        values: worth::values(trials, &asked.metric, asked.direction, asked.baseline),
+        lines: compare::compare(trials, asked),
+        effects: importance::effects(&scored, asked.seed),
+        looked_at: scored.len(),
+        fit: fit::fit(trials, asked),
+        enqueued: in_state(TrialState::Waiting).filter(can_run).count(),
+    }
+}
