@@ -1,6 +1,6 @@
 //! Which trials of a study from elsewhere met CUDA or memory errors: what their attributes say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
@@ -69,6 +69,9 @@ pub struct Faults {
     pub groups: Vec<Group>,
     /// Failures in a row, in order.
     pub streaks: Vec<Streak>,
+    /// Trials that ended in a context that was lost before they began, whatever state they were
+    /// given: they say nothing about their points.
+    pub victims: BTreeSet<u64>,
 }
 
 /// One trial's fault.
@@ -99,10 +102,16 @@ pub fn faults(trials: &[FrozenTrial]) -> Faults {
         }
     }
     groups.sort_by_key(|g| std::cmp::Reverse(g.trials.len()));
+    let streaks = streaks(trials, &seen);
+    let after = |t: &&FrozenTrial| {
+        let within = |s: &Streak| (s.first + 1..=s.last).contains(&t.number);
+        t.state.finished() && streaks.iter().any(within)
+    };
     Faults {
         trials: seen.iter().flatten().count(),
         groups,
-        streaks: streaks(trials, &seen),
+        victims: trials.iter().filter(after).map(|t| t.number).collect(),
+        streaks,
     }
 }
 
@@ -307,7 +316,9 @@ mod tests {
             with(5, Running, json!({})),
             with(6, Fail, lost()),
         ];
-        let found = faults(&trials).streaks;
+        let all = faults(&trials);
+        assert_eq!(all.victims, [4, 6].into());
+        let found = all.streaks;
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].first, found[0].last, found[0].trials), (3, 6, 3));
         assert!(found[0].to_the_end);

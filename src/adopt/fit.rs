@@ -10,14 +10,15 @@
 //!
 //! The sampler learns a group of parameters from the trials that have all of them. So a trial that
 //! lacks some still teaches the groups that it has whole; one that was trained with another value
-//! of a fixed key teaches nothing, and keeps no parameter.
+//! of a fixed key, or that ended in a CUDA context that was lost before it began, teaches nothing,
+//! and keeps no parameter.
 //!
 //! Optuna allows one kind of distribution for a name within a study, with one scale, and exactly one
 //! list of choices. Numbers keep the distribution that they were drawn from where kind and scale are
 //! the task's; any other value is stored under the task's distribution if it lies in it. What
 //! cannot be stored goes to the attribute [`PARAMS`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
@@ -35,12 +36,15 @@ pub const STATE: &str = "adopted_state";
 pub const NOTE: &str = "adopted_note";
 
 /// System attribute of an adopted trial that must be neither learned from as good nor be the best:
-/// its own constraints' violation, or 1 for a value that the metric cannot have.
+/// its own constraints' violation, or 1 for a value that the metric cannot have or that
+/// comes from a lost context.
 const VIOLATION: &str = "constraints:adopted";
 
 /// Why a trial is no history for the sampler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
+    /// It ended in a context that was lost before it began.
+    NeverRan,
     /// It has no value for this parameter.
     Missing(String),
     /// Its value of this parameter is outside the bounds, or no choice.
@@ -90,8 +94,8 @@ pub struct Fit {
     pub obstacles: Vec<(Obstacle, usize)>,
 }
 
-/// Looks at all trials.
-pub fn fit(trials: &[FrozenTrial], asked: &Asked) -> Fit {
+/// Looks at all trials; `victims` ended in a lost context.
+pub fn fit(trials: &[FrozenTrial], asked: &Asked, victims: &BTreeSet<u64>) -> Fit {
     let mut fit = Fit::default();
     let mut counts: BTreeMap<Obstacle, usize> = BTreeMap::new();
     for trial in trials {
@@ -100,7 +104,11 @@ pub fn fit(trials: &[FrozenTrial], asked: &Asked) -> Fit {
             TrialState::Fail | TrialState::Running | TrialState::Waiting => continue,
         }
         fit.finished += 1;
-        let found = obstacles(trial, asked);
+        let found = if victims.contains(&trial.number) {
+            vec![Obstacle::NeverRan]
+        } else {
+            obstacles(trial, asked)
+        };
         fit.history += usize::from(found.is_empty());
         for obstacle in found {
             *counts.entry(obstacle).or_default() += 1;
@@ -111,13 +119,25 @@ pub fn fit(trials: &[FrozenTrial], asked: &Asked) -> Fit {
     fit
 }
 
-/// A trial as the adopted study holds it. `now` is naive UTC as the database has it; `alive` says
-/// whether its program may still be at work on it.
-pub fn settled(trial: &FrozenTrial, asked: &Asked, now: &str, alive: bool) -> FrozenTrial {
+/// What trials are settled with.
+#[derive(Debug, Clone)]
+pub struct Settling<'a> {
+    /// Naive UTC as the database has it.
+    pub now: &'a str,
+    /// Whether the program that left trials RUNNING may still be at work on them.
+    pub alive: bool,
+    /// Numbers of the trials that ended in a lost context.
+    pub victims: &'a BTreeSet<u64>,
+}
+
+/// A trial as the adopted study holds it.
+pub fn settled(trial: &FrozenTrial, asked: &Asked, with: &Settling) -> FrozenTrial {
+    let now = with.now;
+    let victim = with.victims.contains(&trial.number);
     let mut out = trial.clone();
-    let mut moved = move_params(&mut out, asked);
+    let mut moved = move_params(&mut out, asked, victim);
     let note = match trial.state {
-        TrialState::Running if alive => Some(
+        TrialState::Running if with.alive => Some(
             "was RUNNING when its study was adopted; its program went on with it elsewhere"
                 .to_owned(),
         ),
@@ -156,19 +176,20 @@ pub fn settled(trial: &FrozenTrial, asked: &Asked, now: &str, alive: bool) -> Fr
         }
         out.user_attrs.insert(PARAMS.into(), Json::Object(moved));
     }
-    mark_violation(&mut out, asked);
+    mark_violation(&mut out, asked, victim);
     out
 }
 
 /// Takes the parameters out that the study cannot hold, and gives them.
-fn move_params(trial: &mut FrozenTrial, asked: &Asked) -> Map<String, Json> {
-    let otherwise = obstacles(trial, asked)
-        .iter()
-        .any(|o| matches!(o, Obstacle::FixedOtherwise(_)));
+fn move_params(trial: &mut FrozenTrial, asked: &Asked, all: bool) -> Map<String, Json> {
+    let all = all
+        || obstacles(trial, asked)
+            .iter()
+            .any(|o| matches!(o, Obstacle::FixedOtherwise(_)));
     let (mut params, mut distributions) = (Params::new(), BTreeMap::new());
     let mut moved = Map::new();
     for (name, value) in &trial.params {
-        let drawn = trial.distributions.get(name).filter(|_| !otherwise);
+        let drawn = trial.distributions.get(name).filter(|_| !all);
         match drawn.and_then(|drawn| stored(name, value, drawn, trial, asked)) {
             Some((value, domain)) => {
                 params.insert(name.clone(), value);
@@ -239,10 +260,10 @@ fn unfit(trial: &FrozenTrial, asked: &Asked, moved: &Map<String, Json>) -> Optio
 }
 
 /// What samplers and `best` must not take for good is marked in the form that they know.
-fn mark_violation(trial: &mut FrozenTrial, asked: &Asked) {
+fn mark_violation(trial: &mut FrozenTrial, asked: &Asked, victim: bool) {
     let impossible = trial
         .value()
-        .is_some_and(|v| !worth::possible(&asked.metric, v));
+        .is_some_and(|v| victim || !worth::possible(&asked.metric, v));
     let own = worth::violation(trial).filter(|_| trial.system_attrs.contains_key("constraints"));
     let violation = if impossible {
         Some(own.map_or(1.0, |v| v.max(1.0)))
@@ -262,6 +283,14 @@ mod tests {
     use serde_json::json;
 
     const NOW: &str = "2026-03-01 00:00:00.000000";
+
+    const NOBODY: BTreeSet<u64> = BTreeSet::new();
+
+    const WITH: Settling = Settling {
+        now: NOW,
+        alive: false,
+        victims: &NOBODY,
+    };
 
     fn point(more: &[(&str, Value)]) -> FrozenTrial {
         let mut params = vec![
@@ -316,6 +345,7 @@ mod tests {
         let fit = fit(
             &[point(&[]), point(&[("layers", Value::Int(1))])],
             &asked(&space),
+            &NOBODY,
         );
         assert_eq!((fit.finished, fit.history), (2, 1));
     }
@@ -331,7 +361,7 @@ mod tests {
         let other = choices(&["rmsprop", "adam"]);
         drawn.distributions.insert("name".into(), other);
         drawn.distributions.insert("lr".into(), float(0.0, 2.0));
-        let out = settled(&drawn, &asked(&space), NOW, false);
+        let out = settled(&drawn, &asked(&space), &WITH);
         // Another order of choices: the index changes with the list.
         assert_eq!(out.distributions["name"], choices(&["adam", "sgd"]));
         assert_eq!(out.params["name"], "adam".into());
@@ -348,7 +378,7 @@ mod tests {
             ("name", "rmsprop".into()),
             ("momentum", Value::Float(0.9)),
         ]);
-        let out = settled(&odd, &asked(&space), NOW, false);
+        let out = settled(&odd, &asked(&space), &WITH);
         assert_eq!(
             out.user_attrs[PARAMS],
             json!({"layers": 2.5, "momentum": 0.9, "name": "rmsprop"})
@@ -367,10 +397,10 @@ mod tests {
         };
         let mut drawn = point(&[]);
         drawn.distributions.insert("lr".into(), log.clone());
-        let out = settled(&drawn, &asked(&space), NOW, false);
+        let out = settled(&drawn, &asked(&space), &WITH);
         assert_eq!(out.distributions["lr"], float(0.0, 1.0));
         drawn.params.insert("lr".into(), Value::Float(5.0));
-        let out = settled(&drawn, &asked(&space), NOW, false);
+        let out = settled(&drawn, &asked(&space), &WITH);
         assert_eq!(out.user_attrs[PARAMS], json!({"lr": 5.0}));
     }
 
@@ -378,10 +408,30 @@ mod tests {
     fn a_trial_that_was_trained_otherwise_teaches_nothing() {
         let space = space();
         let otherwise = point(&[("width", Value::Int(128))]);
-        let out = settled(&otherwise, &asked(&space), NOW, false);
+        let out = settled(&otherwise, &asked(&space), &WITH);
         assert!(out.params.is_empty() && out.distributions.is_empty());
         assert_eq!(out.user_attrs[PARAMS]["lr"], json!(0.5));
         assert_eq!(out.values, [0.5]);
+    }
+
+    #[test]
+    fn nothing_is_held_against_the_point_of_a_trial_that_never_really_ran() {
+        let space = space();
+        let victims = BTreeSet::from([0]);
+        let with = Settling {
+            victims: &victims,
+            ..WITH
+        };
+        let out = settled(&point(&[]), &asked(&space), &with);
+        assert!(out.params.is_empty());
+        assert_eq!(
+            (out.state, out.values.clone()),
+            (TrialState::Complete, vec![0.5])
+        );
+        // What a caught error has made of its value is not the best of anything.
+        assert_eq!(out.system_attrs[VIOLATION], json!(1.0));
+        let fit = fit(&[point(&[])], &asked(&space), &victims);
+        assert_eq!(fit.obstacles, [(Obstacle::NeverRan, 1)]);
     }
 
     #[test]
@@ -389,12 +439,19 @@ mod tests {
         let space = space();
         let mut zombie = point(&[]);
         (zombie.state, zombie.values) = (TrialState::Running, vec![]);
-        let out = settled(&zombie, &asked(&space), NOW, false);
+        let out = settled(&zombie, &asked(&space), &WITH);
         assert_eq!(out.state, TrialState::Fail);
         assert_eq!(out.user_attrs[STATE], json!("RUNNING"));
         assert_eq!(out.datetime_complete.as_deref(), Some(NOW));
         assert_eq!(out.datetime_start, zombie.datetime_start);
-        let out = settled(&zombie, &asked(&space), NOW, true);
+        let out = settled(
+            &zombie,
+            &asked(&space),
+            &Settling {
+                alive: true,
+                ..WITH
+            },
+        );
         let note = out.user_attrs[NOTE].as_str().unwrap();
         assert!(note.contains("went on with it elsewhere"), "{note}");
     }
@@ -406,7 +463,7 @@ mod tests {
             let mut t = trial(0, TrialState::Waiting, None, &[]);
             t.datetime_start = None;
             t.system_attrs.insert("fixed_params".into(), fixed);
-            settled(&t, &asked(&space), NOW, false)
+            settled(&t, &asked(&space), &WITH)
         };
         let good = waiting(json!({"lr": 0.2, "momentum": 0.5, "width": 64}));
         assert_eq!(good.state, TrialState::Waiting);
@@ -424,7 +481,7 @@ mod tests {
         // What Optuna enqueues again after a failure carries its parameters.
         let mut again = point(&[("name", "sgd".into()), ("momentum", Value::Float(0.5))]);
         (again.state, again.values) = (TrialState::Waiting, vec![]);
-        let out = settled(&again, &asked(&space), NOW, false);
+        let out = settled(&again, &asked(&space), &WITH);
         assert_eq!((out.state, out.params.len()), (TrialState::Waiting, 4));
     }
 
@@ -433,15 +490,15 @@ mod tests {
         let space = space();
         let mut impossible = point(&[]);
         impossible.values = vec![1.7];
-        let out = settled(&impossible, &asked(&space), NOW, false);
+        let out = settled(&impossible, &asked(&space), &WITH);
         assert_eq!(out.values, [1.7]);
         assert_eq!(out.system_attrs[VIOLATION], json!(1.0));
         let mut old = point(&[]);
         old.system_attrs
             .insert("constraints".into(), json!([-1.0, -0.5]));
-        let out = settled(&old, &asked(&space), NOW, false);
+        let out = settled(&old, &asked(&space), &WITH);
         assert_eq!(out.system_attrs[VIOLATION], json!(-0.5));
-        let out = settled(&point(&[]), &asked(&space), NOW, false);
+        let out = settled(&point(&[]), &asked(&space), &WITH);
         assert!(out.system_attrs.is_empty());
     }
 }

@@ -103,25 +103,97 @@ pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
     for trial in trials {
         *states.entry(trial.state.optuna()).or_default() += 1;
     }
+    let faults = faults::faults(trials);
+    let ran: Vec<&FrozenTrial> = trials
+        .iter()
+        .filter(|t| !faults.victims.contains(&t.number))
+        .collect();
     // Impossible values would drown what the others say.
-    let scored: Vec<_> = trials
+    let scored: Vec<_> = ran
         .iter()
         .filter(|t| t.state == TrialState::Complete)
         .filter_map(|t| Some((&t.params, t.value()?)))
         .filter(|(_, value)| worth::possible(&asked.metric, *value))
         .collect();
     let in_state = |state| trials.iter().filter(move |t| t.state == state);
-    let can_run = |t: &&FrozenTrial| fit::settled(t, asked, "", false).state == t.state;
+    let with = fit::Settling {
+        now: "",
+        alive: false,
+        victims: &faults.victims,
+    };
+    let can_run = |t: &&FrozenTrial| fit::settled(t, asked, &with).state == t.state;
     Assessment {
         states,
         counted: trials.iter().filter(|t| t.counts()).count(),
         running: in_state(TrialState::Running).map(|t| t.number).collect(),
-        faults: faults::faults(trials),
-        values: worth::values(trials, &asked.metric, asked.direction, asked.baseline),
+        values: worth::values(&ran, &asked.metric, asked.direction, asked.baseline),
         lines: compare::compare(trials, asked),
         effects: importance::effects(&scored, asked.seed),
         looked_at: scored.len(),
-        fit: fit::fit(trials, asked),
+        fit: fit::fit(trials, asked, &faults.victims),
         enqueued: in_state(TrialState::Waiting).filter(can_run).count(),
+        faults,
+    }
+}
+
+/// Gives parameters other names, in values, distributions and enqueued points.
+///
+/// # Errors
+/// No trial has the old name, or one has the new name too; a text for people.
+pub fn rename(trials: &mut [FrozenTrial], names: &[(String, String)]) -> Result<(), String> {
+    for (old, new) in names {
+        let mut found = false;
+        for trial in trials.iter_mut() {
+            let number = trial.number;
+            let Some(value) = trial.params.remove(old) else {
+                continue;
+            };
+            found = true;
+            if trial.params.insert(new.clone(), value).is_some() {
+                return Err(format!("trial {number} has both {old} and {new}"));
+            }
+            if let Some(domain) = trial.distributions.remove(old) {
+                trial.distributions.insert(new.clone(), domain);
+            }
+        }
+        for trial in trials.iter_mut() {
+            let fixed = trial.system_attrs.get_mut("fixed_params");
+            if let Some(fixed) = fixed.and_then(|f| f.as_object_mut())
+                && let Some(value) = fixed.shift_remove(old)
+            {
+                found = true;
+                fixed.insert(new.clone(), value);
+            }
+        }
+        if !found {
+            return Err(format!("no trial has a parameter {old}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::trial;
+    use super::*;
+    use crate::space::Value;
+    use serde_json::json;
+
+    #[test]
+    fn renamed_parameters_are_renamed_everywhere() {
+        let params = [("lr", Value::Float(0.1)), ("x", Value::Int(1))];
+        let mut trials = [
+            trial(0, TrialState::Complete, Some(0.5), &params),
+            trial(1, TrialState::Waiting, None, &[]),
+        ];
+        let fixed = json!({"lr": 0.2});
+        trials[1].system_attrs.insert("fixed_params".into(), fixed);
+        let name = |a: &str, b: &str| [(a.to_owned(), b.to_owned())];
+        rename(&mut trials, &name("lr", "optim.lr")).unwrap();
+        assert_eq!(trials[0].params["optim.lr"], Value::Float(0.1));
+        assert!(trials[0].distributions.contains_key("optim.lr"));
+        assert_eq!(trials[1].fixed_params()["optim.lr"], Value::Float(0.2));
+        assert!(rename(&mut trials, &name("lr", "y")).is_err());
+        assert!(rename(&mut trials, &name("x", "optim.lr")).is_err());
     }
 }

@@ -82,7 +82,7 @@ fn doubts(a: &Assessment) -> Vec<String> {
         doubts.push(format!("fewer than {FEW} trials say little"));
     }
     let impossible = a.values.impossible.len();
-    if impossible > 0 {
+    if impossible * 10 > a.values.scored {
         doubts.push(format!(
             "{impossible} of {} values are none that the metric can have",
             a.values.scored

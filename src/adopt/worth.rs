@@ -83,13 +83,14 @@ pub fn is_seed(name: &str) -> bool {
 
 /// Looks at the values of all trials.
 pub fn values(
-    trials: &[FrozenTrial],
+    trials: &[&FrozenTrial],
     metric: &Metric,
     direction: Direction,
     baseline: Option<&Baseline>,
 ) -> Values {
     let scored: Vec<(&FrozenTrial, f64)> = trials
         .iter()
+        .copied()
         .filter(|t| t.state == TrialState::Complete)
         .filter_map(|t| Some((t, t.value()?)))
         .collect();
@@ -112,7 +113,7 @@ pub fn values(
         });
     let least = good.iter().map(|g| g.1).reduce(f64::min);
     let most = good.iter().map(|g| g.1).reduce(f64::max);
-    let reported_nan = |t: &&FrozenTrial| t.intermediate.values().any(|v| v.is_nan());
+    let reported_nan = |t: &&&FrozenTrial| t.intermediate.values().any(|v| v.is_nan());
     Values {
         scored: scored.len(),
         between: least.zip(most),
@@ -211,7 +212,8 @@ mod tests {
             value: 0.442,
             what: "always 1".to_owned(),
         };
-        values(trials, &ACCURACY, Direction::Maximize, Some(&baseline))
+        let trials: Vec<&FrozenTrial> = trials.iter().collect();
+        values(&trials, &ACCURACY, Direction::Maximize, Some(&baseline))
     }
 
     fn scored(values: &[f64]) -> Vec<FrozenTrial> {

@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::args::{key_value, set_overrides};
 use super::{Common, init_logging, run};
-use crate::adopt::{self, Asked, Copied, fit};
+use crate::adopt::fit::{self, Settling};
+use crate::adopt::{self, Asked, Copied};
 use crate::config::{self, Overrides, StudySpec, check_name};
 use crate::exit::{Exit, Failure};
 use crate::report::query::{self, Adoption};
@@ -35,6 +36,9 @@ pub struct AdoptArgs {
     /// Override any key of the configuration; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
+    /// Call a parameter of the study as the task calls it (lr=optim.lr); repeatable
+    #[arg(long, value_name = "OLD=NEW", value_parser = key_value)]
+    pub rename: Vec<(String, String)>,
     /// Only tell what it is worth; write nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -60,10 +64,12 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let directions = [spec.objective.direction];
     comparable(&study, &spec)?;
     let prepared = run::prepare(&spec)?;
-    let trials = copied
+    let mut trials = copied
         .store
         .trials(study.study_id)
         .map_err(|e| copied.failure(e))?;
+    adopt::rename(&mut trials, &args.rename)
+        .map_err(|e| Failure::input(format!("--rename: {e}")))?;
     let asked = Asked::new(&spec, &prepared)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     let assessment = adopt::assess(&trials, &asked);
@@ -83,10 +89,14 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     let now = query::stored_time(jiff::Timestamp::now());
-    let alive = told.alive.is_some();
+    let with = Settling {
+        now: &now,
+        alive: told.alive.is_some(),
+        victims: &assessment.faults.victims,
+    };
     let settled: Vec<FrozenTrial> = trials
         .iter()
-        .map(|t| fit::settled(t, &asked, &now, alive))
+        .map(|t| fit::settled(t, &asked, &with))
         .collect();
     let user_attrs = attributes(&study, &copied, &told, &spec, &prepared);
     let new = NewStudy {

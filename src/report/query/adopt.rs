@@ -91,7 +91,7 @@ impl Adoption<'_> {
             ),
         )];
         facts.push(("trials", states(a)));
-        facts.extend(self.zombies().map(|text| ("zombies", text)));
+        lines(&mut facts, "zombies", self.zombies());
         lines(&mut facts, "faults", faults(&a.faults));
         lines(&mut facts, "values", self.values());
         facts.push(("fit", fit(a)));
@@ -133,23 +133,25 @@ impl Adoption<'_> {
         })
     }
 
-    fn zombies(&self) -> Option<String> {
+    fn zombies(&self) -> Vec<String> {
         let running = &self.assessment.running;
-        let (first, they) = match running.len() {
-            0 => return None,
+        let (they, end) = match running.len() {
+            0 => return Vec::new(),
             1 => (
                 format!("trial {} is RUNNING", running[0]),
                 "it becomes FAIL",
             ),
             n => (format!("{n} trials are RUNNING"), "they become FAIL"),
         };
-        Some(match &self.alive {
-            Some(sign) => format!(
-                "{first}, and the script may still be at work ({sign}): {they} here; what it still \
-                 finds stays behind. Better stop it first"
-            ),
-            None => format!("{first}, left so by a script that ended: {they}"),
-        })
+        match &self.alive {
+            Some(sign) => vec![
+                format!("{they}, and the script may still be at work: {sign}"),
+                format!(
+                    "{end} here; what the script still finds is left behind. Better stop it first"
+                ),
+            ],
+            None => vec![format!("{they}, left so by a script that ended: {end}")],
+        }
     }
 
     fn values(&self) -> Vec<String> {
@@ -264,7 +266,8 @@ impl Adoption<'_> {
 pub fn adopted(name: &str, trials: usize, a: &Assessment, command: &str) -> String {
     let enqueued = match a.enqueued {
         0 => String::new(),
-        n => format!("; {} run first", plural(n as u64, "enqueued point")),
+        1 => "; 1 enqueued point runs first".to_owned(),
+        n => format!("; {n} enqueued points run first"),
     };
     format!(
         "\nadopted as study {}: {}, {} of them count towards the goal{enqueued}\ncontinue it with\n  {command}\n",
@@ -349,6 +352,9 @@ fn fit(a: &Assessment) -> String {
 
 fn obstacle((obstacle, count): &(Obstacle, usize)) -> String {
     match obstacle {
+        Obstacle::NeverRan => format!(
+            "{count} ended in a CUDA context that was lost before: nothing is held against their points"
+        ),
         Obstacle::Missing(name) => {
             format!("{count} have no {}", printable(name))
         }
@@ -394,7 +400,7 @@ fn remark(line: &Line) -> String {
         remarks.push("no trial has it".to_owned());
     }
     if let Some(alike) = &line.alike {
-        remarks.push(format!("called {alike} in the task?"));
+        remarks.push(format!("--rename {}={alike}?", printable(&line.name)));
     }
     remarks.join("; ")
 }
@@ -471,10 +477,11 @@ fn values_json(v: &Values) -> Json {
 
 fn obstacle_json((obstacle, count): &(Obstacle, usize)) -> Json {
     let (word, what) = match obstacle {
-        Obstacle::Missing(name) => ("missing", name),
-        Obstacle::Outside(name) => ("outside", name),
-        Obstacle::FixedOtherwise(name) => ("fixed_otherwise", name),
-        Obstacle::Violates(expr) => ("violates", expr),
+        Obstacle::NeverRan => ("never_ran", ""),
+        Obstacle::Missing(name) => ("missing", name.as_str()),
+        Obstacle::Outside(name) => ("outside", name.as_str()),
+        Obstacle::FixedOtherwise(name) => ("fixed_otherwise", name.as_str()),
+        Obstacle::Violates(expr) => ("violates", expr.as_str()),
     };
     json!({"obstacle": word, "what": what, "trials": count})
 }
