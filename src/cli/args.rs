@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::DrillArgs;
+use super::{AdoptArgs, DrillArgs};
 use crate::config::{DevicePolicy, Overrides, Source};
 use crate::supervisor::Origin;
 
@@ -19,6 +19,7 @@ Commands:
   tune enqueue STUDY K=V Points to be tried next
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
+  tune adopt FILE        Take in a study that Optuna made
   tune drill [TASK]      Fire drill: faults on purpose
   tune explain [FILE]    What an error or a log means, and what to do
   tune help COMMAND      A command's options
@@ -186,6 +187,8 @@ pub enum Query {
     Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing
     Check(Check),
+    /// Take in a study that Optuna made elsewhere, and say what it is worth
+    Adopt(AdoptArgs),
     /// Fire drill: make faults on purpose and see what becomes of them
     Drill(DrillArgs),
     /// Train one trial again, outside its study; records nothing

@@ -1,5 +1,6 @@
 //! The command line: which command is meant, its arguments, and its short body.
 
+mod adopt;
 mod args;
 mod drill;
 mod enqueue;
@@ -14,6 +15,7 @@ use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser};
 
+pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
@@ -48,6 +50,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Worker) => return crate::worker::main(),
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),

@@ -89,7 +89,7 @@ pub(super) fn storage(project: &Project, common: &Common) -> PathBuf {
     common.storage.clone().unwrap_or_else(|| project.database())
 }
 
-fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
+pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
     let file = find_task(project, task, SUBCOMMANDS)?;
     let mut overrides = overrides_from_environment(|name| std::env::var(name).ok());
     overrides.extend(flags);
@@ -101,7 +101,7 @@ pub(super) fn in_process(spec: &StudySpec) -> bool {
     task::kind(&spec.kind).is_none_or(|kind| kind.in_process())
 }
 
-fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
+pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
     let kind = task::kind(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints() {

@@ -47,6 +47,10 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
             shown => format!("{message}: {shown}"),
         },
         text: match said {
+            // Of an assertion that the device has printed, what the library said of it.
+            Some(diagnosis) if diagnosis.place.is_some() => {
+                cuda_error(&end.output).unwrap_or_else(|| diagnosis.text.clone())
+            }
             Some(diagnosis) => diagnosis.text.clone(),
             None if words.is_empty() => message.to_owned(),
             None => words,
@@ -152,6 +156,14 @@ pub fn describe(death: Death) -> String {
     }
 }
 
+/// The first line that names an error of CUDA, from there on.
+fn cuda_error(output: &str) -> Option<String> {
+    let line = output
+        .lines()
+        .find_map(|l| Some(&l[l.find("CUDA error")?..]))?;
+    Some(line.trim().to_owned())
+}
+
 fn last_line(output: &str) -> String {
     let line = output.lines().rev().find(|l| !l.trim().is_empty());
     line.unwrap_or_default().trim().chars().take(1000).collect()
@@ -212,6 +224,7 @@ mod tests {
             assert_eq!(fault.kind, FaultKind::CudaSticky, "{death:?}");
             assert_eq!(fault.code, Some(710));
             assert!(fault.place.is_some());
+            assert_eq!(fault.text, "CUDA error: device-side assert triggered");
         }
         let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
         assert_eq!(kind_of(Death::Exited(1), oom), FaultKind::Oom);

@@ -8,6 +8,7 @@ mod apply;
 mod attempts;
 mod enqueue;
 mod error;
+mod foreign;
 mod import;
 mod log;
 mod migrate;

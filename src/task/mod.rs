@@ -28,6 +28,8 @@ pub struct Metric {
     pub name: &'static str,
     /// Its natural direction.
     pub direction: Direction,
+    /// Its least and greatest value (inclusive), where they are known.
+    pub range: Option<(f64, f64)>,
 }
 
 /// The score of the trivial answer (for a classifier: always the majority class), on the same

@@ -34,10 +34,13 @@ const METRICS: [Metric; 2] = [
     Metric {
         name: "loss",
         direction: Direction::Minimize,
+        // Noise can make it negative.
+        range: None,
     },
     Metric {
         name: "accuracy",
         direction: Direction::Maximize,
+        range: Some((0.0, 1.0)),
     },
 ];
 

@@ -185,10 +185,12 @@ impl TaskKind for Whole {
             Metric {
                 name: "loss",
                 direction: Direction::Minimize,
+                range: None,
             },
             Metric {
                 name: "macro_f1",
                 direction: Direction::Maximize,
+                range: Some((0.0, 1.0)),
             },
         ];
         &METRICS

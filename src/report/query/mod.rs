@@ -1,6 +1,7 @@
 //! The read-only commands: from the database to text, JSON and CSV. Nothing here prints; the
 //! command line decides where the text goes.
 
+mod adopt;
 mod enqueued;
 mod explain;
 mod format;
@@ -12,8 +13,10 @@ mod status;
 mod tests;
 mod trials;
 
+pub use adopt::{Adoption, adopted, alive};
 pub use enqueued::Enqueued;
 pub use explain::{explanation, explanation_json};
+pub use format::stored as stored_time;
 pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
 pub use replay::Replayed;

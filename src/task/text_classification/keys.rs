@@ -192,13 +192,16 @@ pub const METRICS: [Metric; 3] = [
     Metric {
         name: "macro_f1",
         direction: Direction::Maximize,
+        range: Some((0.0, 1.0)),
     },
     Metric {
         name: "accuracy",
         direction: Direction::Maximize,
+        range: Some((0.0, 1.0)),
     },
     Metric {
         name: "loss",
         direction: Direction::Minimize,
+        range: Some((0.0, f64::INFINITY)),
     },
 ];
