@@ -1,6 +1,7 @@
 //! The command line: which command is meant, its arguments, and its short body.
 
 mod args;
+mod ask_tell;
 mod drill;
 mod explain;
 mod logging;
@@ -47,6 +48,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Worker) => return crate::worker::main(),
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),

@@ -66,6 +66,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Drill(_)
         | Query::Explain(_)
         | Query::Replay(_)
+        | Query::AskTell
         | Query::Worker
         | Query::Probe => Ok(Exit::Done),
     }

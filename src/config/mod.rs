@@ -10,6 +10,7 @@
 //! resolve    all of it, to a StudySpec or every problem at once
 //! ```
 
+mod algorithm;
 mod conditions;
 mod document;
 mod entry;
@@ -28,6 +29,7 @@ mod tests;
 mod tree;
 mod values;
 
+pub use algorithm::{pruner_from_json, sampler_from_json};
 pub use identity::{Difference, differences, identity, identity_of};
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source};

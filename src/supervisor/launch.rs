@@ -56,11 +56,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     outlive_file_size_limit()
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     let dir = directory_of(&storage);
-    let me = Holder {
-        pid: std::process::id(),
-        host: host_name(),
-        since: jiff::Timestamp::now().to_string(),
-    };
+    let me = Holder::this_process();
     let hold = Hold::take(&dir, &spec.study, &me)?;
     let study = Family::study(hold.id());
     end_leftovers(&study);
@@ -305,8 +301,9 @@ fn check_foreign(store: &Store, spec: &StudySpec, study: &StudySummary) -> Resul
     ))
 }
 
-/// Optuna's rule: the same kind, for categorical parameters the same choices.
-fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
+/// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind, for
+/// categorical parameters the same choices.
+pub fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
     use crate::space::Domain;
     match (a, b) {
         (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
@@ -354,11 +351,4 @@ fn prune_logs(dir: &Path, most: u64) {
             total -= size;
         }
     }
-}
-
-fn host_name() -> String {
-    nix::unistd::gethostname().map_or_else(
-        |_| "unknown".to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
 }

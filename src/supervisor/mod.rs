@@ -19,5 +19,5 @@ mod writer;
 pub use driver::logs_dir;
 pub use event::{Action, Event, Now, WorkerId};
 pub use hold::{Hold, Holder, holder};
-pub use launch::{Launch, directory_of, launch};
+pub use launch::{Launch, compatible, directory_of, launch};
 pub use replay::{End, Played, Replay, replay, replay_log};

@@ -33,6 +33,7 @@ use crate::study::{self, FrozenTrial, History, TrialState};
 use crate::task::Baseline;
 
 pub use assign::{checkpoint_name, checkpoints_dir};
+pub use live::distributions;
 
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
