@@ -13,8 +13,9 @@ pub(super) const EXPECTED: &str = "a list of parameters";
 /// Beyond this, sums and products of bounds leave the range of floats.
 const LARGEST: f64 = 1e300;
 
-/// More grid values than this cannot be told apart.
-const MOST_STEPS: f64 = (1u64 << 53) as f64;
+/// Integers beyond this, and more grid values than this, are not told apart by floats, which
+/// samplers calculate in and Optuna's tables hold.
+const EXACT: i64 = 1 << 53;
 
 /// Reads the list; `text` is the line it stands in.
 pub(super) fn read(json: &Json, text: &str) -> Result<Space, String> {
@@ -221,7 +222,7 @@ fn float(fields: &Fields) -> Result<Domain, String> {
         Some(_) => Some(number("step")?),
     };
     if let Some(step) = step
-        && (step <= 0.0 || (high - low) / step > MOST_STEPS)
+        && (step <= 0.0 || (high - low) / step > EXACT as f64)
     {
         let expected = "a number above 0 that makes at most 2^53 steps";
         return Err(fields.wrong("step", expected));
@@ -236,25 +237,30 @@ fn float(fields: &Fields) -> Result<Domain, String> {
 }
 
 fn int(fields: &Fields) -> Result<Domain, String> {
-    let (low, high) = (fields.integer("low")?, fields.integer("high")?);
+    let integer = |name: &str, least: i64, expected: &str| {
+        let i = fields.integer(name)?;
+        if (least..=EXACT).contains(&i) {
+            Ok(i)
+        } else {
+            Err(fields.wrong(name, expected))
+        }
+    };
+    let expected = "an integer between -2^53 and 2^53";
+    let (low, high) = (
+        integer("low", -EXACT, expected)?,
+        integer("high", -EXACT, expected)?,
+    );
     let log = fields.flag("log")?;
     if low > high {
         return Err(fields.wrong("low", &format!("at most high, which is {high}")));
-    }
-    if high.checked_sub(low).is_none() {
-        let expected = "a range whose width has at most 63 bits";
-        return Err(fields.wrong("high", expected));
     }
     if log && low < 1 {
         return Err(fields.wrong("low", "an integer above 0, as log is true"));
     }
     let step = match fields.optional("step") {
         None => 1,
-        Some(_) => fields.integer("step")?,
+        Some(_) => integer("step", 1, "an integer between 1 and 2^53")?,
     };
-    if step < 1 {
-        return Err(fields.wrong("step", "an integer above 0"));
-    }
     if log && step != 1 {
         return Err(fields.wrong("step", "1 or no step, as log is true"));
     }

@@ -152,6 +152,12 @@ impl Study {
         archive.write(&writes).map(|_| ())
     }
 
+    /// What the sampler sees.
+    #[cfg(test)]
+    pub fn entries(&self) -> &[crate::study::Entry] {
+        self.history.entries()
+    }
+
     /// A trial that can be reported on and told.
     fn live(&self, id: u64) -> Result<&FrozenTrial, String> {
         if let Some(trial) = self.live.get(&id) {
