@@ -1,5 +1,4 @@
 """Minimises a function of one's own with tune: `python3 ask_tell_client.py [TUNE]`."""
-
 import json
 import subprocess
 import sys
@@ -11,12 +10,8 @@ SPACE = [
      "when": {"param": "shape", "in": ["valley"]}},
 ]
 
-
-def function(params):
-    if params["shape"] == "bowl":
-        return (params["x"] - 1) ** 2 + 1
-    return (params["x"] - 2) ** 2 / params["width"] + params["width"]
-
+def function(shape, x, width=None):
+    return (x - 1) ** 2 + 1 if shape == "bowl" else (x - 2) ** 2 / width + width
 
 def call(**request):
     tune.stdin.write(json.dumps(request) + "\n")
@@ -26,15 +21,13 @@ def call(**request):
         raise ValueError(reply["error"])
     return reply
 
-
 command = [sys.argv[1] if len(sys.argv) > 1 else "tune", "ask-tell"]
 with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tune:
     call(op="init", protocol=1, seed=0, direction="minimize", n_evals=100, max_step=None, space=SPACE)
-    results = []
+    best = (float("inf"), None)
     for _ in range(100):
         trial = call(op="ask")
-        value = function(trial["params"])
+        value = function(**trial["params"])
         call(op="tell", id=trial["id"], value=value, state="ok")
-        results.append((value, trial["params"]))
-    tune.stdin.close()  # the end of the input ends the session, as {"op": "close"} does
-print(*min(results, key=lambda result: result[0]))
+        best = min(best, (value, trial["params"]), key=lambda result: result[0])
+print(*best)
