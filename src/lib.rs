@@ -26,6 +26,7 @@
 //! Pure modules take the time, the randomness and everything they read as arguments and touch no
 //! process, disk or device; all decisions live there. The shells only carry decisions out.
 
+pub mod adopt;
 pub mod ask_tell;
 pub mod cli;
 pub mod config;

@@ -4,12 +4,15 @@
 //! in a virtual environment that `tests/optuna/venv.sh` makes once. `TUNE_OPTUNA_FULL=1` adds
 //! importances by fANOVA and plots.
 
+mod common;
+
 #[cfg(test)]
 mod optuna {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
+    use crate::common::Project;
     use serde_json::{Map, Value as Json, json};
     use tune::report::json_number;
     use tune::space::{Domain, Params, Value, distribution_to_json};
@@ -403,6 +406,45 @@ mod optuna {
             let printed = python(&version, &[], "add", &path, "theirs");
             assert_eq!(printed["best"], json!(waiting.number));
             equal(&printed, &store, study);
+        }
+    }
+
+    #[test]
+    fn optuna_reads_a_fork_and_points_that_wait_in_it() {
+        for version in versions() {
+            let project = Project::synthetic();
+            project.expect(0, &["synthetic", "--trials", "20"]);
+            let choices = "space.optim.name.choices=[\"sgd\", \"adam\"]";
+            let line = ["synthetic", "--fork", "--trials", "22", "--set", choices];
+            project.expect(0, &line);
+            project.expect(0, &["enqueue", "synthetic@2", "optim.name=sgd"]);
+            let path = project.database();
+            let store = Store::open_read_only(&path).unwrap();
+            let study = store.find_study("synthetic@2").unwrap().unwrap();
+            let printed = python(&version, &[], "dump", &path, "synthetic@2");
+            equal(&printed, &store, study.study_id);
+            let trials = printed["trials"].as_array().unwrap();
+            assert_eq!(trials.len(), 23);
+            let name = json!({
+                "name": "CategoricalDistribution", "attributes": {"choices": ["sgd", "adam"]},
+            });
+            assert!(
+                trials[..22]
+                    .iter()
+                    .all(|t| t["distributions"]["optim.name"] == name)
+            );
+            let copied = |t: &&Json| t["user_attrs"].get("copied_from").is_some();
+            let copies = trials.iter().filter(copied).count() as u64;
+            assert_eq!(
+                study.user_attrs["made_from"],
+                json!({
+                    "by": "--fork", "studies": ["synthetic"], "copied": copies, "enqueued": 0,
+                })
+            );
+            let fixed = json!({"fixed_params": {"optim.name": "sgd"}});
+            assert_eq!(trials[22]["system_attrs"], fixed);
+            let printed = python(&version, &[], "importances", &path, "synthetic@2");
+            assert!(!printed["importances"].as_object().unwrap().is_empty());
         }
     }
 

@@ -108,10 +108,7 @@ fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), Strin
                 return Err(format!(
                     "space[{at}] {name:?}: found {}, expected what trial {} of the study {:?} was \
                      drawn from, {}; only the bounds of numbers may change. Or take another study",
-                    crate::space::distribution_to_json(&parameter.domain),
-                    trial.number,
-                    study.name,
-                    crate::space::distribution_to_json(was)
+                    parameter.domain, trial.number, study.name, was
                 ));
             }
         }

@@ -14,7 +14,6 @@ use crate::sampler::{self, Ask, Sampler};
 use crate::space::{Params, Space};
 use crate::store::{Write, Written};
 use crate::study::{FrozenTrial, History, TrialState};
-use crate::supervisor::core::distributions;
 
 /// Asks in which other programs were faster, before one is given up.
 const CONFLICTS: usize = 20;
@@ -195,7 +194,7 @@ impl Study {
             datetime_complete: None,
         };
         if let Some(archive) = &mut self.archive {
-            trial.distributions = distributions(&self.space, &trial.params);
+            trial.distributions = self.space.distributions(&trial.params);
             let created = Write::TrialCreated {
                 number,
                 params: trial.params.clone(),

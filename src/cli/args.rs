@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::DrillArgs;
+use super::{AdoptArgs, DrillArgs};
 use crate::config::{DevicePolicy, Overrides, Source};
+use crate::supervisor::Origin;
 
 const AFTER_HELP: &str = "\
 Commands:
@@ -15,8 +16,10 @@ Commands:
   tune best [STUDY]      The best trial
   tune trials [STUDY]    All trials
   tune show STUDY N      Everything about one trial
+  tune enqueue STUDY K=V Points to be tried next
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
+  tune adopt FILE        Take in a study that Optuna made
   tune drill [TASK]      Fire drill: faults on purpose
   tune explain [FILE]    What an error or a log means, and what to do
   tune ask-tell          Search for another program: JSON lines on stdin and stdout
@@ -77,6 +80,13 @@ pub struct RunArgs {
     /// Study [default: the task's name]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
+    /// Where the study differs from what is asked, search in a fork of it: NAME@2, with the trials
+    /// that still fit
+    #[arg(long)]
+    pub fork: bool,
+    /// Begin a new study with the trials of this one that fit
+    #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
+    pub from: Option<String>,
     /// Stop after this time with exit code 3 (7h30m)
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
@@ -116,6 +126,15 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// What a study that does not exist yet is made from.
+    pub fn origin(&self) -> Origin {
+        match &self.from {
+            Some(study) => Origin::From(study.clone()),
+            None if self.fork => Origin::Fork,
+            None => Origin::New,
+        }
+    }
+
     /// The overrides: `--set` first, in order; a flag of its own wins over it.
     pub fn overrides(&self) -> Overrides {
         let mut set = set_overrides(&self.set);
@@ -165,8 +184,12 @@ pub enum Query {
     Trials(TrialsArgs),
     /// Everything about one trial
     Show(ShowArgs),
+    /// Points to be tried next, also while the study is run
+    Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing
     Check(Check),
+    /// Take in a study that Optuna made elsewhere, and say what it is worth
+    Adopt(AdoptArgs),
     /// Fire drill: make faults on purpose and see what becomes of them
     Drill(DrillArgs),
     /// Train one trial again, outside its study; records nothing
@@ -212,6 +235,23 @@ pub struct ShowArgs {
     pub study: String,
     /// Trial number
     pub number: u64,
+}
+
+/// `tune enqueue`
+#[derive(Debug, Args)]
+pub struct EnqueueArgs {
+    /// Study
+    pub study: String,
+    /// One point, or a part of one: optim.lr=1e-3 optim.name=sgd; the search chooses the rest
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub point: Vec<(String, String)>,
+    /// Points, one JSON object a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Leave out points that a trial has already
+    #[arg(long)]
+    pub skip_existing: bool,
 }
 
 /// `tune replay`

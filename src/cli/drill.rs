@@ -119,7 +119,10 @@ fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
             "supervisor.deadline = off: a drill makes hangs, which nothing would end; give a time",
         ));
     }
-    let here = Here::of(&gpu::probe::resolve(&spec.operation.device)?);
+    let here = Here::of(&gpu::probe::resolve(
+        &spec.operation.device,
+        super::run::in_process(&spec),
+    )?);
     let plan = match &args.inject {
         Some(text) => Some(
             Plan::parse(text, here).map_err(|e| Failure::input(format!("--inject {text}: {e}")))?,

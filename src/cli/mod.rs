@@ -1,8 +1,10 @@
 //! The command line: which command is meant, its arguments, and its short body.
 
+mod adopt;
 mod args;
 mod ask_tell;
 mod drill;
+mod enqueue;
 mod explain;
 mod logging;
 mod query;
@@ -14,8 +16,9 @@ use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, Parser};
 
+pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
-pub use args::{Query, ReplayArgs, RunArgs};
+pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use logging::init_logging;
 
@@ -49,7 +52,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
         Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
+        Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
+        Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),
     };

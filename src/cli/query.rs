@@ -62,8 +62,10 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
             || query::show(&store, Some(&args.study), args.number),
         ),
         Query::List(_)
+        | Query::Adopt(_)
         | Query::Check(_)
         | Query::Drill(_)
+        | Query::Enqueue(_)
         | Query::Explain(_)
         | Query::Replay(_)
         | Query::AskTell

@@ -9,6 +9,7 @@ use crate::gpu;
 use crate::protocol::AttemptId;
 use crate::report::{self, query};
 use crate::store::Store;
+use crate::study::carry::COPIED_FROM;
 use crate::study::{self, FrozenTrial};
 use crate::supervisor::{Replay, directory_of, logs_dir, replay, replay_log};
 use crate::task::TrialSpec;
@@ -18,11 +19,11 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
     let (spec, trial) = find(&storage, args)?;
-    let device = gpu::probe::resolve(&spec.operation.device)?
+    let device = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?
         .first()
         .copied()
         .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
-    let seed = study::derive_seed(spec.seed, trial.number, "trial");
+    let seed = seed(&spec, &trial);
     let attempt = AttemptId {
         number: trial.number,
         attempt: 0,
@@ -61,6 +62,14 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     } else {
         shown.end(&played)
     })
+}
+
+/// The seed that the trial was trained with: one from another study had another number there.
+fn seed(spec: &StudySpec, trial: &FrozenTrial) -> u64 {
+    let noted = trial.user_attrs.get("seed").and_then(|s| s.as_u64());
+    noted
+        .filter(|_| trial.user_attrs.contains_key(COPIED_FROM))
+        .unwrap_or_else(|| study::derive_seed(spec.seed, trial.number, "trial"))
 }
 
 /// The study as its last run resolved it, and the trial.

@@ -10,15 +10,17 @@ use crate::exit::{Exit, Failure};
 use crate::gpu::{self, Device};
 use crate::inject::{self, Here, InjectSpec, Plan};
 use crate::report::{self, Detached, Mode};
-use crate::supervisor::{Launch, directory_of, launch, logs_dir};
+use crate::supervisor::{Launch, directory_of, launch, logs_dir, settle};
 use crate::task::{self, Prepared};
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common)?;
     let mut spec = read(&project, &args.task, args.overrides())?;
-    let devices = gpu::probe::resolve(&spec.operation.device)?;
+    let devices = gpu::probe::resolve(&spec.operation.device, in_process(&spec))?;
     let prepared = prepare(&spec)?;
     let storage = storage(&project, &args.common);
+    let origin = args.origin();
+    let held = settle(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
     init_logging(&args.common, Some(run_log(&storage, &spec.study)?))?;
     let mode = Mode::choose(
@@ -35,6 +37,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         prepared,
         devices,
         storage,
+        origin,
+        held,
     })
 }
 
@@ -85,14 +89,19 @@ pub(super) fn storage(project: &Project, common: &Common) -> PathBuf {
     common.storage.clone().unwrap_or_else(|| project.database())
 }
 
-fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
+pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
     let file = find_task(project, task, SUBCOMMANDS)?;
     let mut overrides = overrides_from_environment(|name| std::env::var(name).ok());
     overrides.extend(flags);
     resolve(&file, &overrides).map_err(input)
 }
 
-fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
+/// Whether libtorch trains, in the workers, or a program of the user's.
+pub(super) fn in_process(spec: &StudySpec) -> bool {
+    task::kind(&spec.kind).is_none_or(|kind| kind.in_process())
+}
+
+pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
     let kind = task::kind(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints() {

@@ -21,7 +21,7 @@ pub(super) struct Searched {
 
 /// What conditions and constraints may name.
 pub(super) struct Scope<'a> {
-    pub keys: &'a [Key],
+    pub keys: &'a [Key<'a>],
     pub searched: BTreeMap<String, Searched>,
     pub fixed: &'a Params,
     /// Fixed keys whose value comes from an override.
@@ -40,10 +40,10 @@ pub(super) enum Purpose {
 
 impl Scope<'_> {
     /// The key called `name`, if conditions and constraints may name it.
-    pub fn key(&self, name: &str) -> Option<&Key> {
+    pub fn key(&self, name: &str) -> Option<&Key<'_>> {
         self.keys
             .iter()
-            .find(|k| k.name == name && k.ty != KeyType::Path)
+            .find(|k| k.name == name && !matches!(k.ty, KeyType::Path | KeyType::List))
     }
 
     /// ` (did you mean X?)` among all keys.
@@ -92,7 +92,10 @@ impl Scope<'_> {
         let searched = self.searched.get(parent);
         let continuous = match searched {
             Some(s) => matches!(s.domain, Some(Domain::Float { .. })),
-            None => matches!(key.ty, KeyType::Float { .. }),
+            None => match (key.ty, self.fixed.get(parent)) {
+                (KeyType::Any, Some(value)) => matches!(value, Value::Float(_)),
+                (ty, _) => matches!(ty, KeyType::Float { .. }),
+            },
         };
         if continuous {
             let found = format!("a condition on {parent}, a float");
@@ -139,7 +142,7 @@ impl Scope<'_> {
                 Some(Searched {
                     domain: Some(domain),
                     overridden: false,
-                }) if !domain.contains(&value) => super::entry::domain_text(domain),
+                }) if !domain.contains(&value) => domain.to_string(),
                 Some(_) | None => return Some(value),
             },
             Err(expected) => expected,

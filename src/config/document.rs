@@ -22,6 +22,9 @@ pub(super) const ENTRY_KEYS: [&str; 9] = [
 /// Sections that hold no plain keys.
 pub(super) const STRUCTURED: [&str; 4] = ["models", "space", "constraints", "points"];
 
+/// What stands before the parameters of `[params]`, the section of those without a dot.
+const PARAMS: &str = "params.";
+
 /// The parts of a configuration.
 #[derive(Debug)]
 pub(super) struct Document {
@@ -30,6 +33,8 @@ pub(super) struct Document {
     pub sections: Vec<(String, Source)>,
     /// Plain keys by dotted name; nested tables are flattened.
     pub keys: Table,
+    /// Names that [`Document::declare`] found: what a kind that passes parameters on is given.
+    pub declared: Vec<String>,
     /// Entries of `[models]`.
     pub models: Table,
     /// Entries of `[space]`, each a table.
@@ -46,6 +51,7 @@ impl Document {
             file: file.to_owned(),
             sections: Vec::new(),
             keys: Vec::new(),
+            declared: Vec::new(),
             models: Vec::new(),
             space: Vec::new(),
             constraints: Vec::new(),
@@ -57,6 +63,33 @@ impl Document {
         }
         document.refuse_repetitions(problems);
         document
+    }
+
+    /// Notes every parameter that the configuration declares itself: the entries of `[space]`, and
+    /// the keys of `[train]` and `[params]`, these without the section's name.
+    pub fn declare(&mut self, problems: &mut Vec<Problem>) {
+        let mut names: Vec<String> = self.space.iter().map(|(name, _)| name.clone()).collect();
+        for (key, _) in &mut self.keys {
+            if let Some(name) = key.strip_prefix(PARAMS).map(str::to_owned) {
+                key.clone_from(&name);
+                names.push(name);
+            } else if key.starts_with("train.") {
+                names.push(key.clone());
+            }
+        }
+        names.sort();
+        names.dedup();
+        self.declared = names;
+        self.refuse_repetitions(problems);
+    }
+
+    /// Gives a key that is not there a value, as if it stood in the file.
+    pub fn preset(&mut self, key: &str, text: &str) {
+        if self.key(key).is_none()
+            && let Ok(node) = parse_value(text, &self.whole())
+        {
+            self.keys.push((key.to_owned(), node));
+        }
     }
 
     /// The value of a plain key.

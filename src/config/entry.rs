@@ -46,7 +46,7 @@ pub(super) fn read(
 }
 
 struct Entry<'a> {
-    key: &'a Key,
+    key: &'a Key<'a>,
     node: &'a Node,
     base: Base<'a>,
     problems: &'a mut Vec<Problem>,
@@ -115,8 +115,11 @@ impl Entry<'_> {
                 return None;
             }
             (KeyType::Int { .. }, Some(true) | None) => true,
-            (KeyType::Float { .. }, flag) => flag.unwrap_or(false),
-            (KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::Path, _) => {
+            (KeyType::Float { .. } | KeyType::Any, flag) => flag.unwrap_or(false),
+            (
+                KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::List | KeyType::Path,
+                _,
+            ) => {
                 let expected = format!("choices, each {}", describe(self.key.ty));
                 self.problem(self.node, "a range", expected);
                 return None;
@@ -148,7 +151,10 @@ impl Entry<'_> {
         let (least, most) = match self.key.ty {
             KeyType::Float { low, high } => (low, high),
             KeyType::Int { low, high } => (low as f64, high as f64),
-            KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::Path => return,
+            KeyType::Any => (f64::NEG_INFINITY, f64::INFINITY),
+            KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::List | KeyType::Path => {
+                return;
+            }
         };
         for (name, value, x) in [("low", low, a), ("high", high, b)] {
             if x < least || x > most {
@@ -215,7 +221,7 @@ impl Entry<'_> {
             // default behind; the first choice stands in for it.
             Ok(_) if node.source.is_file() && self.node.overridden() => None,
             Ok(_) => {
-                let expected = format!("a default within {}", domain_text(domain));
+                let expected = format!("a default within {domain}");
                 self.problem(node, format!("default = {}", node.found()), expected);
                 None
             }
@@ -248,33 +254,4 @@ fn build(low: &Value, high: &Value, step: Option<&Value>, log: bool, int: bool) 
     let sound =
         low.as_f64() <= high.as_f64() && step.is_none_or(|s| s.as_f64().is_some_and(|x| x > 0.0));
     sound.then(|| domain.on_grid())
-}
-
-/// A domain for people: `5e-6..0.0003 log`, `64..128 step 32`, `adam | sgd`.
-pub(super) fn domain_text(domain: &Domain) -> String {
-    let number = |x: f64| Value::Float(x).to_string();
-    let (low, high, log, step) = match domain {
-        Domain::Categorical { choices } => {
-            let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
-            return choices.join(" | ");
-        }
-        Domain::Float {
-            low,
-            high,
-            log,
-            step,
-        } => (number(*low), number(*high), *log, step.map(number)),
-        Domain::Int {
-            low,
-            high,
-            log,
-            step,
-        } => {
-            let step = (*step != 1).then(|| step.to_string());
-            (low.to_string(), high.to_string(), *log, step)
-        }
-    };
-    let log = if log { " log" } else { "" };
-    let step = step.map(|s| format!(" step {s}")).unwrap_or_default();
-    format!("{low}..{high}{log}{step}")
 }

@@ -1,30 +1,33 @@
 //! The task kind's keys that are not searched.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Document, STRUCTURED};
 use super::problem::{Problem, hint};
 use super::tree::find;
-use super::values::{Base, value_of};
+use super::values::{Base, list_of, value_of};
 use crate::space::Params;
-use crate::task::{Key, Preset, Role, TaskKind};
+use crate::task::{Key, KeyType, Preset, Role, TaskKind};
 
 /// Refuses sections and keys that neither `tune` nor the task kind reads.
 pub(super) fn refuse_unknown(
     document: &Document,
     kind: Option<&dyn TaskKind>,
+    keys: &[Key],
     problems: &mut Vec<Problem>,
 ) {
     let mut known = super::settings::names();
-    if let Some(kind) = kind {
-        known.extend(kind.keys().iter().map(|k| k.name.to_owned()));
-    }
+    known.extend(keys.iter().map(|k| k.name.to_owned()));
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     let mut sections: Vec<&str> = Vec::new();
+    let open = kind.is_some_and(TaskKind::passes_on);
+    let params = open.then_some(["params", "train"]);
     for name in names
         .iter()
+        .filter(|n| !document.declared.iter().any(|d| d == *n))
         .filter_map(|n| n.split('.').next())
         .chain(STRUCTURED)
+        .chain(params.into_iter().flatten())
     {
         if !sections.contains(&name) {
             sections.push(name);
@@ -95,6 +98,29 @@ pub(super) fn settle(document: &mut Document, problems: &mut Vec<Problem>) {
     }
 }
 
+/// The lists among the keys.
+pub(super) fn lists(
+    document: &Document,
+    keys: &[Key],
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<String, Vec<String>> {
+    let mut lists = BTreeMap::new();
+    for key in keys.iter().filter(|k| k.ty == KeyType::List) {
+        match document.key(key.name).map(|node| (node, list_of(node))) {
+            Some((_, Ok(list))) => {
+                lists.insert(key.name.to_owned(), list);
+            }
+            Some((node, Err(expected))) => {
+                let problem = Problem::new(&node.source, key.name, node.found(), expected);
+                problems.push(problem);
+            }
+            None if key.preset == Preset::Required => problems.push(missing(document, key)),
+            None => {}
+        }
+    }
+    lists
+}
+
 /// The values of all keys that are not searched, defaults filled in.
 pub(super) fn read(
     document: &Document,
@@ -103,7 +129,7 @@ pub(super) fn read(
     problems: &mut Vec<Problem>,
 ) -> Params {
     let mut fixed = Params::new();
-    for key in keys {
+    for key in keys.iter().filter(|k| k.ty != KeyType::List) {
         if find(&document.space, key.name).is_some() {
             continue;
         }

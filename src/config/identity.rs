@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use super::StudySpec;
-use crate::space::{Condition, Constraint, Parameter};
+use crate::space::{Condition, Constraint, Domain, Parameter, Space, Value};
 use crate::task::{Key, KeyType, Prepared, Role};
 
 /// One difference between two identities.
@@ -33,7 +33,11 @@ impl fmt::Display for Difference {
 /// Operational keys are not in it, nor are paths of fingerprinted data.
 pub fn identity(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
     let keys = crate::task::kind(&spec.kind).map_or(&[][..], |k| k.keys());
-    identity_of(spec, keys, prepared)
+    let passed_on = (spec.fixed.keys())
+        .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
+        .map(|name| Key::passed_on(name));
+    let all: Vec<Key> = keys.iter().copied().chain(passed_on).collect();
+    identity_of(spec, &all, prepared)
 }
 
 /// [`identity`] with the task kind's keys as an argument.
@@ -72,6 +76,9 @@ pub fn identity_of(spec: &StudySpec, keys: &[Key], prepared: &Prepared) -> Map<S
             (Role::Training | Role::Data | Role::Operational, _) => {}
         }
     }
+    for (name, list) in &spec.lists {
+        put(name, list.as_slice().into());
+    }
     for parameter in &spec.space.parameters {
         put(&format!("space.{}", parameter.name), definition(parameter));
     }
@@ -93,6 +100,63 @@ fn definition(parameter: &Parameter) -> Json {
         object.shift_remove("name");
     }
     json
+}
+
+/// The space that an identity describes, parents first; `fixed` are its other values, those of
+/// fingerprinted paths excepted.
+pub fn space_of(identity: &Map<String, Json>) -> Space {
+    let mut space = Space::default();
+    for (key, json) in identity {
+        if let Some(name) = key.strip_prefix("space.") {
+            space.parameters.extend(parameter(name, json));
+        } else if key == "constraints" {
+            space.constraints = serde_json::from_value(json.clone()).unwrap_or_default();
+        } else if let Some(value) = Value::from_json(json) {
+            space.fixed.insert(key.clone(), value);
+        }
+    }
+    space
+}
+
+/// Whether values of studies with these identities can stand side by side: they differ only in
+/// what is searched, in the constraints and in the seed. A key that one of them fixes and the
+/// other searches is searched differently, and a model that only one of them can choose says
+/// nothing about the values of the others.
+pub fn comparable(was: &Map<String, Json>, asked: &Map<String, Json>) -> bool {
+    let (old, new) = (space_of(was), space_of(asked));
+    differences(was, asked).iter().all(|difference| {
+        let key = difference.key.as_str();
+        let searched = |space: &Space| space.find(key).is_some();
+        let chosen = |space: &Space| {
+            key.split_once('.').is_some_and(|(section, choice)| {
+                possible(space, &format!("{section}.name")).contains(&Value::from(choice))
+            })
+        };
+        key.starts_with("space.")
+            || key == "constraints"
+            || key == "study.seed"
+            || match (&difference.was, &difference.asked) {
+                (None, Some(_)) => searched(&old) || (chosen(&new) && !chosen(&old)),
+                (Some(_), None) => searched(&new) || (chosen(&old) && !chosen(&new)),
+                (Some(_), Some(_)) | (None, None) => false,
+            }
+    })
+}
+
+/// The values that a key with choices, or a fixed one, can have.
+fn possible(space: &Space, key: &str) -> Vec<Value> {
+    match space.find(key).map(|(_, p)| &p.domain) {
+        Some(Domain::Categorical { choices }) => choices.clone(),
+        Some(Domain::Float { .. } | Domain::Int { .. }) => Vec::new(),
+        None => space.fixed.get(key).cloned().into_iter().collect(),
+    }
+}
+
+/// The inverse of [`definition`].
+fn parameter(name: &str, json: &Json) -> Option<Parameter> {
+    let mut object = json.as_object()?.clone();
+    object.insert("name".into(), name.into());
+    serde_json::from_value(Json::Object(object)).ok()
 }
 
 /// Every key in which two identities differ, in the order of the keys.
@@ -152,10 +216,8 @@ fn text(key: &str, json: &Json) -> String {
 }
 
 fn parameter_text(name: &str, json: &Json) -> Option<String> {
-    let mut object = json.as_object()?.clone();
-    object.insert("name".into(), name.into());
-    let parameter: Parameter = serde_json::from_value(Json::Object(object)).ok()?;
-    let mut text = super::entry::domain_text(&parameter.domain);
+    let parameter = parameter(name, json)?;
+    let mut text = parameter.domain.to_string();
     if let Some(default) = &parameter.default {
         text += &format!(", default {default}");
     }

@@ -7,6 +7,7 @@
 //! settings   tune's own keys, by the tables in `keys`
 //! fixed      the task kind's keys that are not searched
 //! search     [space], [[constraints]], [[points]]: entry (one domain), conditions
+//! points     points that people enqueue
 //! resolve    all of it, to a StudySpec or every problem at once
 //! ```
 
@@ -19,6 +20,7 @@ mod identity;
 pub mod keys;
 mod overrides;
 pub mod places;
+pub mod points;
 mod problem;
 mod resolve;
 mod search;
@@ -30,9 +32,9 @@ mod tree;
 mod values;
 
 pub use algorithm::{pruner_from_json, sampler_from_json};
-pub use identity::{Difference, differences, identity, identity_of};
+pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
-pub use problem::{Problem, Problems, Source};
+pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
     Deadline, DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec,

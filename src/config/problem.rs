@@ -130,7 +130,7 @@ pub(super) fn nearest<'a>(
 }
 
 /// ` (did you mean X?)`, or nothing.
-pub(super) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, candidates)
         .map(|c| format!(" (did you mean {c}?)"))
         .unwrap_or_default()

@@ -13,7 +13,7 @@ use super::tree::Node;
 use super::values::Base;
 use crate::space::Value;
 use crate::study::Direction;
-use crate::task::TaskKind;
+use crate::task::{Key, Metric, TaskKind};
 
 /// Reads and checks a configuration.
 ///
@@ -66,6 +66,14 @@ pub fn resolve_text(
     let mut problems = Vec::new();
     let mut document = Document::new(root, input.shown, &mut problems);
     document.apply(overrides, &mut problems);
+    if let Some(kind) = named(&document, kinds) {
+        for (key, text) in kind.presets() {
+            document.preset(key, text);
+        }
+        if kind.passes_on() {
+            document.declare(&mut problems);
+        }
+    }
     let settings = Settings::read(&document, &mut problems);
     let base = Base {
         dir: input.absolute.parent().unwrap_or(Path::new("/")),
@@ -74,14 +82,21 @@ pub fn resolve_text(
     let models = models(&document, base, &mut problems);
     let (task, study) = names(&document, &settings, input.absolute, &mut problems);
     let kind = kind(&document, &settings, kinds, &mut problems);
-    super::fixed::refuse_unknown(&document, kind, &mut problems);
+    let declared = document.declared.clone();
+    let keys: Vec<Key> = kind.map_or(&[][..], |k| k.keys()).to_vec();
+    let passed_on = (declared.iter())
+        .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
+        .map(|name| Key::passed_on(name));
+    let keys: Vec<Key> = keys.iter().copied().chain(passed_on).collect();
+    super::fixed::refuse_unknown(&document, kind, &keys, &mut problems);
     let Some(kind) = kind else {
         return Err(Problems(problems).sorted());
     };
     super::fixed::settle(&mut document, &mut problems);
     let objective = objective(&document, &settings, kind, &mut problems);
-    let fixed = super::fixed::read(&document, kind.keys(), base, &mut problems);
-    let (space, points) = super::search::read(&document, kind, &fixed, base, &mut problems);
+    let lists = super::fixed::lists(&document, &keys, &mut problems);
+    let fixed = super::fixed::read(&document, &keys, base, &mut problems);
+    let (space, points) = super::search::read(&document, kind, &keys, &fixed, base, &mut problems);
     let (Some(objective), true) = (objective, problems.is_empty()) else {
         return Err(Problems(problems).sorted());
     };
@@ -94,10 +109,17 @@ pub fn resolve_text(
         seed: settings.number("study.seed"),
         space,
         fixed,
+        lists,
         models,
         points,
         operation: settings.operation(),
     })
+}
+
+/// The kind that the configuration names, if there is one of that name.
+fn named<'a>(document: &Document, kinds: &[&'a dyn TaskKind]) -> Option<&'a dyn TaskKind> {
+    let name = document.key("task.kind")?.scalar()?.as_str()?;
+    kinds.iter().copied().find(|k| k.name() == name)
 }
 
 fn source_of(document: &Document, key: &str) -> Source {
@@ -137,7 +159,15 @@ fn objective(
     kind: &dyn TaskKind,
     problems: &mut Vec<Problem>,
 ) -> Option<Objective> {
-    let metrics = kind.metrics();
+    let direction = match settings.text("objective.direction") {
+        Some("minimize") => Some(Direction::Minimize),
+        Some("maximize") => Some(Direction::Maximize),
+        Some(_) | None => None,
+    };
+    if kind.passes_on() {
+        return free_objective(document, settings, direction, problems);
+    }
+    let metrics: &[Metric] = kind.metrics();
     let metric = match settings.text("objective.metric") {
         Some(name) => metrics.iter().find(|m| m.name == name),
         None => metrics.first(),
@@ -154,14 +184,37 @@ fn objective(
         ));
         return None;
     };
-    let direction = match settings.text("objective.direction") {
-        Some("minimize") => Direction::Minimize,
-        Some("maximize") => Direction::Maximize,
-        Some(_) | None => metric.direction,
-    };
     Some(Objective {
         metric: metric.name.to_owned(),
-        direction,
+        direction: direction.unwrap_or(metric.direction),
+    })
+}
+
+/// The objective of a kind that does not know its metrics: nobody but the user can say which
+/// direction is good.
+fn free_objective(
+    document: &Document,
+    settings: &Settings,
+    direction: Option<Direction>,
+    problems: &mut Vec<Problem>,
+) -> Option<Objective> {
+    if direction.is_none() && document.key("objective.direction").is_none() {
+        let section = document.sections.iter().find(|(n, _)| n == "objective");
+        let source = section.map_or_else(|| document.whole(), |(_, source)| source.clone());
+        let expected = "minimize or maximize";
+        problems.push(Problem::new(
+            &source,
+            "objective.direction",
+            "nothing",
+            expected,
+        ));
+    }
+    Some(Objective {
+        metric: settings
+            .text("objective.metric")
+            .unwrap_or("value")
+            .to_owned(),
+        direction: direction?,
     })
 }
 

@@ -8,12 +8,13 @@ use super::problem::Problem;
 use super::tree::Node;
 use super::values::{Base, value_of};
 use crate::space::{Constraint, Domain, Expr, Parameter, Params, Space, Value};
-use crate::task::{KeyType, Role, TaskKind};
+use crate::task::{Key, KeyType, Role, TaskKind};
 
 /// Reads what is searched; `fixed` are all other keys of the task kind.
 pub(super) fn read(
     document: &Document,
     kind: &dyn TaskKind,
+    keys: &[Key],
     fixed: &Params,
     base: Base,
     problems: &mut Vec<Problem>,
@@ -22,7 +23,7 @@ pub(super) fn read(
     let mut drafts = Vec::new();
     let mut searched = BTreeMap::new();
     for (name, node) in &document.space {
-        let draft = draft(kind, name, node, base, problems);
+        let draft = draft(kind, keys, name, node, base, problems);
         let entry = Searched {
             domain: draft.as_ref().map(|d| d.domain.clone()),
             overridden: node.overridden(),
@@ -32,7 +33,7 @@ pub(super) fn read(
     }
     let outside = document.keys.iter().filter(|(_, n)| !n.source.is_file());
     let scope = Scope {
-        keys: kind.keys(),
+        keys,
         searched,
         fixed,
         overridden: outside.map(|(k, _)| k.clone()).collect::<BTreeSet<_>>(),
@@ -54,13 +55,14 @@ pub(super) fn read(
 
 fn draft(
     kind: &dyn TaskKind,
+    keys: &[Key],
     name: &str,
     node: &Node,
     base: Base,
     problems: &mut Vec<Problem>,
 ) -> Option<Parameter> {
-    let Some(key) = kind.keys().iter().find(|k| k.name == name) else {
-        let readable = kind.keys().iter().filter(|k| k.role == Role::Training);
+    let Some(key) = keys.iter().find(|k| k.name == name) else {
+        let readable = keys.iter().filter(|k| k.role == Role::Training);
         let names: Vec<&str> = readable.map(|k| k.name).collect();
         let near = super::problem::hint(name, names.iter().copied());
         let found = format!("a parameter that task kind {} does not read", kind.name());
@@ -199,6 +201,10 @@ impl Scope<'_> {
             }
             (Some(Domain::Float { .. } | Domain::Int { .. }), _) => true,
             (None, Some(KeyType::Float { .. } | KeyType::Int { .. })) => true,
+            (None, Some(KeyType::Any)) => {
+                let value = self.fixed.get(name);
+                value.is_some_and(|v| v.as_f64().is_some())
+            }
             (None, Some(_) | None) => false,
         }
     }
@@ -281,7 +287,7 @@ fn coordinate(
                 None if *overridden && node.source.is_file() => return Coordinate::Impossible,
                 None => (
                     format!("{name} = {}", node.found()),
-                    format!("a value within {}", super::entry::domain_text(domain)),
+                    format!("a value within {domain}"),
                 ),
             }
         }

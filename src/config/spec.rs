@@ -149,6 +149,9 @@ pub struct StudySpec {
     /// Every key that the task kind declares and that is not searched, by dotted name, defaults
     /// filled in; keys without a value are absent. Paths are absolute.
     pub fixed: Params,
+    /// Lists of strings among the task kind's keys, by dotted name.
+    #[serde(default)]
+    pub lists: BTreeMap<String, Vec<String>>,
     /// Names of models to directories (absolute, `~` expanded). A name without an entry is a
     /// Hugging Face id in the local cache.
     pub models: BTreeMap<String, PathBuf>,
@@ -171,6 +174,14 @@ impl StudySpec {
         all.extend(self.fixed.clone());
         all.extend(params.iter().map(|(k, v)| (k.clone(), v.clone())));
         all
+    }
+
+    /// The points tried first, whole: the point of the defaults, where there are any, then the
+    /// configured ones. The trial numbered `n` is the point at `n`.
+    pub fn first_points(&self) -> Vec<Params> {
+        let defaults = self.space.has_defaults().then(Params::new);
+        let all = defaults.iter().chain(&self.points);
+        all.map(|point| self.space.point(point)).collect()
     }
 
     /// What is recorded of a run: the operational keys, and under `study` everything else.

@@ -64,6 +64,9 @@ pub(super) fn value_of(key: &Key, node: &Node, base: Base) -> Result<Value, Stri
         KeyType::Bool => value.and_then(Value::as_bool).map(Value::Bool),
         KeyType::Text => text.map(Value::from),
         KeyType::Choice(words) => text.filter(|t| words.contains(t)).map(Value::from),
+        KeyType::Any => value.cloned(),
+        // Read elsewhere: it is no single value.
+        KeyType::List => None,
         KeyType::Path => text
             .filter(|t| !t.is_empty())
             .map(|t| base.expand(t).to_string_lossy().as_ref().into()),
@@ -72,6 +75,17 @@ pub(super) fn value_of(key: &Key, node: &Node, base: Base) -> Result<Value, Stri
         (KeyType::Choice(words), Some(t)) => describe(key.ty) + &hint(t, words.iter().copied()),
         (ty, _) => describe(ty),
     })
+}
+
+/// The strings of a list; the error says what was expected.
+pub(super) fn list_of(node: &Node) -> Result<Vec<String>, String> {
+    let texts = node.array().map(|nodes| {
+        nodes
+            .iter()
+            .map(|n| n.scalar().and_then(Value::as_str).map(str::to_owned))
+            .collect::<Option<Vec<_>>>()
+    });
+    texts.flatten().ok_or_else(|| describe(KeyType::List))
 }
 
 /// A type for people: `an integer in 1..=64`.
@@ -90,6 +104,8 @@ pub(super) fn describe(ty: KeyType) -> String {
         KeyType::Bool => "true or false".into(),
         KeyType::Text => "a string".into(),
         KeyType::Choice(words) => format!("one of {}", words.join(", ")),
+        KeyType::Any => "a number, a string, true or false".into(),
+        KeyType::List => "a list of strings".into(),
         KeyType::Path => "a path".into(),
     }
 }

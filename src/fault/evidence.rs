@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::protocol::{ErrorReport, Phase};
 
 use super::text::{self, Diagnosis, diagnose};
 use super::{Fault, FaultKind, cuda};
 
 /// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Death {
     /// It exited with this status.
     Exited(i32),
@@ -50,6 +52,13 @@ pub struct Evidence {
 /// a death, and it tells the place of an assertion; it never overrides what a worker reported, and a
 /// kill from outside it explains only by a sticky CUDA error.
 pub fn classify(evidence: &Evidence) -> Fault {
+    let by_tune = evidence.asked || evidence.stopped || evidence.silent.is_some();
+    if let Some(error) = &evidence.error
+        && let Some(end) = &error.program
+        && !by_tune
+    {
+        return super::program::classify(end, &error.text);
+    }
     let reported = evidence.error.as_ref().and_then(|e| diagnose(&e.text));
     let printed = diagnose(&evidence.tail);
     let (kind, detail) = kind_and_detail(evidence, reported.as_ref(), printed.as_ref());
@@ -234,8 +243,7 @@ fn death_kind(evidence: &Evidence) -> (FaultKind, String) {
             let from_outside = format!("the worker was ended by {name} from outside");
             match signal {
                 SIGKILL => (FaultKind::Killed, from_outside),
-                // A service manager or batch system that stops everything sends these.
-                SIGTERM | SIGINT | SIGHUP | SIGQUIT => (FaultKind::Interrupted, from_outside),
+                _ if asks_to_end(signal) => (FaultKind::Interrupted, from_outside),
                 SIGXCPU | SIGXFSZ => (
                     FaultKind::Crash,
                     format!("the worker died of {name}: a limit (ulimit) was reached"),
@@ -254,7 +262,7 @@ fn death_kind(evidence: &Evidence) -> (FaultKind, String) {
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGQUIT: i32 = 3;
-const SIGKILL: i32 = 9;
+pub(super) const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
@@ -262,7 +270,12 @@ const SIGXFSZ: i32 = 25;
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
 pub(super) const CRASH_SIGNALS: [i32; 9] = [4, 5, 6, 7, 8, 11, 24, 25, 31];
 
-fn signal_name(signal: i32) -> String {
+/// Signals by which service managers and batch systems stop everything.
+pub(super) fn asks_to_end(signal: i32) -> bool {
+    matches!(signal, SIGTERM | SIGINT | SIGHUP | SIGQUIT)
+}
+
+pub(super) fn signal_name(signal: i32) -> String {
     match nix::sys::signal::Signal::try_from(signal) {
         Ok(known) => known.as_str().to_owned(),
         Err(_) => format!("signal {signal}"),
@@ -318,6 +331,7 @@ mod tests {
                 panic: false,
                 text: text.into(),
                 healthy,
+                program: None,
             }),
             phase: Some(phase),
             ..Evidence::default()

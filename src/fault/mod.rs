@@ -5,6 +5,7 @@ mod advice;
 pub mod cuda;
 mod evidence;
 mod explain;
+mod program;
 pub mod table;
 pub mod text;
 mod verdict;
@@ -12,6 +13,7 @@ mod verdict;
 pub use advice::size as size_text;
 pub use evidence::{Death, Evidence, classify};
 pub use explain::{Explanation, Other, explain};
+pub use program::{ProgramEnd, describe as describe_program};
 pub use text::{Diagnosis, Memory, Place, diagnose};
 pub use verdict::{Outcome, Tally, Verdict, judge};
 

@@ -33,6 +33,9 @@ pub struct ProbeReport {
     /// All GPUs.
     #[serde(default)]
     pub gpus: Vec<Gpu>,
+    /// Why libtorch cannot use them; of no concern to programs that bring their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libtorch: Option<String>,
     /// Why GPUs cannot be used although there are signs of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -42,19 +45,25 @@ impl ProbeReport {
     fn error(text: impl Into<String>) -> ProbeReport {
         ProbeReport {
             gpus: vec![],
+            libtorch: None,
             error: Some(text.into()),
         }
     }
 }
 
-/// The devices that a policy means on this machine. Asks the probe, unless the policy is the CPU.
+/// The devices that a policy means on this machine, for libtorch or for programs. Asks the probe,
+/// unless the policy is the CPU.
 ///
 /// # Errors
 /// Exit 9: what the policy wants is not there or cannot be used.
-pub fn resolve(policy: &DevicePolicy) -> Result<Vec<Device>, Failure> {
+pub fn resolve(policy: &DevicePolicy, libtorch: bool) -> Result<Vec<Device>, Failure> {
     match policy {
         DevicePolicy::Cpu => Ok(vec![Device::Cpu]),
-        DevicePolicy::Auto | DevicePolicy::Cuda(_) => decide(policy, &ask()),
+        DevicePolicy::Auto | DevicePolicy::Cuda(_) => {
+            let mut report = ask();
+            report.libtorch = report.libtorch.filter(|_| libtorch);
+            decide(policy, &report)
+        }
     }
 }
 
@@ -68,7 +77,7 @@ pub fn decide(policy: &DevicePolicy, report: &ProbeReport) -> Result<Vec<Device>
         DevicePolicy::Auto => None,
         DevicePolicy::Cuda(indices) => Some(indices),
     };
-    if let Some(error) = &report.error {
+    if let Some(error) = report.error.as_ref().or(report.libtorch.as_ref()) {
         return Err(unusable(error, &report.gpus));
     }
     let mut indices: Vec<usize> = match wanted {
@@ -186,11 +195,15 @@ fn inventory() -> ProbeReport {
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => vec![],
         Err(error) => return ProbeReport::error(format!("the NVIDIA driver says: {error}")),
     };
-    let error = gpus
+    let libtorch = gpus
         .first()
         .and_then(|gpu| cuda::load(Device::Cuda(gpu.index)).err())
         .map(|error| format!("{error:#}"));
-    ProbeReport { gpus, error }
+    ProbeReport {
+        gpus,
+        libtorch,
+        error: None,
+    }
 }
 
 fn gpus() -> Result<Vec<Gpu>, NvmlError> {
@@ -220,6 +233,7 @@ mod tests {
                     memory_total: 1 << 34,
                 })
                 .collect(),
+            libtorch: None,
             error: None,
         }
     }
@@ -241,7 +255,7 @@ mod tests {
     #[test]
     fn auto_never_falls_back_silently_from_a_gpu_that_cannot_be_used() {
         let mut report = with(1);
-        report.error = Some("libcudart.so.13: cannot open".into());
+        report.libtorch = Some("libcudart.so.13: cannot open".into());
         let message = refusal(DevicePolicy::Auto, &report);
         for part in [
             "Some GPU",

@@ -8,6 +8,7 @@ use super::faults::{self, Scene};
 use super::ledger::{self, Entry};
 use super::{InjectSpec, Injection, Kind};
 use crate::gpu::Device;
+use crate::protocol::Epoch;
 use crate::task::{Checkpoint, Decision, Ended, Metrics, Reporter, Task, TrialSpec};
 
 /// A fault that waits for its step.
@@ -92,6 +93,22 @@ impl Reporter for Hit<'_> {
 
     fn keep(&mut self, write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>) {
         self.reporter.keep(write);
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.reporter.directory()
+    }
+
+    fn earlier(&mut self) -> Vec<Epoch> {
+        self.reporter.earlier()
+    }
+
+    fn go_on_after(&mut self, epochs: &[Epoch]) -> anyhow::Result<()> {
+        self.reporter.go_on_after(epochs)
+    }
+
+    fn printed(&mut self) {
+        self.reporter.printed();
     }
 }
 

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::config::StudySpec;
+use crate::fault::ProgramEnd;
 use crate::gpu::Device;
 use crate::report::{json_number, number_from_json};
 use crate::task::{Ended, Metrics, TrialSpec};
 
 /// Version of this protocol; supervisor and worker are one binary, so a difference means that the
 /// file was replaced under a running study.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,6 +155,9 @@ pub struct ErrorReport {
     pub text: String,
     /// Whether the health check after the error passed; `None`: there was none.
     pub healthy: Option<bool>,
+    /// The end of the program that the attempt consisted of, where it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramEnd>,
 }
 
 /// Metric values may be NaN or infinite, which JSON numbers cannot.

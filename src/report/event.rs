@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::space::Params;
+use crate::study::carry::Carried;
 use crate::study::{Direction, TrialState};
 use crate::task::{Baseline, Metrics};
 
@@ -39,6 +40,19 @@ pub struct Best {
     pub params: Params,
 }
 
+/// What a new study was made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fork {
+    /// `--fork` or `--from`.
+    pub by: String,
+    /// The earlier studies, the latest first.
+    pub from: Vec<String>,
+    /// How the latest one differs from what is asked; empty where nobody recorded what it was.
+    pub differences: Vec<String>,
+    /// What became of its trials.
+    pub carried: Carried,
+}
+
 /// An event of a run; names are past tense, as in the contract.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -69,6 +83,8 @@ pub enum Event {
         /// Faults made on purpose, as they were asked for.
         injected: Option<String>,
     },
+    /// A study was made with what fits of earlier ones; comes before `RunStarted`.
+    StudyForked(Fork),
     /// A worker is ready.
     WorkerStarted {
         /// Worker number.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, json_number};
+use super::{Best, Counts, Event, Fork, json_number};
 use crate::space::Params;
 use crate::task::{Baseline, Metrics};
 
@@ -49,6 +49,7 @@ fn name_and_fields(event: &Event) -> Option<(&'static str, Json)> {
     Some(match event {
         Event::TrialStepped { .. } => return None,
         Event::RunStarted { .. } => ("run_started", run_started(event)),
+        Event::StudyForked(fork) => ("study_forked", study_forked(fork)),
         Event::WorkerStarted {
             worker,
             pid,
@@ -129,6 +130,15 @@ fn run_started(event: &Event) -> Json {
         "counts": counts_json(counts), "reclaimed": reclaimed,
         "best": best.as_ref().map(best_json), "sampler": sampler, "pruner": pruner,
         "injected": injected,
+    })
+}
+
+fn study_forked(fork: &Fork) -> Json {
+    let carried = &fork.carried;
+    json!({
+        "by": fork.by, "from": fork.from, "differences": fork.differences,
+        "copied": carried.copied, "enqueued": carried.enqueued, "left_out": carried.left_out,
+        "without_result": carried.without_result,
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::format::{duration, params_short, plural, value};
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, number_from_json};
+use super::{Best, Counts, Event, Fork, number_from_json};
 use crate::exit::Exit;
 use crate::space::Params;
 use crate::study::{Direction, TrialState};
@@ -92,6 +92,7 @@ impl Narrator {
     fn text(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
         match event {
             Event::RunStarted { .. } => self.run_started(event),
+            Event::StudyForked(fork) => fork_lines(&self.study, fork),
             Event::TrialStarted { number, .. } => {
                 self.started.entry(*number).or_insert(time);
                 Vec::new()
@@ -339,6 +340,48 @@ fn fault_line(
         });
     }
     line
+}
+
+/// So many reasons are told; `--json` has them all.
+const REASONS: usize = 5;
+
+fn fork_lines(study: &str, fork: &Fork) -> Vec<String> {
+    let carried = &fork.carried;
+    let mut lines = vec![format!(
+        "study {study} made from {} ({})",
+        fork.from.join(", "),
+        fork.by
+    )];
+    lines.extend(fork.differences.iter().map(|d| format!("  {d}")));
+    let fit = match (carried.copied, carried.enqueued) {
+        (0, 0) => "no trial fits: the search begins anew".to_owned(),
+        (0, 1) => "values are not comparable: the best point that fits is tried again".to_owned(),
+        (0, n) => {
+            format!("values are not comparable: the best {n} points that fit are tried again")
+        }
+        (1, _) => "1 trial that fits is copied with its result".to_owned(),
+        (n, _) => format!("{n} trials that fit are copied with their results"),
+    };
+    lines.push(format!("  {fit}"));
+    let total: u64 = carried.left_out.iter().map(|l| l.trials).sum();
+    if total > 0 {
+        lines.push(format!("  {} left out:", plural(total, "trial")));
+    }
+    for left in carried.left_out.iter().take(REASONS) {
+        lines.push(format!(
+            "    {} for {}: {}",
+            left.trials, left.key, left.why
+        ));
+    }
+    if carried.left_out.len() > REASONS {
+        let others = carried.left_out.len() - REASONS;
+        lines.push(format!("    {}", plural(others as u64, "other reason")));
+    }
+    if carried.without_result > 0 {
+        let without = plural(carried.without_result, "trial");
+        lines.push(format!("  left behind, without a usable result: {without}"));
+    }
+    lines
 }
 
 fn resume_hint(exit: u8) -> Option<&'static str> {

@@ -14,7 +14,7 @@ mod sink;
 
 pub use check::{check_json, check_report};
 pub use drill::{drill_json, drill_report};
-pub use event::{Best, Counts, Event};
+pub use event::{Best, Counts, Event, Fork};
 pub use json::{json_number, number_from_json};
 pub use json_lines::{event_json, params_json};
 pub use output::{Output, err, out};

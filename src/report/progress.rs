@@ -61,7 +61,8 @@ impl Progress {
                 }
             }
             Event::RunFinished { .. } => self.bar.finish_and_clear(),
-            Event::WorkerStarted { .. }
+            Event::StudyForked(_)
+            | Event::WorkerStarted { .. }
             | Event::TrialStepped { .. }
             | Event::WorkerStopped { .. }
             | Event::NewBest(_)

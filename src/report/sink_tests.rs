@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::report::{Best, Counts};
+use crate::report::{Best, Counts, Fork};
 use crate::space::{Params, Value};
+use crate::study::carry::{Carried, LeftOut};
 use crate::study::{Direction, TrialState};
 use crate::task::Baseline;
 
@@ -228,4 +229,48 @@ fn json_wins_over_quiet_and_a_pipe_gets_lines() {
     assert_eq!(Mode::choose(false, true, true), Mode::Quiet);
     assert_eq!(Mode::choose(false, false, true), Mode::Progress);
     assert_eq!(Mode::choose(false, false, false), Mode::Lines);
+}
+
+#[test]
+fn a_fork_says_what_it_took_over_and_why_not_all() {
+    let left = |n: u64| LeftOut {
+        key: format!("p{n}"),
+        why: "outside 1..2".to_owned(),
+        trials: 8 - n,
+    };
+    let fork = |copied, enqueued, reasons| {
+        Event::StudyForked(Fork {
+            by: "--fork".to_owned(),
+            from: vec!["criteria@2".to_owned(), "criteria".to_owned()],
+            differences: vec!["study.seed: the study has 0, asked for 1".to_owned()],
+            carried: Carried {
+                copied,
+                enqueued,
+                left_out: (0..reasons).map(left).collect(),
+                without_result: enqueued,
+            },
+        })
+    };
+    let text = render(Mode::Lines, &[fork(1, 0, 7)]);
+    assert_eq!(
+        text,
+        "22:13:20Z study criteria made from criteria@2, criteria (--fork)\n\
+        \x20 study.seed: the study has 0, asked for 1\n\
+        \x20 1 trial that fits is copied with its result\n\
+        \x20 35 trials left out:\n\
+        \x20   8 for p0: outside 1..2\n    7 for p1: outside 1..2\n\
+        \x20   6 for p2: outside 1..2\n    5 for p3: outside 1..2\n\
+        \x20   4 for p4: outside 1..2\n    2 other reasons\n"
+    );
+    let text = render(Mode::Lines, &[fork(0, 2, 0)]);
+    assert!(
+        text.contains("not comparable: the best 2 points that fit are tried again\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("left behind, without a usable result: 2 trials"),
+        "{text}"
+    );
+    let text = render(Mode::Lines, &[fork(0, 0, 0)]);
+    assert!(text.contains("no trial fits"), "{text}");
 }

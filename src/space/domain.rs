@@ -1,5 +1,7 @@
 //! The values a parameter can take.
 
+use std::fmt;
+
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
@@ -257,6 +259,37 @@ impl Domain {
                 choices[(x.max(0.0).round() as usize).min(choices.len() - 1)].clone()
             }
         }
+    }
+}
+
+/// For people: `5e-6..0.0003 log`, `64..128 step 32`, `adam | sgd`.
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = |x: f64| Value::Float(x).to_string();
+        let (low, high, log, step) = match self {
+            Domain::Categorical { choices } => {
+                let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+                return f.write_str(&choices.join(" | "));
+            }
+            Domain::Float {
+                low,
+                high,
+                log,
+                step,
+            } => (number(*low), number(*high), *log, step.map(number)),
+            Domain::Int {
+                low,
+                high,
+                log,
+                step,
+            } => {
+                let step = (*step != 1).then(|| step.to_string());
+                (low.to_string(), high.to_string(), *log, step)
+            }
+        };
+        let log = if log { " log" } else { "" };
+        let step = step.map(|s| format!(" step {s}")).unwrap_or_default();
+        write!(f, "{low}..{high}{log}{step}")
     }
 }
 

@@ -11,6 +11,8 @@ pub use domain::Domain;
 pub use optuna::{distribution_from_json, distribution_to_json};
 pub use value::{Params, Value};
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// True when the parameter `parent` is active and has one of `values`. A list of conditions holds
@@ -117,12 +119,24 @@ impl Space {
 
     /// The first constraint that `params` violates.
     pub fn violated(&self, params: &Params) -> Option<&Constraint> {
-        self.constraints.iter().find(|c| {
-            self.all_hold(&c.when, params)
-                && !c
-                    .expr
-                    .holds(&|name| params.get(name).or_else(|| self.fixed.get(name)).cloned())
+        self.violations(params).next()
+    }
+
+    /// Every constraint that `params` violates; one about a value that is not there says nothing.
+    pub fn violations(&self, params: &Params) -> impl Iterator<Item = &Constraint> {
+        self.constraints.iter().filter(|c| {
+            let value = |name: &str| params.get(name).or_else(|| self.fixed.get(name)).cloned();
+            self.all_hold(&c.when, params) && !c.expr.holds(&value)
         })
+    }
+
+    /// The distributions that held for `params`: those that a stored trial carries.
+    pub fn distributions(&self, params: &Params) -> BTreeMap<String, Domain> {
+        self.parameters
+            .iter()
+            .filter(|p| params.contains_key(&p.name))
+            .filter_map(|p| Some((p.name.clone(), self.active_domain(p, params)?)))
+            .collect()
     }
 
     /// The value in each parameter's internal representation (see [`Domain::to_internal`]), in the
@@ -139,7 +153,8 @@ impl Space {
             .collect()
     }
 
-    fn all_hold(&self, conditions: &[Condition], params: &Params) -> bool {
+    /// Whether all of the conditions hold beside these values and the fixed ones.
+    pub fn all_hold(&self, conditions: &[Condition], params: &Params) -> bool {
         conditions.iter().all(|c| {
             params
                 .get(&c.parent)

@@ -61,21 +61,6 @@ impl Store {
         Ok(())
     }
 
-    /// Adds a WAITING trial whose parameters are fixed beforehand (all or some), and returns its
-    /// number. May be called while a run of another process writes.
-    ///
-    /// # Errors
-    /// No such study; writing failed.
-    pub fn enqueue(
-        &mut self,
-        study_id: i64,
-        params: &Params,
-        user_attrs: &Map<String, Json>,
-    ) -> Result<u64, StoreError> {
-        self.insert_waiting(study_id, params, user_attrs)
-            .map_err(|c| self.at(c))
-    }
-
     pub(super) fn transact(
         &mut self,
         study_id: i64,
@@ -97,30 +82,6 @@ impl Store {
         }
         tx.commit()?;
         Ok(())
-    }
-
-    fn insert_waiting(
-        &mut self,
-        study_id: i64,
-        params: &Params,
-        user_attrs: &Map<String, Json>,
-    ) -> Result<u64, Cause> {
-        if !self.study_exists(study_id)? {
-            return Err(Cause::UnknownStudy(study_id));
-        }
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let number = next_number(&tx, study_id)?;
-        tx.execute(
-            "INSERT INTO trials (number, study_id, state) VALUES (?1, ?2, 'WAITING')",
-            (number, study_id),
-        )?;
-        let trial_id = tx.last_insert_rowid();
-        put_user_attributes(&tx, trial_id, user_attrs)?;
-        put_system_attribute(&tx, trial_id, "fixed_params", &params_json(params))?;
-        tx.commit()?;
-        Ok(number)
     }
 }
 
@@ -468,7 +429,7 @@ pub(super) fn check_values(
 }
 
 /// The number that the study's next trial gets.
-fn next_number(conn: &Connection, study_id: i64) -> Result<u64, Cause> {
+pub(super) fn next_number(conn: &Connection, study_id: i64) -> Result<u64, Cause> {
     Ok(conn
         .prepare_cached("SELECT COALESCE(MAX(number), -1) + 1 FROM trials WHERE study_id = ?1")?
         .query_row([study_id], |row| row.get(0))?)

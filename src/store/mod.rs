@@ -6,7 +6,9 @@
 
 mod apply;
 mod attempts;
+mod enqueue;
 mod error;
+mod foreign;
 mod import;
 mod log;
 mod migrate;

@@ -100,6 +100,27 @@ impl Store {
         Store::assemble(conn, path, own_tables).map_err(at)
     }
 
+    /// Opens a private copy of somebody else's database, made together with the log or journal that
+    /// lay beside it: what these hold is recovered into the copy, and nothing is migrated.
+    ///
+    /// # Errors
+    /// See [`Store::open_existing`]; the messages name the copy.
+    pub fn open_copy(path: &Path) -> Result<Store, StoreError> {
+        must_exist(path)?;
+        looks_whole(path)?;
+        let at = |cause: Cause| cause.at(path);
+        log::check(&log_of(path)).map_err(at)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
+        let own_tables = match inspect_patiently(&conn).map_err(at)? {
+            Found::Empty => return Err(at(Cause::Foreign("no tables".to_owned()))),
+            Found::Optuna { migrations } => migrations > 0,
+        };
+        quick_check(&conn).map_err(at)?;
+        super::foreign::make_readable(&conn).map_err(at)?;
+        Store::assemble(conn, path, own_tables).map_err(at)
+    }
+
     /// Sets how long a statement waits for another program's lock.
     pub fn set_lock_patience(&self, patience: Duration) {
         // Fails for no value of it.

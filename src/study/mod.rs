@@ -1,10 +1,13 @@
 //! Studies and trials as values: what a trial is, which states it takes, and the history that
 //! samplers and pruners read. Pure.
 
+pub mod carry;
+mod family;
 mod history;
 mod seed;
 mod trial;
 
+pub use family::{family, next_fork};
 pub use history::{Entry, History};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};

@@ -193,6 +193,16 @@ impl FrozenTrial {
             .collect()
     }
 
+    /// Whether none of its `constraints:` attributes says that it is infeasible.
+    pub fn feasible(&self) -> bool {
+        let mut constraints = self
+            .system_attrs
+            .iter()
+            .filter(|(key, _)| key.starts_with("constraints:"))
+            .filter_map(|(_, value)| crate::report::number_from_json(value));
+        constraints.all(|violation| violation <= 0.0)
+    }
+
     /// Whether it counts towards `--trials`: COMPLETE, or PRUNED after having been started (an
     /// `infeasible` trial never was).
     pub fn counts(&self) -> bool {

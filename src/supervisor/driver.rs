@@ -27,6 +27,8 @@ pub struct Driver {
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
+    /// Whether trials compute in the workers themselves.
+    pub in_process: bool,
     /// What its workers, and all that they start, are known by.
     pub family: Family,
     /// When the run was recorded.
@@ -163,7 +165,10 @@ impl Hands {
                 device,
                 threads,
                 forensic,
-            } => self.spawn(worker, &environment(device, threads, forensic)),
+            } => {
+                let in_process = self.driver.in_process;
+                self.spawn(worker, &environment(device, threads, forensic, in_process));
+            }
             Action::Send { worker, message } => self.send(worker, message),
             Action::Terminate { worker } => {
                 if let Some(process) = self.workers.get(&worker) {
@@ -278,6 +283,7 @@ impl Hands {
             | report::Event::WorkerStopped { .. }
             | report::Event::NewBest(_)
             | report::Event::Warned { .. }
+            | report::Event::StudyForked(_)
             | report::Event::RunFinished { .. } => tracing::info!(?event),
         }
         self.driver.sink.handle(event, jiff::Timestamp::now());

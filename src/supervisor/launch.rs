@@ -10,18 +10,19 @@ use serde_json::{Map, Value as Json};
 use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
 use super::guardian::Guardian;
-use super::hold::{Hold, Holder};
-use super::signals::{self, outlive_file_size_limit};
+use super::open_study::{Held, Origin, open_study, study_attributes};
+use super::signals;
+use super::spool;
 use super::strays::{self, Ended, Family};
 use super::take_in;
-use crate::config::{self, StudySpec};
+use crate::config::StudySpec;
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
-use crate::report::{self, Sink, json_number};
-use crate::store::{self, Reclaimable, RunRecord, Store, StudySummary, Write};
+use crate::report::{self, Sink};
+use crate::store::{self, Reclaimable, RunRecord, Store, Write};
 use crate::study::FrozenTrial;
-use crate::task::Prepared;
+use crate::task::{self, Prepared};
 use crate::{pruner, sampler};
 
 /// How long processes of an earlier run are given to end.
@@ -37,6 +38,10 @@ pub struct Launch {
     pub devices: Vec<Device>,
     /// The database.
     pub storage: PathBuf,
+    /// What a new study is made from.
+    pub origin: Origin,
+    /// The hold on the study, see [`super::settle`].
+    pub held: Held,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -51,13 +56,12 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         prepared,
         devices,
         storage,
+        origin,
+        held,
         mut sink,
     } = launch;
-    outlive_file_size_limit()
-        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     let dir = directory_of(&storage);
-    let me = Holder::this_process();
-    let hold = Hold::take(&dir, &spec.study, &me)?;
+    let Held { hold, me } = held;
     let study = Family::study(hold.id());
     end_leftovers(&study);
     let family = study.this_run();
@@ -67,25 +71,12 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     take_in::check(&storage, &dir, &spec.study)?;
-    let patience = spec.operation.supervisor.storage_patience;
-    let mut warn = |message: String| {
-        let event = report::Event::Warned { message };
-        tracing::info!(?event);
-        sink.handle(&event, jiff::Timestamp::now());
-    };
-    // A reader alone gets in where another program holds the write lock: that is waited for here,
-    // where it is told and a signal ends it.
-    let opened = take_in::patiently(patience, &mut warn, || {
-        let store = Store::open(&storage)?;
-        store.probe_lock()?;
-        Ok(store)
-    });
-    if opened.is_err() && signals::requested() {
-        return Err(Failure::new(Exit::Stopped, "stopped by a signal"));
+    let mut store = open(&storage, &dir, &spec, &mut *sink)?;
+    let (study_id, forked) = open_study(&mut store, &spec, &prepared, &origin)?;
+    if let Some(fork) = forked {
+        tell_fork(&mut *sink, fork, &dir);
     }
-    let mut store = opened.map_err(|e| take_in::with_spool(e, &dir, &spec.study))?;
-    store.set_lock_patience(patience);
-    let study_id = open_study(&mut store, &spec, &prepared)?;
+    let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let record = RunRecord {
         pid: me.pid,
@@ -108,6 +99,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
     let driver = Driver {
         dir,
+        in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
         study: spec.study,
         study_id,
         run_id,
@@ -116,6 +108,49 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         sink,
     };
     driver.run(core, store, spool, (events, inbox))
+}
+
+/// Opens the database for writing. A reader alone gets in where another program holds the write
+/// lock: that is waited for here, where it is told and a signal ends it.
+fn open(
+    storage: &Path,
+    dir: &Path,
+    spec: &StudySpec,
+    sink: &mut dyn Sink,
+) -> Result<Store, Failure> {
+    let patience = spec.operation.supervisor.storage_patience;
+    let mut warn = |message| tell(sink, report::Event::Warned { message });
+    let opened = take_in::patiently(patience, &mut warn, || {
+        let store = Store::open(storage)?;
+        store.probe_lock()?;
+        Ok(store)
+    });
+    if opened.is_err() && signals::requested() {
+        return Err(Failure::new(Exit::Stopped, "stopped by a signal"));
+    }
+    let store = opened.map_err(|e| take_in::with_spool(e, dir, &spec.study))?;
+    store.set_lock_patience(patience);
+    Ok(store)
+}
+
+fn tell(sink: &mut dyn Sink, event: report::Event) {
+    tracing::info!(?event);
+    sink.handle(&event, jiff::Timestamp::now());
+}
+
+/// Tells what a study was made from, and which results of those studies it could not see.
+fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, dir: &Path) {
+    let missed: Vec<String> = fork
+        .from
+        .iter()
+        .map(|study| (study, spool::waiting(dir, study)))
+        .filter(|(_, waiting)| *waiting > 0)
+        .map(|(study, n)| format!("study {study}: {}", report::query::spooled_text(n)))
+        .collect();
+    tell(sink, report::Event::StudyForked(fork));
+    for message in missed {
+        tell(sink, report::Event::Warned { message });
+    }
 }
 
 /// The trials that an earlier run left unfinished; waits until the last of their processes are gone.
@@ -182,45 +217,6 @@ fn start(
     })
 }
 
-/// Finds the study and checks that it is the one asked for, or creates it.
-fn open_study(store: &mut Store, spec: &StudySpec, prepared: &Prepared) -> Result<i64, Failure> {
-    let identity = config::identity(spec, prepared);
-    let Some(study) = store.find_study(&spec.study)? else {
-        let directions = [spec.objective.direction];
-        let attrs = study_attributes(spec, prepared);
-        return Ok(store.create_study(&spec.study, &directions, &attrs, &identity)?);
-    };
-    match store.identity(study.study_id)? {
-        Some(was) => {
-            let differences = config::differences(&was, &identity);
-            if !differences.is_empty() {
-                return Err(differs(spec, &differences));
-            }
-        }
-        None => {
-            check_foreign(store, spec, &study)?;
-            store.set_identity(study.study_id, &identity)?;
-        }
-    }
-    Ok(study.study_id)
-}
-
-fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
-    let mut attrs = Map::new();
-    attrs.insert("task".into(), spec.task.clone().into());
-    attrs.insert("task_kind".into(), spec.kind.clone().into());
-    attrs.insert("metric".into(), spec.objective.metric.clone().into());
-    attrs.insert("trials_goal".into(), spec.operation.trials.into());
-    if let Some(baseline) = &prepared.baseline {
-        let json = serde_json::json!({
-            "value": json_number(baseline.value),
-            "what": baseline.what,
-        });
-        attrs.insert("baseline".into(), json);
-    }
-    attrs
-}
-
 /// Marks a study for good whose runs were disturbed on purpose: every plan that was ever used.
 fn mark_injected(
     attrs: &mut Map<String, Json>,
@@ -242,75 +238,6 @@ fn mark_injected(
     }
     attrs.insert("injected_faults".into(), plans.into());
     Ok(())
-}
-
-fn differs(spec: &StudySpec, differences: &[config::Difference]) -> Failure {
-    let mut message = format!(
-        "the study {} differs from what is asked, so that values would not be comparable:",
-        spec.study
-    );
-    for difference in differences {
-        message.push_str(&format!("\n  {difference}"));
-    }
-    message.push_str(
-        "\nGive the new search a name of its own with --study NAME; the old study stays as it is.",
-    );
-    Failure::new(Exit::Differs, message)
-}
-
-/// A study that `tune` did not make: it can be continued when its direction is the one asked for
-/// and no categorical parameter has other choices.
-fn check_foreign(store: &Store, spec: &StudySpec, study: &StudySummary) -> Result<(), Failure> {
-    let mut problems = Vec::new();
-    if study.directions != [spec.objective.direction] {
-        let was: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
-        problems.push(format!(
-            "objective.direction: the study has {}, asked is {}",
-            was.join(", "),
-            spec.objective.direction
-        ));
-    }
-    for trial in store.trials(study.study_id)? {
-        for (name, was) in &trial.distributions {
-            let Some((_, parameter)) = spec.space.find(name) else {
-                continue;
-            };
-            if !compatible(was, &parameter.domain) {
-                problems.push(format!(
-                    "space.{name}: trial {} was drawn from {was:?}, asked is {:?}",
-                    trial.number, parameter.domain
-                ));
-            }
-        }
-        if problems.len() >= 10 {
-            break;
-        }
-    }
-    problems.dedup();
-    if problems.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Exit::Differs,
-        format!(
-            "the study {} was made by another program and differs from what is asked:\n  {}\n\
-             Give the new search a name of its own with --study NAME.",
-            spec.study,
-            problems.join("\n  ")
-        ),
-    ))
-}
-
-/// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind, for
-/// categorical parameters the same choices.
-pub fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
-    use crate::space::Domain;
-    match (a, b) {
-        (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
-        (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
-        | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
-        (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
-    }
 }
 
 /// Deletes the checkpoints of trials that will not go on: a run that was killed could not do it.

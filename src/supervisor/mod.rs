@@ -3,21 +3,24 @@
 pub mod core;
 mod driver;
 mod event;
-mod evidence;
+pub mod evidence;
 mod facts;
 mod guardian;
 mod hold;
 mod launch;
+mod open_study;
 mod replay;
 mod signals;
 mod spawn;
 pub mod spool;
-mod strays;
+pub mod strays;
 mod take_in;
 mod writer;
 
 pub use driver::logs_dir;
 pub use event::{Action, Event, Now, WorkerId};
 pub use hold::{Hold, Holder, holder};
-pub use launch::{Launch, compatible, directory_of, launch};
+pub use launch::{Launch, directory_of, launch};
+pub use open_study::{Held, MADE_FROM, Origin, compatible, settle};
 pub use replay::{End, Played, Replay, replay, replay_log};
+pub use take_in::patiently;

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::fault::{self, Evidence, Fault, FaultKind};
 use crate::gpu::Device;
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, Phase, ToWorker};
-use crate::task::{Ended, TrialSpec};
+use crate::task::{self, Ended, Metrics, TrialSpec};
 
 /// What is replayed, and how.
 pub struct Replay {
@@ -37,6 +37,8 @@ pub struct Replay {
 pub struct Played {
     /// Epochs reported, in order; no pruner ends a replay.
     pub epochs: Vec<Epoch>,
+    /// A result of the task's own, which is no epoch's.
+    pub returned: Option<Metrics>,
     /// The end.
     pub end: End,
 }
@@ -61,7 +63,8 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let family = family(&replay.log)?;
     let _guardian = Guardian::start(family.clone());
     let (events, inbox) = mpsc::channel();
-    let environment = environment(replay.device, replay.threads, replay.blocking);
+    let in_process = task::kind(&replay.spec.kind).is_none_or(|k| k.in_process());
+    let environment = environment(replay.device, replay.threads, replay.blocking, in_process);
     let process = Process::spawn(0, &environment, &replay.log, family.worker(0), &events)
         .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
     let mut player = Player {
@@ -71,6 +74,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         heard,
         epochs: Vec::new(),
         ended: None,
+        returned: None,
         error: None,
         garbage: None,
         silent: None,
@@ -79,6 +83,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let end = player.play(&inbox);
     Ok(Played {
         epochs: player.epochs,
+        returned: player.returned,
         end,
     })
 }
@@ -108,6 +113,7 @@ struct Player<'a> {
     heard: &'a mut dyn FnMut(&Epoch),
     epochs: Vec<Epoch>,
     ended: Option<Ended>,
+    returned: Option<Metrics>,
     error: Option<ErrorReport>,
     garbage: Option<String>,
     silent: Option<Duration>,
@@ -217,6 +223,10 @@ impl Player<'_> {
 
     fn judge(&mut self, evidence: Evidence) -> End {
         match self.ended.take() {
+            Some(Ended::Returned { metrics }) => {
+                self.returned = Some(metrics);
+                End::Completed
+            }
             Some(Ended::Completed | Ended::Pruned) => End::Completed,
             Some(Ended::Diverged { at }) => End::Fault(Fault::new(FaultKind::Diverged, at)),
             None => End::Fault(fault::classify(&Evidence {

@@ -241,8 +241,14 @@ fn open_log(path: &Path) -> io::Result<std::fs::File> {
 
 /// What a worker's environment has beyond ours. A forensic one finds the place of a fault: each
 /// CUDA call waits for its kernels, so that an error is reported where it was made, and stacks are
-/// kept whole.
-pub fn environment(device: Device, threads: usize, forensic: bool) -> Vec<(String, String)> {
+/// kept whole. Where trials do not compute in the worker itself, the programs that it starts keep
+/// our search path for libraries: they may bring a libtorch of their own.
+pub fn environment(
+    device: Device,
+    threads: usize,
+    forensic: bool,
+    in_process: bool,
+) -> Vec<(String, String)> {
     let mut env = vec![
         // Read when libtorch's thread pools are made, which happens before a worker can set them.
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
@@ -269,7 +275,7 @@ pub fn environment(device: Device, threads: usize, forensic: bool) -> Vec<(Strin
             "expandable_segments:True".to_owned(),
         ));
     }
-    if let Ok(libtorch) = std::env::var("LIBTORCH") {
+    if in_process && let Ok(libtorch) = std::env::var("LIBTORCH") {
         let inherited = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
         env.push((
             "LD_LIBRARY_PATH".to_owned(),

@@ -85,6 +85,16 @@ impl Family {
         }
     }
 
+    /// What this process starts, if it is a worker; else `None`.
+    pub fn of_this_worker() -> Option<Family> {
+        let marks = std::env::var(VARIABLE).ok()?;
+        let mark = marks.rsplit(',').next().filter(|m| !m.is_empty())?;
+        Some(Family {
+            mark: mark.to_owned(),
+            since: 0,
+        })
+    }
+
     /// The same, known to have begun with this process.
     pub fn beginning_with(mut self, pid: u32) -> Family {
         self.since = start_of(pid).unwrap_or(self.since);

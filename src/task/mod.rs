@@ -1,6 +1,7 @@
 //! What is trained: task kinds, what each of them reads, and the interface between a worker and
 //! the training loop.
 
+pub mod command;
 mod early_stopping;
 mod schema;
 pub mod synthetic;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Problems, StudySpec};
+use crate::fault::ProgramEnd;
 use crate::gpu::Device;
 use crate::protocol::Epoch;
 use crate::space::Params;
@@ -26,6 +28,8 @@ pub struct Metric {
     pub name: &'static str,
     /// Its natural direction.
     pub direction: Direction,
+    /// Its least and greatest value (inclusive), where they are known.
+    pub range: Option<(f64, f64)>,
 }
 
 /// The score of the trivial answer (for a classifier: always the majority class), on the same
@@ -62,10 +66,27 @@ pub trait TaskKind: Sync {
 
     /// Every key that trials read, searched or fixed. A key that is not here is refused in
     /// configurations: no dead knobs.
-    fn keys(&self) -> &'static [Key];
+    fn keys(&self) -> &'static [Key<'static>];
 
-    /// The metrics reported at each epoch; the first is the default objective.
+    /// The metrics reported at each epoch; the first is the default objective. None of a kind that
+    /// passes parameters on.
     fn metrics(&self) -> &'static [Metric];
+
+    /// Whether it passes parameters on without knowing them. `[space]`, `[params]` and `[train]` may
+    /// then hold any name, and `objective.metric` any word.
+    fn passes_on(&self) -> bool {
+        false
+    }
+
+    /// Whether trials compute in the worker process itself, with libtorch on its device.
+    fn in_process(&self) -> bool {
+        true
+    }
+
+    /// `tune`'s own keys that have another default with this kind: name, and value as in a file.
+    fn presets(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
 
     /// Whether its trainings keep checkpoints and go on from them ([`Reporter::keep`]).
     fn keeps_checkpoints(&self) -> bool {
@@ -86,8 +107,9 @@ pub trait TaskKind: Sync {
 }
 
 /// Every task kind.
-pub const KINDS: [&dyn TaskKind; 2] = [
+pub const KINDS: [&dyn TaskKind; 3] = [
     &synthetic::Synthetic,
+    &command::Command,
     &text_classification::TextClassification,
 ];
 
@@ -173,8 +195,13 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum Ended {
-    /// All epochs done, or stopped early by its own patience.
+    /// All epochs done, or stopped early by its own patience. The value is the best epoch's.
     Completed,
+    /// Ended with a result of its own, which is no epoch's.
+    Returned {
+        /// By name, the objective's among them; finite.
+        metrics: Metrics,
+    },
     /// Ended because the answer to a report was [`Decision::Prune`].
     Pruned,
     /// Loss or logits became NaN or infinite.
@@ -210,6 +237,28 @@ pub trait Reporter {
     /// are wanted: calls `write` with where the task's state goes. Where it cannot be kept, the
     /// training goes on without.
     fn keep(&mut self, _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>) {}
+
+    /// The trial's own directory, which outlives its attempts; `None`: checkpoints are not wanted.
+    fn directory(&self) -> Option<&std::path::Path> {
+        None
+    }
+
+    /// What an earlier attempt had reported up to its last checkpoint, for a task that finds out
+    /// only later whether it goes on from there: then it calls [`Reporter::go_on_after`].
+    fn earlier(&mut self) -> Vec<Epoch> {
+        Vec::new()
+    }
+
+    /// The training goes on after these epochs of an earlier attempt.
+    ///
+    /// # Errors
+    /// The supervisor is gone.
+    fn go_on_after(&mut self, _epochs: &[Epoch]) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// The trial has printed something, or may have: keeps its log within its size.
+    fn printed(&mut self) {}
 }
 
 /// What an earlier attempt of the same trial kept.
@@ -229,4 +278,19 @@ pub trait Task {
     /// # Errors
     /// An error of the task's own code or data, or a device's error.
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended>;
+
+    /// Peak resident memory of the last trial in MiB, where it is not that of this process.
+    fn peak_memory_mb(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// The error of a trial whose program failed: its end is evidence.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ProgramFailed {
+    /// How it ended.
+    pub end: ProgramEnd,
+    /// What is wrong, for people.
+    pub message: String,
 }

@@ -25,6 +25,10 @@ pub enum KeyType {
     Text,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// Any scalar: the task kind does not know the key, it passes it on.
+    Any,
+    /// A list of strings, fixed only; kept in [`StudySpec::lists`](crate::config::StudySpec::lists).
+    List,
     /// A file; relative paths start at the configuration's directory, `~` is the home directory.
     Path,
 }
@@ -72,9 +76,9 @@ pub enum Role {
 
 /// A key that a task kind reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Key {
+pub struct Key<'a> {
     /// Dotted name: the first part is the section of the configuration.
-    pub name: &'static str,
+    pub name: &'a str,
     /// Type and bounds.
     pub ty: KeyType,
     /// Value when left out.
@@ -83,4 +87,18 @@ pub struct Key {
     pub role: Role,
     /// One line for people: what it does, in which unit.
     pub help: &'static str,
+}
+
+impl<'a> Key<'a> {
+    /// A key that the configuration itself declares, for task kinds that pass on whatever they are
+    /// given ([`TaskKind::passes_on`](super::TaskKind::passes_on)).
+    pub fn passed_on(name: &'a str) -> Key<'a> {
+        Key {
+            name,
+            ty: KeyType::Any,
+            preset: Preset::Optional,
+            role: Role::Training,
+            help: "passed on as it is",
+        }
+    }
 }

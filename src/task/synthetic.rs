@@ -34,14 +34,23 @@ const METRICS: [Metric; 2] = [
     Metric {
         name: "loss",
         direction: Direction::Minimize,
+        // Noise can make it negative.
+        range: None,
     },
     Metric {
         name: "accuracy",
         direction: Direction::Maximize,
+        range: Some((0.0, 1.0)),
     },
 ];
 
-const fn float(name: &'static str, low: f64, high: f64, preset: f64, help: &'static str) -> Key {
+const fn float(
+    name: &'static str,
+    low: f64,
+    high: f64,
+    preset: f64,
+    help: &'static str,
+) -> Key<'static> {
     Key {
         name,
         ty: KeyType::Float { low, high },
@@ -51,7 +60,13 @@ const fn float(name: &'static str, low: f64, high: f64, preset: f64, help: &'sta
     }
 }
 
-const fn int(name: &'static str, low: i64, high: i64, preset: i64, help: &'static str) -> Key {
+const fn int(
+    name: &'static str,
+    low: i64,
+    high: i64,
+    preset: i64,
+    help: &'static str,
+) -> Key<'static> {
     Key {
         name,
         ty: KeyType::Int { low, high },
@@ -61,7 +76,7 @@ const fn int(name: &'static str, low: i64, high: i64, preset: i64, help: &'stati
     }
 }
 
-const KEYS: [Key; 11] = [
+const KEYS: [Key<'static>; 11] = [
     Key {
         role: Role::Operational,
         ..float(
@@ -119,7 +134,7 @@ impl TaskKind for Synthetic {
         "synthetic"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> &'static [Key<'static>] {
         &KEYS
     }
 
@@ -417,7 +432,9 @@ mod tests {
                 KeyType::Float { low, high } => (low..=high).contains(&value.as_f64().unwrap()),
                 KeyType::Int { low, high } => (low..=high).contains(&value.as_i64().unwrap()),
                 KeyType::Choice(words) => words.contains(&value.as_str().unwrap()),
-                KeyType::Bool | KeyType::Text | KeyType::Path => true,
+                KeyType::Bool | KeyType::Text | KeyType::Any | KeyType::List | KeyType::Path => {
+                    true
+                }
             };
             assert!(fits, "{}", key.name);
         }

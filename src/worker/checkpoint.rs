@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Seek, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,11 @@ impl Checkpoints {
             seed: trial.seed,
             params: trial.params.clone(),
         }
+    }
+
+    /// The directory, made when the first checkpoint is kept.
+    pub fn directory(&self) -> &Path {
+        &self.dir
     }
 
     /// The last checkpoint: what was reported up to it, and the task's state from its beginning.

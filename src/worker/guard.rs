@@ -14,8 +14,9 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{getpgrp, getpid};
 
 use super::link::Link;
-use crate::fault::cuda;
+use crate::fault::{ProgramEnd, cuda};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase};
+use crate::task::ProgramFailed;
 
 /// Exit status of a worker whose CUDA context is lost (`EX_SOFTWARE`).
 pub const CONTEXT_LOST: i32 = 70;
@@ -97,6 +98,7 @@ fn last_words(text: String, panic: bool) -> ! {
         panic,
         text,
         healthy: Some(false),
+        program: None,
     };
     if let Some(link) = LINK.get() {
         let _ = link.send(&FromWorker::Dying { attempt, error });
@@ -166,6 +168,8 @@ pub struct Caught {
     pub panic: bool,
     /// The whole text: causes, or message and place.
     pub text: String,
+    /// The end of the program that the attempt consisted of.
+    pub program: Option<ProgramEnd>,
 }
 
 /// Runs `work`; a panic becomes an error like any other.
@@ -181,13 +185,18 @@ pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, Caught> {
             if !host_memory(&text) {
                 print_stack(error.backtrace());
             }
-            Err(Caught { panic: false, text })
+            Err(Caught {
+                panic: false,
+                text,
+                program: error.downcast().ok().map(|f: ProgramFailed| f.end),
+            })
         }
         Err(payload) => Err(Caught {
             panic: true,
             text: PANIC
                 .with(|slot| slot.replace(None))
                 .unwrap_or_else(|| format!("panicked: {}", message(&*payload))),
+            program: None,
         }),
     }
 }

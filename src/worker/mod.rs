@@ -84,6 +84,7 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         link,
         inbox,
         output,
+        in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
         device,
         // Its tensors must not be dropped in a broken context; the process ends anyway.
         task: ManuallyDrop::new(task),
@@ -116,8 +117,10 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
 }
 
 fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
-    gpu::cuda::load(device)?;
     let kind = task::kind(&spec.kind).with_context(|| format!("no task kind `{}`", spec.kind))?;
+    if kind.in_process() {
+        gpu::cuda::load(device)?;
+    }
     kind.open(spec, device)
 }
 
@@ -134,6 +137,8 @@ struct Worker<'a> {
     inbox: &'a Receiver<ToWorker>,
     output: &'a mut dyn Output,
     device: Device,
+    /// Trials compute in this process: it has a context that can be lost.
+    in_process: bool,
     task: ManuallyDrop<Box<dyn Task>>,
     inject: Option<InjectSpec>,
     /// In a row.
@@ -160,13 +165,16 @@ impl Worker<'_> {
         if let Err(error) = begun.or_else(|_| self.output.discard()) {
             // Neither the trial's fault nor the device's: as if the task could not be opened.
             let caught = Caught {
+                program: None,
                 panic: false,
                 text: format!("log {}: {error}", log.display()),
             };
             return self.die(id, report(caught, Phase::Opening, None), 1);
         }
         let device = self.device;
-        if let Err(caught) = guard::catch(|| prepare(device, trial.seed)) {
+        if self.in_process
+            && let Err(caught) = guard::catch(|| prepare(device, trial.seed))
+        {
             self.print(&caught);
             let error = report(caught, Phase::Seeding, Some(false));
             return self.die(id, error, guard::CONTEXT_LOST);
@@ -194,13 +202,18 @@ impl Worker<'_> {
         self.link.send(&FromWorker::Ended {
             attempt,
             ended,
-            peak_memory_mb: peak_memory_mb(),
+            peak_memory_mb: self.task.peak_memory_mb().unwrap_or_else(peak_memory_mb),
         })?;
         Ok(None)
     }
 
     fn failed(&mut self, attempt: AttemptId, caught: Caught) -> anyhow::Result<Option<i32>> {
         self.print(&caught);
+        if !self.in_process {
+            let error = report(caught, Phase::Training, None);
+            self.link.send(&FromWorker::Failed { attempt, error })?;
+            return Ok(None);
+        }
         if cuda::sticky(&caught.text) {
             // Nothing may touch the device any more, not even to ask how it is.
             let error = report(caught, Phase::Training, None);
@@ -270,6 +283,7 @@ fn report(caught: Caught, phase: Phase, healthy: Option<bool>) -> ErrorReport {
         panic: caught.panic,
         text: caught.text,
         healthy,
+        program: caught.program,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The training loop's line to the supervisor.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,8 @@ pub struct LiveReporter<'a> {
     epochs: Vec<Epoch>,
     steps: u64,
     reported: Option<Instant>,
+    /// When the log's size was last looked at for what was printed.
+    capped: Option<Instant>,
     told_to_leave: bool,
 }
 
@@ -45,6 +49,7 @@ impl LiveReporter<'_> {
             epochs: Vec::new(),
             steps: 0,
             reported: None,
+            capped: None,
             told_to_leave: false,
         }
     }
@@ -100,24 +105,38 @@ impl Reporter for LiveReporter<'_> {
         let Some(checkpoints) = &self.checkpoints else {
             return Ok(None);
         };
-        let (epochs, state) = match checkpoints.load() {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(None),
-            Err(error) => {
-                note(&format!("the checkpoint is not used: {error:#}"));
-                return Ok(None);
-            }
+        let Some((epochs, state)) = load(checkpoints) else {
+            return Ok(None);
         };
+        self.go_on_after(&epochs)?;
+        Ok(Some(Checkpoint { epochs, state }))
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(self.checkpoints.as_ref()?.directory())
+    }
+
+    fn earlier(&mut self) -> Vec<Epoch> {
+        let found = self.checkpoints.as_ref().and_then(load);
+        found.map_or_else(Vec::new, |(epochs, _)| epochs)
+    }
+
+    fn go_on_after(&mut self, epochs: &[Epoch]) -> anyhow::Result<()> {
         self.link.send(&FromWorker::Resumed {
             attempt: self.attempt,
-            epochs: epochs.clone(),
+            epochs: epochs.to_vec(),
         })?;
-        note(&format!(
-            "goes on after epoch {}",
-            epochs.last().map_or(0, |e| e.epoch)
-        ));
-        self.epochs.clone_from(&epochs);
-        Ok(Some(Checkpoint { epochs, state }))
+        let last = epochs.last().map_or(0, |e| e.epoch);
+        note(&format!("goes on after epoch {last}"));
+        self.epochs = epochs.to_vec();
+        Ok(())
+    }
+
+    fn printed(&mut self) {
+        if self.capped.is_none_or(|at| at.elapsed() >= EVERY) {
+            self.capped = Some(Instant::now());
+            self.cap.check();
+        }
     }
 
     fn keep(&mut self, write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>) {
@@ -127,6 +146,14 @@ impl Reporter for LiveReporter<'_> {
             note(&format!("no checkpoint could be kept: {error:#}"));
         }
     }
+}
+
+/// The last checkpoint, if there is one that can be used.
+fn load(checkpoints: &Checkpoints) -> Option<(Vec<Epoch>, File)> {
+    checkpoints.load().unwrap_or_else(|error| {
+        note(&format!("the checkpoint is not used: {error:#}"));
+        None
+    })
 }
 
 /// A line in the attempt's log.

@@ -109,6 +109,7 @@ fn study(kind: &str) -> StudySpec {
         seed: 0,
         space: Space::default(),
         fixed: Params::new(),
+        lists: BTreeMap::new(),
         models: BTreeMap::new(),
         points: vec![],
         operation: Operation::sample(1),
@@ -272,6 +273,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     let (_sender, inbox) = std::sync::mpsc::channel();
     let directory = tempfile::tempdir().unwrap();
     let mut worker = Worker {
+        in_process: true,
         link: &link,
         inbox: &inbox,
         output: &mut FileOutput,

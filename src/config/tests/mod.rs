@@ -13,7 +13,7 @@ use crate::task::{Key, KeyType, Metric, Prepared, Preset, Role, Task, TaskKind};
 
 struct Whole;
 
-const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key {
+const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key<'static> {
     Key {
         name,
         ty,
@@ -22,7 +22,7 @@ const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key
         help: "a key",
     }
 }
-const fn float(name: &'static str, low: f64, high: f64) -> Key {
+const fn float(name: &'static str, low: f64, high: f64) -> Key<'static> {
     key(
         name,
         KeyType::Float { low, high },
@@ -30,7 +30,7 @@ const fn float(name: &'static str, low: f64, high: f64) -> Key {
         Role::Training,
     )
 }
-const fn int(name: &'static str, low: i64, high: i64) -> Key {
+const fn int(name: &'static str, low: i64, high: i64) -> Key<'static> {
     key(
         name,
         KeyType::Int { low, high },
@@ -38,7 +38,7 @@ const fn int(name: &'static str, low: i64, high: i64) -> Key {
         Role::Training,
     )
 }
-const fn word(name: &'static str, words: &'static [&'static str]) -> Key {
+const fn word(name: &'static str, words: &'static [&'static str]) -> Key<'static> {
     key(
         name,
         KeyType::Choice(words),
@@ -47,7 +47,7 @@ const fn word(name: &'static str, words: &'static [&'static str]) -> Key {
     )
 }
 
-const KEYS: &[Key] = &[
+const KEYS: &[Key<'static>] = &[
     key("data.path", KeyType::Path, Preset::Optional, Role::Data),
     key("data.text", KeyType::Text, Preset::Text("text"), Role::Data),
     key(
@@ -177,7 +177,7 @@ impl TaskKind for Whole {
     fn name(&self) -> &'static str {
         "whole"
     }
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> &'static [Key<'static>] {
         KEYS
     }
     fn metrics(&self) -> &'static [Metric] {
@@ -185,10 +185,12 @@ impl TaskKind for Whole {
             Metric {
                 name: "loss",
                 direction: Direction::Minimize,
+                range: None,
             },
             Metric {
                 name: "macro_f1",
                 direction: Direction::Maximize,
+                range: Some((0.0, 1.0)),
             },
         ];
         &METRICS
@@ -514,4 +516,67 @@ fn differences_are_spelled_out_in_the_order_of_the_keys() {
         "train.epochs: the study has 4, asked for 5",
     ];
     assert_eq!(lines, expected);
+}
+
+/// A map as [`identity`] makes it of the file with these sets.
+fn of(space: &str, sets: &[&str], models: &[&str]) -> serde_json::Map<String, serde_json::Value> {
+    let hash = |name: &&str| (format!("model.{name}"), format!("hash of {name}"));
+    let prepared = Prepared {
+        fingerprints: models.iter().map(hash).collect(),
+        ..Prepared::default()
+    };
+    map(&with(space), sets, &prepared)
+}
+
+#[test]
+fn values_are_comparable_where_only_the_search_differs() {
+    let lr = "optim.lr = { low = 1e-5, high = 1 }\n";
+    let model = |names: &str| format!("{lr}\"model.name\" = {{ choices = [{names}] }}\n");
+    let was = of(&model("\"a\", \"b\""), &[], &["a", "b"]);
+    let same = |asked| comparable(&was, &asked);
+    // The list of models changed; a narrower range, a constraint, another seed, a fixed parameter.
+    assert!(same(of(&model("\"a\", \"c\""), &[], &["a", "c"])));
+    let sets = ["space.optim.lr.high=0.1", "study.seed=7"];
+    assert!(same(of(&model("\"a\", \"b\""), &sets, &["a", "b"])));
+    let constraint = "[[constraints]]\nexpr = \"optim.lr <= 0.5\"\n";
+    assert!(same(of(
+        &(model("\"a\", \"b\"") + constraint),
+        &[],
+        &["a", "b"]
+    )));
+    assert!(same(of(lr, &["model.name=a"], &["a"])));
+    let both = of(&model("\"a\", \"b\""), &["optim.lr=0.1"], &["a", "b"]);
+    assert!(same(both.clone()));
+    assert!(comparable(&both, &was), "and the other way round");
+    // More epochs, another fixed model, a checkpoint that changed.
+    assert!(!same(of(
+        &model("\"a\", \"b\""),
+        &["train.epochs=9"],
+        &["a", "b"]
+    )));
+    let (a, b) = (["model.name=a"], ["model.name=b"]);
+    assert!(!comparable(&of(lr, &a, &["a"]), &of(lr, &b, &["b"])));
+    let mut changed = was.clone();
+    changed.insert("model.a".into(), "another hash".into());
+    assert!(!same(changed));
+    let mut data = was.clone();
+    data.insert("data.fingerprint".into(), "abc".into());
+    assert!(!same(data));
+}
+
+#[test]
+fn an_identity_gives_its_space_back() {
+    let text = with(
+        "optim.lr = { low = 1e-5, high = 1, log = true, default = 0.1 }\n\
+         \"model.name\" = { choices = [\"a\", \"large\"] }\n\
+         \"tok.max_length\" = { low = 64, high = 512, high_when = [{ if = { \"model.name\" = \"large\" }, high = 384 }] }\n\
+         [[constraints]]\nexpr = \"optim.lr <= 0.5\"\n",
+    );
+    let spec = good(&text, &[]);
+    let identity = map(&text, &[], &Prepared::default());
+    let stored = serde_json::to_string(&identity).unwrap();
+    let space = space_of(&serde_json::from_str(&stored).unwrap());
+    assert_eq!(space.parameters, spec.space.parameters);
+    assert_eq!(space.constraints, spec.space.constraints);
+    assert_eq!(space.fixed["train.epochs"], Value::Int(4));
 }

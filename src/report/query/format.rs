@@ -71,7 +71,7 @@ pub(super) fn seconds(from: &str, to: &str) -> Option<f64> {
 }
 
 /// A time as the database has it.
-pub(super) fn stored(time: jiff::Timestamp) -> String {
+pub fn stored(time: jiff::Timestamp) -> String {
     time.to_zoned(jiff::tz::TimeZone::UTC)
         .strftime("%Y-%m-%d %H:%M:%S%.6f")
         .to_string()

@@ -3,8 +3,10 @@
 use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
+use super::made_from;
 use crate::exit::Failure;
 use crate::store::Store;
+use crate::supervisor::MADE_FROM;
 
 /// A task of the project directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,9 +50,14 @@ pub fn list(tasks: &[TaskLine], store: Option<&Store>) -> Result<String, Failure
         "last activity",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for study in &studies {
+    let origins: Vec<Option<String>> = studies.iter().map(made_from).collect();
+    let made = origins.iter().any(Option::is_some);
+    if made {
+        rows[0].push("made from".to_owned());
+    }
+    for (study, origin) in studies.iter().zip(origins) {
         let directions: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
-        rows.push(vec![
+        let mut row = vec![
             format::printable(&study.name),
             directions.join(", "),
             study.counts.total().to_string(),
@@ -61,7 +68,11 @@ pub fn list(tasks: &[TaskLine], store: Option<&Store>) -> Result<String, Failure
                 .last_activity
                 .as_deref()
                 .map_or_else(String::new, format::time),
-        ]);
+        ];
+        if made {
+            row.push(origin.unwrap_or_default());
+        }
+        rows.push(row);
     }
     out.push_str(&format::table(&rows));
     Ok(out)
@@ -80,6 +91,7 @@ pub fn list_json(tasks: &[TaskLine], store: Option<&Store>) -> Result<Json, Fail
                 "name": study.name,
                 "directions": study.directions,
                 "counts": super::status::counts_json(&study.counts),
+                "made_from": study.user_attrs.get(MADE_FROM),
                 "last_activity": study.last_activity.as_deref().map(rfc3339),
             })
         })

@@ -1,6 +1,8 @@
 //! The read-only commands: from the database to text, JSON and CSV. Nothing here prints; the
 //! command line decides where the text goes.
 
+mod adopt;
+mod enqueued;
 mod explain;
 mod format;
 mod list;
@@ -11,7 +13,10 @@ mod status;
 mod tests;
 mod trials;
 
+pub use adopt::{Adoption, adopted, alive};
+pub use enqueued::Enqueued;
 pub use explain::{explanation, explanation_json};
+pub use format::stored as stored_time;
 pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
 pub use replay::Replayed;
@@ -19,9 +24,11 @@ pub use show::{read as read_trial, show, show_json};
 pub use status::{Context, best, best_json, spooled_text, status, status_json};
 pub use trials::{trials_csv, trials_json, trials_table};
 
+use super::format::plural;
 use crate::exit::Failure;
 use crate::store::{Store, StudySummary};
 use crate::study::{FrozenTrial, TrialState};
+use crate::supervisor::MADE_FROM;
 use crate::task::Baseline;
 
 /// The study called `name`; without a name the only one.
@@ -63,12 +70,39 @@ fn baseline(study: &StudySummary) -> Option<Baseline> {
     })
 }
 
+/// What a study was made from: `criteria (--fork), 12 trials copied`. `None`: from nothing.
+fn made_from(study: &StudySummary) -> Option<String> {
+    let made = study.user_attrs.get(MADE_FROM)?;
+    let by = made.get("by")?.as_str()?;
+    let studies: Vec<&str> = made
+        .get("studies")?
+        .as_array()?
+        .iter()
+        .filter_map(|s| s.as_str())
+        .collect();
+    let count = |key: &str| {
+        made.get(key)
+            .and_then(serde_json::Value::as_u64)
+            .unwrap_or(0)
+    };
+    let took = match (count("copied"), count("enqueued")) {
+        (0, 0) => "nothing fitted".to_owned(),
+        (0, n) => format!("{} tried again", plural(n, "point")),
+        (n, _) => format!("{} copied", plural(n, "trial")),
+    };
+    Some(format!(
+        "{} ({}), {took}",
+        format::words(&studies),
+        format::printable(by)
+    ))
+}
+
 /// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
 fn best_trial<'a>(study: &StudySummary, trials: &'a [FrozenTrial]) -> Option<&'a FrozenTrial> {
     let direction = study.direction();
     trials
         .iter()
-        .filter(|t| t.state == TrialState::Complete && feasible(t))
+        .filter(|t| t.state == TrialState::Complete && t.feasible())
         .filter_map(|t| Some((t, t.value()?)))
         .reduce(|best, next| {
             if direction.better(next.1, best.1) {
@@ -78,13 +112,4 @@ fn best_trial<'a>(study: &StudySummary, trials: &'a [FrozenTrial]) -> Option<&'a
             }
         })
         .map(|(trial, _)| trial)
-}
-
-fn feasible(trial: &FrozenTrial) -> bool {
-    trial
-        .system_attrs
-        .iter()
-        .filter(|(key, _)| key.starts_with("constraints:"))
-        .filter_map(|(_, value)| super::number_from_json(value))
-        .all(|violation| violation <= 0.0)
 }

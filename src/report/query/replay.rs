@@ -135,8 +135,11 @@ impl Replayed {
         epoch.metrics.get(&self.metric).copied().unwrap_or(f64::NAN)
     }
 
-    /// The best epoch's value.
+    /// The value that it returned, else the best epoch's.
     fn best(&self, played: &Played) -> Option<f64> {
+        if let Some(returned) = &played.returned {
+            return returned.get(&self.metric).copied();
+        }
         played
             .epochs
             .iter()

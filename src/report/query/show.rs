@@ -12,6 +12,7 @@ use crate::report::format::value;
 use crate::space::Domain;
 use crate::store::{AttemptRecord, Store, StudySummary};
 use crate::study::FrozenTrial;
+use crate::study::carry::{COPIED_FROM, POINT_FROM, origin};
 
 /// One trial with its parameters, reports, attributes, attempts and logs, as text.
 ///
@@ -106,6 +107,15 @@ fn head(study: &StudySummary, trial: &FrozenTrial) -> Vec<(&'static str, String)
             },
         ),
     ];
+    for (word, key) in [("copied from", COPIED_FROM), ("point from", POINT_FROM)] {
+        let origin = trial.user_attrs.get(key).and_then(origin);
+        facts.extend(origin.map(|(study, number)| {
+            (
+                word,
+                format!("trial {number} of {}", format::printable(&study)),
+            )
+        }));
+    }
     let times = [
         ("started", &trial.datetime_start),
         ("ended", &trial.datetime_complete),

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
-use super::{baseline, best_trial, choose};
+use super::{baseline, best_trial, choose, made_from};
 use crate::exit::{Exit, Failure};
 use crate::report::format::value as number;
 use crate::report::{json_number, params_json};
 use crate::store::{Counts, RunEntry, Store, StudySummary};
 use crate::study::{FrozenTrial, TrialState};
+use crate::supervisor::MADE_FROM;
 use crate::task::Baseline;
 
 /// What the database does not know.
@@ -66,17 +67,16 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
     let status = Status::read(store, name, context)?;
     let study = &status.study;
     let directions: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
-    let mut facts = vec![
-        (
-            "study",
-            format!(
-                "{} ({})",
-                format::printable(&study.name),
-                directions.join(", ")
-            ),
+    let mut facts = vec![(
+        "study",
+        format!(
+            "{} ({})",
+            format::printable(&study.name),
+            directions.join(", ")
         ),
-        ("trials", counts_text(&study.counts)),
-    ];
+    )];
+    facts.extend(made_from(study).map(|text| ("made from", text)));
+    facts.push(("trials", counts_text(&study.counts)));
     let goal = status
         .goal
         .map_or_else(String::new, |goal| format!(" of {goal}"));
@@ -140,6 +140,7 @@ pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Resu
     Ok(json!({
         "study": study.name,
         "directions": study.directions,
+        "made_from": study.user_attrs.get(MADE_FROM),
         "counts": counts_json(&study.counts),
         "counted": status.counted,
         "goal": status.goal,

@@ -7,10 +7,11 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::exit::Exit;
-use crate::report::{Best, Counts, Event, event_json};
+use crate::report::{Best, Counts, Event, Fork, event_json};
 use crate::space::{Domain, Params, Value};
 use crate::store::{AttemptEnd, RunRecord, Write};
 use crate::study::Direction;
+use crate::study::carry::{Carried, LeftOut};
 
 const EXAMPLE: &str = include_str!("../../../tests/data/optuna-example.sql");
 const TRIALS: &str = include_str!("../../../docs/schemas/trials.schema.json");
@@ -195,6 +196,25 @@ fn trials_as_json_obey_their_schema() {
     }
 }
 
+fn fork() -> Fork {
+    let left_out = LeftOut {
+        key: "model.name".to_owned(),
+        why: "b is no choice now".to_owned(),
+        trials: 3,
+    };
+    Fork {
+        by: "--fork".to_owned(),
+        from: vec!["criteria@2".to_owned(), "criteria".to_owned()],
+        differences: vec!["space.model.name: the study has a | b, asked for a".to_owned()],
+        carried: Carried {
+            copied: 1,
+            enqueued: 0,
+            left_out: vec![left_out],
+            without_result: 2,
+        },
+    }
+}
+
 fn events() -> Vec<Event> {
     let params: Params = [
         ("lr".to_owned(), Value::Float(0.1)),
@@ -226,6 +246,7 @@ fn events() -> Vec<Event> {
             pruner: "median".to_owned(),
             injected: None,
         },
+        Event::StudyForked(fork()),
         Event::WorkerStarted {
             worker: 1,
             pid: 2,

@@ -65,3 +65,30 @@ fn one_trial_that_cannot_arrive_keeps_the_whole_study_out() {
     assert!(error.contains("0 values for 1 objectives"), "{error}");
     assert!(bench.store.find_study("taken").unwrap().is_none());
 }
+
+#[test]
+fn points_are_enqueued_together_or_not_at_all() {
+    let mut bench = Bench::new();
+    bench.apply(&[created(0)]);
+    let point = |name: &str| Params::from([("choice".to_owned(), Value::from(name))]);
+    let points = [point("a"), point("b"), point("c")];
+    let note = attrs(json!({"by": "hand"}));
+    let study = bench.study;
+    let refuse = "CREATE TEMP TRIGGER refuse BEFORE INSERT ON trials WHEN NEW.number = 3
+                  BEGIN SELECT RAISE(ABORT, 'no'); END";
+    bench.store.conn.execute_batch(refuse).unwrap();
+    bench.store.enqueue_all(study, &points, &note).unwrap_err();
+    assert_eq!(bench.store.trials(study).unwrap().len(), 1);
+    bench
+        .store
+        .conn
+        .execute_batch("DROP TRIGGER refuse")
+        .unwrap();
+    let numbers = bench.store.enqueue_all(study, &points, &note).unwrap();
+    assert_eq!(numbers, 1..4);
+    let trials = bench.store.trials(study).unwrap();
+    for (trial, point) in trials[1..].iter().zip(&points) {
+        assert_eq!(trial.fixed_params(), *point);
+        assert_eq!(trial.user_attrs["by"], json!("hand"));
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Map;
 
 use super::Core;
-use super::live::{Live, distributions};
+use super::live::Live;
 use crate::fault::Tally;
 use crate::protocol::{AttemptId, ToWorker};
 use crate::report;
@@ -30,27 +30,26 @@ impl Core {
         self.create()
     }
 
-    /// Makes an enqueued trial run: its fixed values, completed by the sampler. Values that the
-    /// space or a constraint forbids make it infeasible; it is ended and not run.
+    /// Makes an enqueued trial run: its fixed values, completed by the sampler, or by the defaults
+    /// where the sampler's values do not go with them. Values that the space or a constraint
+    /// forbids make it infeasible; it is ended and not run.
     fn claim(&mut self, number: u64, trial: FrozenTrial) -> Option<u64> {
         let mut fixed = trial.fixed_params();
         fixed.extend(trial.params.clone());
         let proposal = self.suggest(number).unwrap_or_default();
-        let space = &self.spec.space;
-        let params = space.build(|_, parameter, domain| {
-            let wanted = fixed.get(&parameter.name);
-            let value = wanted.or_else(|| proposal.get(&parameter.name));
-            value
-                .filter(|v| wanted.is_some() || domain.contains(v))
-                .cloned()
-                .unwrap_or_else(|| domain.middle())
+        let completed = self.completed(&fixed, &proposal).or_else(|problem| {
+            let defaults = self.spec.space.point(&Params::new());
+            self.completed(&fixed, &defaults).map_err(|_| problem)
         });
-        if let Some(problem) = self.refusal(&params, &fixed) {
-            self.refuse(number, trial, &problem);
-            return None;
-        }
+        let params = match completed {
+            Ok(params) => params,
+            Err(problem) => {
+                self.refuse(number, trial, &problem);
+                return None;
+            }
+        };
         let seed = study::derive_seed(self.spec.seed, number, "trial");
-        let distributions = distributions(&self.spec.space, &params);
+        let distributions = self.spec.space.distributions(&params);
         let mut user_attrs = Map::new();
         user_attrs.insert("seed".into(), seed.into());
         self.outbox.push(Write::TrialClaimed {
@@ -79,7 +78,7 @@ impl Core {
             return None;
         };
         let seed = study::derive_seed(self.spec.seed, number, "trial");
-        let distributions = distributions(&self.spec.space, &params);
+        let distributions = self.spec.space.distributions(&params);
         let mut user_attrs = Map::new();
         user_attrs.insert("seed".into(), seed.into());
         self.outbox.push(Write::TrialCreated {
@@ -119,6 +118,24 @@ impl Core {
             number,
             seed: self.spec.seed,
         })
+    }
+
+    /// The point of an enqueued trial: its fixed values, the rest from `others`; or why it cannot
+    /// be run.
+    fn completed(&self, fixed: &Params, others: &Params) -> Result<Params, String> {
+        let params = self.spec.space.build(|_, parameter, domain| {
+            let wanted = fixed.get(&parameter.name);
+            let value = wanted.or_else(|| others.get(&parameter.name));
+            value
+                .filter(|v| wanted.is_some() || domain.contains(v))
+                .or(parameter.default.as_ref().filter(|v| domain.contains(v)))
+                .cloned()
+                .unwrap_or_else(|| domain.middle())
+        });
+        match self.refusal(&params, fixed) {
+            None => Ok(params),
+            Some(problem) => Err(problem),
+        }
     }
 
     /// Why an enqueued trial cannot be run, if it cannot.

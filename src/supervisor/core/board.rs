@@ -93,14 +93,11 @@ impl Board {
     }
 
     fn offer(&mut self, trial: &FrozenTrial) -> bool {
-        let feasible = !trial.system_attrs.iter().any(|(name, value)| {
-            name.starts_with("constraints:") && value.as_f64().is_some_and(|v| v > 0.0)
-        });
         let Some(value) = trial.value() else {
             return false;
         };
         let better = trial.state == TrialState::Complete
-            && feasible
+            && trial.feasible()
             && self
                 .best
                 .as_ref()

@@ -108,6 +108,7 @@ impl Core {
                 panic: false,
                 text: error,
                 healthy: None,
+                program: None,
             });
             let remains = Remains {
                 death: Some(Death::Unknown),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::fault::{Fault, FaultKind, Tally, cuda};
 use crate::report::json_number;
-use crate::space::{Domain, Params, Value};
+use crate::space::{Params, Value};
 use crate::study::{Direction, FrozenTrial, TrialState};
 use crate::supervisor::Now;
 use crate::task::Metrics;
@@ -88,6 +88,24 @@ impl Live {
             }
         }
         end.user_attrs = attrs;
+        end
+    }
+
+    /// The end with a result of the task's own, which is no epoch's.
+    pub fn returned(&self, metrics: &Metrics, metric: &str, direction: Direction, now: Now) -> End {
+        let mut end = self.result(metric, direction, false, now);
+        let Some(value) = metrics.get(metric) else {
+            return end;
+        };
+        if end.state == TrialState::Fail {
+            end.user_attrs = self.common_attrs(now);
+        }
+        end.state = TrialState::Complete;
+        end.values = vec![*value];
+        for (name, value) in metrics.iter().filter(|(name, _)| *name != metric) {
+            end.user_attrs
+                .insert(format!("metric.{name}"), json_number(*value));
+        }
         end
     }
 
@@ -237,14 +255,4 @@ fn oom_config(config: &Params) -> Json {
         out.insert("effective_batch_size".into(), (batch * accumulated).into());
     }
     Json::Object(out)
-}
-
-/// The distributions that held for `params`.
-pub fn distributions(space: &crate::space::Space, params: &Params) -> BTreeMap<String, Domain> {
-    space
-        .parameters
-        .iter()
-        .filter(|p| params.contains_key(&p.name))
-        .filter_map(|p| Some((p.name.clone(), space.active_domain(p, params)?)))
-        .collect()
 }

@@ -211,6 +211,10 @@ impl Core {
                 live.result(&metric, direction, false, self.now),
                 "completed",
             ),
+            Ended::Returned { metrics } => {
+                let end = live.returned(&metrics, &metric, direction, self.now);
+                (end, "completed")
+            }
             Ended::Pruned => (live.result(&metric, direction, true, self.now), "pruned"),
             Ended::Diverged { at } => {
                 let fault = Fault::new(FaultKind::Diverged, at);

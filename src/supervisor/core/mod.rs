@@ -33,7 +33,6 @@ use crate::study::{self, FrozenTrial, History, TrialState};
 use crate::task::Baseline;
 
 pub use assign::{checkpoint_name, checkpoints_dir};
-pub use live::distributions;
 
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
@@ -165,7 +164,7 @@ impl Core {
             }
         }
         Core {
-            points: initial_points(&start.spec),
+            points: start.spec.first_points(),
             retry: live.keys().copied().collect(),
             reclaimed: live.len() as u64,
             live,
@@ -375,14 +374,4 @@ impl Core {
     fn workers_left(&self) -> bool {
         self.slots.iter().any(|s| s.worker().is_some())
     }
-}
-
-/// The points tried first: the point of the defaults, if there are any, then the configured ones.
-fn initial_points(spec: &StudySpec) -> Vec<Params> {
-    let mut points = Vec::new();
-    if spec.space.has_defaults() {
-        points.push(spec.space.point(&Params::new()));
-    }
-    points.extend(spec.points.iter().map(|p| spec.space.point(p)));
-    points
 }

@@ -3,7 +3,7 @@
 use crate::study::Direction;
 use crate::task::{Key, KeyType, Metric, Preset, Role};
 
-const fn data(name: &'static str, ty: KeyType, preset: Preset, help: &'static str) -> Key {
+const fn data(name: &'static str, ty: KeyType, preset: Preset, help: &'static str) -> Key<'static> {
     Key {
         name,
         ty,
@@ -13,7 +13,12 @@ const fn data(name: &'static str, ty: KeyType, preset: Preset, help: &'static st
     }
 }
 
-const fn training(name: &'static str, ty: KeyType, preset: Preset, help: &'static str) -> Key {
+const fn training(
+    name: &'static str,
+    ty: KeyType,
+    preset: Preset,
+    help: &'static str,
+) -> Key<'static> {
     Key {
         name,
         ty,
@@ -29,7 +34,7 @@ const FRACTION: KeyType = KeyType::Float {
 };
 
 /// Every key of the kind.
-pub const KEYS: [Key; 21] = [
+pub const KEYS: [Key<'static>; 21] = [
     data(
         "data.path",
         KeyType::Path,
@@ -187,13 +192,16 @@ pub const METRICS: [Metric; 3] = [
     Metric {
         name: "macro_f1",
         direction: Direction::Maximize,
+        range: Some((0.0, 1.0)),
     },
     Metric {
         name: "accuracy",
         direction: Direction::Maximize,
+        range: Some((0.0, 1.0)),
     },
     Metric {
         name: "loss",
         direction: Direction::Minimize,
+        range: Some((0.0, f64::INFINITY)),
     },
 ];

@@ -33,7 +33,7 @@ impl TaskKind for TextClassification {
         "text-classification"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> &'static [Key<'static>] {
         &keys::KEYS
     }
 

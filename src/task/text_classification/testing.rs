@@ -92,6 +92,7 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
             ..Space::default()
         },
         fixed,
+        lists: std::collections::BTreeMap::new(),
         models,
         points: Vec::new(),
         operation: Operation::sample(1),

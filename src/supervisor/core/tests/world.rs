@@ -49,6 +49,7 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
             ..Space::default()
         },
         fixed: Params::new(),
+        lists: BTreeMap::new(),
         models: BTreeMap::new(),
         points: vec![],
         operation,
@@ -518,6 +519,7 @@ pub fn error(phase: Phase, text: &str) -> ErrorReport {
         panic: false,
         text: text.into(),
         healthy: Some(true),
+        program: None,
     }
 }
 

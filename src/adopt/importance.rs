@@ -1,0 +1,397 @@
+//! Which parameters the values depend on, and which show no effect at all.
+//!
+//! The measure is the correlation ratio of the values' ranks (the statistic of Kruskal and Wallis,
+//! 1952): the share of their variation that lies between groups of trials with similar values of
+//! one parameter. It sees effects of any shape, but of one parameter alone: one that matters only
+//! together with another shows nothing. By chance, too, the share is above nothing, and the more so
+//! the fewer the trials, so it is compared with what permuted values give (Good, "Permutation,
+//! Parametric and Bootstrap Tests of Hypotheses", 2005; for importances Altmann et al., 2010); dead
+//! parameters cost few permutations (Besag and Clifford, 1991). Of all parameters together, one in
+//! twenty that are said to matter may be a mistake (Benjamini and Hochberg, 1995).
+//!
+//! A sampler that learns makes better and better trials and meanwhile settles on values of dead
+//! parameters, too; over the whole study the two go together. So ranks are taken, and permuted,
+//! within blocks of consecutive trials only. Optuna's PED-ANOVA (Watanabe et al., 2023) measures
+//! how the best trials' values are distributed; it has no null to compare with, and under a sampler
+//! that learns it says more about the sampler.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::space::{Params, Value};
+use crate::study;
+
+/// Fewer trials than this say nothing.
+pub const FEWEST: usize = 20;
+
+/// Of more trials, so many are taken, evenly spread.
+const MOST: usize = 5000;
+
+/// Trials in a block, about.
+const BLOCK: usize = 30;
+
+/// Most groups that a number's values are put in.
+const GROUPS: usize = 6;
+
+/// Permutations that beat the real values before a parameter is given up as dead.
+const BEATEN: usize = 20;
+
+/// Share of mistakes among the parameters that are said to matter.
+const MISTAKES: f64 = 0.05;
+
+/// What the trials say about a parameter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Effect {
+    /// It had one value in all trials.
+    Constant,
+    /// Fewer than [`FEWEST`] trials with a value.
+    TooFew,
+    /// The values show no dependence on it.
+    Nothing {
+        /// How often chance alone does as well, 0 to 1.
+        p: f64,
+    },
+    /// The values depend on it.
+    Shows {
+        /// The share of the ranks' variation that it explains beyond chance, 0 to 1.
+        share: f64,
+        /// How often chance alone does as well, 0 to 1.
+        p: f64,
+    },
+}
+
+/// The effect of each parameter on the values; `trials` in the order in which they were made,
+/// values without NaN. The permutations are a function of `seed`.
+pub fn effects(trials: &[(&Params, f64)], seed: u64) -> BTreeMap<String, Effect> {
+    let trials = thinned(trials);
+    let names: BTreeSet<&String> = trials.iter().flat_map(|(p, _)| p.keys()).collect();
+    // The smallest p that counts must lie within reach.
+    let permutations = (40 * names.len()).max(2000) - 1;
+    let mut effects = BTreeMap::new();
+    let mut tested = Vec::new();
+    for (index, name) in names.into_iter().enumerate() {
+        let column = Column::new(&trials, name);
+        let early = column.untestable();
+        let effect = early.unwrap_or_else(|| {
+            let mut rng = study::rng(seed, index as u64, "importance");
+            let (share, p) = column.test(permutations, &mut rng);
+            tested.push((p, name.clone()));
+            Effect::Shows { share, p }
+        });
+        effects.insert(name.clone(), effect);
+    }
+    for (p, name) in chance(tested) {
+        effects.insert(name, Effect::Nothing { p });
+    }
+    effects
+}
+
+/// At most [`MOST`] trials.
+fn thinned<'a>(trials: &[(&'a Params, f64)]) -> Vec<(&'a Params, f64)> {
+    let n = trials.len();
+    let kept = n.min(MOST);
+    (0..kept).map(|i| trials[i * n / kept]).collect()
+}
+
+/// The tests that may be chance (the step-up procedure of Benjamini and Hochberg).
+fn chance(mut tested: Vec<(f64, String)>) -> Vec<(f64, String)> {
+    tested.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let n = tested.len() as f64;
+    let real = (0..tested.len())
+        .rev()
+        .find(|&i| tested[i].0 <= MISTAKES * (i + 1) as f64 / n)
+        .map_or(0, |i| i + 1);
+    tested.split_off(real)
+}
+
+/// One parameter beside the values, over the trials that have it.
+struct Column {
+    /// Group of each trial, from 0.
+    groups: Vec<usize>,
+    /// Trials in each group.
+    sizes: Vec<f64>,
+    /// Ranks of the values, with mean 0 in each block; blocks lie one after the other.
+    ranks: Vec<f64>,
+    /// Where each block ends.
+    ends: Vec<usize>,
+}
+
+impl Column {
+    fn new(trials: &[(&Params, f64)], name: &str) -> Column {
+        let rows: Vec<(&Value, f64)> = trials
+            .iter()
+            .filter_map(|(params, value)| Some((params.get(name)?, *value)))
+            .collect();
+        let groups = grouped(&rows.iter().map(|r| r.0).collect::<Vec<_>>());
+        let mut sizes = vec![0.0; groups.iter().max().map_or(0, |g| g + 1)];
+        for &group in &groups {
+            sizes[group] += 1.0;
+        }
+        let n = rows.len();
+        let blocks = (n / BLOCK).clamp(1, 20);
+        let ends: Vec<usize> = (1..=blocks).map(|b| b * n / blocks).collect();
+        let values: Vec<f64> = rows.iter().map(|r| r.1).collect();
+        let mut ranks = Vec::with_capacity(n);
+        let mut start = 0;
+        for &end in &ends {
+            let mean = (end - start) as f64 / 2.0 + 0.5;
+            let block = middle_ranks(&values[start..end]);
+            ranks.extend(block.into_iter().map(|rank| rank - mean));
+            start = end;
+        }
+        Column {
+            groups,
+            sizes,
+            ranks,
+            ends,
+        }
+    }
+
+    fn untestable(&self) -> Option<Effect> {
+        if self.sizes.len() < 2 {
+            Some(Effect::Constant)
+        } else if self.ranks.len() < FEWEST {
+            Some(Effect::TooFew)
+        } else {
+            None
+        }
+    }
+
+    /// The share explained beyond chance, and the p-value.
+    fn test(&self, permutations: usize, rng: &mut ChaCha8Rng) -> (f64, f64) {
+        let total: f64 = self.ranks.iter().map(|r| r * r).sum();
+        if total == 0.0 {
+            return (0.0, 1.0);
+        }
+        let real = self.between(&self.ranks) / total;
+        let mut ranks = self.ranks.clone();
+        let (mut beaten, mut done, mut sum) = (0, 0, 0.0);
+        while done < permutations && beaten < BEATEN {
+            self.permute(&mut ranks, rng);
+            let share = self.between(&ranks) / total;
+            // Equal up to rounding counts as beaten.
+            beaten += usize::from(share >= real - 1e-12);
+            sum += share;
+            done += 1;
+        }
+        let p = if beaten >= BEATEN {
+            beaten as f64 / done as f64
+        } else {
+            (beaten + 1) as f64 / (done + 1) as f64
+        };
+        let expected = sum / done.max(1) as f64;
+        let share = (real - expected) / (1.0 - expected).max(1e-12);
+        (share.clamp(0.0, 1.0), p)
+    }
+
+    /// The variation between groups.
+    fn between(&self, ranks: &[f64]) -> f64 {
+        let mut sums = vec![0.0; self.sizes.len()];
+        for (rank, &group) in ranks.iter().zip(&self.groups) {
+            sums[group] += rank;
+        }
+        sums.iter().zip(&self.sizes).map(|(s, n)| s * s / n).sum()
+    }
+
+    fn permute(&self, ranks: &mut [f64], rng: &mut ChaCha8Rng) {
+        let mut start = 0;
+        for &end in &self.ends {
+            let block = &mut ranks[start..end];
+            for last in (1..block.len()).rev() {
+                block.swap(last, rng.random_range(0..=last));
+            }
+            start = end;
+        }
+    }
+}
+
+/// Groups of similar values: each value by itself where there are few or where they are no
+/// numbers, else groups of about equal size.
+fn grouped(values: &[&Value]) -> Vec<usize> {
+    let numbers: Option<Vec<f64>> = values.iter().map(|v| v.as_f64()).collect();
+    let Some(numbers) = numbers else {
+        let mut seen: Vec<&Value> = Vec::new();
+        let mut groups = Vec::with_capacity(values.len());
+        for &value in values {
+            let known = seen.iter().position(|s| *s == value);
+            groups.push(known.unwrap_or(seen.len()));
+            if known.is_none() {
+                seen.push(value);
+            }
+        }
+        return groups;
+    };
+    let mut distinct = numbers.clone();
+    distinct.sort_by(f64::total_cmp);
+    distinct.dedup();
+    if distinct.len() <= GROUPS {
+        let find = |x: &f64| distinct.partition_point(|d| d < x);
+        return numbers.iter().map(find).collect();
+    }
+    let n = numbers.len();
+    let wanted = (n / 12).clamp(2, GROUPS);
+    let raw: Vec<usize> = middle_ranks(&numbers)
+        .into_iter()
+        .map(|rank| (((rank - 0.5) * wanted as f64 / n as f64) as usize).min(wanted - 1))
+        .collect();
+    // Ties may leave a group empty.
+    let used: BTreeSet<usize> = raw.iter().copied().collect();
+    let place: BTreeMap<usize, usize> = used.into_iter().zip(0..).collect();
+    raw.iter().map(|group| place[group]).collect()
+}
+
+/// Ranks from 1; equal values share the mean of theirs.
+fn middle_ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut start = 0;
+    while start < order.len() {
+        let value = values[order[start]];
+        let same = order[start..].iter().take_while(|&&i| values[i] == value);
+        let end = start + same.count().max(1);
+        for &i in &order[start..end] {
+            ranks[i] = (start + 1 + end) as f64 / 2.0;
+        }
+        start = end;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+        rng.random()
+    }
+
+    /// Points of so many parameters between 0 and 1, called `p00`, `p01` and so on.
+    fn points(trials: usize, parameters: usize, rng: &mut ChaCha8Rng) -> Vec<Params> {
+        (0..trials)
+            .map(|_| {
+                (0..parameters)
+                    .map(|j| (format!("p{j:02}"), Value::Float(uniform(rng))))
+                    .collect()
+            })
+            .collect()
+    }
+
+    fn number(params: &Params, j: usize) -> f64 {
+        params[&format!("p{j:02}")].as_f64().unwrap()
+    }
+
+    fn tested(points: &[Params], values: &[f64]) -> BTreeMap<String, Effect> {
+        let trials: Vec<(&Params, f64)> = points.iter().zip(values.iter().copied()).collect();
+        effects(&trials, 0)
+    }
+
+    fn showing(effects: &BTreeMap<String, Effect>) -> Vec<&str> {
+        let shows = |e: &Effect| matches!(e, Effect::Shows { .. });
+        effects
+            .iter()
+            .filter(|(_, e)| shows(e))
+            .map(|(n, _)| n.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn of_35_parameters_the_11_that_matter_are_found() {
+        let mut mistakes = 0;
+        for seed in 0..10 {
+            let mut rng = study::rng(seed, 0, "test");
+            let points = points(452, 35, &mut rng);
+            // Rising, with the best in the middle, and a step, beside some noise.
+            let values: Vec<f64> = points
+                .iter()
+                .map(|p| {
+                    let part = |j| match j % 3 {
+                        0 => number(p, j) * 1.2,
+                        1 => 5.0 * (number(p, j) - 0.5).powi(2),
+                        _ => f64::from(u8::from(number(p, j) > 0.6)) * 0.8,
+                    };
+                    (0..11).map(part).sum::<f64>() + 0.5 * uniform(&mut rng)
+                })
+                .collect();
+            let effects = tested(&points, &values);
+            let found = showing(&effects);
+            let live = found.iter().filter(|n| **n < "p11").count();
+            assert!(live >= 10, "{found:?}");
+            mistakes += found.len() - live;
+        }
+        // One in twenty of what is said to matter.
+        assert!(mistakes <= 8, "{mistakes}");
+    }
+
+    #[test]
+    fn noise_shows_nothing_in_nineteen_of_twenty_studies() {
+        let studies = (0..60).filter(|&seed| {
+            let mut rng = study::rng(seed, 0, "noise");
+            let points = points(80, 12, &mut rng);
+            let values: Vec<f64> = (0..80).map(|_| uniform(&mut rng)).collect();
+            !showing(&tested(&points, &values)).is_empty()
+        });
+        assert!(studies.count() <= 6);
+    }
+
+    #[test]
+    fn a_dead_parameter_that_drifts_while_the_values_improve_is_not_taken_for_live() {
+        let mut rng = study::rng(3, 0, "drift");
+        let mut points = points(300, 2, &mut rng);
+        let mut values = Vec::new();
+        for (i, p) in points.iter_mut().enumerate() {
+            let done = i as f64 / 300.0;
+            let drifted = done + 0.2 * uniform(&mut rng);
+            p.insert("p00".into(), Value::Float(drifted));
+            values.push(done + 0.5 * number(p, 1) + 0.1 * uniform(&mut rng));
+        }
+        assert_eq!(showing(&tested(&points, &values)), ["p01"]);
+    }
+
+    #[test]
+    fn choices_and_parameters_that_only_some_trials_have_are_judged_too() {
+        let mut rng = study::rng(4, 0, "mixed");
+        let mut points = points(120, 1, &mut rng);
+        let mut values = Vec::new();
+        for (i, p) in points.iter_mut().enumerate() {
+            let sgd = i % 2 == 0;
+            p.insert("name".into(), if sgd { "sgd" } else { "adam" }.into());
+            p.insert("fixed".into(), Value::Null);
+            let mut value = f64::from(u8::from(sgd)) * 0.4 + 0.3 * uniform(&mut rng);
+            if sgd {
+                let momentum = uniform(&mut rng);
+                p.insert("momentum".into(), Value::Float(momentum));
+                value += momentum;
+            }
+            if i < FEWEST - 1 {
+                p.insert("rare".into(), Value::Int(i as i64));
+            }
+            values.push(value);
+        }
+        let effects = tested(&points, &values);
+        assert_eq!(showing(&effects), ["momentum", "name"]);
+        assert_eq!(effects["fixed"], Effect::Constant);
+        assert_eq!(effects["rare"], Effect::TooFew);
+    }
+
+    #[test]
+    fn equal_values_and_infinite_ones_are_no_trouble() {
+        let mut rng = study::rng(5, 0, "equal");
+        let points = points(60, 3, &mut rng);
+        assert!(showing(&tested(&points, &[0.442; 60])).is_empty());
+        let diverged: Vec<f64> = points
+            .iter()
+            .map(|p| {
+                if number(p, 0) > 0.5 {
+                    f64::INFINITY
+                } else {
+                    number(p, 0)
+                }
+            })
+            .collect();
+        assert_eq!(showing(&tested(&points, &diverged)), ["p00"]);
+        assert!(tested(&[], &[]).is_empty());
+    }
+}

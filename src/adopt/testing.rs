@@ -1,0 +1,115 @@
+//! Trials and spaces for the tests of this module.
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+
+use super::Asked;
+use crate::space::{Condition, Domain, Parameter, Space, Value};
+use crate::study::{Direction, FrozenTrial, TrialState};
+
+/// The domain that values of tests come from.
+fn drawn_from(value: &Value) -> Domain {
+    match value {
+        Value::Float(_) => float(-1e9, 1e9),
+        Value::Int(_) => int(-1000, 1000),
+        Value::Null | Value::Bool(_) | Value::Str(_) => Domain::Categorical {
+            choices: vec!["other".into(), value.clone()],
+        },
+    }
+}
+
+pub fn float(low: f64, high: f64) -> Domain {
+    Domain::Float {
+        low,
+        high,
+        log: false,
+        step: None,
+    }
+}
+
+pub fn int(low: i64, high: i64) -> Domain {
+    Domain::Int {
+        low,
+        high,
+        log: false,
+        step: 1,
+    }
+}
+
+pub fn choices(words: &[&str]) -> Domain {
+    Domain::Categorical {
+        choices: words.iter().map(|w| Value::from(*w)).collect(),
+    }
+}
+
+pub fn trial(
+    number: u64,
+    state: TrialState,
+    value: Option<f64>,
+    params: &[(&str, Value)],
+) -> FrozenTrial {
+    let name = |k: &&str| (*k).to_owned();
+    FrozenTrial {
+        trial_id: number as i64 + 1,
+        number,
+        state,
+        params: params.iter().map(|(k, v)| (name(k), v.clone())).collect(),
+        distributions: params
+            .iter()
+            .map(|(k, v)| (name(k), drawn_from(v)))
+            .collect(),
+        values: value.into_iter().collect(),
+        intermediate: BTreeMap::new(),
+        user_attrs: Map::new(),
+        system_attrs: Map::new(),
+        datetime_start: Some("2026-01-02 03:04:05.000000".to_owned()),
+        datetime_complete: None,
+    }
+}
+
+fn parameter(name: &str, domain: Domain) -> Parameter {
+    Parameter {
+        name: name.to_owned(),
+        domain,
+        when: Vec::new(),
+        high_when: Vec::new(),
+        default: None,
+    }
+}
+
+/// `lr` 0 to 1, `layers` 1 to 8, `name` of adam and sgd, `momentum` 0 to 1 with sgd; `epochs` is 9
+/// and `width` 64.
+pub fn space() -> Space {
+    let mut momentum = parameter("momentum", float(0.0, 1.0));
+    momentum.when = vec![Condition {
+        parent: "name".to_owned(),
+        values: vec!["sgd".into()],
+    }];
+    Space {
+        parameters: vec![
+            parameter("lr", float(0.0, 1.0)),
+            parameter("layers", int(1, 8)),
+            parameter("name", choices(&["adam", "sgd"])),
+            momentum,
+        ],
+        constraints: Vec::new(),
+        fixed: [("epochs", 9), ("width", 64)]
+            .map(|(k, v)| (k.to_owned(), Value::Int(v)))
+            .into(),
+    }
+}
+
+/// An accuracy to be maximised in [`space`].
+pub fn asked(space: &Space) -> Asked<'_> {
+    Asked {
+        space,
+        read: ["lr", "layers", "name", "momentum", "epochs", "width"]
+            .map(str::to_owned)
+            .into(),
+        range: Some((0.0, 1.0)),
+        direction: Direction::Maximize,
+        baseline: None,
+        seed: 0,
+    }
+}

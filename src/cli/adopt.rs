@@ -1,0 +1,387 @@
+//! `tune adopt FILE --task TASK`: a study of Optuna's, taken into the project.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value as Json, json};
+
+use super::args::{key_value, set_overrides};
+use super::{Common, init_logging, run};
+use crate::adopt::fit::{self, Settling};
+use crate::adopt::{self, Asked, Copied};
+use crate::config::{self, Overrides, StudySpec, check_name};
+use crate::exit::{Exit, Failure};
+use crate::report::query::{self, Adoption};
+use crate::report::{self, json_number};
+use crate::store::{NewStudy, Store, StoreError, StudySummary};
+use crate::study::FrozenTrial;
+use crate::supervisor::{Hold, Holder, directory_of, spool};
+use crate::task::Prepared;
+
+/// `tune adopt`
+#[derive(Debug, Args)]
+pub struct AdoptArgs {
+    /// Optuna's SQLite database: a path or sqlite:///PATH; it is only read
+    #[arg(value_parser = source)]
+    pub file: PathBuf,
+    /// The task that goes on with it: a name in configs/ without .toml, or a path that ends in .toml
+    #[arg(long, value_name = "TASK")]
+    pub task: String,
+    /// Study in FILE [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// Its name in this project [default: the name it has]
+    #[arg(long = "as", value_name = "NEW")]
+    pub name: Option<String>,
+    /// Override any key of the configuration; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Call a parameter of the study as the task calls it (lr=optim.lr); repeatable
+    #[arg(long, value_name = "OLD=NEW", value_parser = key_value)]
+    pub rename: Vec<(String, String)>,
+    /// Only tell what it is worth; write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let project = run::project(common)?;
+    let storage = run::storage(&project, common);
+    let overrides = Overrides {
+        set: set_overrides(&args.set),
+    };
+    let mut spec = run::read(&project, &args.task, overrides)?;
+    let copied = adopt::copy(&args.file, &storage)?;
+    let study = choose(&copied, args)?;
+    spec.study = args.name.clone().unwrap_or_else(|| study.name.clone());
+    check_name(&spec.study).map_err(|expected| {
+        let found = &spec.study;
+        Failure::input(format!(
+            "study name {found:?}: expected {expected}; give another one with --as"
+        ))
+    })?;
+    let directions = [spec.objective.direction];
+    comparable(&study, &spec)?;
+    let prepared = run::prepare(&spec)?;
+    let mut trials = copied
+        .store
+        .trials(study.study_id)
+        .map_err(|e| copied.failure(e))?;
+    adopt::rename(&mut trials, &args.rename)
+        .map_err(|e| Failure::input(format!("--rename: {e}")))?;
+    let asked = Asked::new(&spec, &prepared)
+        .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
+    let assessment = adopt::assess(&trials, &asked);
+    let told = told(args, &copied, &study, &spec, &assessment)?;
+    let loud = !common.json && !common.quiet;
+    if loud {
+        super::print(&told.text())?;
+    }
+    is_free(&storage, &spec.study)?;
+    let command = command(common, args, &spec, assessment.counted);
+    if args.dry_run {
+        if loud {
+            super::print("dry run: nothing was written\n")?;
+        } else if common.json {
+            super::print(&format!("{:#}\n", told.json(false, None)))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let now = query::stored_time(jiff::Timestamp::now());
+    let with = Settling {
+        now: &now,
+        alive: told.alive.is_some(),
+        victims: &assessment.faults.victims,
+    };
+    let settled: Vec<FrozenTrial> = trials
+        .iter()
+        .map(|t| fit::settled(t, &asked, &with))
+        .collect();
+    let user_attrs = attributes(&study, &copied, &told, &spec, &prepared);
+    let new = NewStudy {
+        name: &spec.study,
+        directions: &directions,
+        user_attrs: &user_attrs,
+        identity: &config::identity(&spec, &prepared),
+    };
+    write(&storage, &new, &settled)?;
+    if loud {
+        super::print(&query::adopted(
+            &spec.study,
+            settled.len(),
+            &assessment,
+            &command,
+        ))?;
+    } else if common.json {
+        super::print(&format!("{:#}\n", told.json(true, Some(&command))))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The study of the source that is meant.
+fn choose(copied: &Copied, args: &AdoptArgs) -> Result<StudySummary, Failure> {
+    let mut studies = copied.store.studies().map_err(|e| copied.failure(e))?;
+    let place = args.file.display();
+    let list: Vec<String> = studies
+        .iter()
+        .map(|s| {
+            format!(
+                "\n  {} ({})",
+                s.name.escape_debug(),
+                report::format::plural(s.counts.total(), "trial")
+            )
+        })
+        .collect();
+    let list = list.concat();
+    let at = match &args.study {
+        _ if studies.is_empty() => {
+            return Err(Failure::input(format!("{place}: it holds no study")));
+        }
+        None if studies.len() == 1 => 0,
+        None => {
+            return Err(Failure::input(format!(
+                "which study? {place} holds several; choose one with --study NAME:{list}"
+            )));
+        }
+        Some(name) => studies
+            .iter()
+            .position(|s| s.name == *name)
+            .ok_or_else(|| {
+                Failure::input(format!(
+                    "{place} holds no study called {name:?}; it holds:{list}"
+                ))
+            })?,
+    };
+    Ok(studies.swap_remove(at))
+}
+
+/// Whether the values of the study mean what the task's values mean.
+fn comparable(study: &StudySummary, spec: &StudySpec) -> Result<(), Failure> {
+    let n = study.directions.len();
+    if n != 1 {
+        return Err(Failure::input(format!(
+            "study {:?} has {n} objectives; tune searches for one: adopt a study of one objective",
+            study.name
+        )));
+    }
+    let (was, asked) = (study.direction(), spec.objective.direction);
+    if was == asked {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Differs,
+        format!(
+            "objective.direction: the study {:?} has {was}, the task {} has {asked} {}; adopt it with \
+             a task whose objective.metric and objective.direction are those of the study",
+            study.name, spec.task, spec.objective.metric
+        ),
+    ))
+}
+
+fn told<'a>(
+    args: &AdoptArgs,
+    copied: &Copied,
+    study: &StudySummary,
+    spec: &'a StudySpec,
+    assessment: &'a adopt::Assessment,
+) -> Result<Adoption<'a>, Failure> {
+    let beats = copied.store.heartbeats(study.study_id);
+    let beats = beats.map_err(|e| copied.failure(e))?;
+    let last = beats.values().max().map(String::as_str);
+    let alive = query::alive(&copied.signs, last, jiff::Timestamp::now());
+    Ok(Adoption {
+        file: args.file.display().to_string(),
+        study: study.name.clone(),
+        name: spec.study.clone(),
+        task: spec.task.clone(),
+        metric: &spec.objective.metric,
+        direction: spec.objective.direction,
+        optuna: copied
+            .store
+            .optuna_version()
+            .map_err(|e| copied.failure(e))?,
+        verdict: adopt::verdict::verdict(assessment),
+        assessment,
+        // A program that runs none of the study's trials does not matter.
+        alive: alive.filter(|_| !assessment.running.is_empty()),
+    })
+}
+
+/// Refuses where the project has a study of this name, before anything is written.
+fn is_free(storage: &Path, name: &str) -> Result<(), Failure> {
+    let waiting = spool::waiting(&directory_of(storage), name);
+    if waiting > 0 {
+        return Err(Failure::storage(format!(
+            "{waiting} results of an earlier study {name} wait in {}; put its database back, or choose \
+             another name with --as NEW",
+            directory_of(storage).display()
+        )));
+    }
+    if storage.exists() && Store::open_read_only(storage)?.find_study(name)?.is_some() {
+        return Err(taken(storage, name));
+    }
+    Ok(())
+}
+
+fn taken(storage: &Path, name: &str) -> Failure {
+    Failure::new(
+        Exit::Differs,
+        format!(
+            "{} holds a study called {name:?} already; choose another name with --as NEW",
+            storage.display()
+        ),
+    )
+}
+
+/// Writes the study while nobody else can run one of its name.
+fn write(storage: &Path, study: &NewStudy, trials: &[FrozenTrial]) -> Result<(), Failure> {
+    let host = nix::unistd::gethostname();
+    let me = Holder {
+        pid: std::process::id(),
+        host: host.map_or_else(
+            |_| "unknown".to_owned(),
+            |h| h.to_string_lossy().into_owned(),
+        ),
+        since: jiff::Timestamp::now().to_string(),
+    };
+    let _hold = Hold::take(&directory_of(storage), study.name, &me)?;
+    let mut store = Store::open(storage)?;
+    match store.create_study_with(study, trials) {
+        Ok(_) => Ok(()),
+        Err(StoreError::StudyExists { name, .. }) => Err(taken(storage, &name)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The study's attributes: those it had, what a run would note, and where it comes from. Those
+/// that it had under a name of ours are kept there.
+fn attributes(
+    study: &StudySummary,
+    copied: &Copied,
+    told: &Adoption,
+    spec: &StudySpec,
+    prepared: &Prepared,
+) -> Map<String, Json> {
+    let mut ours = Map::new();
+    ours.insert("task".into(), spec.task.clone().into());
+    ours.insert("task_kind".into(), spec.kind.clone().into());
+    ours.insert("metric".into(), spec.objective.metric.clone().into());
+    if let Some(baseline) = &prepared.baseline {
+        let value = json_number(baseline.value);
+        ours.insert(
+            "baseline".into(),
+            json!({"value": value, "what": baseline.what}),
+        );
+    }
+    let mut attrs = study.user_attrs.clone();
+    let mut replaced = Map::new();
+    for key in ours.keys().map(String::as_str).chain(["adopted_from"]) {
+        if let Some(value) = attrs.shift_remove(key) {
+            replaced.insert(key.to_owned(), value);
+        }
+    }
+    let mut from = json!({
+        "file": copied.path.display().to_string(),
+        "study": study.name,
+        "time": jiff::Timestamp::now().to_string(),
+        "optuna": told.optuna,
+    });
+    if !replaced.is_empty() {
+        from["user_attrs"] = Json::Object(replaced);
+    }
+    attrs.extend(ours);
+    attrs.insert("adopted_from".into(), from);
+    attrs
+}
+
+/// The command that continues the study.
+fn command(common: &Common, args: &AdoptArgs, spec: &StudySpec, counted: usize) -> String {
+    let mut words = vec!["tune".to_owned()];
+    let path = |p: &Path| p.display().to_string();
+    if let Some(dir) = &common.dir {
+        words.extend(["-C".to_owned(), path(dir)]);
+    }
+    words.extend([args.task.clone(), "--study".to_owned(), spec.study.clone()]);
+    if let Some(storage) = &common.storage {
+        words.extend(["--storage".to_owned(), path(storage)]);
+    }
+    for (key, value) in &args.set {
+        words.extend(["--set".to_owned(), format!("{key}={value}")]);
+    }
+    // A goal that is reached already would end it at once.
+    let goal = spec.operation.trials;
+    let counted = counted as u64;
+    if goal <= counted {
+        words.extend(["--trials".to_owned(), (counted + goal.max(1)).to_string()]);
+    }
+    let quoted: Vec<String> = words.iter().map(|w| quoted(w)).collect();
+    quoted.join(" ")
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A path, or a URL of SQLAlchemy for SQLite: `sqlite:///relative`, `sqlite:////absolute`.
+fn source(text: &str) -> Result<PathBuf, String> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return if text.is_empty() {
+            Err("expected a path".to_owned())
+        } else {
+            Ok(PathBuf::from(text))
+        };
+    };
+    if scheme != "sqlite" && !scheme.starts_with("sqlite+") {
+        return Err(format!(
+            "{scheme} cannot be read; copy the study into a file once, with optuna.copy_study(\
+             from_study_name=..., from_storage=\"{scheme}://...\", to_storage=\"sqlite:///study.db\")"
+        ));
+    }
+    let path = rest
+        .strip_prefix('/')
+        .map(|p| p.split('?').next().unwrap_or(p));
+    match path {
+        Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
+        Some(_) | None => Err("expected sqlite:///PATH".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_a_path_or_a_url_of_sqlite() {
+        let path = |text: &str| source(text).map(|p| p.display().to_string());
+        assert_eq!(path("a/b.db").as_deref(), Ok("a/b.db"));
+        assert_eq!(path("sqlite:///b.db").as_deref(), Ok("b.db"));
+        assert_eq!(
+            path("sqlite+pysqlite:////b.db?timeout=30").as_deref(),
+            Ok("/b.db")
+        );
+        assert!(path("sqlite://").is_err());
+        assert!(path("").is_err());
+        for other in [
+            "mysql://host/db",
+            "journal://x",
+            "postgresql+psycopg2://h/d",
+        ] {
+            assert!(path(other).unwrap_err().contains("copy_study"), "{other}");
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
+        assert_eq!(quoted("space.lr.high=1e-3"), "space.lr.high=1e-3");
+        assert_eq!(quoted("my study"), "'my study'");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,141 @@
+//! `tune enqueue STUDY`: points to be tried next.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Map;
+
+use super::{Common, EnqueueArgs, init_logging, run};
+use crate::config::points::{check_points, point_of_words, points_of_lines, space_of_trials};
+use crate::config::{self, Problem, points::Given};
+use crate::exit::{Exit, Failure};
+use crate::report::{self, query};
+use crate::space::{Params, Space};
+use crate::store::{Store, StudySummary};
+use crate::study::FrozenTrial;
+use crate::supervisor::{directory_of, holder, patiently};
+
+/// How long another program's lock is waited for. A run holds it for milliseconds at a time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let project = run::project(common)?;
+    let storage = run::storage(&project, common);
+    let mut problems = Vec::new();
+    let given = given(args, &mut problems)?;
+    // Nothing is opened for writing before all is found to be in order.
+    let store = Store::open_read_only(&storage)?;
+    let study = query::choose(&store, Some(&args.study))?;
+    let trials = store.trials(study.study_id)?;
+    let space = space(&store, &study, &trials)?;
+    let points = check_points(&space, &given, problems)
+        .map_err(|problems| Failure::input(problems.to_string()))?;
+    let plan = Plan::new(points, &trials, args.skip_existing);
+    drop(store);
+    let mut warn = |message: String| report::err(&format!("note: {message}"));
+    let numbers = match plan.points.len() {
+        0 => 0..0,
+        _ => patiently(PATIENCE, &mut warn, || {
+            let mut store = Store::open_existing(&storage)?;
+            store.enqueue_all(study.study_id, &plan.points, &Map::new())
+        })?,
+    };
+    let store = Store::open_read_only(&storage)?;
+    let enqueued = query::Enqueued {
+        study: study.name.clone(),
+        numbers,
+        same: plan.same,
+        skipped: plan.skipped,
+        held: holder(&directory_of(&storage), &study.name).is_some(),
+    };
+    super::print(&if common.json {
+        format!("{:#}\n", enqueued.json())
+    } else {
+        enqueued.text(&store)?
+    })
+}
+
+/// The points of the command line, or of the file.
+fn given(args: &EnqueueArgs, problems: &mut Vec<Problem>) -> Result<Vec<Given>, Failure> {
+    let Some(file) = &args.file else {
+        return Ok(vec![point_of_words(&args.point, problems)]);
+    };
+    let (name, text) = if file.as_os_str() == "-" {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().read_to_string(&mut text);
+        (Path::new("standard input"), read.map(|_| text))
+    } else {
+        (file.as_path(), std::fs::read_to_string(file))
+    };
+    let text = text.map_err(|e| Failure::input(format!("{}: {e}", name.display())))?;
+    let points = points_of_lines(&text, name, problems);
+    if points.is_empty() && problems.is_empty() {
+        let name = name.display();
+        return Err(Failure::input(format!(
+            "{name}: found no line, expected a JSON object a line"
+        )));
+    }
+    Ok(points)
+}
+
+/// What the study searches, as far as that is known.
+fn space(store: &Store, study: &StudySummary, trials: &[FrozenTrial]) -> Result<Space, Failure> {
+    let identity = store.identity(study.study_id)?;
+    let mut space = identity.as_ref().map(config::space_of).unwrap_or_default();
+    if space.parameters.is_empty() {
+        space = space_of_trials(trials);
+    }
+    if space.parameters.is_empty() {
+        return Err(Failure::input(format!(
+            "study {:?}: nobody recorded what it searches, and no trial shows it; run its task \
+             once, then enqueue",
+            study.name
+        )));
+    }
+    Ok(space)
+}
+
+/// Which points are added.
+struct Plan {
+    points: Vec<Params>,
+    /// For points that are added: its place among them, and a trial with the same point.
+    same: Vec<(u64, u64)>,
+    /// For points that are left out: the trial with the same point.
+    skipped: Vec<u64>,
+}
+
+impl Plan {
+    fn new(points: Vec<Params>, trials: &[FrozenTrial], skip: bool) -> Plan {
+        let mut plan = Plan {
+            points: Vec::new(),
+            same: Vec::new(),
+            skipped: Vec::new(),
+        };
+        for point in points {
+            let there = trials.iter().find(|t| asked(t) == point);
+            if skip && plan.points.contains(&point) {
+                continue;
+            }
+            match there {
+                Some(trial) if skip => plan.skipped.push(trial.number),
+                Some(trial) => plan.same.push((plan.points.len() as u64, trial.number)),
+                None => {}
+            }
+            if !skip || there.is_none() {
+                plan.points.push(point);
+            }
+        }
+        plan
+    }
+}
+
+/// What was asked for in a trial: the values fixed beforehand, else those it was given.
+fn asked(trial: &FrozenTrial) -> Params {
+    if trial.system_attrs.contains_key("fixed_params") {
+        trial.fixed_params()
+    } else {
+        trial.params.clone()
+    }
+}

@@ -1,0 +1,263 @@
+//! The end of a program that a task has run: what its exit status and what it printed say.
+//!
+//! A worker's own end is somebody's fault in itself; a program may also end with a status to say that
+//! its work has failed. So the status is asked less here, and the text more.
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{CRASH_SIGNALS, Death, SIGKILL, asks_to_end, signal_name};
+use super::text::{Diagnosis, diagnose};
+use super::{Fault, FaultKind};
+
+/// How a program ended, and what is known about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramEnd {
+    /// Exit status or signal.
+    pub death: Death,
+    /// It had been stopped (SIGSTOP) again and again, and that is why it was ended.
+    pub stopped: bool,
+    /// Processes that the kernel's OOM killer ended in its cgroup while it ran.
+    pub oom_kills: u64,
+    /// The end of what it printed, standard output and error together.
+    pub output: String,
+}
+
+/// Shells end with 128 and the number of the signal that ended their command.
+const SHELL: i32 = 128;
+
+/// The greatest number of a signal.
+const LAST_SIGNAL: i32 = 64;
+
+/// Classifies the end of a program; `message` says for people what its task was missing.
+pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
+    let said = diagnose(&end.output);
+    let kind = kind(end, said.as_ref());
+    let explains = |d: &&Diagnosis| d.kind == kind || about_device(kind) && about_device(d.kind);
+    let said = said.as_ref().filter(explains);
+    let words = said.map_or_else(|| last_line(&end.output), |d| d.text.clone());
+    let shown = match said {
+        // The line of an assertion says where; the place is told by itself.
+        Some(diagnosis) if diagnosis.place.is_some() => diagnosis.detail.clone(),
+        Some(_) | None => words.clone(),
+    };
+    Fault {
+        kind,
+        detail: match shown.as_str() {
+            "" => message.to_owned(),
+            shown => format!("{message}: {shown}"),
+        },
+        text: match said {
+            // Of an assertion that the device has printed, what the library said of it.
+            Some(diagnosis) if diagnosis.place.is_some() => {
+                cuda_error(&end.output).unwrap_or_else(|| diagnosis.text.clone())
+            }
+            Some(diagnosis) => diagnosis.text.clone(),
+            None if words.is_empty() => message.to_owned(),
+            None => words,
+        },
+        name: said.and_then(|d| d.name.clone()),
+        code: said.and_then(|d| d.code),
+        place: said.and_then(|d| d.place.clone()),
+    }
+}
+
+fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
+    // The program had a context of its own: nobody else can have broken it.
+    let said = said.map(|d| {
+        if d.kind == FaultKind::Poisoned {
+            FaultKind::CudaSticky
+        } else {
+            d.kind
+        }
+    });
+    if end.stopped {
+        return FaultKind::Interrupted;
+    }
+    match (signal_of(end.death), said) {
+        (Some(SIGKILL), _) if end.oom_kills > 0 => FaultKind::HostOom,
+        // A sticky error explains every end: aborts of libraries come after it, and parents kill
+        // children that hang in it.
+        (_, Some(FaultKind::CudaSticky)) => FaultKind::CudaSticky,
+        (Some(SIGKILL), _) => FaultKind::Killed,
+        (Some(signal), _) if asks_to_end(signal) => FaultKind::Interrupted,
+        (Some(_), Some(kind)) if is_cause(kind) => kind,
+        (Some(_), _) => FaultKind::Crash,
+        // The program has ended in order and says itself what was wrong. That it waited too long, or
+        // could not open something, is its own affair.
+        (None, Some(kind)) if is_cause(kind) || is_child(kind) => kind,
+        (None, _) => FaultKind::TaskError,
+    }
+}
+
+/// Faults of device or memory that explain why a program ended, whatever its status.
+fn is_cause(kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::CudaTransient
+        | FaultKind::CudaUnclear
+        | FaultKind::CudaSticky
+        | FaultKind::Oom
+        | FaultKind::HostOom
+        | FaultKind::Descriptors
+        | FaultKind::DeviceLost
+        | FaultKind::Diverged => true,
+        FaultKind::Interrupted
+        | FaultKind::Killed
+        | FaultKind::Poisoned
+        | FaultKind::Crash
+        | FaultKind::Hang
+        | FaultKind::TaskError
+        | FaultKind::Protocol
+        | FaultKind::OpenFailed => false,
+    }
+}
+
+/// What a program may tell of the processes that it had started, such as loaders of data.
+fn is_child(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::Crash | FaultKind::Killed)
+}
+
+fn about_device(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::CudaTransient
+            | FaultKind::CudaUnclear
+            | FaultKind::CudaSticky
+            | FaultKind::Poisoned
+            | FaultKind::Oom
+            | FaultKind::DeviceLost
+    )
+}
+
+/// The signal that ended the program, or the command that a shell ran last.
+fn signal_of(death: Death) -> Option<i32> {
+    match death {
+        Death::Signaled(signal) => Some(signal),
+        Death::Exited(status) if (SHELL + 1..=SHELL + LAST_SIGNAL).contains(&status) => {
+            let signal = status - SHELL;
+            (signal == SIGKILL || asks_to_end(signal) || CRASH_SIGNALS.contains(&signal))
+                .then_some(signal)
+        }
+        Death::Exited(_) | Death::Unknown => None,
+    }
+}
+
+/// The end for people: `exited with status 1`, `was ended by SIGSEGV`.
+pub fn describe(death: Death) -> String {
+    match (death, signal_of(death)) {
+        (Death::Exited(status), Some(signal)) => format!(
+            "the program exited with status {status}, a shell's word for {}",
+            signal_name(signal)
+        ),
+        (Death::Exited(status), None) => format!("the program exited with status {status}"),
+        (Death::Signaled(signal), _) => {
+            format!("the program was ended by {}", signal_name(signal))
+        }
+        (Death::Unknown, _) => "the program is gone".to_owned(),
+    }
+}
+
+/// The first line that names an error of CUDA, from there on.
+fn cuda_error(output: &str) -> Option<String> {
+    let line = output
+        .lines()
+        .find_map(|l| Some(&l[l.find("CUDA error")?..]))?;
+    Some(line.trim().to_owned())
+}
+
+fn last_line(output: &str) -> String {
+    let line = output.lines().rev().find(|l| !l.trim().is_empty());
+    line.unwrap_or_default().trim().chars().take(1000).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASSERT: &str = "../aten/src/ATen/native/cuda/Loss.cu:245: nll_loss_forward: block: \
+        [0,0,0], thread: [7,0,0] Assertion `t >= 0 && t < n_classes` failed.\n\
+        RuntimeError: CUDA error: device-side assert triggered\n";
+
+    fn end(death: Death, output: &str) -> ProgramEnd {
+        ProgramEnd {
+            death,
+            stopped: false,
+            oom_kills: 0,
+            output: output.into(),
+        }
+    }
+
+    fn kind_of(death: Death, output: &str) -> FaultKind {
+        classify(&end(death, output), "").kind
+    }
+
+    #[test]
+    fn an_error_of_the_program_is_its_own() {
+        let traceback =
+            "Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: no\n";
+        let fault = classify(
+            &end(Death::Exited(1), traceback),
+            &describe(Death::Exited(1)),
+        );
+        assert_eq!(fault.kind, FaultKind::TaskError);
+        assert_eq!(
+            fault.detail,
+            "the program exited with status 1: ValueError: no"
+        );
+        assert_eq!(fault.text, "ValueError: no");
+        assert_eq!(kind_of(Death::Exited(3), ""), FaultKind::TaskError);
+        assert_eq!(
+            kind_of(Death::Exited(2), "timed out waiting"),
+            FaultKind::TaskError
+        );
+    }
+
+    #[test]
+    fn a_printed_cuda_error_decides_however_the_program_ends() {
+        for death in [
+            Death::Exited(1),
+            Death::Exited(0),
+            Death::Exited(134),
+            Death::Signaled(6),
+            Death::Signaled(9),
+        ] {
+            let fault = classify(&end(death, ASSERT), "m");
+            assert_eq!(fault.kind, FaultKind::CudaSticky, "{death:?}");
+            assert_eq!(fault.code, Some(710));
+            assert!(fault.place.is_some());
+            assert_eq!(fault.text, "CUDA error: device-side assert triggered");
+        }
+        let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+        assert_eq!(kind_of(Death::Exited(1), oom), FaultKind::Oom);
+    }
+
+    #[test]
+    fn signals_are_seen_through_a_shell() {
+        for (status, kind) in [
+            (134, FaultKind::Crash),
+            (139, FaultKind::Crash),
+            (137, FaultKind::Killed),
+            (143, FaultKind::Interrupted),
+            (129 + 20, FaultKind::TaskError),
+            (255, FaultKind::TaskError),
+        ] {
+            assert_eq!(kind_of(Death::Exited(status), ""), kind, "{status}");
+        }
+        assert_eq!(kind_of(Death::Signaled(11), ""), FaultKind::Crash);
+        assert_eq!(kind_of(Death::Signaled(9), ""), FaultKind::Killed);
+        assert_eq!(kind_of(Death::Signaled(15), ""), FaultKind::Interrupted);
+    }
+
+    #[test]
+    fn the_kernel_and_whoever_stopped_it_are_believed_first() {
+        let killed = ProgramEnd {
+            oom_kills: 1,
+            ..end(Death::Signaled(9), ASSERT)
+        };
+        assert_eq!(classify(&killed, "").kind, FaultKind::HostOom);
+        let stopped = ProgramEnd {
+            stopped: true,
+            ..end(Death::Signaled(9), ASSERT)
+        };
+        assert_eq!(classify(&stopped, "").kind, FaultKind::Interrupted);
+    }
+}

@@ -1,0 +1,111 @@
+//! What only matters in a database that another program keeps.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::{Value as Json, json};
+
+use super::error::Cause;
+use super::{Store, StoreError, python_json};
+
+impl Store {
+    /// The version of Optuna that made the tables, where the file says it.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn optuna_version(&self) -> Result<Option<String>, StoreError> {
+        let query = "SELECT library_version FROM version_info";
+        let found = self
+            .conn
+            .query_row(query, [], |row| row.get::<_, Option<String>>(0))
+            .optional();
+        found
+            .map(Option::flatten)
+            .map_err(|e| self.at(Cause::from(e)))
+    }
+
+    /// The last heartbeat (naive UTC) of each trial that is RUNNING, by number. Only programs that
+    /// were told to keep heartbeats have any.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn heartbeats(&self, study_id: i64) -> Result<BTreeMap<u64, String>, StoreError> {
+        self.read_heartbeats(study_id).map_err(|c| self.at(c))
+    }
+
+    fn read_heartbeats(&self, study_id: i64) -> Result<BTreeMap<u64, String>, Cause> {
+        let there =
+            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'trial_heartbeats'";
+        if !self.conn.prepare(there)?.exists([])? {
+            return Ok(BTreeMap::new());
+        }
+        let mut statement = self.conn.prepare(
+            "SELECT t.number, h.heartbeat FROM trials t
+             JOIN trial_heartbeats h ON h.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND t.state = 'RUNNING'",
+        )?;
+        let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Choices that are lists or objects, which Optuna warns of but stores, become their text: no
+/// configuration can ask for them, but the trials can be read.
+pub(super) fn make_readable(conn: &Connection) -> Result<(), Cause> {
+    let mut statement = conn.prepare(
+        "SELECT DISTINCT distribution_json FROM trial_params
+         WHERE distribution_json LIKE '%CategoricalDistribution%'",
+    )?;
+    let texts: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for text in texts {
+        if let Some(plain) = plain_choices(&text) {
+            conn.execute(
+                "UPDATE trial_params SET distribution_json = ?2 WHERE distribution_json = ?1",
+                (text, plain),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The distribution with texts for choices that are no scalars; `None` where there are none.
+fn plain_choices(text: &str) -> Option<String> {
+    let mut json = python_json(text)?;
+    let choices = json.get_mut("attributes")?.get_mut("choices")?;
+    let odd = |c: &Json| c.is_array() || c.is_object();
+    let list = choices.as_array()?;
+    if !list.iter().any(odd) {
+        return None;
+    }
+    let plain = list.iter().map(|choice| {
+        if odd(choice) {
+            Json::from(choice.to_string())
+        } else {
+            choice.clone()
+        }
+    });
+    *choices = json!(plain.collect::<Vec<_>>());
+    Some(json.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_that_are_lists_become_texts_and_others_stay() {
+        let of = |choices: &str| {
+            plain_choices(&format!(
+                r#"{{"name": "CategoricalDistribution", "attributes": {{"choices": {choices}}}}}"#
+            ))
+        };
+        assert_eq!(of(r#"["a", null, 0.5, NaN]"#), None);
+        let plain = of(r#"[[64, 64], [128], "a"]"#).unwrap();
+        let domain = crate::space::distribution_from_json(&plain).unwrap();
+        let choices = vec!["[64,64]".into(), "[128]".into(), "a".into()];
+        assert_eq!(domain, crate::space::Domain::Categorical { choices });
+        assert_eq!(plain_choices("nonsense"), None);
+    }
+}

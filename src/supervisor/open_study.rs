@@ -1,0 +1,442 @@
+//! Which study a run is about: the one asked for, a fork of it, or a new one that begins with what
+//! fits of others. Decides nothing about trials: that is [`crate::study::carry`].
+
+use std::path::Path;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::hold::{Hold, Holder};
+use super::launch::directory_of;
+use super::signals::outlive_file_size_limit;
+use crate::config::{self, StudySpec};
+use crate::exit::{Exit, Failure};
+use crate::report::{self, json_number};
+use crate::space::{Params, Space};
+use crate::store::{NewStudy, Store, StudySummary};
+use crate::study::carry::{Carried, Source, Target, carry};
+use crate::study::{Direction, FrozenTrial, family, next_fork};
+use crate::task::Prepared;
+
+/// Study attribute: what a study was made from.
+pub const MADE_FROM: &str = "made_from";
+
+/// What a study that does not exist yet is made from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Origin {
+    /// Nothing: what is asked must be what the study is.
+    #[default]
+    New,
+    /// Where what is asked differs from the study, a fork of it.
+    Fork,
+    /// This other study of the same database.
+    From(String),
+}
+
+impl Origin {
+    /// The flag, for people.
+    fn flag(&self) -> &'static str {
+        match self {
+            Origin::New => "",
+            Origin::Fork => "--fork",
+            Origin::From(_) => "--from",
+        }
+    }
+}
+
+/// The hold on the study that a run is about.
+#[derive(Debug)]
+pub struct Held {
+    pub(super) hold: Hold,
+    pub(super) me: Holder,
+}
+
+/// Finds out which study a run is about, takes hold of it, and sets its name in `spec`.
+///
+/// # Errors
+/// The study to begin with does not exist (2), the study is held (6), no lock can be made (7).
+pub fn settle(
+    storage: &Path,
+    spec: &mut StudySpec,
+    prepared: &Prepared,
+    origin: &Origin,
+) -> Result<Held, Failure> {
+    outlive_file_size_limit()
+        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
+    let me = Holder::this_process();
+    let dir = directory_of(storage);
+    let asked = spec.study.clone();
+    loop {
+        spec.study = match origin {
+            Origin::New => asked.clone(),
+            Origin::Fork => fork_name(storage, &asked, spec, prepared)?,
+            Origin::From(source) => {
+                must_be_there(storage, &asked, source)?;
+                asked.clone()
+            }
+        };
+        let hold = Hold::take(&dir, &spec.study, &me)?;
+        // Another run may have made this very fork before the hold was taken.
+        let still =
+            *origin != Origin::Fork || fork_name(storage, &asked, spec, prepared)? == spec.study;
+        if still {
+            return Ok(Held { hold, me });
+        }
+    }
+}
+
+/// The study that `--fork` means: the one asked for or one of its forks, if it is what is asked;
+/// else the next fork.
+fn fork_name(
+    storage: &Path,
+    asked: &str,
+    spec: &StudySpec,
+    prepared: &Prepared,
+) -> Result<String, Failure> {
+    // What is wrong with the database is told by who opens it for writing.
+    let Ok(store) = Store::open_read_only(storage) else {
+        return Ok(asked.to_owned());
+    };
+    let studies = store.studies()?;
+    let Some(itself) = studies.iter().find(|s| s.name == asked) else {
+        return Ok(asked.to_owned());
+    };
+    let identity = config::identity(spec, prepared);
+    let relatives = relatives(&studies, asked);
+    for study in std::iter::once(itself).chain(relatives) {
+        if differences(&store, study, spec, &identity)?.is_empty() {
+            return Ok(study.name.clone());
+        }
+    }
+    Ok(next_fork(asked, &names(&studies)))
+}
+
+fn names(studies: &[StudySummary]) -> Vec<&str> {
+    studies.iter().map(|s| s.name.as_str()).collect()
+}
+
+/// The study and its forks, the latest first.
+fn relatives<'a>(studies: &'a [StudySummary], name: &str) -> Vec<&'a StudySummary> {
+    let members = family(name, &names(studies)).into_iter();
+    members
+        .filter_map(|name| studies.iter().find(|s| s.name == name))
+        .collect()
+}
+
+/// A study that is yet to be made needs the one that it begins with.
+fn must_be_there(storage: &Path, asked: &str, source: &str) -> Result<(), Failure> {
+    if asked == source {
+        return Err(Failure::input(format!(
+            "--from {source}: that is the study itself; leave --from out to go on with it, or \
+             name the new one with --study NAME"
+        )));
+    }
+    if !storage.exists() {
+        return Err(Failure::input(format!(
+            "--from {source}: there is no such study, because there is no database {} yet",
+            storage.display()
+        )));
+    }
+    match Store::open_read_only(storage) {
+        Ok(store) if store.find_study(asked)?.is_none() => {
+            let found = report::query::choose(&store, Some(source));
+            found.map(|_| ()).map_err(|mut failure| {
+                failure.message = format!("--from {source}: {}", failure.message);
+                failure
+            })
+        }
+        // What is wrong with the database is told by who opens it for writing.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Finds the study and checks that it is the one asked for, or makes it, with what it was made
+/// from.
+///
+/// # Errors
+/// The study differs from what is asked (8), reading or writing failed (7).
+pub(super) fn open_study(
+    store: &mut Store,
+    spec: &StudySpec,
+    prepared: &Prepared,
+    origin: &Origin,
+) -> Result<(i64, Option<report::Fork>), Failure> {
+    let identity = config::identity(spec, prepared);
+    let Some(study) = store.find_study(&spec.study)? else {
+        return make(store, spec, prepared, origin, &identity);
+    };
+    if let Origin::From(source) = origin {
+        must_be_from(&study, source)?;
+    }
+    let differences = differences(store, &study, spec, &identity)?;
+    let known = store.identity(study.study_id)?.is_some();
+    if !differences.is_empty() {
+        return Err(differs(store, spec, &identity, &differences, known)?);
+    }
+    if !known {
+        store.set_identity(study.study_id, &identity)?;
+    }
+    Ok((study.study_id, None))
+}
+
+/// A study that exists is continued with `--from` only where it began that way.
+fn must_be_from(study: &StudySummary, source: &str) -> Result<(), Failure> {
+    let made = study.user_attrs.get(MADE_FROM);
+    let by = made.and_then(|m| m.get("by")).and_then(Json::as_str);
+    let from = made.and_then(|m| m.get("studies")?.get(0)?.as_str());
+    if by == Some("--from") && from == Some(source) {
+        return Ok(());
+    }
+    let made = match (by, from) {
+        (Some(by), Some(from)) => format!("made from {from} ({by})"),
+        (Some(_) | None, _) => "made from no other".to_owned(),
+    };
+    Err(Failure::new(
+        Exit::Differs,
+        format!(
+            "--from {source}: the study {} exists already and was {made}; leave --from out to go \
+             on with it, or give the new study a name of its own with --study NAME",
+            study.name
+        ),
+    ))
+}
+
+/// A new study, with what fits of those that it is made from.
+fn make(
+    store: &mut Store,
+    spec: &StudySpec,
+    prepared: &Prepared,
+    origin: &Origin,
+    identity: &Map<String, Json>,
+) -> Result<(i64, Option<report::Fork>), Failure> {
+    let studies = store.studies()?;
+    let sources = match origin {
+        Origin::New => Vec::new(),
+        Origin::Fork => relatives(&studies, &spec.study),
+        Origin::From(source) => studies.iter().filter(|s| s.name == *source).collect(),
+    };
+    let earlier = sources
+        .into_iter()
+        .map(|study| Earlier::read(store, study, identity))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let mut attrs = study_attributes(spec, prepared);
+    let (trials, fork) = match earlier.first() {
+        None => (Vec::new(), None),
+        Some(latest) => {
+            let (trials, carried) = carried(&earlier, spec);
+            attrs.extend(inherited(&earlier, &carried, origin));
+            let fork = report::Fork {
+                by: origin.flag().to_owned(),
+                from: earlier.iter().map(|e| e.study.name.clone()).collect(),
+                differences: latest.differences.clone(),
+                carried,
+            };
+            (trials, Some(fork))
+        }
+    };
+    let study = NewStudy {
+        name: &spec.study,
+        directions: &[spec.objective.direction],
+        user_attrs: &attrs,
+        identity,
+    };
+    Ok((store.create_study_with(&study, &trials)?, fork))
+}
+
+/// A study that the new one is made from.
+struct Earlier<'a> {
+    study: &'a StudySummary,
+    space: Option<Space>,
+    comparable: bool,
+    differences: Vec<String>,
+    trials: Vec<FrozenTrial>,
+}
+
+impl<'a> Earlier<'a> {
+    fn read(
+        store: &Store,
+        study: &'a StudySummary,
+        asked: &Map<String, Json>,
+    ) -> Result<Earlier<'a>, Failure> {
+        let was = store.identity(study.study_id)?;
+        let differences = was.as_ref().map(|was| config::differences(was, asked));
+        let differences = differences.unwrap_or_default();
+        Ok(Earlier {
+            study,
+            comparable: was.as_ref().is_some_and(|w| config::comparable(w, asked)),
+            space: was.as_ref().map(config::space_of),
+            differences: differences.iter().map(ToString::to_string).collect(),
+            trials: store.trials(study.study_id)?,
+        })
+    }
+
+    fn direction(&self) -> Option<Direction> {
+        match self.study.directions[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+}
+
+fn carried(earlier: &[Earlier], spec: &StudySpec) -> (Vec<FrozenTrial>, Carried) {
+    let sources: Vec<Source> = earlier
+        .iter()
+        .map(|e| Source {
+            study: &e.study.name,
+            space: e.space.as_ref(),
+            comparable: e.comparable,
+            direction: e.direction(),
+            trials: &e.trials,
+        })
+        .collect();
+    let keys = crate::task::kind(&spec.kind).map_or(&[][..], |kind| kind.keys());
+    let presets: Params = keys
+        .iter()
+        .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
+        .collect();
+    let target = Target {
+        space: &spec.space,
+        presets: &presets,
+        first: &spec.first_points(),
+    };
+    carry(&sources, &target)
+}
+
+/// Attributes of a study that come from those it is made from.
+fn inherited(earlier: &[Earlier], carried: &Carried, origin: &Origin) -> Map<String, Json> {
+    let studies: Vec<&str> = earlier.iter().map(|e| e.study.name.as_str()).collect();
+    let made = json!({
+        "by": origin.flag(), "studies": studies,
+        "copied": carried.copied, "enqueued": carried.enqueued,
+    });
+    let mut attrs = Map::new();
+    attrs.insert(MADE_FROM.into(), made);
+    // Results of disturbed runs stay marked as such.
+    let injected = |e: &&Earlier| e.study.user_attrs.get("injected_faults").cloned();
+    if carried.copied > 0
+        && let Some(plans) = earlier.iter().find_map(|e| injected(&e))
+    {
+        attrs.insert("injected_faults".into(), plans);
+    }
+    attrs
+}
+
+/// The attributes of a study that a run sets.
+pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
+    let mut attrs = Map::new();
+    attrs.insert("task".into(), spec.task.clone().into());
+    attrs.insert("task_kind".into(), spec.kind.clone().into());
+    attrs.insert("metric".into(), spec.objective.metric.clone().into());
+    attrs.insert("trials_goal".into(), spec.operation.trials.into());
+    if let Some(baseline) = &prepared.baseline {
+        let json = serde_json::json!({
+            "value": json_number(baseline.value),
+            "what": baseline.what,
+        });
+        attrs.insert("baseline".into(), json);
+    }
+    attrs
+}
+
+/// How a study differs from what is asked.
+fn differences(
+    store: &Store,
+    study: &StudySummary,
+    spec: &StudySpec,
+    identity: &Map<String, Json>,
+) -> Result<Vec<String>, Failure> {
+    Ok(match store.identity(study.study_id)? {
+        Some(was) => {
+            let differences = config::differences(&was, identity);
+            differences.iter().map(ToString::to_string).collect()
+        }
+        None => foreign_differences(store, spec, study)?,
+    })
+}
+
+/// The error, with what to do.
+fn differs(
+    store: &Store,
+    spec: &StudySpec,
+    identity: &Map<String, Json>,
+    differences: &[String],
+    known: bool,
+) -> Result<Failure, Failure> {
+    let name = &spec.study;
+    let whose = if known {
+        ""
+    } else {
+        "was made by another program and "
+    };
+    let mut message = format!("the study {name} {whose}differs from what is asked:");
+    for difference in differences {
+        message.push_str(&format!("\n  {difference}"));
+    }
+    let studies = store.studies()?;
+    let mut fork = None;
+    for study in relatives(&studies, name) {
+        if fork.is_none() && self::differences(store, study, spec, identity)?.is_empty() {
+            fork = Some(&study.name);
+        }
+    }
+    message.push_str(&match fork {
+        Some(fork) => format!(
+            "\nThe study {fork} is what is asked: add --fork to go on with it, or say --study \
+             {fork}. The study {name} stays as it is."
+        ),
+        None => format!(
+            "\nAdd --fork to search in a new study {}, which begins with the trials of {name} \
+             that still fit, or give the new search a name of its own with --study NAME. The \
+             study {name} stays as it is.",
+            next_fork(name, &names(&studies))
+        ),
+    });
+    Ok(Failure::new(Exit::Differs, message))
+}
+
+/// How a study that `tune` did not make differs from what is asked: it can be continued when its
+/// direction is the one asked for and no categorical parameter has other choices.
+fn foreign_differences(
+    store: &Store,
+    spec: &StudySpec,
+    study: &StudySummary,
+) -> Result<Vec<String>, Failure> {
+    let mut problems = Vec::new();
+    if study.directions != [spec.objective.direction] {
+        let was: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
+        problems.push(format!(
+            "objective.direction: the study has {}, asked is {}",
+            was.join(", "),
+            spec.objective.direction
+        ));
+    }
+    for trial in store.trials(study.study_id)? {
+        for (name, was) in &trial.distributions {
+            let Some((_, parameter)) = spec.space.find(name) else {
+                continue;
+            };
+            if !compatible(was, &parameter.domain) {
+                problems.push(format!(
+                    "space.{name}: trial {} was drawn from {was}, asked is {}",
+                    trial.number, parameter.domain
+                ));
+            }
+        }
+        if problems.len() >= 10 {
+            break;
+        }
+    }
+    problems.dedup();
+    Ok(problems)
+}
+
+/// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind, for
+/// categorical parameters the same choices.
+pub fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
+    use crate::space::Domain;
+    match (a, b) {
+        (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
+        (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
+        | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
+        (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
+    }
+}

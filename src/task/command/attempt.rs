@@ -1,0 +1,390 @@
+//! One attempt: a program from its start to its end.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use super::lines::{Lines, News, diverged};
+use super::output::{Scanner, Tail};
+use super::program::{self, Program, Said, State};
+use super::result::{Seen, conclude};
+use crate::fault::ProgramEnd;
+use crate::protocol::Epoch;
+use crate::supervisor::evidence;
+use crate::task::{Decision, Ended, Metrics, Reporter};
+
+/// How often the process and the file of metrics are looked at while the program says nothing.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The same once the program can say nothing any more: it is about to end.
+const LAST_TICK: Duration = Duration::from_millis(2);
+
+/// The answers to a metric line.
+const GO_ON: &str = r#"{"prune": false}"#;
+const PRUNE: &str = r#"{"prune": true}"#;
+
+/// Why a program is being ended.
+enum Reason {
+    /// The pruner says so.
+    Pruned,
+    /// A value was not finite.
+    Diverged(String),
+    /// Its attempt cannot go on.
+    Broken(anyhow::Error),
+}
+
+/// How far the ending of a program has got.
+enum Ending {
+    /// It was asked to end by itself, then.
+    Asked(Instant),
+    /// SIGTERM was sent, then.
+    Terminated(Instant),
+    /// SIGKILL was sent.
+    Killed,
+}
+
+/// What an attempt is made of.
+pub struct Attempt<'a> {
+    pub program: Program,
+    pub reporter: &'a mut dyn Reporter,
+    /// Can be read once this worker was asked to end (SIGTERM).
+    pub signals: &'a OwnedFd,
+    /// Can be read once a child has stopped or ended (SIGCHLD).
+    pub children: &'a OwnedFd,
+    /// The file that takes metric lines, too.
+    pub metrics: Follow,
+    /// Exists once the program is to end.
+    pub prune_file: PathBuf,
+    /// What an earlier attempt had reported.
+    pub earlier: Vec<Epoch>,
+    /// Between asking a program to end, SIGTERM and SIGKILL.
+    pub grace: Duration,
+    pub seen: Seen,
+    pub state: Progress,
+}
+
+/// What has come so far.
+pub struct Progress {
+    lines: Lines,
+    /// What came on the descriptor for metrics after the last line's end.
+    partial: Vec<u8>,
+    tail: Tail,
+    /// There were metric lines: output alone is no sign of life any more.
+    reports: bool,
+    reason: Option<Reason>,
+    ending: Option<Ending>,
+    /// This worker was asked to end.
+    leaving: bool,
+    /// It was found stopped before.
+    continued: bool,
+    stopped: bool,
+    oom_kills: u64,
+}
+
+impl Progress {
+    /// Of a program that was just started.
+    pub fn new(objective: &str) -> Progress {
+        Progress {
+            lines: Lines::new(objective),
+            partial: Vec::new(),
+            tail: Tail::default(),
+            reports: false,
+            reason: None,
+            ending: None,
+            leaving: false,
+            continued: false,
+            stopped: false,
+            oom_kills: evidence::oom_kills(),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// Runs the program to its end; gives the result, and the program's peak memory in MiB.
+    ///
+    /// # Errors
+    /// The program failed, gave no value, or the attempt was ended.
+    pub fn run(mut self, scanner: &mut Scanner) -> (anyhow::Result<Ended>, f64) {
+        loop {
+            let tick = if self.program.silent() {
+                LAST_TICK
+            } else {
+                TICK
+            };
+            let said = (self.program).listen([self.signals, self.children], tick);
+            program::taken(self.children);
+            self.hear(said, scanner);
+            self.check_signals();
+            self.urge();
+            match self.program.look() {
+                State::Running => {}
+                State::Stopped => self.wake(),
+                State::Ended => break,
+            }
+        }
+        let end = self.program.bury();
+        // All who could write are gone: what is there is the rest.
+        loop {
+            let said = self.program.read();
+            if said.is_empty() {
+                break;
+            }
+            self.hear(said, scanner);
+        }
+        self.check_signals();
+        if self.state.leaving {
+            // As if it had not been handled. Should that fail, the supervisor's SIGKILL follows.
+            let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTERM);
+        }
+        let program = ProgramEnd {
+            death: end.death,
+            stopped: self.state.stopped,
+            oom_kills: evidence::oom_kills().saturating_sub(self.state.oom_kills),
+            output: self.state.tail.text(),
+        };
+        let ended = match self.state.reason {
+            Some(Reason::Pruned) => Ok(Ended::Pruned),
+            Some(Reason::Diverged(at)) => Ok(Ended::Diverged { at }),
+            Some(Reason::Broken(error)) => Err(error),
+            None => conclude(&self.seen, scanner, program).map_err(Into::into),
+        };
+        (ended, end.peak_memory_mb)
+    }
+
+    /// Takes what the program said, and what is new in its file.
+    fn hear(&mut self, said: Vec<Said>, scanner: &mut Scanner) {
+        let mut lines = Vec::new();
+        for said in said {
+            match said {
+                Said::Out(bytes) => {
+                    scanner.feed(&bytes);
+                    self.log(&bytes);
+                }
+                Said::Err(bytes) => self.log(&bytes),
+                Said::Metrics(bytes) => {
+                    lines.extend(whole_lines(&mut self.state.partial, &bytes));
+                }
+            }
+        }
+        for line in lines {
+            let answer = self.line(&line);
+            self.program.answer(&answer);
+        }
+        for line in self.metrics.lines() {
+            self.line(&line);
+        }
+    }
+
+    /// Passes output on to the attempt's log.
+    fn log(&mut self, bytes: &[u8]) {
+        self.state.tail.feed(bytes);
+        // A disk that is full must not keep anybody from training.
+        let _ = std::io::stderr().write_all(bytes);
+        self.reporter.printed();
+        if !self.state.reports && self.state.ending.is_none() {
+            self.reporter.step();
+        }
+    }
+
+    /// Takes a metric line; gives the answer.
+    fn line(&mut self, text: &str) -> String {
+        if text.trim().is_empty() || self.state.leaving || self.state.reason.is_some() {
+            return PRUNE.to_owned();
+        }
+        self.state.reports = true;
+        self.reporter.step();
+        match self.state.lines.take(text) {
+            Ok(News::Alive) => GO_ON.to_owned(),
+            Ok(News::Ignored(why)) => {
+                self.note(&why);
+                GO_ON.to_owned()
+            }
+            Ok(News::Result(metrics)) => {
+                self.seen.result = Some(metrics);
+                GO_ON.to_owned()
+            }
+            Ok(News::Step(step, metrics)) => self.step(step, metrics).to_owned(),
+            Err(problem) => {
+                let answer = json!({ "error": problem }).to_string();
+                self.end(Reason::Broken(anyhow!(problem)));
+                answer
+            }
+        }
+    }
+
+    fn step(&mut self, step: u32, metrics: Metrics) -> &'static str {
+        if let Some(what) = diverged(&self.seen.objective, &metrics) {
+            self.end(Reason::Diverged(format!("step {step}: {what}")));
+            return PRUNE;
+        }
+        let mut earlier = std::mem::take(&mut self.earlier);
+        earlier.retain(|e| e.epoch < step);
+        let known = if earlier.is_empty() {
+            Ok(())
+        } else {
+            self.reporter.go_on_after(&earlier)
+        };
+        let decision = known.and_then(|()| self.reporter.epoch(step, &metrics));
+        self.seen.last = Some(metrics);
+        match decision {
+            Ok(Decision::Continue) => {
+                // The program's own checkpoints are its own affair; what was reported is kept.
+                self.reporter.keep(&mut |_| Ok(()));
+                GO_ON
+            }
+            Ok(Decision::Prune) => {
+                self.end(Reason::Pruned);
+                PRUNE
+            }
+            Err(error) => {
+                self.end(Reason::Broken(error));
+                PRUNE
+            }
+        }
+    }
+
+    /// Begins to end the program. One that is pruned may end by itself; others have no reason to
+    /// go on.
+    fn end(&mut self, reason: Reason) {
+        if let Err(error) = std::fs::write(&self.prune_file, "") {
+            self.note(&format!("{}: {error}", self.prune_file.display()));
+        }
+        match reason {
+            Reason::Pruned => self.state.ending = Some(Ending::Asked(Instant::now())),
+            Reason::Diverged(_) | Reason::Broken(_) => self.terminate(),
+        }
+        self.state.reason = Some(reason);
+    }
+
+    fn terminate(&mut self) {
+        self.program.signal(Signal::SIGTERM);
+        // A stopped process does not even get the signal.
+        self.program.signal(Signal::SIGCONT);
+        self.state.ending = Some(Ending::Terminated(Instant::now()));
+    }
+
+    /// Goes on ending a program that takes too long.
+    fn urge(&mut self) {
+        if self.state.ending.is_some() && !self.state.leaving {
+            // The deadline is for trainings; this cannot last.
+            self.reporter.step();
+        }
+        match self.state.ending {
+            Some(Ending::Asked(at)) if at.elapsed() >= self.grace => {
+                self.note("the program was told that it is pruned, and goes on: SIGTERM");
+                self.terminate();
+            }
+            Some(Ending::Terminated(at)) if at.elapsed() >= self.grace => {
+                self.note("the program does not end: SIGKILL");
+                self.program.signal(Signal::SIGKILL);
+                self.state.ending = Some(Ending::Killed);
+            }
+            Some(Ending::Asked(_) | Ending::Terminated(_) | Ending::Killed) | None => {}
+        }
+    }
+
+    /// This worker was asked to end: so is the program, and then the worker follows.
+    fn check_signals(&mut self) {
+        if program::taken(self.signals) {
+            self.state.leaving = true;
+            self.terminate();
+        }
+    }
+
+    /// Nobody can be asked why it was stopped: it is told to go on, once. If it is stopped again,
+    /// somebody means it.
+    fn wake(&mut self) {
+        if self.state.continued {
+            self.state.stopped = true;
+            self.program.signal(Signal::SIGKILL);
+        } else {
+            self.state.continued = true;
+            self.note("the program was stopped from outside (SIGSTOP); it was told to go on");
+            self.program.signal(Signal::SIGCONT);
+        }
+    }
+
+    fn note(&self, text: &str) {
+        let _ = writeln!(std::io::stderr(), "tune: {text}");
+    }
+}
+
+/// The lines that `bytes` complete; the beginning of the next one stays in `partial`.
+fn whole_lines(partial: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
+    partial.extend_from_slice(bytes);
+    let Some(end) = partial.iter().rposition(|b| *b == b'\n') else {
+        return Vec::new();
+    };
+    let rest = partial.split_off(end + 1);
+    let text = String::from_utf8_lossy(partial).into_owned();
+    *partial = rest;
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A file to which a program appends lines.
+pub struct Follow {
+    file: Option<File>,
+    partial: Vec<u8>,
+}
+
+impl Follow {
+    /// Makes the file, empty.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &std::path::Path) -> std::io::Result<Follow> {
+        File::create(path)?;
+        Ok(Follow {
+            file: Some(File::open(path)?),
+            partial: Vec::new(),
+        })
+    }
+
+    /// The lines that were completed since the last call.
+    fn lines(&mut self) -> Vec<String> {
+        let mut bytes = Vec::new();
+        let read = self.file.as_mut().map(|f| f.read_to_end(&mut bytes));
+        if let Some(Err(_)) = read {
+            self.file = None;
+        }
+        if bytes.is_empty() {
+            return Vec::new();
+        }
+        whole_lines(&mut self.partial, &bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_complete_wherever_the_reads_were_cut() {
+        let mut partial = Vec::new();
+        assert!(whole_lines(&mut partial, b"{\"a\"").is_empty());
+        assert_eq!(
+            whole_lines(&mut partial, b": 1}\n{}\n{"),
+            ["{\"a\": 1}", "{}"]
+        );
+        assert_eq!(partial, b"{");
+    }
+
+    #[test]
+    fn a_file_is_followed_line_by_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metrics");
+        let mut follow = Follow::create(&path).unwrap();
+        assert!(follow.lines().is_empty());
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"one\ntw").unwrap();
+        assert_eq!(follow.lines(), ["one"]);
+        file.write_all(b"o\n").unwrap();
+        assert_eq!(follow.lines(), ["two"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! Everything about a program that can be checked before it runs.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use regex::Regex;
+use sha2::{Digest, Sha256};
+
+use super::{BASELINE, FILES, RUN, VALUE, directory, parameters, place, template, text_key};
+use crate::config::{Problem, Problems, Source, StudySpec};
+use crate::space::Value;
+use crate::task::{Baseline, Prepared};
+
+/// Checks program, directory, placeholders, pattern and files; `search` is the search path.
+///
+/// # Errors
+/// All problems found.
+pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
+    let mut check = Check {
+        spec,
+        problems: Vec::new(),
+    };
+    let run = spec.lists.get(RUN).map_or(&[][..], Vec::as_slice);
+    let dir = directory(spec);
+    if !dir.is_dir() {
+        let found = format!("{}, which is no directory", dir.display());
+        check.problem(super::DIR, found, "a directory");
+    } else {
+        check.program(run, &dir, search);
+    }
+    check.names(run);
+    check.pattern();
+    let fingerprints = check.files(&dir);
+    if !check.problems.is_empty() {
+        return Err(Problems(check.problems));
+    }
+    let value = match text_key(spec, VALUE) {
+        Some(pattern) => format!("what standard output matches: {pattern}"),
+        None => "what the program reports, or the last line that it prints".to_owned(),
+    };
+    let facts = [
+        ("program", run.join(" ")),
+        ("directory", dir.display().to_string()),
+        ("value", value),
+    ];
+    Ok(Prepared {
+        baseline: spec
+            .fixed
+            .get(BASELINE)
+            .and_then(Value::as_f64)
+            .map(|value| Baseline {
+                value,
+                what: "task.baseline".into(),
+            }),
+        facts: facts
+            .map(|(heading, fact)| (heading.to_owned(), fact))
+            .into(),
+        fingerprints,
+        ..Prepared::default()
+    })
+}
+
+struct Check<'a> {
+    spec: &'a StudySpec,
+    problems: Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn problem(&mut self, key: &str, found: impl Into<String>, expected: impl Into<String>) {
+        self.problems.push(Problem {
+            source: Source::File(self.spec.file.clone(), None),
+            key: Some(key.to_owned()),
+            found: found.into(),
+            expected: expected.into(),
+        });
+    }
+
+    fn program(&mut self, run: &[String], dir: &Path, search: &OsStr) {
+        let Some(name) = run.first().filter(|name| !name.is_empty()) else {
+            let expected = "a program and its arguments, such as [\"python\", \"train.py\"]";
+            self.problem(RUN, "an empty list", expected);
+            return;
+        };
+        if !template::names(&run[..1]).is_empty() {
+            let expected = "a program; placeholders stand in its arguments";
+            self.problem(RUN, format!("the program {name}"), expected);
+        } else if let Err(problem) = place::program(name, dir, search) {
+            self.problem(RUN, problem, "a program that can be run");
+        }
+        if let Some(script) = place::script(run)
+            && !dir.join(script).is_file()
+        {
+            let found = format!("no file {script} in {}", dir.display());
+            self.problem(RUN, found, "a script there, or its directory in task.dir");
+        }
+    }
+
+    /// Every placeholder names a parameter, and no two parameters share a variable.
+    fn names(&mut self, run: &[String]) {
+        let searched = self.spec.space.parameters.iter().map(|p| p.name.clone());
+        let fixed = parameters(&self.spec.fixed).into_keys();
+        let names: Vec<String> = searched.chain(fixed).collect();
+        for name in template::names(run) {
+            if !names.contains(&name) {
+                let near = crate::config::hint(&name, names.iter().map(String::as_str));
+                let found = format!("{{{name}}}, which is no parameter");
+                let expected = format!(
+                    "{}{near}; {{{{{name}}}}} is the text {{{name}}} itself",
+                    match names.as_slice() {
+                        [] => "parameters in [space] or [params]".to_owned(),
+                        names => format!("one of {}", names.join(", ")),
+                    }
+                );
+                self.problem(RUN, found, expected);
+            }
+        }
+        let mut variables: BTreeMap<String, &String> = BTreeMap::new();
+        for name in &names {
+            if let Some(other) = variables.insert(template::variable(name), name) {
+                let found = format!("{name} beside {other}");
+                let expected = "names that differ in letters or digits: both would be the \
+                                variable "
+                    .to_owned()
+                    + &template::variable(name);
+                self.problem("space", found, expected);
+            }
+        }
+    }
+
+    fn pattern(&mut self) {
+        let Some(pattern) = text_key(self.spec, VALUE) else {
+            return;
+        };
+        match Regex::new(pattern) {
+            Ok(regex) if regex.captures_len() > 1 => {}
+            Ok(_) => {
+                let expected = "a pattern with a group around the value: 'f1=([0-9.]+)'";
+                self.problem(VALUE, format!("'{pattern}' without a group"), expected);
+            }
+            Err(error) => {
+                // The last line says what, those before it show where.
+                let text = error.to_string();
+                let why = text.lines().last().unwrap_or_default();
+                let found = format!("'{pattern}' ({})", why.trim_start_matches("error: "));
+                self.problem(VALUE, found, "a regular expression");
+            }
+        }
+    }
+
+    /// Hashes of the files that values depend on.
+    fn files(&mut self, dir: &Path) -> Vec<(String, String)> {
+        let mut fingerprints = Vec::new();
+        for name in self.spec.lists.get(FILES).into_iter().flatten() {
+            match fingerprint(&dir.join(name)) {
+                Ok(hash) => fingerprints.push((format!("{FILES}.{name}"), hash)),
+                Err(error) => {
+                    let found = format!("{}: {error}", dir.join(name).display());
+                    self.problem(FILES, found, "files that can be read");
+                }
+            }
+        }
+        fingerprints
+    }
+}
+
+fn fingerprint(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match io::Read::read(&mut file, &mut buffer)? {
+            0 => break,
+            length => hash.update(&buffer[..length]),
+        }
+    }
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}

@@ -1,0 +1,210 @@
+//! The metric lines of a program: one JSON object a line. Pure.
+
+use serde_json::Value as Json;
+
+use crate::report::number_from_json;
+use crate::store::python_json;
+use crate::task::Metrics;
+
+/// One line, read.
+#[derive(Debug, Clone, PartialEq)]
+struct Line {
+    step: Option<u32>,
+    /// Every number but the step; the objective under its own name.
+    metrics: Metrics,
+}
+
+/// What a line means for the trial.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// A sign of life, or metrics that belong to a value still to come.
+    Alive,
+    /// A step with its value.
+    Step(u32, Metrics),
+    /// The result, which no step has.
+    Result(Metrics),
+    /// Nothing, because of this.
+    Ignored(String),
+}
+
+/// What a program has reported so far.
+#[derive(Debug, Clone, Default)]
+pub struct Lines {
+    /// The objective's name.
+    objective: String,
+    /// Metrics without the objective, of the step that is going on.
+    pending: Metrics,
+    last: Option<u32>,
+}
+
+impl Lines {
+    /// Nothing reported yet.
+    pub fn new(objective: &str) -> Lines {
+        Lines {
+            objective: objective.to_owned(),
+            ..Lines::default()
+        }
+    }
+
+    /// Takes a line.
+    ///
+    /// # Errors
+    /// It is none of those in the documentation: what was found and what was expected.
+    pub fn take(&mut self, text: &str) -> Result<News, String> {
+        let Line { step, metrics } = read(text, &self.objective)?;
+        let valued = metrics.contains_key(&self.objective);
+        if let (Some(step), Some(last), true) = (step, self.last, valued)
+            && step <= last
+        {
+            return Ok(News::Ignored(format!(
+                "a value for step {step} came after that of step {last}"
+            )));
+        }
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend(metrics);
+        match (step, valued) {
+            (_, false) => {
+                self.pending = all;
+                Ok(News::Alive)
+            }
+            (Some(step), true) => {
+                self.last = Some(step);
+                Ok(News::Step(step, all))
+            }
+            (None, true) => Ok(News::Result(all)),
+        }
+    }
+}
+
+fn read(text: &str, objective: &str) -> Result<Line, String> {
+    let shown = || text.chars().take(200).collect::<String>();
+    let Some(Json::Object(object)) = python_json(text) else {
+        return Err(format!(
+            "found the metric line {:?}, expected a JSON object such as {{\"step\": 1, {objective:?}: 0.5}}",
+            shown()
+        ));
+    };
+    let mut line = Line {
+        step: None,
+        metrics: Metrics::new(),
+    };
+    for (key, value) in &object {
+        let number = number_from_json(value);
+        match key.as_str() {
+            "step" | "epoch" => {
+                let step =
+                    number.filter(|x| x.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(x));
+                let Some(step) = step else {
+                    return Err(format!(
+                        "found {key} {value} in a metric line, expected an integer from 0"
+                    ));
+                };
+                line.step = Some(step as u32);
+            }
+            name if name == objective || name == "value" => {
+                let Some(number) = number else {
+                    return Err(format!(
+                        "found {key} {value} in a metric line, expected a number"
+                    ));
+                };
+                line.metrics.insert(objective.to_owned(), number);
+            }
+            name => {
+                // People add notes; what is no number is none of the metrics.
+                line.metrics.extend(number.map(|x| (name.to_owned(), x)));
+            }
+        }
+    }
+    Ok(line)
+}
+
+/// The first metric that is not a number as people want it, in the words of a fault.
+pub fn diverged(objective: &str, metrics: &Metrics) -> Option<String> {
+    let value = metrics.get(objective)?;
+    (!value.is_finite()).then(|| format!("{objective} is {}", infinite(*value)))
+}
+
+fn infinite(value: f64) -> &'static str {
+    if value.is_nan() {
+        "NaN"
+    } else if value > 0.0 {
+        "infinite"
+    } else {
+        "negative infinite"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(lines: &mut Lines, text: &str) -> News {
+        lines.take(text).unwrap()
+    }
+
+    fn metrics(pairs: &[(&str, f64)]) -> Metrics {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect()
+    }
+
+    #[test]
+    fn a_step_carries_the_metrics_that_came_before_its_value() {
+        let mut lines = Lines::new("f1");
+        assert_eq!(take(&mut lines, r#"{"step": 1, "loss": 0.5}"#), News::Alive);
+        assert_eq!(
+            take(&mut lines, r#"{"step": 1, "f1": 0.7, "note": "good"}"#),
+            News::Step(1, metrics(&[("f1", 0.7), ("loss", 0.5)]))
+        );
+        assert_eq!(
+            take(&mut lines, r#"{"epoch": 2.0, "value": 0.8}"#),
+            News::Step(2, metrics(&[("f1", 0.8)]))
+        );
+    }
+
+    #[test]
+    fn a_line_without_a_step_is_the_result() {
+        let mut lines = Lines::new("value");
+        assert_eq!(
+            take(&mut lines, r#"{"value": 3, "time": 2}"#),
+            News::Result(metrics(&[("value", 3.0), ("time", 2.0)]))
+        );
+    }
+
+    #[test]
+    fn steps_only_go_forward() {
+        let mut lines = Lines::new("value");
+        take(&mut lines, r#"{"step": 0, "value": 1}"#);
+        assert!(matches!(
+            take(&mut lines, r#"{"step": 0, "value": 2}"#),
+            News::Ignored(_)
+        ));
+        assert_eq!(take(&mut lines, r#"{"step": 0, "loss": 2}"#), News::Alive);
+    }
+
+    #[test]
+    fn pythons_nan_is_read_and_known_as_such() {
+        let mut lines = Lines::new("value");
+        let News::Step(_, found) = take(&mut lines, r#"{"step": 1, "value": NaN}"#) else {
+            panic!()
+        };
+        assert_eq!(diverged("value", &found).unwrap(), "value is NaN");
+        assert_eq!(diverged("value", &metrics(&[("value", 1.0)])), None);
+    }
+
+    #[test]
+    fn what_is_no_line_is_told_with_what_was_found() {
+        let mut lines = Lines::new("value");
+        for (text, found) in [
+            ("hello", "\"hello\""),
+            ("[1]", "\"[1]\""),
+            (r#"{"step": -1}"#, "step -1"),
+            (r#"{"step": 1.5}"#, "step 1.5"),
+            (r#"{"step": 1, "value": "x"}"#, "value \"x\""),
+        ] {
+            let error = lines.take(text).unwrap_err();
+            assert!(
+                error.contains(found) && error.contains("expected"),
+                "{error}"
+            );
+        }
+    }
+}

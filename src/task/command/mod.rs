@@ -1,0 +1,369 @@
+//! Task kind `command`: a trial is a run of any program.
+//!
+//! The program gets its parameters as arguments, as a JSON file and as environment variables. It
+//! reports metrics as JSON lines, or prints its value, or both (`docs/command.md`). It runs in a
+//! process group of its own, below a worker that passes its output to the attempt's log, its
+//! metrics to the supervisor, and the pruner's answers to it.
+
+mod attempt;
+mod check;
+mod lines;
+mod output;
+mod place;
+mod program;
+mod result;
+mod template;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use regex::Regex;
+use signal_hook::consts::{SIGCHLD, SIGTERM};
+
+use super::{
+    Ended, Key, KeyType, Metric, Prepared, Preset, Reporter, Role, Task, TaskKind, TrialSpec,
+};
+use crate::config::{Objective, Problems, StudySpec};
+use crate::gpu::Device;
+use crate::space::{Params, Value};
+use attempt::{Attempt, Follow, Progress};
+use output::Scanner;
+use program::{Call, Program, Reserved};
+use result::Seen;
+
+/// The kind.
+pub struct Command;
+
+const RUN: &str = "task.run";
+const DIR: &str = "task.dir";
+const VALUE: &str = "task.value";
+const RESULT: &str = "task.result";
+const FILES: &str = "task.files";
+const BASELINE: &str = "task.baseline";
+
+const fn key(
+    name: &'static str,
+    ty: KeyType,
+    preset: Preset,
+    role: Role,
+    help: &'static str,
+) -> Key<'static> {
+    Key {
+        name,
+        ty,
+        preset,
+        role,
+        help,
+    }
+}
+
+#[rustfmt::skip]
+const KEYS: [Key<'static>; 6] = [
+    key(RUN, KeyType::List, Preset::Required, Role::Data, "the program and its arguments; {name} is replaced by a parameter's value"),
+    key(DIR, KeyType::Path, Preset::Optional, Role::Operational, "where the program runs; default: the project directory, or this file's, where the script is"),
+    key(VALUE, KeyType::Text, Preset::Optional, Role::Data, "a pattern whose first group is the value, in the last line of standard output that matches"),
+    key(RESULT, KeyType::Choice(&["best", "last"]), Preset::Text("best"), Role::Data, "which of several reported steps gives the value"),
+    key(FILES, KeyType::List, Preset::Optional, Role::Data, "files that values depend on, relative to dir: when one changes, the study is another one"),
+    key(BASELINE, KeyType::Float { low: f64::NEG_INFINITY, high: f64::INFINITY }, Preset::Optional, Role::Operational, "the trivial answer's value, to compare the best one with"),
+];
+
+impl TaskKind for Command {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    fn keys(&self) -> &'static [Key<'static>] {
+        &KEYS
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        &[]
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+
+    fn in_process(&self) -> bool {
+        false
+    }
+
+    fn presets(&self) -> &'static [(&'static str, &'static str)] {
+        // Many programs say nothing until they are done.
+        &[
+            ("supervisor.checkpoint", "true"),
+            ("supervisor.deadline_ceiling", "1h"),
+        ]
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
+        check::prepare(spec, &search_path())
+    }
+
+    fn open(&self, spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
+        let run = spec.lists.get(RUN).context("task.run is missing")?.clone();
+        let dir = directory(spec);
+        let pattern = text_key(spec, VALUE).map(str::to_owned);
+        let idle = Arc::new(AtomicBool::new(true));
+        // Between trials SIGTERM ends the worker as ever.
+        signal_hook::flag::register_conditional_default(SIGTERM, Arc::clone(&idle))?;
+        Ok(Box::new(Opened {
+            run,
+            dir,
+            pattern,
+            last_counts: text_key(spec, RESULT) == Some("last"),
+            objective: spec.objective.clone(),
+            study: spec.study.clone(),
+            grace: spec.operation.supervisor.grace,
+            device,
+            idle,
+            signals: program::signal_pipe(SIGTERM)?,
+            children: program::signal_pipe(SIGCHLD)?,
+            reserved: Reserved::new()?,
+            peak_memory_mb: None,
+        }))
+    }
+}
+
+fn search_path() -> OsString {
+    // What a shell without PATH looks through.
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+fn text_key<'a>(spec: &'a StudySpec, key: &str) -> Option<&'a str> {
+    spec.fixed.get(key).and_then(Value::as_str)
+}
+
+/// Where the program runs.
+fn directory(spec: &StudySpec) -> PathBuf {
+    match text_key(spec, DIR) {
+        Some(dir) => PathBuf::from(dir),
+        None => {
+            let run = spec.lists.get(RUN).map_or(&[][..], Vec::as_slice);
+            place::directory(&spec.file, run, Path::exists)
+        }
+    }
+}
+
+/// What a program is given: everything that is not the task's own.
+fn parameters(config: &Params) -> Params {
+    let own = |name: &str| KEYS.iter().any(|k| k.name == name);
+    let given = config.iter().filter(|(name, _)| !own(name));
+    given.map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// A worker that runs programs.
+struct Opened {
+    run: Vec<String>,
+    dir: PathBuf,
+    pattern: Option<String>,
+    last_counts: bool,
+    objective: Objective,
+    study: String,
+    grace: std::time::Duration,
+    device: Device,
+    /// No program runs.
+    idle: Arc<AtomicBool>,
+    signals: OwnedFd,
+    children: OwnedFd,
+    reserved: Reserved,
+    peak_memory_mb: Option<f64>,
+}
+
+impl Task for Opened {
+    fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
+        let pattern = self.pattern.as_deref().map(Regex::new).transpose()?;
+        let files = Files::make(reporter.directory(), trial.attempt)?;
+        let values = parameters(&trial.config);
+        let json: BTreeMap<&str, serde_json::Value> = values
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.to_json()))
+            .collect();
+        std::fs::write(&files.params, serde_json::to_vec_pretty(&json)?)
+            .with_context(|| files.params.display().to_string())?;
+        let metrics =
+            Follow::create(&files.metrics).with_context(|| files.metrics.display().to_string())?;
+        let environment = self.environment(trial, &values, &files);
+        let program =
+            place::program(&self.run[0], &self.dir, &search_path()).map_err(anyhow::Error::msg)?;
+        let arguments = template::fill(&self.run, &values);
+        let call = Call {
+            program: &program,
+            arguments: &arguments[1..],
+            dir: &self.dir,
+            environment: &environment,
+            withheld: &inherited(),
+        };
+        let earlier = reporter.earlier();
+        self.idle.store(false, Ordering::Relaxed);
+        let program = Program::spawn(&call, &mut self.reserved).with_context(|| {
+            format!(
+                "{} cannot be started in {}",
+                program.display(),
+                self.dir.display()
+            )
+        });
+        let ended = program.map(|program| {
+            let attempt = Attempt {
+                program,
+                reporter,
+                signals: &self.signals,
+                children: &self.children,
+                metrics,
+                prune_file: files.prune.clone(),
+                earlier,
+                grace: self.grace,
+                seen: Seen {
+                    objective: self.objective.metric.clone(),
+                    pattern: self.pattern.clone(),
+                    last_counts: self.last_counts,
+                    ..Seen::default()
+                },
+                state: Progress::new(&self.objective.metric),
+            };
+            attempt.run(&mut Scanner::new(pattern))
+        });
+        self.idle.store(true, Ordering::Relaxed);
+        let (ended, peak) = ended?;
+        self.peak_memory_mb = Some(peak);
+        ended
+    }
+
+    fn peak_memory_mb(&self) -> Option<f64> {
+        self.peak_memory_mb
+    }
+}
+
+impl Opened {
+    /// What a program's environment has beyond the worker's.
+    fn environment(
+        &self,
+        trial: &TrialSpec,
+        values: &Params,
+        files: &Files,
+    ) -> Vec<(String, String)> {
+        let path = |p: &Path| p.to_string_lossy().into_owned();
+        let mut environment = vec![
+            ("TUNE_PARAMS_FILE", path(&files.params)),
+            ("TUNE_METRICS_FD", self.reserved.number().to_string()),
+            ("TUNE_METRICS_FILE", path(&files.metrics)),
+            ("TUNE_PRUNE_FILE", path(&files.prune)),
+            ("TUNE_STUDY", self.study.clone()),
+            ("TUNE_TRIAL", trial.number.to_string()),
+            ("TUNE_ATTEMPT", trial.attempt.to_string()),
+            ("TUNE_SEED", trial.seed.to_string()),
+            ("TUNE_DEVICE", self.device.to_string()),
+        ];
+        if let Some(dir) = &files.checkpoints {
+            environment.push(("TUNE_CHECKPOINT_DIR", path(dir)));
+        }
+        if let Some(devices) = visible(self.device, std::env::var("CUDA_VISIBLE_DEVICES").ok()) {
+            environment.push(("CUDA_VISIBLE_DEVICES", devices));
+        }
+        // What a program printed before it died is evidence, and a sign of life while it lives.
+        if std::env::var_os("PYTHONUNBUFFERED").is_none() {
+            environment.push(("PYTHONUNBUFFERED", "1".to_owned()));
+        }
+        let parameters = values
+            .iter()
+            .map(|(name, value)| (template::variable(name), template::text(value)));
+        environment
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .chain(parameters)
+            .collect()
+    }
+}
+
+/// Parameters of an outer trial: a program that runs `tune` itself would pass them on.
+fn inherited() -> Vec<String> {
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with(template::PREFIX) || name == "TUNE_CHECKPOINT_DIR")
+        .collect()
+}
+
+/// The value of `CUDA_VISIBLE_DEVICES` for a program on this device, where `ours` is the worker's:
+/// of the devices that we may use ourselves, the one with this index.
+fn visible(device: Device, ours: Option<String>) -> Option<String> {
+    match (device, ours) {
+        // A program that was told to use the CPU finds nothing else.
+        (Device::Cpu, _) => Some(String::new()),
+        (Device::Cuda(index), Some(list)) if !list.trim().is_empty() => {
+            let mut devices = list.split(',').map(str::trim);
+            devices.nth(index).map(str::to_owned)
+        }
+        (Device::Cuda(index), Some(_) | None) => Some(index.to_string()),
+    }
+}
+
+/// The files through which `tune` and a program talk.
+struct Files {
+    params: PathBuf,
+    metrics: PathBuf,
+    prune: PathBuf,
+    /// The program's own, for all attempts of the trial.
+    checkpoints: Option<PathBuf>,
+    /// Where the trial has no directory; deleted when this is dropped.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Files {
+    fn make(trial: Option<&Path>, attempt: u32) -> anyhow::Result<Files> {
+        let temporary = match trial {
+            Some(_) => None,
+            None => Some(tempfile::tempdir().context("a temporary directory")?),
+        };
+        let base = match (trial, &temporary) {
+            (Some(dir), _) => std::path::absolute(dir)?.join(format!("attempt-{attempt}")),
+            (None, Some(dir)) => dir.path().to_owned(),
+            (None, None) => anyhow::bail!("a trial without a directory"),
+        };
+        let checkpoints = match trial {
+            Some(dir) => Some(std::path::absolute(dir)?.join("files")),
+            None => None,
+        };
+        for dir in [Some(&base), checkpoints.as_ref()].into_iter().flatten() {
+            std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        }
+        Ok(Files {
+            params: base.join("params.json"),
+            metrics: base.join("metrics.jsonl"),
+            prune: base.join("prune"),
+            checkpoints,
+            _temporary: temporary,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_sees_one_gpu_or_none() {
+        let of = |device, ours: Option<&str>| visible(device, ours.map(str::to_owned));
+        assert_eq!(of(Device::Cpu, None).as_deref(), Some(""));
+        assert_eq!(of(Device::Cuda(2), None).as_deref(), Some("2"));
+        assert_eq!(of(Device::Cuda(1), Some("4, 7")).as_deref(), Some("7"));
+        assert_eq!(of(Device::Cuda(2), Some("4,7")), None);
+    }
+
+    #[test]
+    fn the_tasks_own_keys_are_no_parameters() {
+        let config = Params::from([(RESULT.into(), "best".into()), ("lr".into(), 0.1.into())]);
+        assert_eq!(
+            parameters(&config),
+            Params::from([("lr".into(), 0.1.into())])
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! What a program prints: the value in it, and its end as evidence. Pure.
+
+use regex::Regex;
+
+use crate::report::number_from_json;
+use crate::store::python_json;
+
+/// The longest line that is looked at, in bytes; of a longer one, its end.
+const LONGEST: usize = 64 * 1024;
+
+/// How much of the end of the output is evidence, in bytes.
+const TAIL: usize = 64 * 1024;
+
+/// Looks for the value in standard output.
+#[derive(Debug)]
+pub struct Scanner {
+    pattern: Option<Regex>,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// What the pattern captured last.
+    captured: Option<String>,
+    last_line: String,
+}
+
+impl Scanner {
+    /// With a pattern, its first group (or the one called `value`) is the value, that of the last
+    /// line that matches.
+    pub fn new(pattern: Option<Regex>) -> Scanner {
+        Scanner {
+            pattern,
+            line: Vec::new(),
+            captured: None,
+            last_line: String::new(),
+        }
+    }
+
+    /// Takes what was printed.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|b| matches!(b, b'\n' | b'\r')) {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") || part.ends_with(b"\r") {
+                self.end_line();
+            } else if self.line.len() > 2 * LONGEST {
+                self.line.drain(..self.line.len() - LONGEST);
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let text = String::from_utf8_lossy(&self.line).into_owned();
+        self.line.clear();
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(pattern) = &self.pattern
+            && let Some(found) = pattern.captures_iter(text).last()
+        {
+            let group = found.name("value").or_else(|| found.get(1));
+            self.captured = group.map(|g| g.as_str().to_owned());
+        }
+        text.clone_into(&mut self.last_line);
+    }
+
+    /// The value, once everything was fed: what the pattern captured, or without a pattern the last
+    /// line if it is a number, or a JSON object with the objective. `None` where there is none.
+    ///
+    /// # Errors
+    /// The pattern matched, but captured no number.
+    pub fn value(&mut self, objective: &str) -> Result<Option<f64>, String> {
+        self.end_line();
+        let Some(pattern) = &self.pattern else {
+            return Ok(number(&self.last_line).or_else(|| in_object(&self.last_line, objective)));
+        };
+        match &self.captured {
+            None => Ok(None),
+            Some(text) => number(text).map(Some).ok_or_else(|| {
+                format!("the pattern {pattern} captured {text:?}, expected a number")
+            }),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"+-._".contains(&b));
+    plain.then(|| text.replace('_', "").parse().ok()).flatten()
+}
+
+fn in_object(text: &str, objective: &str) -> Option<f64> {
+    let json = python_json(text)?;
+    let found = json.get(objective).or_else(|| json.get("value"))?;
+    number_from_json(found)
+}
+
+/// The end of what was printed.
+#[derive(Debug, Default)]
+pub struct Tail {
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    /// Takes what was printed.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > 2 * TAIL {
+            self.bytes.drain(..self.bytes.len() - TAIL);
+        }
+    }
+
+    /// The last 64 KiB.
+    pub fn text(&self) -> String {
+        let start = self.bytes.len().saturating_sub(TAIL);
+        String::from_utf8_lossy(&self.bytes[start..]).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(pattern: Option<&str>, printed: &[&str]) -> Result<Option<f64>, String> {
+        let mut scanner = Scanner::new(pattern.map(|p| Regex::new(p).unwrap()));
+        for part in printed {
+            scanner.feed(part.as_bytes());
+        }
+        scanner.value("f1")
+    }
+
+    #[test]
+    fn the_last_match_counts_wherever_the_reads_were_cut() {
+        let pattern = Some("val_f1=([0-9.]+)");
+        let found = value(pattern, &["val_f1=0.1\nval_", "f1=0.", "25\nbye\n"]);
+        assert_eq!(found, Ok(Some(0.25)));
+        let found = value(pattern, &["val_f1=0.1 val_f1=0.5\rdone"]);
+        assert_eq!(found, Ok(Some(0.5)));
+        assert_eq!(value(pattern, &["nothing"]), Ok(None));
+        assert_eq!(
+            value(Some("(a)(?<value>b|1e-3)"), &["a1e-3"]),
+            Ok(Some(1e-3))
+        );
+    }
+
+    #[test]
+    fn a_capture_that_is_no_number_is_an_error() {
+        let error = value(Some("f1=(.*)"), &["f1=good"]).unwrap_err();
+        assert!(error.contains("\"good\", expected a number"), "{error}");
+    }
+
+    #[test]
+    fn without_a_pattern_the_last_line_is_the_value() {
+        assert_eq!(value(None, &["epoch 1\n", "0.75\n\n"]), Ok(Some(0.75)));
+        assert_eq!(value(None, &["-1.5e-3"]), Ok(Some(-1.5e-3)));
+        assert_eq!(value(None, &["{\"f1\": 0.5}\n"]), Ok(Some(0.5)));
+        assert_eq!(value(None, &["{\"value\": 2}\n"]), Ok(Some(2.0)));
+        assert!(value(None, &["nan"]).unwrap().unwrap().is_nan());
+        assert_eq!(value(None, &["0.75\nbye"]), Ok(None));
+        assert_eq!(value(None, &[]), Ok(None));
+    }
+
+    #[test]
+    fn endless_lines_and_output_keep_their_end() {
+        let mut scanner = Scanner::new(Some(Regex::new("x=([0-9])").unwrap()));
+        let mut tail = Tail::default();
+        for _ in 0..100 {
+            scanner.feed(&[b'y'; 10_000]);
+            tail.feed(&[b'y'; 10_000]);
+        }
+        scanner.feed(b" x=7");
+        tail.feed(b"end");
+        assert!(scanner.line.len() <= 3 * LONGEST);
+        assert_eq!(scanner.value("f1"), Ok(Some(7.0)));
+        assert_eq!(tail.text().len(), TAIL);
+        assert!(tail.text().ends_with("yend"));
+    }
+}

@@ -1,0 +1,136 @@
+//! Where a program runs, and where it is found.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What the names of scripts end with.
+const SCRIPTS: [&str; 9] = [
+    ".py", ".sh", ".bash", ".R", ".jl", ".js", ".pl", ".rb", ".lua",
+];
+
+/// The argument that names the script of an interpreter: the first that is no option, if it looks
+/// like a script and holds no placeholder.
+pub fn script(run: &[String]) -> Option<&str> {
+    let first = run.iter().skip(1).find(|a| !a.starts_with('-'))?;
+    let named = SCRIPTS.iter().any(|ending| first.ends_with(ending));
+    (named && !first.contains('{')).then_some(first)
+}
+
+/// The directory that a program of this configuration runs in, where none is given: that of the
+/// configuration, or for one in `configs/` the project's, wherever the files named in `run` are.
+/// The project's, if they are in neither.
+pub fn directory(file: &Path, run: &[String], exists: impl Fn(&Path) -> bool) -> PathBuf {
+    let own = file.parent().unwrap_or(Path::new("/"));
+    let project = own
+        .parent()
+        .filter(|_| own.file_name() == Some(OsStr::new("configs")));
+    let Some(project) = project else {
+        return own.to_owned();
+    };
+    let relative = |text: &&str| !Path::new(text).is_absolute();
+    let program = run.first().map(String::as_str).filter(|p| p.contains('/'));
+    let named = script(run).filter(relative).or(program.filter(relative));
+    match named {
+        Some(name) if !exists(&project.join(name)) && exists(&own.join(name)) => own.to_owned(),
+        Some(_) | None => project.to_owned(),
+    }
+}
+
+/// The program that `name` means in `dir`: a path if it has a slash, else what the search path
+/// (`PATH`) holds. Where there is no `python`, `python3` is one.
+///
+/// # Errors
+/// What is wrong, for people.
+pub fn program(name: &str, dir: &Path, search: &OsStr) -> Result<PathBuf, String> {
+    if name.contains('/') {
+        let path = dir.join(name);
+        return match std::fs::metadata(&path) {
+            Err(error) => Err(format!("{}: {error}", path.display())),
+            Ok(meta) if !meta.is_file() => Err(format!("{} is no file", path.display())),
+            Ok(meta) if meta.permissions().mode() & 0o111 == 0 => {
+                Err(format!("{} is not executable", path.display()))
+            }
+            Ok(_) => Ok(path),
+        };
+    }
+    let names = if name == "python" {
+        &["python", "python3"][..]
+    } else {
+        &[name]
+    };
+    names
+        .iter()
+        .find_map(|name| on_path(name, dir, search))
+        .ok_or_else(|| format!("no program {name} on the search path (PATH)"))
+}
+
+fn on_path(name: &str, dir: &Path, search: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(search)
+        // A relative entry means the program's directory there as well as in a shell.
+        .map(|entry| dir.join(entry).join(name))
+        .find(|path| {
+            std::fs::metadata(path)
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(arguments: &[&str]) -> Vec<String> {
+        arguments.iter().map(|a| (*a).to_owned()).collect()
+    }
+
+    fn dir(file: &str, arguments: &[&str], there: &[&str]) -> String {
+        let found = directory(Path::new(file), &run(arguments), |path| {
+            there.iter().any(|t| path == Path::new(t))
+        });
+        found.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_program_runs_where_its_script_is() {
+        let python = ["python", "-u", "train.py", "x.py"];
+        let configured = "/p/configs/t.toml";
+        assert_eq!(dir(configured, &python, &["/p/train.py"]), "/p");
+        assert_eq!(
+            dir(configured, &python, &["/p/configs/train.py"]),
+            "/p/configs"
+        );
+        assert_eq!(dir(configured, &python, &[]), "/p");
+        assert_eq!(
+            dir(configured, &["./t.sh"], &["/p/configs/./t.sh"]),
+            "/p/configs"
+        );
+        assert_eq!(dir(configured, &["sh", "-c", "ls"], &[]), "/p");
+        assert_eq!(dir("/q/t.toml", &python, &[]), "/q");
+    }
+
+    #[test]
+    fn a_script_is_the_first_argument_that_looks_like_one() {
+        assert_eq!(
+            script(&run(&["python", "-u", "a.py", "b.py"])),
+            Some("a.py")
+        );
+        assert_eq!(script(&run(&["python", "-m", "pkg", "b.py"])), None);
+        assert_eq!(script(&run(&["python", "{model}.py"])), None);
+        assert_eq!(script(&run(&["./train"])), None);
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("python3");
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        let find = |name: &str| program(name, home.path(), home.path().as_os_str());
+        assert!(find("python").unwrap_err().contains("search path"));
+        assert!(find("./python3").unwrap_err().contains("not executable"));
+        assert!(find("./none").unwrap_err().contains("No such file"));
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        assert_eq!(find("python").unwrap(), path);
+        assert!(find("./python3").is_ok());
+    }
+}

@@ -1,0 +1,306 @@
+//! The process of a program: starting it, reading what it says, ending it and all that it started.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use crate::fault::Death;
+use crate::supervisor::strays::{self, Family};
+
+/// How long what a program has left behind is given to end.
+const STRAYS: Duration = Duration::from_secs(1);
+
+/// Bytes of one read.
+const CHUNK: usize = 64 * 1024;
+
+/// A descriptor whose number is kept for programs to report their metrics on. It is taken once,
+/// early in the worker's life: shells can name descriptors up to 9 only.
+#[derive(Debug)]
+pub struct Reserved(OwnedFd);
+
+impl Reserved {
+    /// The lowest number that is free.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Reserved> {
+        Ok(Reserved(OwnedFd::from(std::fs::File::open("/dev/null")?)))
+    }
+
+    /// Its number.
+    pub fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Makes the number mean `what`; not for programs that are started meanwhile, unless they ask.
+    fn point_to(&mut self, what: &impl AsFd) -> nix::Result<()> {
+        nix::unistd::dup3(what, &mut self.0, OFlag::O_CLOEXEC)
+    }
+}
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// Absolute path.
+    pub program: &'a Path,
+    /// Without the program's name.
+    pub arguments: &'a [String],
+    /// Working directory.
+    pub dir: &'a Path,
+    /// What its environment has beyond ours.
+    pub environment: &'a [(String, String)],
+    /// Variables of ours that it does not get.
+    pub withheld: &'a [String],
+}
+
+/// Something that a program said.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// On standard output.
+    Out(Vec<u8>),
+    /// On standard error.
+    Err(Vec<u8>),
+    /// On the descriptor for metrics.
+    Metrics(Vec<u8>),
+}
+
+/// What a look at the process shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It runs.
+    Running,
+    /// It was just found stopped by a signal.
+    Stopped,
+    /// It has ended, but is still there to be waited for: its number is nobody else's.
+    Ended,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct End {
+    /// Exit status or signal.
+    pub death: Death,
+    /// Peak resident memory in MiB, of it or of the largest process that it waited for.
+    pub peak_memory_mb: f64,
+}
+
+/// A running program, in a process group of its own. It dies with the thread that started it.
+#[derive(Debug)]
+pub struct Program {
+    pid: Pid,
+    family: Option<Family>,
+    out: Option<OwnedFd>,
+    err: Option<OwnedFd>,
+    metrics: Option<OwnedFd>,
+}
+
+impl Program {
+    /// Starts a program. It finds the descriptor for metrics under the number of `reserved`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn spawn(call: &Call, reserved: &mut Reserved) -> io::Result<Program> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        )?;
+        reserved.point_to(&theirs)?;
+        drop(theirs);
+        let child = start(call, reserved.number());
+        // Nobody but the program may hold the other end, or its end would not be seen.
+        reserved.point_to(&std::fs::File::open("/dev/null")?)?;
+        let mut child = child?;
+        let pid = Pid::from_raw(child.id() as i32);
+        let program = Program {
+            pid,
+            family: Family::of_this_worker().map(|f| f.beginning_with(child.id())),
+            out: child.stdout.take().map(OwnedFd::from),
+            err: child.stderr.take().map(OwnedFd::from),
+            metrics: Some(ours),
+        };
+        for fd in [&program.out, &program.err, &program.metrics] {
+            let flags = FcntlArg::F_SETFL(OFlag::O_NONBLOCK);
+            fd.as_ref().map_or(Ok(0), |fd| fcntl(fd, flags))?;
+        }
+        Ok(program)
+    }
+
+    /// Waits until it says something, one of `wakers` can be read, or the time is over; gives what it
+    /// said.
+    pub fn listen(&mut self, wakers: [&OwnedFd; 2], timeout: Duration) -> Vec<Said> {
+        let open = [&self.out, &self.err, &self.metrics];
+        let mut wanted: Vec<PollFd> = open
+            .into_iter()
+            .flatten()
+            .chain(wakers)
+            .map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN))
+            .collect();
+        let timeout = u16::try_from(timeout.as_millis()).unwrap_or(u16::MAX);
+        let _ = poll(&mut wanted, timeout);
+        self.read()
+    }
+
+    /// What it has said and nobody has read yet; at most one read of each kind.
+    pub fn read(&mut self) -> Vec<Said> {
+        let mut said = Vec::new();
+        said.extend(read(&mut self.out).map(Said::Out));
+        said.extend(read(&mut self.err).map(Said::Err));
+        said.extend(read(&mut self.metrics).map(Said::Metrics));
+        said
+    }
+
+    /// Whether it has closed everything on which it could say something.
+    pub fn silent(&self) -> bool {
+        self.out.is_none() && self.err.is_none() && self.metrics.is_none()
+    }
+
+    /// Answers on the descriptor for metrics. A program that does not read its answers loses them.
+    pub fn answer(&self, line: &str) {
+        if let Some(socket) = &self.metrics {
+            let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+            let _ = send(socket.as_raw_fd(), format!("{line}\n").as_bytes(), flags);
+        }
+    }
+
+    /// Looks whether it runs.
+    pub fn look(&self) -> State {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        match waitid(Id::Pid(self.pid), flags | WaitPidFlag::WNOWAIT) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => State::Running,
+            Ok(WaitStatus::Stopped(..)) => {
+                // Takes the notice away, which was only looked at so far.
+                let take = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+                match waitid(Id::Pid(self.pid), take) {
+                    Ok(WaitStatus::Stopped(..)) => State::Stopped,
+                    Ok(_) | Err(_) => State::Running,
+                }
+            }
+            Ok(_) | Err(_) => State::Ended,
+        }
+    }
+
+    /// Sends a signal to its process group.
+    pub fn signal(&self, signal: Signal) {
+        let _ = killpg(self.pid, signal);
+    }
+
+    /// After [`State::Ended`]: ends all that it has left behind, and lets its number go.
+    pub fn bury(&self) -> End {
+        self.signal(Signal::SIGKILL);
+        if let Some(family) = &self.family {
+            strays::end_or_give_up(family, STRAYS);
+        }
+        wait(self.pid)
+    }
+}
+
+impl Drop for Program {
+    /// Whatever went wrong: it does not outlive its attempt.
+    fn drop(&mut self) {
+        if waitid(
+            Id::Pid(self.pid),
+            WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT,
+        )
+        .is_ok()
+        {
+            self.bury();
+        }
+    }
+}
+
+fn start(call: &Call, metrics: RawFd) -> io::Result<std::process::Child> {
+    let mut command = Command::new(call.program);
+    command
+        .args(call.arguments)
+        .current_dir(call.dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    for name in call.withheld {
+        command.env_remove(name);
+    }
+    command.envs(call.environment.iter().map(|(name, value)| (name, value)));
+    let parent = nix::unistd::getpid();
+    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, fcntl.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            if nix::unistd::getppid() != parent {
+                // The worker died before the line above took effect.
+                return Err(io::Error::other("the worker is gone"));
+            }
+            let metrics = BorrowedFd::borrow_raw(metrics);
+            fcntl(metrics, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            Ok(())
+        });
+    }
+    command.spawn()
+}
+
+/// One read; closes the descriptor at its end.
+fn read(fd: &mut Option<OwnedFd>) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; CHUNK];
+    match nix::unistd::read(fd.as_ref()?, &mut buffer) {
+        Ok(length) if length > 0 => {
+            buffer.truncate(length);
+            Some(buffer)
+        }
+        Err(Errno::EAGAIN | Errno::EINTR) => None,
+        Ok(_) | Err(_) => {
+            *fd = None;
+            None
+        }
+    }
+}
+
+/// Waits for a process that has ended, with what the kernel knows of its memory.
+fn wait(pid: Pid) -> End {
+    let mut status = 0;
+    // SAFETY: an all-zero `rusage` is a valid value of it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to values that outlive the call.
+        let found = unsafe { libc::wait4(pid.as_raw(), &raw mut status, 0, &raw mut usage) };
+        if found >= 0 || Errno::last() != Errno::EINTR {
+            let death = match (found >= 0).then(|| WaitStatus::from_raw(pid, status)) {
+                Some(Ok(WaitStatus::Exited(_, code))) => Death::Exited(code),
+                Some(Ok(WaitStatus::Signaled(_, signal, _))) => Death::Signaled(signal as i32),
+                Some(_) | None => Death::Unknown,
+            };
+            return End {
+                death,
+                peak_memory_mb: usage.ru_maxrss as f64 / 1024.0,
+            };
+        }
+    }
+}
+
+/// A pipe that can be read once a signal has come.
+///
+/// # Errors
+/// What the system says.
+pub fn signal_pipe(signal: i32) -> io::Result<OwnedFd> {
+    let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+    signal_hook::low_level::pipe::register(signal, theirs)?;
+    Ok(ours)
+}
+
+/// Takes what is in such a pipe; says whether the signal had come.
+pub fn taken(pipe: &OwnedFd) -> bool {
+    let mut buffer = [0; 64];
+    nix::unistd::read(pipe, &mut buffer).is_ok_and(|length| length > 0)
+}

@@ -1,0 +1,173 @@
+//! What a program that has ended by itself comes to. Pure.
+
+use super::lines::diverged;
+use super::output::Scanner;
+use crate::fault::{Death, ProgramEnd, describe_program};
+use crate::task::{Ended, Metrics, ProgramFailed};
+
+/// Everything that bears on the result.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The objective's name.
+    pub objective: String,
+    /// The pattern that finds the value in standard output.
+    pub pattern: Option<String>,
+    /// Of several steps the last one's value counts, not the best one's.
+    pub last_counts: bool,
+    /// Metrics of the last step with a value.
+    pub last: Option<Metrics>,
+    /// The last line without a step.
+    pub result: Option<Metrics>,
+}
+
+/// The result, if there is one.
+///
+/// # Errors
+/// The program did not end with status 0, or gave no value.
+pub fn conclude(
+    seen: &Seen,
+    scanner: &mut Scanner,
+    end: ProgramEnd,
+) -> Result<Ended, ProgramFailed> {
+    let fail = |end: ProgramEnd, message: String| Err(ProgramFailed { end, message });
+    if end.death != Death::Exited(0) {
+        let message = describe_program(end.death);
+        return fail(end, message);
+    }
+    if let Some(metrics) = &seen.result {
+        return Ok(returned(seen, metrics.clone()));
+    }
+    if seen.pattern.is_none()
+        && let Some(last) = &seen.last
+    {
+        return Ok(if seen.last_counts {
+            returned(seen, last.clone())
+        } else {
+            Ended::Completed
+        });
+    }
+    match scanner.value(&seen.objective) {
+        Ok(Some(value)) => {
+            let metrics = Metrics::from([(seen.objective.clone(), value)]);
+            Ok(returned(seen, metrics))
+        }
+        Ok(None) => fail(end, missing(seen)),
+        Err(problem) => fail(end, problem),
+    }
+}
+
+fn returned(seen: &Seen, metrics: Metrics) -> Ended {
+    match diverged(&seen.objective, &metrics) {
+        Some(what) => Ended::Diverged {
+            at: format!("the result: {what}"),
+        },
+        None => Ended::Returned { metrics },
+    }
+}
+
+fn missing(seen: &Seen) -> String {
+    match &seen.pattern {
+        Some(pattern) => format!(
+            "the program ended without a value: no line of its standard output matched \
+             task.value = '{pattern}'"
+        ),
+        None => format!(
+            "the program ended without a value: there was no metric line with \"{0}\" or \
+             \"value\", and the last line of its standard output is no number (task.value is the \
+             pattern that finds {0} in it)",
+            seen.objective
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regex::Regex;
+
+    fn metrics(value: f64) -> Metrics {
+        Metrics::from([("f1".to_owned(), value)])
+    }
+
+    fn of(seen: Seen, printed: &str, status: i32) -> Result<Ended, String> {
+        let seen = Seen {
+            objective: "f1".into(),
+            ..seen
+        };
+        let pattern = seen.pattern.as_deref().map(|p| Regex::new(p).unwrap());
+        let mut scanner = Scanner::new(pattern);
+        scanner.feed(printed.as_bytes());
+        let end = ProgramEnd {
+            death: Death::Exited(status),
+            stopped: false,
+            oom_kills: 0,
+            output: printed.into(),
+        };
+        conclude(&seen, &mut scanner, end).map_err(|e| e.message)
+    }
+
+    fn value(ended: Ended) -> Option<f64> {
+        match ended {
+            Ended::Returned { metrics } => Some(metrics["f1"]),
+            Ended::Completed | Ended::Pruned | Ended::Diverged { .. } => None,
+        }
+    }
+
+    #[test]
+    fn a_result_of_its_own_comes_first() {
+        let seen = Seen {
+            result: Some(metrics(0.5)),
+            last: Some(metrics(0.6)),
+            pattern: Some("f1=(.*)".into()),
+            ..Seen::default()
+        };
+        assert_eq!(value(of(seen, "f1=0.7", 0).unwrap()), Some(0.5));
+    }
+
+    #[test]
+    fn then_what_the_pattern_finds() {
+        let seen = Seen {
+            last: Some(metrics(0.6)),
+            pattern: Some("f1=(.*)".into()),
+            ..Seen::default()
+        };
+        assert_eq!(value(of(seen.clone(), "f1=0.7", 0).unwrap()), Some(0.7));
+        let error = of(seen, "0.7", 0).unwrap_err();
+        assert!(error.contains("matched task.value = 'f1=(.*)'"), "{error}");
+    }
+
+    #[test]
+    fn then_the_steps_and_then_the_last_line_printed() {
+        let steps = Seen {
+            last: Some(metrics(0.6)),
+            ..Seen::default()
+        };
+        assert_eq!(of(steps.clone(), "0.7", 0), Ok(Ended::Completed));
+        let last = Seen {
+            last_counts: true,
+            ..steps
+        };
+        assert_eq!(value(of(last, "0.7", 0).unwrap()), Some(0.6));
+        assert_eq!(value(of(Seen::default(), "0.7", 0).unwrap()), Some(0.7));
+        let error = of(Seen::default(), "done", 0).unwrap_err();
+        assert!(error.contains("no metric line with \"f1\""), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_a_divergence() {
+        let ended = of(Seen::default(), "nan", 0).unwrap();
+        assert!(matches!(ended, Ended::Diverged { at } if at == "the result: f1 is NaN"));
+    }
+
+    #[test]
+    fn a_status_other_than_0_is_a_failure_whatever_was_said() {
+        let seen = Seen {
+            result: Some(metrics(0.5)),
+            ..Seen::default()
+        };
+        assert_eq!(
+            of(seen, "", 1).unwrap_err(),
+            "the program exited with status 1"
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! The arguments of a program, with the names of parameters where their values go.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use crate::space::{Params, Value};
+
+/// `{name}`, and `{{name}}` for the text `{name}` itself. `${name}` is the shell's.
+#[expect(
+    clippy::expect_used,
+    reason = "the pattern is a constant, and tests compile it"
+)]
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{\{([A-Za-z_][\w.-]*)\}\}|\$\{[^}]*\}|\{([A-Za-z_][\w.-]*)\}")
+        .expect("a constant pattern")
+});
+
+/// The names that stand in braces, in order, each once.
+pub fn names(arguments: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let found = arguments.iter().flat_map(|a| PLACEHOLDER.captures_iter(a));
+    for name in found.filter_map(|c| Some(c.get(2)?.as_str().to_owned())) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The arguments with the values in the place of their names. Where a parameter is not active in a
+/// trial, the argument that names it is left out, and so is the option before it (`--x {x}`).
+pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
+    let mut filled: Vec<String> = Vec::new();
+    for (index, argument) in arguments.iter().enumerate() {
+        let mut absent = false;
+        let text = PLACEHOLDER.replace_all(argument, |c: &Captures| match (c.get(1), c.get(2)) {
+            (Some(literal), _) => format!("{{{}}}", literal.as_str()),
+            (None, Some(name)) => match values.get(name.as_str()) {
+                Some(value) => text(value),
+                None => {
+                    absent = true;
+                    String::new()
+                }
+            },
+            (None, None) => c[0].to_owned(),
+        });
+        if !absent {
+            filled.push(text.into_owned());
+            continue;
+        }
+        let whole = argument.starts_with('{') && argument.ends_with('}');
+        let option = |a: &String| a.starts_with('-') && !a.contains('=');
+        if whole && index > 1 && option(&arguments[index - 1]) {
+            filled.pop();
+        }
+    }
+    filled
+}
+
+/// A value as programs read it: `0.0001`, `3`, `true`, a string as it is.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.to_string(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            value.to_json().to_string()
+        }
+    }
+}
+
+/// The name of the environment variable that holds a parameter: `optim.lr` is in
+/// `TUNE_PARAM_OPTIM_LR`.
+pub fn variable(name: &str) -> String {
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
+    let mut variable = PREFIX.to_owned();
+    variable.extend(name.chars().map(letter));
+    variable
+}
+
+/// What the names of these variables begin with.
+pub const PREFIX: &str = "TUNE_PARAM_";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(list: &[&str]) -> Vec<String> {
+        list.iter().map(|a| (*a).to_owned()).collect()
+    }
+
+    fn values() -> Params {
+        Params::from([
+            ("lr".into(), 1e-4.into()),
+            ("optim.name".into(), "sgd".into()),
+            ("layers".into(), 3.into()),
+            ("flag".into(), true.into()),
+        ])
+    }
+
+    fn filled(list: &[&str]) -> Vec<String> {
+        fill(&arguments(list), &values())
+    }
+
+    #[test]
+    fn values_take_the_place_of_names() {
+        assert_eq!(
+            filled(&["p", "--lr={lr}", "{optim.name}", "x{layers}y{flag}"]),
+            ["p", "--lr=0.0001", "sgd", "x3ytrue"]
+        );
+    }
+
+    #[test]
+    fn other_braces_stay_as_they_are() {
+        let awk = "BEGIN {print $1} ${HOME} {} {1} {\"a\": {\"b\": 2}}";
+        assert_eq!(filled(&["sh", awk]), ["sh", awk]);
+        assert_eq!(filled(&["sh", "{{lr}} ${lr}"]), ["sh", "{lr} ${lr}"]);
+        assert!(names(&arguments(&["sh", awk, "{{lr}} ${lr}"])).is_empty());
+    }
+
+    #[test]
+    fn an_inactive_parameter_takes_its_option_along() {
+        assert_eq!(filled(&["p", "--momentum", "{momentum}", "z"]), ["p", "z"]);
+        assert_eq!(filled(&["p", "--momentum={momentum}", "z"]), ["p", "z"]);
+        assert_eq!(filled(&["p", "a", "{momentum}", "z"]), ["p", "a", "z"]);
+        assert_eq!(filled(&["--p", "{momentum}"]), ["--p"]);
+        assert_eq!(filled(&["p", "--a=1", "{momentum}"]), ["p", "--a=1"]);
+    }
+
+    #[test]
+    fn names_are_found_once_and_in_order() {
+        let list = arguments(&["{b}", "{a.x} {b}"]);
+        assert_eq!(names(&list), ["b", "a.x"]);
+    }
+
+    #[test]
+    fn a_variables_name_has_letters_that_shells_allow() {
+        assert_eq!(variable("optim.lr"), "TUNE_PARAM_OPTIM_LR");
+        assert_eq!(variable("a-b c"), "TUNE_PARAM_A_B_C");
+    }
+}
