@@ -27,6 +27,7 @@
 //! process, disk or device; all decisions live there. The shells only carry decisions out.
 
 pub mod adopt;
+pub mod ask_tell;
 pub mod cli;
 pub mod config;
 pub mod drill;

@@ -22,6 +22,7 @@ Commands:
   tune adopt FILE        Take in a study that Optuna made
   tune drill [TASK]      Fire drill: faults on purpose
   tune explain [FILE]    What an error or a log means, and what to do
+  tune ask-tell          Search for another program: JSON lines on stdin and stdout
   tune help COMMAND      A command's options
 
 Examples:
@@ -195,6 +196,9 @@ pub enum Query {
     Replay(ReplayArgs),
     /// What an error or a log means, and what to do
     Explain(ExplainArgs),
+    /// Search for another program: a JSON request a line on stdin, a reply a line on stdout
+    #[command(name = "ask-tell")]
+    AskTell,
     /// A worker process; started by a run
     #[command(hide = true)]
     Worker,
@@ -310,7 +314,7 @@ pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 /// A path, or a URL of SQLAlchemy: `sqlite:///relative`, `sqlite:////absolute`.
-fn storage(text: &str) -> Result<PathBuf, String> {
+pub(super) fn storage(text: &str) -> Result<PathBuf, String> {
     match text.split_once("://") {
         None if text.is_empty() => Err("expected a path".to_owned()),
         None => Ok(PathBuf::from(text)),

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod args;
+mod ask_tell;
 mod drill;
 mod enqueue;
 mod explain;
@@ -50,6 +51,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(_, Query::Worker) => return crate::worker::main(),
         Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),

@@ -68,6 +68,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Enqueue(_)
         | Query::Explain(_)
         | Query::Replay(_)
+        | Query::AskTell
         | Query::Worker
         | Query::Probe => Ok(Exit::Done),
     }

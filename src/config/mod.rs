@@ -11,6 +11,7 @@
 //! resolve    all of it, to a StudySpec or every problem at once
 //! ```
 
+mod algorithm;
 mod conditions;
 mod document;
 mod entry;
@@ -30,6 +31,7 @@ mod tests;
 mod tree;
 mod values;
 
+pub use algorithm::{pruner_from_json, sampler_from_json};
 pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source, hint};

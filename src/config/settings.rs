@@ -235,6 +235,16 @@ fn algorithm(
     (kind, params)
 }
 
+/// Checks an option of a sampler or pruner; the error says what was expected.
+pub(super) fn option_value(ty: SettingType, node: &Node) -> Result<Value, String> {
+    match parse(ty, node)? {
+        Parsed::Value(value) => Ok(value),
+        Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_) => {
+            Err("an option that is a number, a word, true or false".into())
+        }
+    }
+}
+
 /// Checks a value; the error says what was expected.
 fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
     let value = node.scalar();

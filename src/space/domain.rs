@@ -252,7 +252,8 @@ impl Domain {
                 let k = ((x - low as f64) / step as f64)
                     .round()
                     .clamp(0.0, most as f64);
-                Value::Int(low + k as i64 * step)
+                // As a float, `most` may have been rounded up.
+                Value::Int(low + (k as i64).min(most) * step)
             }
             Domain::Categorical { ref choices } => {
                 choices[(x.max(0.0).round() as usize).min(choices.len() - 1)].clone()
@@ -325,6 +326,17 @@ mod tests {
             int(64, 512, false, 32).with_high(400.0),
             int(64, 384, false, 32)
         );
+    }
+
+    #[test]
+    fn the_widest_ranges_are_not_left_at_their_ends() {
+        for (low, step) in [(1, 1), (-1, 1), (i64::MIN / 2, 3), (0, i64::MAX)] {
+            let domain = int(low, low.saturating_add(i64::MAX - 1), false, step).on_grid();
+            for unit in [0.0, 0.5, 1.0] {
+                let value = domain.from_unit(unit);
+                assert!(domain.contains(&value), "{domain:?} {value}");
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,20 @@ pub struct Holder {
     pub since: String,
 }
 
+impl Holder {
+    /// This process, from now on.
+    pub fn this_process() -> Holder {
+        Holder {
+            pid: std::process::id(),
+            host: nix::unistd::gethostname().map_or_else(
+                |_| "unknown".to_owned(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
+            since: jiff::Timestamp::now().to_string(),
+        }
+    }
+}
+
 /// The study is held by this process until this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Hold {

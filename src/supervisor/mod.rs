@@ -21,6 +21,6 @@ pub use driver::logs_dir;
 pub use event::{Action, Event, Now, WorkerId};
 pub use hold::{Hold, Holder, holder};
 pub use launch::{Launch, directory_of, launch};
-pub use open_study::{Held, MADE_FROM, Origin, settle};
+pub use open_study::{Held, MADE_FROM, Origin, compatible, settle};
 pub use replay::{End, Played, Replay, replay, replay_log};
 pub use take_in::patiently;

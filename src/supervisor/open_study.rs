@@ -62,11 +62,7 @@ pub fn settle(
 ) -> Result<Held, Failure> {
     outlive_file_size_limit()
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
-    let me = Holder {
-        pid: std::process::id(),
-        host: host_name(),
-        since: jiff::Timestamp::now().to_string(),
-    };
+    let me = Holder::this_process();
     let dir = directory_of(storage);
     let asked = spec.study.clone();
     loop {
@@ -433,8 +429,9 @@ fn foreign_differences(
     Ok(problems)
 }
 
-/// Optuna's rule: the same kind, for categorical parameters the same choices.
-fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
+/// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind, for
+/// categorical parameters the same choices.
+pub fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
     use crate::space::Domain;
     match (a, b) {
         (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
@@ -442,11 +439,4 @@ fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
         | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
         (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
     }
-}
-
-fn host_name() -> String {
-    nix::unistd::gethostname().map_or_else(
-        |_| "unknown".to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
 }

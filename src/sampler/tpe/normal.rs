@@ -52,8 +52,12 @@ fn ln_narrow(middle: f64, width: f64) -> f64 {
     (width + width * rest).ln() - 0.5 * z - LN_SQRT_TAU
 }
 
-/// The `unit`-quantile of the normal distribution truncated to `low..=high`.
+/// The `unit`-quantile of the normal distribution truncated to `low..=high`. A range of neighbouring
+/// floats can have a `sigma` that has underflowed to 0: then all mass is at the mean.
 pub(super) fn truncated(mu: f64, sigma: f64, low: f64, high: f64, unit: f64) -> f64 {
+    if sigma == 0.0 {
+        return mu.clamp(low, high);
+    }
     let (a, b) = ((low - mu) / sigma, (high - mu) / sigma);
     if a > 0.0 {
         // Mirrored into the left tail, where the distribution function keeps its precision.
@@ -173,5 +177,6 @@ mod tests {
                 assert!(x >= low && x <= high, "{mu} {x}");
             }
         }
+        assert_eq!(truncated(0.0, 0.0, 0.0, 5e-324, 0.5), 0.0);
     }
 }

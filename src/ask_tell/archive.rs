@@ -1,0 +1,148 @@
+//! A served study in the database.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::study::abandoned;
+use super::{Archive, Asked, Opened};
+use crate::store::{RunRecord, Store, StoreError, StudySummary, Write, Written};
+use crate::study::FrozenTrial;
+use crate::supervisor::{Hold, Holder, compatible, directory_of};
+
+/// How long a request waits for another program's lock before it is refused.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What stands where studies of a task have their task kind.
+const KIND: &str = "ask-tell";
+
+/// Takes hold of the study in this database and reads it, or makes it. Trials that an earlier
+/// session left RUNNING become FAIL; those of other programs are left alone.
+///
+/// # Errors
+/// In words: another process holds the study, the database cannot be used, or the study is not
+/// the one asked for. A study that was there is as it was.
+pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
+    let me = Holder::this_process();
+    let hold = Hold::take(&directory_of(path), study, &me).map_err(|f| f.message)?;
+    let mut store = Store::open(path).map_err(text)?;
+    store.set_lock_patience(PATIENCE);
+    let found = store.find_study(study).map_err(text)?;
+    let study_id = match &found {
+        Some(found) => {
+            check(&store, asked, found)?;
+            found.study_id
+        }
+        None => create(&mut store, asked, study).map_err(text)?,
+    };
+    let (run_id, trials) = begin(&mut store, asked, study_id, me).map_err(text)?;
+    let archive = Kept {
+        store,
+        study_id,
+        run_id,
+        _hold: hold,
+    };
+    Ok((Box::new(archive), trials))
+}
+
+struct Kept {
+    store: Store,
+    study_id: i64,
+    run_id: i64,
+    /// Given back last.
+    _hold: Hold,
+}
+
+impl Archive for Kept {
+    fn write(&mut self, writes: &[Write]) -> Result<Written, String> {
+        let applied = self.store.apply(self.study_id, self.run_id, writes);
+        applied.map_err(text)
+    }
+
+    fn changes(&mut self) -> Result<Option<Vec<FrozenTrial>>, String> {
+        if !self.store.foreign_change() {
+            return Ok(None);
+        }
+        self.store.trials(self.study_id).map(Some).map_err(text)
+    }
+}
+
+fn create(store: &mut Store, asked: &Asked, study: &str) -> Result<i64, StoreError> {
+    let mut user_attrs = Map::new();
+    user_attrs.insert("task_kind".into(), KIND.into());
+    user_attrs.extend(asked.n_evals.map(|n| ("trials_goal".to_owned(), n.into())));
+    let mut identity = Map::new();
+    identity.insert("task.kind".into(), KIND.into());
+    let direction = asked.direction.to_string();
+    identity.insert("objective.direction".into(), direction.into());
+    store.create_study(study, &[asked.direction], &user_attrs, &identity)
+}
+
+/// Whether the study can be continued with what is asked.
+fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), String> {
+    let identity = store.identity(study.study_id).map_err(text)?;
+    let kind = identity.as_ref().and_then(|i| i.get("task.kind"));
+    if let Some(kind) = kind.and_then(Json::as_str).filter(|k| *k != KIND) {
+        return Err(format!(
+            "study: found {:?}, whose trials are trained by tune itself (task kind {kind}), \
+             expected another name",
+            study.name
+        ));
+    }
+    if study.directions != [asked.direction] {
+        let was: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
+        return Err(format!(
+            "direction: found {}, expected {}, which the study {:?} has; or another study",
+            asked.direction,
+            was.join(", "),
+            study.name
+        ));
+    }
+    for trial in store.trials(study.study_id).map_err(text)? {
+        for (name, was) in &trial.distributions {
+            let Some((at, parameter)) = asked.space.find(name) else {
+                continue;
+            };
+            if !compatible(was, &parameter.domain) {
+                return Err(format!(
+                    "space[{at}] {name:?}: found {}, expected what trial {} of the study {:?} was \
+                     drawn from, {}; only the bounds of numbers may change. Or take another study",
+                    parameter.domain, trial.number, study.name, was
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records the session as a run, settles what earlier ones left, and reads all trials.
+fn begin(
+    store: &mut Store,
+    asked: &Asked,
+    study_id: i64,
+    me: Holder,
+) -> Result<(i64, Vec<FrozenTrial>), StoreError> {
+    let record = RunRecord {
+        pid: me.pid,
+        host: me.host,
+        version: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect(),
+        operation: json!({
+            "trials": asked.n_evals,
+            "seed": asked.seed,
+            "max_step": asked.max_step,
+            "sampler": asked.sampler,
+            "pruner": asked.pruner,
+        }),
+    };
+    let run_id = store.begin_run(study_id, &record)?;
+    let left = store.reclaimable(study_id)?;
+    let ends: Vec<Write> = left.iter().map(|r| abandoned(r.number)).collect();
+    store.apply(study_id, run_id, &ends)?;
+    Ok((run_id, store.trials(study_id)?))
+}
+
+fn text(error: StoreError) -> String {
+    format!("storage: {error}")
+}

@@ -1,0 +1,22 @@
+//! `tune ask-tell`: needs no project; what it is to search comes on standard input.
+
+use super::{Common, args, init_logging};
+use crate::ask_tell::{Session, archive, serve};
+use crate::exit::{Exit, Failure};
+
+pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
+    if common.storage.is_some() {
+        return Err(Failure::input(
+            "--storage: ask-tell takes its database from the field storage of the request init",
+        ));
+    }
+    init_logging(common, None)?;
+    let mut session = Session::new(Box::new(|asked, place| {
+        let path = args::storage(&place.storage)
+            .map_err(|e| format!("storage: found {:?}, {e}", place.storage))?;
+        archive::open(asked, &path, &place.study)
+    }));
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    serve(&mut input, &mut output, &mut session)?;
+    Ok(Exit::Done)
+}
