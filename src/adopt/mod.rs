@@ -17,6 +17,7 @@ pub mod compare;
 pub mod faults;
 pub mod fit;
 pub mod importance;
+mod sketch;
 pub mod source;
 #[cfg(test)]
 mod testing;
@@ -30,6 +31,7 @@ use crate::space::Space;
 use crate::study::{Direction, FrozenTrial, TrialState};
 use crate::task::{Baseline, Metric, Prepared, Role};
 
+pub use sketch::sketch;
 pub use source::{Copied, Signs, copy};
 pub use verdict::{Verdict, Worth};
 

@@ -25,8 +25,8 @@ pub struct AdoptArgs {
     #[arg(value_parser = source)]
     pub file: PathBuf,
     /// The task that goes on with it: a name in configs/ without .toml, or a path that ends in .toml
-    #[arg(long, value_name = "TASK")]
-    pub task: String,
+    #[arg(long, value_name = "TASK", required_unless_present = "sketch")]
+    pub task: Option<String>,
     /// Study in FILE [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
@@ -42,16 +42,22 @@ pub struct AdoptArgs {
     /// Only tell what it is worth; write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Only print a task file of kind command with the study's space, to begin with
+    #[arg(long, conflicts_with_all = ["task", "name", "set", "rename", "dry_run"])]
+    pub sketch: bool,
 }
 
 pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
+    let Some(task) = &args.task else {
+        return sketch(args, &storage);
+    };
     let overrides = Overrides {
         set: set_overrides(&args.set),
     };
-    let mut spec = run::read(&project, &args.task, overrides)?;
+    let mut spec = run::read(&project, task, overrides)?;
     let copied = adopt::copy(&args.file, &storage)?;
     let study = choose(&copied, args)?;
     spec.study = args.name.clone().unwrap_or_else(|| study.name.clone());
@@ -117,6 +123,15 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         super::print(&format!("{:#}\n", told.json(true, Some(&command))))?;
     }
     Ok(Exit::Done)
+}
+
+/// Prints a task file for the study.
+fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
+    let copied = adopt::copy(&args.file, storage)?;
+    let study = choose(&copied, args)?;
+    let trials = copied.store.trials(study.study_id);
+    let trials = trials.map_err(|e| copied.failure(e))?;
+    super::print(&adopt::sketch(&study.name, study.direction(), &trials))
 }
 
 /// The study of the source that is meant.
@@ -302,7 +317,8 @@ fn command(common: &Common, args: &AdoptArgs, spec: &StudySpec, counted: usize) 
     if let Some(dir) = &common.dir {
         words.extend(["-C".to_owned(), path(dir)]);
     }
-    words.extend([args.task.clone(), "--study".to_owned(), spec.study.clone()]);
+    words.extend(args.task.clone());
+    words.extend(["--study".to_owned(), spec.study.clone()]);
     if let Some(storage) = &common.storage {
         words.extend(["--storage".to_owned(), path(storage)]);
     }

@@ -223,6 +223,8 @@ impl Core {
                 return;
             }
         };
+        // Programs may end without ever having reported an epoch.
+        self.slots[slot].progressed();
         self.outbox.push(Write::AttemptEnded {
             number: attempt.number,
             attempt: attempt.attempt,

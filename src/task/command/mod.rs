@@ -359,6 +359,19 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_key() {
+        let doc = include_str!("../../../docs/command.md");
+        for key in KEYS {
+            let preset = key
+                .preset
+                .value()
+                .map_or(String::new(), |v| format!("`{v}`"));
+            let row = format!("| `{}` | {preset} | {} |", key.name, key.help);
+            assert!(doc.contains(&row), "docs/command.md lacks\n{row}");
+        }
+    }
+
+    #[test]
     fn the_tasks_own_keys_are_no_parameters() {
         let config = Params::from([(RESULT.into(), "best".into()), ("lr".into(), 0.1.into())]);
         assert_eq!(

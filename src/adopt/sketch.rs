@@ -1,0 +1,255 @@
+//! A configuration to begin with, from the distributions that a study of Optuna's has used. Pure.
+
+use std::collections::BTreeMap;
+
+use super::worth::is_seed;
+use crate::space::{Domain, Value};
+use crate::study::{Direction, FrozenTrial};
+
+/// The text of a task file of kind `command` with the study's space. What only a person can know is
+/// left in comments.
+pub fn sketch(study: &str, direction: Direction, trials: &[FrozenTrial]) -> String {
+    let mut text = format!(
+        "# Made from the trials of the study {}. Look through it: what the program is, what the\n\
+         # metric is called, and what in the space is worth searching.\n\n\
+         [task]\nkind = \"command\"\n\
+         run = [\"python\", \"train.py\"]     # parameters: $TUNE_PARAMS_FILE, or \"--lr={{lr}}\" here\n\
+         # value = 'score=([0-9.]+)'       # where the value stands in the output, if nothing reports it\n\
+         # files = [\"train.py\"]            # what values depend on\n\
+         # baseline = 0.5                  # the value of the trivial answer\n\n\
+         [objective]\nmetric = \"value\"\ndirection = \"{direction}\"\n\n[space]\n",
+        study.escape_debug()
+    );
+    for (name, domain) in domains(trials) {
+        let key = quoted(name);
+        if is_seed(name) {
+            text += &format!(
+                "# {key}: to search a seed is to pick lucky runs; each trial gets $TUNE_SEED\n"
+            );
+        } else if let Some(entry) = entry(&domain) {
+            let when = condition(name, trials).map_or(String::new(), |(parent, values)| {
+                let values: Vec<String> = values.into_iter().map(literal).collect();
+                format!(
+                    ", when = {{ {} = [{}] }}",
+                    quoted(parent),
+                    values.join(", ")
+                )
+            });
+            text += &format!("{key} = {{ {entry}{when} }}\n");
+        } else {
+            text += &format!("# {key}: TOML has no null; give its choices other names\n");
+        }
+    }
+    text
+}
+
+/// Every parameter with the widest domain that any trial had for it.
+fn domains(trials: &[FrozenTrial]) -> BTreeMap<&str, Domain> {
+    let mut domains: BTreeMap<&str, Domain> = BTreeMap::new();
+    for (name, domain) in trials.iter().flat_map(|t| &t.distributions) {
+        match domains.get_mut(name.as_str()) {
+            Some(known) => widen(known, domain),
+            None => {
+                domains.insert(name, domain.clone());
+            }
+        }
+    }
+    domains
+}
+
+fn widen(known: &mut Domain, other: &Domain) {
+    match (known, other) {
+        (
+            Domain::Float { low, high, .. },
+            Domain::Float {
+                low: l, high: h, ..
+            },
+        ) => {
+            (*low, *high) = (low.min(*l), high.max(*h));
+        }
+        (
+            Domain::Int { low, high, .. },
+            Domain::Int {
+                low: l, high: h, ..
+            },
+        ) => {
+            (*low, *high) = ((*low).min(*l), (*high).max(*h));
+        }
+        (Domain::Categorical { choices }, Domain::Categorical { choices: more }) => {
+            for choice in more {
+                if !choices.contains(choice) {
+                    choices.push(choice.clone());
+                }
+            }
+        }
+        // Of another kind than before: the script has changed, the first kind stands.
+        (Domain::Float { .. } | Domain::Int { .. } | Domain::Categorical { .. }, _) => {}
+    }
+}
+
+/// The fields of an entry; `None` where a choice cannot be written.
+fn entry(domain: &Domain) -> Option<String> {
+    let number = |x: f64| literal(&Value::Float(x));
+    let (range, log, step) = match domain {
+        Domain::Categorical { choices } => {
+            let writable = choices.iter().all(|c| *c != Value::Null);
+            let all: Vec<String> = choices.iter().map(literal).collect();
+            return writable.then(|| format!("choices = [{}]", all.join(", ")));
+        }
+        Domain::Float {
+            low,
+            high,
+            log,
+            step,
+        } => (
+            format!("low = {}, high = {}", number(*low), number(*high)),
+            *log,
+            step.map(number),
+        ),
+        Domain::Int {
+            low,
+            high,
+            log,
+            step,
+        } => (
+            format!("low = {low}, high = {high}, int = true"),
+            *log,
+            (*step != 1).then(|| step.to_string()),
+        ),
+    };
+    let log = if log { ", log = true" } else { "" };
+    let step = step.map_or(String::new(), |s| format!(", step = {s}"));
+    Some(format!("{range}{log}{step}"))
+}
+
+/// A choice that all trials made and that decides whether they have `name`, with the values at which
+/// they do.
+fn condition<'a>(name: &str, trials: &'a [FrozenTrial]) -> Option<(&'a str, Vec<&'a Value>)> {
+    let drawn: Vec<&FrozenTrial> = trials.iter().filter(|t| !t.params.is_empty()).collect();
+    if drawn.iter().all(|t| t.params.contains_key(name)) {
+        return None;
+    }
+    let first = drawn.first()?;
+    let choices = first
+        .distributions
+        .iter()
+        .filter(|(_, d)| matches!(d, Domain::Categorical { .. }));
+    choices
+        .filter(|(parent, _)| drawn.iter().all(|t| t.params.contains_key(*parent)))
+        .find_map(|(parent, _)| {
+            let (mut with, mut without) = (Vec::new(), Vec::new());
+            for trial in &drawn {
+                let side = if trial.params.contains_key(name) {
+                    &mut with
+                } else {
+                    &mut without
+                };
+                let value = trial.params.get(parent)?;
+                if !side.contains(&value) {
+                    side.push(value);
+                }
+            }
+            let decides = !with
+                .iter()
+                .any(|v| without.contains(v) || **v == Value::Null);
+            decides.then_some((parent.as_str(), with))
+        })
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Str(text) => quoted(text),
+        other @ (Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_)) => {
+            other.to_string()
+        }
+    }
+}
+
+/// A string in quotes, as keys and values of TOML.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::adopt::testing::trial;
+    use crate::config::{Input, Overrides, resolve_text};
+    use crate::study::TrialState::Complete;
+
+    fn with(number: u64, params: &[(&str, Value, Domain)]) -> FrozenTrial {
+        let mut trial = trial(number, Complete, Some(0.5), &[]);
+        for (name, value, domain) in params {
+            trial.params.insert((*name).to_owned(), value.clone());
+            trial
+                .distributions
+                .insert((*name).to_owned(), domain.clone());
+        }
+        trial
+    }
+
+    fn float(low: f64, high: f64) -> Domain {
+        Domain::Float {
+            low,
+            high,
+            log: true,
+            step: None,
+        }
+    }
+
+    fn words(words: &[&str]) -> Domain {
+        Domain::Categorical {
+            choices: words.iter().map(|w| (*w).into()).collect(),
+        }
+    }
+
+    #[test]
+    fn the_sketch_is_a_configuration_with_the_space_that_was_searched() {
+        let layers = Domain::Int {
+            low: 2,
+            high: 8,
+            log: false,
+            step: 2,
+        };
+        let names = words(&["sgd", "adam \"w\""]);
+        let trials = [
+            with(
+                0,
+                &[
+                    ("lr", 1e-4.into(), float(1e-5, 0.1)),
+                    ("opt.name", "sgd".into(), names.clone()),
+                    ("momentum", 0.5.into(), float(0.1, 0.9)),
+                    ("seed", 3.into(), layers.clone()),
+                ],
+            ),
+            with(
+                1,
+                &[
+                    ("lr", 1e-4.into(), float(1e-6, 0.01)),
+                    ("opt.name", "adam \"w\"".into(), names.clone()),
+                    ("n layers", 4.into(), layers.clone()),
+                ],
+            ),
+        ];
+        let text = sketch("my \"study\"", Direction::Maximize, &trials);
+        let file = Path::new("/p/configs/t.toml");
+        let input = Input {
+            text: &text,
+            shown: file,
+            absolute: file,
+            home: None,
+        };
+        let spec = resolve_text(&input, &Overrides::default(), &crate::task::KINDS).unwrap();
+        let domain = |name: &str| &spec.space.find(name).unwrap().1.domain;
+        assert_eq!(*domain("lr"), float(1e-6, 0.1));
+        assert_eq!(*domain("n layers"), layers);
+        assert_eq!(*domain("opt.name"), names);
+        assert!(spec.space.find("seed").is_none());
+        let when = &spec.space.find("momentum").unwrap().1.when;
+        assert_eq!(when[0].parent, "opt.name");
+        assert_eq!(when[0].values, ["sgd".into()]);
+        assert_eq!(spec.objective.direction, Direction::Maximize);
+    }
+}
