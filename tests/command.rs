@@ -19,11 +19,12 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples")
 }
 
-/// The directory of a Python with scikit-learn.
+/// The directory of a Python with Optuna and scikit-learn.
 fn scikit_learn() -> PathBuf {
     let made = Command::new("sh")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/venv.sh"))
-        .args(["scikit-learn-1.7.2", "sklearn", "scikit-learn==1.7.2"])
+        .args(["optuna-5.0.0-scikit-learn-1.7.2", "optuna,sklearn"])
+        .args(["optuna==5.0.0", "sqlalchemy>=2,<2.1", "scikit-learn==1.7.2"])
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&made.stderr).into_owned();
@@ -425,4 +426,60 @@ fn a_trial_of_a_program_can_be_replayed() {
     let replayed: Json = serde_json::from_str(&out).unwrap();
     assert_eq!(replayed["end"], "completed");
     assert_eq!(replayed["value"], trial["value"]);
+}
+
+#[test]
+fn the_script_of_the_guide_comes_from_optuna_to_tune_and_optuna_reads_what_follows() {
+    let path = format!("{}:/usr/bin:/bin", scikit_learn().display());
+    let project = Project::empty();
+    let there = examples().join("optuna");
+    let python = |args: &[&str]| {
+        let output = Command::new("python")
+            .args(args)
+            .current_dir(project.path())
+            .env("PATH", &path)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("N_TRIALS_CRITERIA", "12")
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    python(&[there.join("tune_max.py").to_str().unwrap()]);
+    let old = project.path().join("tune_max.db");
+    let (sketch, _) = project.expect(0, &["adopt", old.to_str().unwrap(), "--sketch"]);
+    project.config("sketch", &sketch.replace("train.py", "-V"));
+    let (_, error) = project.expect(0, &["check", "sketch"]);
+    assert!(sketch.contains("\"optim.alpha\" = {"), "{error}");
+
+    let task = there.join("criteria-max.toml");
+    let task = task.to_str().unwrap();
+    let adopt = ["adopt", old.to_str().unwrap(), "--task", task];
+    let output = project.tune(&adopt).env("PATH", &path).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    for part in ["the CUDA context was lost at trial 3", "not read", "a seed"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let args = [task, "--trials", "20", "--parallel", "2"].map(str::to_owned);
+    let output = tune(&project, &args).env("PATH", &path).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let trials = project.trials("criteria-max");
+    assert_eq!(trials.len(), 20);
+    for trial in &trials[12..] {
+        let culprit = trial["params"]["loss.type"] == "focal";
+        assert_eq!(trial["attrs"]["cuda_error"] == true, culprit, "{trial}");
+        assert!(culprit || trial["attrs"]["attempts"] == 1, "{trial}");
+    }
+    let read = python(&[
+        "-c",
+        "import optuna; s = optuna.load_study(study_name='criteria-max', storage='sqlite:///tune.db')\n\
+         print(len(s.trials), s.best_value)",
+    ]);
+    let best = trials.iter().filter(|t| t["state"] == "COMPLETE");
+    let best = best
+        .map(|t| t["value"].as_f64().unwrap())
+        .fold(0.0, f64::max);
+    assert_eq!(read.trim(), format!("20 {best}"));
 }

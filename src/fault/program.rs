@@ -156,11 +156,11 @@ pub fn describe(death: Death) -> String {
     }
 }
 
-/// The first line that names an error of CUDA, from there on.
+/// The last line that names an error of CUDA, from there on: a traceback ends with it, and the lines
+/// before may be those of the source.
 fn cuda_error(output: &str) -> Option<String> {
-    let line = output
-        .lines()
-        .find_map(|l| Some(&l[l.find("CUDA error")?..]))?;
+    let mut lines = output.lines().rev();
+    let line = lines.find_map(|l| Some(&l[l.find("CUDA error")?..]))?;
     Some(line.trim().to_owned())
 }
 
@@ -175,6 +175,8 @@ mod tests {
 
     const ASSERT: &str = "../aten/src/ATen/native/cuda/Loss.cu:245: nll_loss_forward: block: \
         [0,0,0], thread: [7,0,0] Assertion `t >= 0 && t < n_classes` failed.\n\
+        Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    \
+        raise E(\"CUDA error: device-side assert triggered\")\n\
         RuntimeError: CUDA error: device-side assert triggered\n";
 
     fn end(death: Death, output: &str) -> ProgramEnd {
