@@ -289,6 +289,9 @@ fn a_result_without_a_step_is_the_value_and_its_company_are_attributes() {
     assert_eq!(trial["value"], 9.0);
     assert_eq!(trial["attrs"]["metric.seconds"], 2.5);
     assert_eq!(trial["intermediate"], json!({"1": 5.0}));
+    // The last line of a program in a hurry has no end.
+    let hurry = "printf '{\"value\": 2}' >>\"$TUNE_METRICS_FILE\"";
+    assert_eq!(one_trial(&shell(hurry, ""), &[])["value"], 2.0);
     // Of steps alone the best counts, or the last.
     let steps = "for v in 5 3 4; do i=$((i+1)); \
                  echo \"{\\\"step\\\": $i, \\\"value\\\": $v}\" >&$TUNE_METRICS_FD; done";

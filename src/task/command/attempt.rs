@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// The same once the program can say nothing any more: it is about to end.
 const LAST_TICK: Duration = Duration::from_millis(2);
 
+/// Keeping what was reported may take one part in so many of the time.
+const KEEPING_SHARE: u32 = 20;
+
 /// The answers to a metric line.
 const GO_ON: &str = r#"{"prune": false}"#;
 const PRUNE: &str = r#"{"prune": true}"#;
@@ -75,6 +78,8 @@ pub struct Progress {
     /// What came on the descriptor for metrics after the last line's end.
     partial: Vec<u8>,
     tail: Tail,
+    /// When what was reported was last kept, and how long that took.
+    kept: Option<(Instant, Duration)>,
     /// There were metric lines: output alone is no sign of life any more.
     reports: bool,
     reason: Option<Reason>,
@@ -94,6 +99,7 @@ impl Progress {
             lines: Lines::new(objective),
             partial: Vec::new(),
             tail: Tail::default(),
+            kept: None,
             reports: false,
             reason: None,
             ending: None,
@@ -132,11 +138,13 @@ impl Attempt<'_> {
         // All who could write are gone: what is there is the rest.
         loop {
             let said = self.program.read();
-            if said.is_empty() {
+            let over = said.is_empty();
+            self.hear(said, scanner);
+            if over {
                 break;
             }
-            self.hear(said, scanner);
         }
+        self.hear_unended();
         self.check_signals();
         if self.state.leaving {
             // As if it had not been handled. Should that fail, the supervisor's SIGKILL follows.
@@ -178,6 +186,17 @@ impl Attempt<'_> {
         }
         for line in self.metrics.lines() {
             self.line(&line);
+        }
+    }
+
+    /// Takes the last lines of a program that has not ended them.
+    fn hear_unended(&mut self) {
+        let rest = [&mut self.state.partial, &mut self.metrics.partial].map(std::mem::take);
+        for bytes in rest {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if !text.trim().is_empty() {
+                self.line(&text);
+            }
         }
     }
 
@@ -234,8 +253,7 @@ impl Attempt<'_> {
         self.seen.last = Some(metrics);
         match decision {
             Ok(Decision::Continue) => {
-                // The program's own checkpoints are its own affair; what was reported is kept.
-                self.reporter.keep(&mut |_| Ok(()));
+                self.keep();
                 GO_ON
             }
             Ok(Decision::Prune) => {
@@ -247,6 +265,18 @@ impl Attempt<'_> {
                 PRUNE
             }
         }
+    }
+
+    /// Keeps what was reported, in case the program goes on from a checkpoint of its own. All of it is
+    /// written each time: of many steps in a short time, not each one is worth that.
+    fn keep(&mut self) {
+        let soon = |(at, took): (Instant, Duration)| at.elapsed() < took * KEEPING_SHARE;
+        if self.state.kept.is_some_and(soon) {
+            return;
+        }
+        let start = Instant::now();
+        self.reporter.keep(&mut |_| Ok(()));
+        self.state.kept = Some((Instant::now(), start.elapsed()));
     }
 
     /// Begins to end the program. One that is pruned may end by itself; others have no reason to

@@ -28,7 +28,7 @@ use signal_hook::consts::{SIGCHLD, SIGTERM};
 use super::{
     Ended, Key, KeyType, Metric, Prepared, Preset, Reporter, Role, Task, TaskKind, TrialSpec,
 };
-use crate::config::{Objective, Problems, StudySpec};
+use crate::config::{DevicePolicy, Objective, Problems, StudySpec};
 use crate::gpu::Device;
 use crate::space::{Params, Value};
 use attempt::{Attempt, Follow, Progress};
@@ -125,6 +125,7 @@ impl TaskKind for Command {
             study: spec.study.clone(),
             grace: spec.operation.supervisor.grace,
             device,
+            hide_gpus: spec.operation.device == DevicePolicy::Cpu,
             idle,
             signals: program::signal_pipe(SIGTERM)?,
             children: program::signal_pipe(SIGCHLD)?,
@@ -171,6 +172,8 @@ struct Opened {
     study: String,
     grace: std::time::Duration,
     device: Device,
+    /// The CPU was asked for.
+    hide_gpus: bool,
     /// No program runs.
     idle: Arc<AtomicBool>,
     signals: OwnedFd,
@@ -266,7 +269,8 @@ impl Opened {
         if let Some(dir) = &files.checkpoints {
             environment.push(("TUNE_CHECKPOINT_DIR", path(dir)));
         }
-        if let Some(devices) = visible(self.device, std::env::var("CUDA_VISIBLE_DEVICES").ok()) {
+        let ours = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        if let Some(devices) = visible(self.device, self.hide_gpus, ours) {
             environment.push(("CUDA_VISIBLE_DEVICES", devices));
         }
         // What a program printed before it died is evidence, and a sign of life while it lives.
@@ -293,11 +297,11 @@ fn inherited() -> Vec<String> {
 }
 
 /// The value of `CUDA_VISIBLE_DEVICES` for a program on this device, where `ours` is the worker's:
-/// of the devices that we may use ourselves, the one with this index.
-fn visible(device: Device, ours: Option<String>) -> Option<String> {
+/// of the devices that we may use ourselves, the one with this index. `None` leaves it as it is.
+fn visible(device: Device, hide: bool, ours: Option<String>) -> Option<String> {
     match (device, ours) {
-        // A program that was told to use the CPU finds nothing else.
-        (Device::Cpu, _) => Some(String::new()),
+        // Where no GPU was found, there may still be one of another kind.
+        (Device::Cpu, _) => hide.then(String::new),
         (Device::Cuda(index), Some(list)) if !list.trim().is_empty() => {
             let mut devices = list.split(',').map(str::trim);
             devices.nth(index).map(str::to_owned)
@@ -351,8 +355,9 @@ mod tests {
 
     #[test]
     fn a_program_sees_one_gpu_or_none() {
-        let of = |device, ours: Option<&str>| visible(device, ours.map(str::to_owned));
-        assert_eq!(of(Device::Cpu, None).as_deref(), Some(""));
+        let of = |device, ours: Option<&str>| visible(device, false, ours.map(str::to_owned));
+        assert_eq!(of(Device::Cpu, None), None);
+        assert_eq!(visible(Device::Cpu, true, None).as_deref(), Some(""));
         assert_eq!(of(Device::Cuda(2), None).as_deref(), Some("2"));
         assert_eq!(of(Device::Cuda(1), Some("4, 7")).as_deref(), Some("7"));
         assert_eq!(of(Device::Cuda(2), Some("4,7")), None);
