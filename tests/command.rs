@@ -486,3 +486,14 @@ fn the_script_of_the_guide_comes_from_optuna_to_tune_and_optuna_reads_what_follo
         .fold(0.0, f64::max);
     assert_eq!(read.trim(), format!("20 {best}"));
 }
+
+#[test]
+fn a_program_that_was_cut_short_after_its_last_step_has_its_result() {
+    let script = "state=\"$TUNE_CHECKPOINT_DIR/state\"; [ -e \"$state\" ] && exit 0\n\
+                  echo '{\"step\": 0, \"value\": 7}' >&$TUNE_METRICS_FD\n\
+                  read -r answer <&$TUNE_METRICS_FD; touch \"$state\"; kill -KILL $$\n";
+    let trial = one_trial(&shell(script, ""), &[]);
+    assert_eq!(outcomes(&trial), ["killed", "completed"]);
+    assert_eq!(trial["value"], 7.0);
+    assert_eq!(trial["intermediate"], json!({"0": 7.0}));
+}

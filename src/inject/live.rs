@@ -99,10 +99,6 @@ impl Reporter for Hit<'_> {
         self.reporter.directory()
     }
 
-    fn earlier(&mut self) -> Vec<Epoch> {
-        self.reporter.earlier()
-    }
-
     fn go_on_after(&mut self, epochs: &[Epoch]) -> anyhow::Result<()> {
         self.reporter.go_on_after(epochs)
     }

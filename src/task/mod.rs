@@ -243,13 +243,8 @@ pub trait Reporter {
         None
     }
 
-    /// What an earlier attempt had reported up to its last checkpoint, for a task that finds out
-    /// only later whether it goes on from there: then it calls [`Reporter::go_on_after`].
-    fn earlier(&mut self) -> Vec<Epoch> {
-        Vec::new()
-    }
-
-    /// The training goes on after these epochs of an earlier attempt.
+    /// The training goes on after these epochs of an earlier attempt, for a task that finds out only
+    /// after its start that it does.
     ///
     /// # Errors
     /// The supervisor is gone.

@@ -116,11 +116,6 @@ impl Reporter for LiveReporter<'_> {
         Some(self.checkpoints.as_ref()?.directory())
     }
 
-    fn earlier(&mut self) -> Vec<Epoch> {
-        let found = self.checkpoints.as_ref().and_then(load);
-        found.map_or_else(Vec::new, |(epochs, _)| epochs)
-    }
-
     fn go_on_after(&mut self, epochs: &[Epoch]) -> anyhow::Result<()> {
         self.link.send(&FromWorker::Resumed {
             attempt: self.attempt,

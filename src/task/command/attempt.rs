@@ -13,8 +13,9 @@ use serde_json::json;
 use super::lines::{Lines, News, diverged};
 use super::output::{Scanner, Tail};
 use super::program::{self, Program, Said, State};
+use super::reported::Reported;
 use super::result::{Seen, conclude};
-use crate::fault::ProgramEnd;
+use crate::fault::{Death, ProgramEnd};
 use crate::protocol::Epoch;
 use crate::supervisor::evidence;
 use crate::task::{Decision, Ended, Metrics, Reporter};
@@ -24,9 +25,6 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The same once the program can say nothing any more: it is about to end.
 const LAST_TICK: Duration = Duration::from_millis(2);
-
-/// Keeping what was reported may take one part in so many of the time.
-const KEEPING_SHARE: u32 = 20;
 
 /// The answers to a metric line.
 const GO_ON: &str = r#"{"prune": false}"#;
@@ -66,6 +64,8 @@ pub struct Attempt<'a> {
     pub prune_file: PathBuf,
     /// What an earlier attempt had reported.
     pub earlier: Vec<Epoch>,
+    /// Where that is kept, where another attempt may go on.
+    pub reported: Option<Reported>,
     /// Between asking a program to end, SIGTERM and SIGKILL.
     pub grace: Duration,
     pub seen: Seen,
@@ -78,8 +78,6 @@ pub struct Progress {
     /// What came on the descriptor for metrics after the last line's end.
     partial: Vec<u8>,
     tail: Tail,
-    /// When what was reported was last kept, and how long that took.
-    kept: Option<(Instant, Duration)>,
     /// There were metric lines: output alone is no sign of life any more.
     reports: bool,
     reason: Option<Reason>,
@@ -99,7 +97,6 @@ impl Progress {
             lines: Lines::new(objective),
             partial: Vec::new(),
             tail: Tail::default(),
-            kept: None,
             reports: false,
             reason: None,
             ending: None,
@@ -145,6 +142,7 @@ impl Attempt<'_> {
             }
         }
         self.hear_unended();
+        self.nothing_was_left(end.death);
         self.check_signals();
         if self.state.leaving {
             // As if it had not been handled. Should that fail, the supervisor's SIGKILL follows.
@@ -186,6 +184,20 @@ impl Attempt<'_> {
         }
         for line in self.metrics.lines() {
             self.line(&line);
+        }
+    }
+
+    /// An attempt that was cut short after its last step leaves nothing to do: the program that goes
+    /// on from its checkpoint reports no step any more, and those from before hold.
+    fn nothing_was_left(&mut self, death: Death) {
+        let silent = self.seen.last.is_none() && self.seen.result.is_none();
+        if !silent || death != Death::Exited(0) || self.state.reason.is_some() {
+            return;
+        }
+        if let Some(last) = self.earlier.last()
+            && self.reporter.go_on_after(&self.earlier).is_ok()
+        {
+            self.seen.last = Some(last.metrics.clone());
         }
     }
 
@@ -250,12 +262,10 @@ impl Attempt<'_> {
             self.reporter.go_on_after(&earlier)
         };
         let decision = known.and_then(|()| self.reporter.epoch(step, &metrics));
+        self.keep(&earlier, step, &metrics);
         self.seen.last = Some(metrics);
         match decision {
-            Ok(Decision::Continue) => {
-                self.keep();
-                GO_ON
-            }
+            Ok(Decision::Continue) => GO_ON,
             Ok(Decision::Prune) => {
                 self.end(Reason::Pruned);
                 PRUNE
@@ -267,16 +277,19 @@ impl Attempt<'_> {
         }
     }
 
-    /// Keeps what was reported, in case the program goes on from a checkpoint of its own. All of it is
-    /// written each time: of many steps in a short time, not each one is worth that.
-    fn keep(&mut self) {
-        let soon = |(at, took): (Instant, Duration)| at.elapsed() < took * KEEPING_SHARE;
-        if self.state.kept.is_some_and(soon) {
-            return;
+    /// Keeps a step before the program hears of it: from then on it may keep a checkpoint of its own,
+    /// from which another attempt goes on.
+    fn keep(&mut self, earlier: &[Epoch], step: u32, metrics: &Metrics) {
+        let epoch = Epoch {
+            epoch: step,
+            metrics: metrics.clone(),
+        };
+        if let Some(reported) = &mut self.reported
+            && let Err(error) = reported.add(earlier, &epoch)
+        {
+            self.note(&format!("what was reported cannot be kept: {error}"));
+            self.reported = None;
         }
-        let start = Instant::now();
-        self.reporter.keep(&mut |_| Ok(()));
-        self.state.kept = Some((Instant::now(), start.elapsed()));
     }
 
     /// Begins to end the program. One that is pruned may end by itself; others have no reason to

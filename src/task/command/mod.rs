@@ -11,6 +11,7 @@ mod lines;
 mod output;
 mod place;
 mod program;
+mod reported;
 mod result;
 mod template;
 
@@ -34,6 +35,7 @@ use crate::space::{Params, Value};
 use attempt::{Attempt, Follow, Progress};
 use output::Scanner;
 use program::{Call, Program, Reserved};
+use reported::Reported;
 use result::Seen;
 
 /// The kind.
@@ -206,7 +208,7 @@ impl Task for Opened {
             environment: &environment,
             withheld: &inherited(),
         };
-        let earlier = reporter.earlier();
+        let reported = reporter.directory().map(Reported::new);
         self.idle.store(false, Ordering::Relaxed);
         let program = Program::spawn(&call, &mut self.reserved).with_context(|| {
             format!(
@@ -223,7 +225,8 @@ impl Task for Opened {
                 children: &self.children,
                 metrics,
                 prune_file: files.prune.clone(),
-                earlier,
+                earlier: reported.as_ref().map_or_else(Vec::new, Reported::earlier),
+                reported,
                 grace: self.grace,
                 seen: Seen {
                     objective: self.objective.metric.clone(),
