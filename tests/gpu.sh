@@ -69,6 +69,58 @@ for fault in report["faults"]:
 PY
 fi
 
+# --- Programs: each sees its slot's GPU and no other; a real assertion in PyTorch touches one trial --------
+mkdir -p "$work/programs/configs"
+cat > "$work/programs/see.sh" <<'SH'
+case $TUNE_DEVICE in cuda:*) [ "$CUDA_VISIBLE_DEVICES" = "${TUNE_DEVICE#cuda:}" ] ;; *) [ -z "$CUDA_VISIBLE_DEVICES" ] ;; esac
+echo "$(($? + $1))"
+SH
+cat > "$work/programs/configs/see.toml" <<'TOML'
+task = { kind = "command", run = ["sh", "see.sh", "{x}"] }
+objective = { direction = "minimize" }
+space = { x = { choices = [0] } }
+TOML
+if [[ -z ${CUDA_VISIBLE_DEVICES:-} ]]; then
+    "$tune" -C "$work/programs" see --trials 1 --device "$device" --json > "$out/see.log" 2>&1 || true
+    if grep -q '"value":0' "$out/see.log"; then
+        row "a program sees its slot's GPU only" held ""
+    else
+        row "a program sees its slot's GPU only" FAILED "see $out/see.log"
+    fi
+fi
+cat > "$work/programs/gather.py" <<'PY'
+import os
+import torch
+
+index = torch.tensor([3 if os.environ["TUNE_PARAM_BAD"] == "true" else 0], device="cuda")
+print(torch.ones(2, device="cuda").gather(0, index).sum().item())
+PY
+cat > "$work/programs/configs/gather.toml" <<'TOML'
+task = { kind = "command", run = ["python3", "gather.py"] }
+objective = { direction = "minimize" }
+space = { bad = { choices = [true, false], default = true } }
+TOML
+if [[ $device != cpu ]] && python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
+    "$tune" -C "$work/programs" gather --trials 6 --sampler random --device "$device" > "$out/gather.log" 2>&1 || true
+    if "$tune" -C "$work/programs" trials gather --json 2> /dev/null | python3 -c '
+import json
+import sys
+
+trials = json.load(sys.stdin)
+assert len(trials) == 6
+for t in trials:
+    bad = t["params"]["bad"]
+    assert bad == (t["attrs"].get("cuda_error") is True), t
+    assert not bad or "gather" in t["attrs"]["cuda_error_place"].lower(), t
+' 2> "$out/gather.err"; then
+        row "PyTorch program: out-of-range gather" held "culprits pruned with their place, the others complete"
+    else
+        row "PyTorch program: out-of-range gather" FAILED "see $out/gather.log, $out/gather.err"
+    fi
+else
+    row "PyTorch program: out-of-range gather" skipped "python3 has no torch with CUDA"
+fi
+
 # --- Training on the device ---------------------------------------------------------------------------------
 model=${MODEL:-$HOME/.cache/tune/models/minilm}
 if [[ -e $model/config.json ]]; then
