@@ -233,3 +233,26 @@ fn an_unknown_study_and_a_missing_point_are_usage_errors() {
     let (_, stderr) = project.expect(2, &["enqueue", "synthetic", "--file", path]);
     assert!(stderr.contains("found no line"), "{stderr}");
 }
+
+#[test]
+fn a_part_of_a_point_is_completed_within_the_constraints() {
+    let project = Project::empty();
+    // Neither what the sampler proposes nor the default leaves room for width 60 as a rule.
+    let text = "[task]\nkind = \"synthetic\"\n[space]\n\
+                \"model.width\" = { low = 1, high = 64, int = true, default = 8 }\n\
+                \"model.layers\" = { low = 1, high = 64, int = true, default = 8 }\n\
+                [[constraints]]\nexpr = \"model.width * model.layers <= 64\"\n";
+    project.config("t", text);
+    project.expect(0, &["t", "--trials", "1"]);
+    for _ in 0..3 {
+        project.expect(0, &["enqueue", "t", "model.width=60"]);
+    }
+    project.expect(0, &["t", "--trials", "4"]);
+    for trial in &project.trials("t")[1..] {
+        assert_eq!(
+            trial["params"],
+            json!({"model.width": 60, "model.layers": 1})
+        );
+        assert_eq!(trial["attrs"].get("infeasible"), None);
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::worth::is_seed;
 use crate::space::{Domain, Value};
-use crate::study::{Direction, FrozenTrial};
+use crate::study::{Direction, FrozenTrial, TrialState};
 
 /// The text of a task file of kind `command` with the study's space. What only a person can know is
 /// left in comments.
@@ -27,14 +27,23 @@ pub fn sketch(study: &str, direction: Direction, trials: &[FrozenTrial]) -> Stri
                 "# {key}: to search a seed is to pick lucky runs; each trial gets $TUNE_SEED\n"
             );
         } else if let Some(entry) = entry(&domain) {
-            let when = condition(name, trials).map_or(String::new(), |(parent, values)| {
-                let values: Vec<String> = values.into_iter().map(literal).collect();
-                format!(
-                    ", when = {{ {} = [{}] }}",
-                    quoted(parent),
-                    values.join(", ")
-                )
-            });
+            let when = match condition(name, trials) {
+                Presence::Always => String::new(),
+                Presence::When(parent, values) => {
+                    let values: Vec<String> = values.into_iter().map(literal).collect();
+                    format!(
+                        ", when = {{ {} = [{}] }}",
+                        quoted(parent),
+                        values.join(", ")
+                    )
+                }
+                Presence::Unclear(missing) => {
+                    text += &format!(
+                        "# {missing} complete trials have no {name}: it may want a `when`\n"
+                    );
+                    String::new()
+                }
+            };
             text += &format!("{key} = {{ {entry}{when} }}\n");
         } else {
             text += &format!("# {key}: TOML has no null; give its choices other names\n");
@@ -122,19 +131,29 @@ fn entry(domain: &Domain) -> Option<String> {
     Some(format!("{range}{log}{step}"))
 }
 
-/// A choice that all trials made and that decides whether they have `name`, with the values at which
-/// they do.
-fn condition<'a>(name: &str, trials: &'a [FrozenTrial]) -> Option<(&'a str, Vec<&'a Value>)> {
-    let drawn: Vec<&FrozenTrial> = trials.iter().filter(|t| !t.params.is_empty()).collect();
-    if drawn.iter().all(|t| t.params.contains_key(name)) {
-        return None;
+/// When a parameter exists.
+#[derive(Debug, PartialEq)]
+enum Presence<'a> {
+    /// In every trial.
+    Always,
+    /// Where this choice, which all trials made, is one of these.
+    When(&'a str, Vec<&'a Value>),
+    /// Not in so many trials, and no single choice decides.
+    Unclear(usize),
+}
+
+fn condition<'a>(name: &str, trials: &'a [FrozenTrial]) -> Presence<'a> {
+    // A trial that failed may have ended before it had drawn all its parameters.
+    let complete = |t: &&FrozenTrial| t.state == TrialState::Complete && !t.params.is_empty();
+    let drawn: Vec<&FrozenTrial> = trials.iter().filter(complete).collect();
+    let missing = drawn.iter().filter(|t| !t.params.contains_key(name));
+    let missing = missing.count();
+    if missing == 0 {
+        return Presence::Always;
     }
-    let first = drawn.first()?;
-    let choices = first
-        .distributions
-        .iter()
-        .filter(|(_, d)| matches!(d, Domain::Categorical { .. }));
-    choices
+    let choices = drawn.iter().flat_map(|t| &t.distributions);
+    let decider = choices
+        .filter(|(_, d)| matches!(d, Domain::Categorical { .. }))
         .filter(|(parent, _)| drawn.iter().all(|t| t.params.contains_key(*parent)))
         .find_map(|(parent, _)| {
             let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -149,11 +168,16 @@ fn condition<'a>(name: &str, trials: &'a [FrozenTrial]) -> Option<(&'a str, Vec<
                     side.push(value);
                 }
             }
-            let decides = !with
-                .iter()
-                .any(|v| without.contains(v) || **v == Value::Null);
+            let decides = !with.is_empty()
+                && !with
+                    .iter()
+                    .any(|v| without.contains(v) || **v == Value::Null);
             decides.then_some((parent.as_str(), with))
-        })
+        });
+    match decider {
+        Some((parent, values)) => Presence::When(parent, values),
+        None => Presence::Unclear(missing),
+    }
 }
 
 fn literal(value: &Value) -> String {

@@ -129,8 +129,21 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
 fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
     let copied = adopt::copy(&args.file, storage)?;
     let study = choose(&copied, args)?;
+    if study.directions.len() > 1 {
+        return Err(Failure::input(format!(
+            "study {} has {} objectives, tune optimises one",
+            study.name,
+            study.directions.len()
+        )));
+    }
     let trials = copied.store.trials(study.study_id);
     let trials = trials.map_err(|e| copied.failure(e))?;
+    if trials.iter().all(|t| t.distributions.is_empty()) {
+        return Err(Failure::input(format!(
+            "study {}: no trial has a parameter, so that there is no space to write down",
+            study.name
+        )));
+    }
     super::print(&adopt::sketch(&study.name, study.direction(), &trials))
 }
 

@@ -16,6 +16,9 @@ use crate::study::{self, FrozenTrial, TrialState};
 use crate::supervisor::Action;
 use crate::task::TrialSpec;
 
+/// Random points that are tried to complete an enqueued one, before it counts as infeasible.
+const COMPLETIONS: usize = 1000;
+
 impl Core {
     /// Takes a waiting trial, or asks for a new one, if the goal needs one.
     pub(super) fn start_trial(&mut self) -> Option<u64> {
@@ -31,15 +34,16 @@ impl Core {
     }
 
     /// Makes an enqueued trial run: its fixed values, completed by the sampler, or by the defaults
-    /// where the sampler's values do not go with them. Values that the space or a constraint
-    /// forbids make it infeasible; it is ended and not run.
+    /// where the sampler's values do not go with them, or at random where those do not either. Values
+    /// that the space or a constraint forbids make it infeasible; it is ended and not run.
     fn claim(&mut self, number: u64, trial: FrozenTrial) -> Option<u64> {
         let mut fixed = trial.fixed_params();
         fixed.extend(trial.params.clone());
         let proposal = self.suggest(number).unwrap_or_default();
         let completed = self.completed(&fixed, &proposal).or_else(|problem| {
             let defaults = self.spec.space.point(&Params::new());
-            self.completed(&fixed, &defaults).map_err(|_| problem)
+            let by_default = self.completed(&fixed, &defaults);
+            by_default.or_else(|_| self.completed_at_random(number, &fixed).ok_or(problem))
         });
         let params = match completed {
             Ok(params) => params,
@@ -138,6 +142,18 @@ impl Core {
         }
     }
 
+    /// The same with random values for the rest, the first that can be run.
+    fn completed_at_random(&self, number: u64, fixed: &Params) -> Option<Params> {
+        let mut rng = study::rng(self.spec.seed, number, "completion");
+        (0..COMPLETIONS).find_map(|_| {
+            let params = self.spec.space.build(|_, parameter, domain| {
+                let wanted = fixed.get(&parameter.name).cloned();
+                wanted.unwrap_or_else(|| domain.sample(&mut rng))
+            });
+            self.refusal(&params, fixed).is_none().then_some(params)
+        })
+    }
+
     /// Why an enqueued trial cannot be run, if it cannot.
     fn refusal(&self, params: &Params, fixed: &Params) -> Option<String> {
         let space = &self.spec.space;
@@ -145,11 +161,15 @@ impl Core {
             let Some(value) = params.get(&parameter.name) else {
                 continue;
             };
-            let inside = space
-                .active_domain(parameter, params)
-                .is_some_and(|d| d.contains(value));
+            let domain = space.active_domain(parameter, params);
+            let inside = domain.as_ref().is_some_and(|d| d.contains(value));
             if !inside && fixed.contains_key(&parameter.name) {
-                return Some(format!("{} = {value} is outside its range", parameter.name));
+                let domain = domain.unwrap_or_else(|| parameter.domain.clone());
+                let value = value.to_json();
+                return Some(format!(
+                    "{} = {value}, expected a value within {domain}",
+                    parameter.name
+                ));
             }
         }
         space
