@@ -419,6 +419,34 @@ fn the_environment_of_peoples_scripts_sets_parameters() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(project.trials("t")[0]["value"], 5.0);
+    // Where the file has a name of its own for it, that is meant.
+    let project = shell("echo $TUNE_PARAM_EPOCHS", "[params]\nepochs = 3\n");
+    let output = project
+        .tune(&["t", "--trials", "1"])
+        .env("HPO_EPOCHS", "5")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(project.trials("t")[0]["value"], 5.0);
+}
+
+#[test]
+fn a_process_without_environment_and_parents_ends_with_its_program() {
+    let script = "env -i setsid sleep 100000.75 >/dev/null 2>&1 & wait_for=$!\n\
+                  (env -i setsid sh -c 'sleep 100000.75 & sleep 100000.75' >/dev/null 2>&1 &)\n\
+                  sleep 0.3; echo 1";
+    let project = shell(script, "");
+    one_trial(&project, &[]);
+    assert_eq!(processes(&["sleep", "100000.75"]), 0);
+}
+
+#[test]
+fn a_program_that_ends_itself_by_a_signal_does_not_run_for_ever() {
+    let script = "echo '{\"step\": 1, \"value\": 5}' >&$TUNE_METRICS_FD\n\
+                  read -r answer <&$TUNE_METRICS_FD; kill -TERM $$";
+    let trial = one_trial(&shell(script, ""), &[]);
+    assert_eq!(trial["state"], "PRUNED");
+    assert_eq!(outcomes(&trial), ["killed", "killed", "killed"]);
 }
 
 #[test]

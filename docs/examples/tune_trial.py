@@ -17,6 +17,6 @@ def report(**metrics):
         return False
     fd = int(os.environ["TUNE_METRICS_FD"])
     with open(fd, "w", closefd=False) as out, open(fd, "r", closefd=False) as answers:
-        out.write(json.dumps(metrics) + "\n")
+        out.write(json.dumps(metrics, default=float) + "\n")  # NumPy's numbers, too
         out.flush()
         return json.loads(answers.readline() or "{}").get("prune", False)

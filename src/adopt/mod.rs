@@ -27,7 +27,7 @@ pub mod worth;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::config::StudySpec;
-use crate::space::Space;
+use crate::space::{Domain, Space, Value};
 use crate::study::{Direction, FrozenTrial, TrialState};
 use crate::task::{Baseline, Metric, Prepared, Role};
 
@@ -140,6 +140,33 @@ pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
         fit: fit::fit(trials, asked, &faults.victims),
         enqueued: in_state(TrialState::Waiting).filter(can_run).count(),
         faults,
+    }
+}
+
+/// The choice `null` (Python's `None`) becomes the word: TOML, and so a task's space, has no null.
+pub fn name_nulls(trials: &mut [FrozenTrial]) {
+    const NULL: &str = "null";
+    for trial in trials {
+        for value in trial.params.values_mut() {
+            if *value == Value::Null {
+                *value = NULL.into();
+            }
+        }
+        for domain in trial.distributions.values_mut() {
+            if let Domain::Categorical { choices } = domain
+                && !choices.contains(&NULL.into())
+            {
+                for choice in choices.iter_mut().filter(|c| **c == Value::Null) {
+                    *choice = NULL.into();
+                }
+            }
+        }
+        let fixed = trial.system_attrs.get_mut("fixed_params");
+        for value in fixed.and_then(|f| f.as_object_mut()).into_iter().flatten() {
+            if value.1.is_null() {
+                *value.1 = NULL.into();
+            }
+        }
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         .store
         .trials(study.study_id)
         .map_err(|e| copied.failure(e))?;
+    adopt::name_nulls(&mut trials);
     adopt::rename(&mut trials, &args.rename)
         .map_err(|e| Failure::input(format!("--rename: {e}")))?;
     let asked = Asked::new(&spec, &prepared)
@@ -137,7 +138,8 @@ fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
         )));
     }
     let trials = copied.store.trials(study.study_id);
-    let trials = trials.map_err(|e| copied.failure(e))?;
+    let mut trials = trials.map_err(|e| copied.failure(e))?;
+    adopt::name_nulls(&mut trials);
     if trials.iter().all(|t| t.distributions.is_empty()) {
         return Err(Failure::input(format!(
             "study {}: no trial has a parameter, so that there is no space to write down",

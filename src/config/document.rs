@@ -69,6 +69,7 @@ impl Document {
     /// the keys of `[train]` and `[params]`, these without the section's name.
     pub fn declare(&mut self, problems: &mut Vec<Problem>) {
         let mut names: Vec<String> = self.space.iter().map(|(name, _)| name.clone()).collect();
+        self.redirect();
         for (key, _) in &mut self.keys {
             if let Some(name) = key.strip_prefix(PARAMS).map(str::to_owned) {
                 key.clone_from(&name);
@@ -81,6 +82,27 @@ impl Document {
         names.dedup();
         self.declared = names;
         self.refuse_repetitions(problems);
+    }
+
+    /// `HPO_EPOCHS` and `--epochs` set `train.epochs`. Where the file calls the parameter `epochs`,
+    /// that is what they mean.
+    fn redirect(&mut self) {
+        let declared = |document: &Document, name: &str| {
+            let searched = document.space.iter().any(|(n, _)| n == name);
+            searched || document.key(&format!("{PARAMS}{name}")).is_some()
+        };
+        let outside: Vec<(String, Node)> = (self.keys.iter())
+            .filter(|(key, node)| key.starts_with("train.") && !node.source.is_file())
+            .filter(|(key, _)| !declared(self, key))
+            .cloned()
+            .collect();
+        for (key, node) in outside {
+            let name = key.trim_start_matches("train.");
+            if declared(self, name) {
+                remove(&mut self.keys, &key);
+                replace(&mut self.keys, &format!("{PARAMS}{name}"), node);
+            }
+        }
     }
 
     /// Gives a key that is not there a value, as if it stood in the file.

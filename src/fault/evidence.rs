@@ -166,7 +166,7 @@ fn last_words(evidence: &Evidence) -> Option<Diagnosis> {
 }
 
 /// Whether a line belongs to a printed stack, Rust's or C++'s.
-fn is_frame(line: &str) -> bool {
+pub(super) fn is_frame(line: &str) -> bool {
     let line = line.trim_start();
     let numbered = line.split_once(':').is_some_and(|(number, _)| {
         !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{CRASH_SIGNALS, Death, SIGKILL, asks_to_end, signal_name};
+use super::evidence::{CRASH_SIGNALS, Death, SIGKILL, asks_to_end, is_frame, signal_name};
 use super::text::{Diagnosis, diagnose};
 use super::{Fault, FaultKind};
 
@@ -28,9 +28,15 @@ const SHELL: i32 = 128;
 /// The greatest number of a signal.
 const LAST_SIGNAL: i32 = 64;
 
+/// Among so many lines stands what a program says when it gives up.
+const LAST_LINES: usize = 25;
+
+/// The same where libraries print their state before they abort.
+const LAST_LINES_OF_A_CRASH: usize = 40;
+
 /// Classifies the end of a program; `message` says for people what its task was missing.
 pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
-    let said = diagnose(&end.output);
+    let said = said(end);
     let kind = kind(end, said.as_ref());
     let explains = |d: &&Diagnosis| d.kind == kind || about_device(kind) && about_device(d.kind);
     let said = said.as_ref().filter(explains);
@@ -61,6 +67,21 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
     }
 }
 
+/// What the output says of the end: a lost context wherever it was printed; anything else may have
+/// been survived, and counts among the last lines only.
+fn said(end: &ProgramEnd) -> Option<Diagnosis> {
+    let lost = |d: &Diagnosis| matches!(d.kind, FaultKind::CudaSticky | FaultKind::Poisoned);
+    let lines: Vec<&str> = end.output.lines().filter(|l| !is_frame(l)).collect();
+    let last = match signal_of(end.death) {
+        Some(_) => LAST_LINES_OF_A_CRASH,
+        None => LAST_LINES,
+    };
+    let last = lines[lines.len().saturating_sub(last)..].join("\n");
+    diagnose(&end.output)
+        .filter(lost)
+        .or_else(|| diagnose(&last))
+}
+
 fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
     // The program had a context of its own: nobody else can have broken it.
     let said = said.map(|d| {
@@ -70,8 +91,10 @@ fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
             d.kind
         }
     });
+    // Whoever stops or ends a program again and again means it, or it is the program itself: that
+    // has to come to an end.
     if end.stopped {
-        return FaultKind::Interrupted;
+        return FaultKind::Killed;
     }
     match (signal_of(end.death), said) {
         (Some(SIGKILL), _) if end.oom_kills > 0 => FaultKind::HostOom,
@@ -79,7 +102,7 @@ fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
         // children that hang in it.
         (_, Some(FaultKind::CudaSticky)) => FaultKind::CudaSticky,
         (Some(SIGKILL), _) => FaultKind::Killed,
-        (Some(signal), _) if asks_to_end(signal) => FaultKind::Interrupted,
+        (Some(signal), _) if asks_to_end(signal) => FaultKind::Killed,
         (Some(_), Some(kind)) if is_cause(kind) => kind,
         (Some(_), _) => FaultKind::Crash,
         // The program has ended in order and says itself what was wrong. That it waited too long, or
@@ -233,12 +256,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_survived_long_before_does_not_decide() {
+        let survived = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n";
+        let steps: String = (0..60).map(|i| format!("step {i}\n")).collect();
+        let printed = format!("{survived}{steps}fatal: disk quota exceeded\n");
+        assert_eq!(kind_of(Death::Exited(3), &printed), FaultKind::TaskError);
+        let printed = format!("{ASSERT}{steps}");
+        assert_eq!(kind_of(Death::Exited(3), &printed), FaultKind::CudaSticky);
+    }
+
+    #[test]
     fn signals_are_seen_through_a_shell() {
         for (status, kind) in [
             (134, FaultKind::Crash),
             (139, FaultKind::Crash),
             (137, FaultKind::Killed),
-            (143, FaultKind::Interrupted),
+            (143, FaultKind::Killed),
             (129 + 20, FaultKind::TaskError),
             (255, FaultKind::TaskError),
         ] {
@@ -246,7 +279,7 @@ mod tests {
         }
         assert_eq!(kind_of(Death::Signaled(11), ""), FaultKind::Crash);
         assert_eq!(kind_of(Death::Signaled(9), ""), FaultKind::Killed);
-        assert_eq!(kind_of(Death::Signaled(15), ""), FaultKind::Interrupted);
+        assert_eq!(kind_of(Death::Signaled(15), ""), FaultKind::Killed);
     }
 
     #[test]
@@ -260,6 +293,6 @@ mod tests {
             stopped: true,
             ..end(Death::Signaled(9), ASSERT)
         };
-        assert_eq!(classify(&stopped, "").kind, FaultKind::Interrupted);
+        assert_eq!(classify(&stopped, "").kind, FaultKind::Killed);
     }
 }

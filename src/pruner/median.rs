@@ -46,7 +46,8 @@ impl Pruner for MedianPruner {
             return false;
         }
         let direction = history.direction();
-        let complete = |e: &&Entry| e.state == TrialState::Complete && e.number != trial.number;
+        let complete =
+            |e: &&Entry| e.state == TrialState::Complete && e.number != trial.number && !e.chosen;
         let others = || history.entries().iter().filter(complete);
         if others().count() < self.n_startup_trials.max(1) {
             return false;
@@ -116,6 +117,7 @@ mod tests {
             values: vec![],
             intermediate: (0..).zip(reports.iter().copied()).collect(),
             violation: None,
+            chosen: false,
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Entry {
     pub intermediate: BTreeMap<i64, f64>,
     /// Largest of the `constraints:*` attributes: above 0 is infeasible. `None` without any.
     pub violation: Option<f64>,
+    /// Its point was one of the best of another study: what is usual cannot be told by it.
+    pub chosen: bool,
 }
 
 impl Entry {
@@ -92,6 +94,7 @@ impl History {
                 .filter(|(k, _)| k.starts_with("constraints:"))
                 .filter_map(|(_, v)| v.as_f64())
                 .reduce(f64::max),
+            chosen: trial.user_attrs.contains_key("point_from"),
         };
         match self.position(trial.number) {
             Ok(i) => self.entries[i] = entry,

@@ -14,7 +14,7 @@
 //! it cannot be had from a login session or in most containers. A supervisor that adopts orphans
 //! (`PR_SET_CHILD_SUBREAPER`) could not tell a worker's from those of background jobs that the
 //! shell had before it became `tune` by `exec`, and ending a stranger is worse than leaving a
-//! stray.
+//! stray. A worker that starts programs has no other children, and does adopt ([`adopt_orphans`]).
 //!
 //! Nothing here logs or takes a lock: it also runs in the guardian, a bare fork.
 
@@ -55,6 +55,8 @@ pub struct Family {
     mark: String,
     /// No member was started before this, in the kernel's ticks since boot.
     since: u64,
+    /// All that descends from this process belongs to it, marked or not.
+    descendants: bool,
 }
 
 impl Family {
@@ -64,6 +66,7 @@ impl Family {
         Family {
             mark: format!("{:x}-{:x}:", lock.0, lock.1),
             since: 0,
+            descendants: false,
         }
     }
 
@@ -74,6 +77,7 @@ impl Family {
         Family {
             mark: format!("{}{pid}:{start}:", self.mark),
             since: start,
+            descendants: false,
         }
     }
 
@@ -82,16 +86,19 @@ impl Family {
         Family {
             mark: format!("{}{worker}:", self.mark),
             since: self.since,
+            descendants: false,
         }
     }
 
-    /// What this process starts, if it is a worker; else `None`.
+    /// What this process starts, if it is a worker; else `None`. With [`adopt_orphans`] nothing
+    /// escapes it.
     pub fn of_this_worker() -> Option<Family> {
         let marks = std::env::var(VARIABLE).ok()?;
         let mark = marks.rsplit(',').next().filter(|m| !m.is_empty())?;
         Some(Family {
             mark: mark.to_owned(),
             since: 0,
+            descendants: true,
         })
     }
 
@@ -149,6 +156,24 @@ impl fmt::Display for Ended {
             write!(f, ", still there: {:?}", self.left)?;
         }
         Ok(())
+    }
+}
+
+/// From now on, descendants of this process that lose their parents become its children, whatever
+/// environment they have. For a worker that starts programs: it has no other children.
+///
+/// # Errors
+/// What the system says.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_child_subreaper(true)?)
+}
+
+/// Lets go of every child that has ended.
+pub fn reap_all() {
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        if status == nix::sys::wait::WaitStatus::StillAlive {
+            return;
+        }
     }
 }
 
@@ -233,6 +258,7 @@ fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
             continue;
         }
         let carries = known.contains(&process.stray())
+            || family.descendants && process.parent == std::process::id()
             || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
                 unsure |= buffer.is_empty() && process.bare && !process.exiting;
                 family.marks(&buffer)

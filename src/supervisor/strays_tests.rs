@@ -224,6 +224,7 @@ fn only_the_whole_variable_is_a_mark() {
     let family = Family {
         mark: "fe00-2a:".into(),
         since: 0,
+        descendants: false,
     };
     assert!(family.marks(b"A=1\0TUNE_WORKER_OF=fe00-2a:7:8:9:\0B=2\0"));
     assert!(family.marks(b"TUNE_WORKER_OF=1-1:2:3:4:,fe00-2a:7:8:9:"));

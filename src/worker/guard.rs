@@ -182,13 +182,15 @@ pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, Caught> {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
             let text = format!("{error:#}");
-            if !host_memory(&text) {
+            // Of a program that failed, our own stack says nothing.
+            let program = error.downcast_ref().map(|f: &ProgramFailed| f.end.clone());
+            if !host_memory(&text) && program.is_none() {
                 print_stack(error.backtrace());
             }
             Err(Caught {
                 panic: false,
                 text,
-                program: error.downcast().ok().map(|f: ProgramFailed| f.end),
+                program,
             })
         }
         Err(payload) => Err(Caught {

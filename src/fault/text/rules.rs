@@ -95,7 +95,7 @@ pub const RULES: &[Rule] = &[
     kind(CudaUnclear, Cuda, r"NCCL (?:error|failure|WARN Cuda failure)|unhandled cuda error|unhandled system error"),
     kind(CudaTransient, Cuda, r"nvrtc: error|nvrtc-builtins|NVRTC compilation failed"),
     // GPU memory.
-    kind(Oom, Resource, r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|(?i:gpu|vram|device) (?:ran )?out of memory"),
+    kind(Oom, Resource, r"(?:CUDA|\[CUDA\]|HIP|XPU|NPU|MPS backend) out of memory|(?i:gpu|vram|device) (?:ran )?out of memory"),
     kind(Oom, Resource, r"OutOfMemoryError: (?:CUDA|HIP|Allocation on device|Out of memory allocating)|would exceed allowed memory\. \(out of memory\)"),
     kind(Oom, Resource, r"(?i)\b(?:cuda|gpu) oom(?:$|[:!,] \D| error| on | at | while | when | during )|out of memory on (?:gpu|cuda|device)"),
     kind(Oom, Resource, r"NVML_SUCCESS\b.*INTERNAL ASSERT FAILED.*CUDACachingAllocator"),
@@ -104,7 +104,7 @@ pub const RULES: &[Rule] = &[
     kind(Oom, Resource, r"(?i)cublas runtime error : resource allocation failed|error out of memory at line \d+ in file|failed to allocate .{1,40} on (?:the )?(?:gpu|cuda|device)|ggml_gallocr|cudaMalloc failed: out of memory|BFCArena.*failed to allocate|no available memory for the cache blocks|free memory on device .*is less than desired"),
     rule(What::Demoted(Oom), r"ran out of memory trying to allocate .*not a failure"),
     // Host memory, and the memory that processes share.
-    kind(HostOom, Resource, r"DefaultCPUAllocator: |not enough memory: you tried to allocate|OOM when allocating tensor .*CPU|std::bad_alloc|St9bad_alloc|bad_array_new_length|memory allocation of \d+ bytes failed|Out of memory, malloc failed"),
+    kind(HostOom, Resource, r"DefaultCPUAllocator: |not enough memory: you tried to allocate|OOM when allocating tensor .*CPU|std::bad_alloc|St9bad_alloc|bad_array_new_length|memory allocation of \d+ bytes failed|Out of memory, malloc failed|JavaScript heap out of memory|cannot allocate vector of size|runtime: out of memory"),
     kind(HostOom, Resource, r"(?:^|[\s.:\]|])_?(?:Array|Arrow)?MemoryError\b|malloc of size \d+ failed|Unable to allocate [\d.]+ [KMGT]?i?B for an array|Cannot allocate memory|\bENOMEM\b|Errno 12\]|os error 12\)|WinError 1455\]|os error 1455\)|paging file is too small"),
     kind(HostOom, Resource, r"[Oo]ut of memory: Kill(?:ed)? process|oom-kill|oom_kill event|invoked oom-killer|oom_reaper: reaped|\bOOMKilled(?:\x22?\s*[:=]\s*(?i:true)|\x22?(?:[\s,;.)}]|$))|OOM[ -][Kk]illed|OUT_OF_MEMORY\b.*(?:slurm|State)|[Ee]xceed(?:s|ed|ing) (?:job |step |its |the )?memory limit|job killed: \w*mem .*exceeded|low memory! at or below|\bSIG(?:TERM|KILL) to process .*badness|\boom_kill [1-9]|TERM_MEMLIMIT|due to memory pressure|(?i:machine|host|system|node|container) (?:has )?r[au]n out of (?i:memory|RAM)|node running low on memory|killed by (?:the )?(?:host's |kernel )?OOM[ -][Kk]iller"),
     kind(HostOom, Resource, r"(?i)unable to (?:open|allocate|mmap|resize|write|create)\b.*(?:shared memory|shm|</?torch_)|(?:out of|insufficient) shared memory|killed by signal: Bus error|bus error encountered in worker|/dev/shm.*No space left|No space left on device.*(?:/dev/shm|torch_)"),

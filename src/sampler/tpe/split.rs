@@ -118,6 +118,7 @@ mod tests {
             values: value.into_iter().collect(),
             intermediate: Default::default(),
             violation: None,
+            chosen: false,
         }
     }
 

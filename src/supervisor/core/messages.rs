@@ -3,6 +3,7 @@
 use super::Core;
 use super::slot::{State, Worker};
 use crate::fault::{self, Evidence, Fault, FaultKind};
+use crate::gpu::Device;
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, ToWorker, VERSION};
 use crate::report;
 use crate::store::{AttemptEnd, Write};
@@ -240,11 +241,18 @@ impl Core {
     }
 
     fn on_failed(&mut self, slot: usize, attempt: AttemptId, error: ErrorReport) {
-        let fault = fault::classify(&Evidence {
+        let program = error.program.is_some();
+        let mut fault = fault::classify(&Evidence {
             phase: Some(error.phase),
             error: Some(error),
             ..Evidence::default()
         });
+        // There is no GPU to lose: the program wants one that this run does not have.
+        if program && fault.kind == FaultKind::DeviceLost && self.slots[slot].device == Device::Cpu
+        {
+            fault.kind = FaultKind::TaskError;
+            fault.detail += "; this run's device is the CPU";
+        }
         let replace = self.apply_fault(slot, attempt, &fault);
         if replace {
             self.rest(slot, &fault);

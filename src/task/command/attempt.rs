@@ -1,15 +1,14 @@
 //! One attempt: a program from its start to its end.
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use super::follow::Follow;
 use super::lines::{Lines, News, diverged};
 use super::output::{Scanner, Tail};
 use super::program::{self, Program, Said, State};
@@ -18,13 +17,16 @@ use super::result::{Seen, conclude};
 use crate::fault::{Death, ProgramEnd};
 use crate::protocol::Epoch;
 use crate::supervisor::evidence;
-use crate::task::{Decision, Ended, Metrics, Reporter};
+use crate::task::{Decision, Ended, Metrics, ProgramFailed, Reporter};
 
 /// How often the process and the file of metrics are looked at while the program says nothing.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The same once the program can say nothing any more: it is about to end.
 const LAST_TICK: Duration = Duration::from_millis(2);
+
+/// The longest metric line, in bytes.
+const LONGEST: usize = 1 << 20;
 
 /// The answers to a metric line.
 const GO_ON: &str = r#"{"prune": false}"#;
@@ -175,6 +177,10 @@ impl Attempt<'_> {
                 Said::Err(bytes) => self.log(&bytes),
                 Said::Metrics(bytes) => {
                     lines.extend(whole_lines(&mut self.state.partial, &bytes));
+                    if self.state.partial.len() > LONGEST {
+                        self.state.partial.clear();
+                        lines.push(format!("(more than {LONGEST} bytes without a line's end)"));
+                    }
                 }
             }
         }
@@ -203,7 +209,7 @@ impl Attempt<'_> {
 
     /// Takes the last lines of a program that has not ended them.
     fn hear_unended(&mut self) {
-        let rest = [&mut self.state.partial, &mut self.metrics.partial].map(std::mem::take);
+        let rest = [std::mem::take(&mut self.state.partial), self.metrics.rest()];
         for bytes in rest {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             if !text.trim().is_empty() {
@@ -240,10 +246,14 @@ impl Attempt<'_> {
                 self.seen.result = Some(metrics);
                 GO_ON.to_owned()
             }
+            Ok(News::Pruned) => {
+                self.end(Reason::Pruned);
+                PRUNE.to_owned()
+            }
             Ok(News::Step(step, metrics)) => self.step(step, metrics).to_owned(),
             Err(problem) => {
                 let answer = json!({ "error": problem }).to_string();
-                self.end(Reason::Broken(anyhow!(problem)));
+                self.end(Reason::Broken(malformed(problem)));
                 answer
             }
         }
@@ -358,8 +368,20 @@ impl Attempt<'_> {
     }
 }
 
+/// The error of a program that breaks the rules of metric lines. What the line holds says nothing about
+/// the program's end.
+fn malformed(message: String) -> anyhow::Error {
+    let end = ProgramEnd {
+        death: Death::Exited(0),
+        stopped: false,
+        oom_kills: 0,
+        output: String::new(),
+    };
+    ProgramFailed { end, message }.into()
+}
+
 /// The lines that `bytes` complete; the beginning of the next one stays in `partial`.
-fn whole_lines(partial: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
+pub fn whole_lines(partial: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
     partial.extend_from_slice(bytes);
     let Some(end) = partial.iter().rposition(|b| *b == b'\n') else {
         return Vec::new();
@@ -368,39 +390,6 @@ fn whole_lines(partial: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(partial).into_owned();
     *partial = rest;
     text.lines().map(str::to_owned).collect()
-}
-
-/// A file to which a program appends lines.
-pub struct Follow {
-    file: Option<File>,
-    partial: Vec<u8>,
-}
-
-impl Follow {
-    /// Makes the file, empty.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn create(path: &std::path::Path) -> std::io::Result<Follow> {
-        File::create(path)?;
-        Ok(Follow {
-            file: Some(File::open(path)?),
-            partial: Vec::new(),
-        })
-    }
-
-    /// The lines that were completed since the last call.
-    fn lines(&mut self) -> Vec<String> {
-        let mut bytes = Vec::new();
-        let read = self.file.as_mut().map(|f| f.read_to_end(&mut bytes));
-        if let Some(Err(_)) = read {
-            self.file = None;
-        }
-        if bytes.is_empty() {
-            return Vec::new();
-        }
-        whole_lines(&mut self.partial, &bytes)
-    }
 }
 
 #[cfg(test)]
@@ -416,18 +405,5 @@ mod tests {
             ["{\"a\": 1}", "{}"]
         );
         assert_eq!(partial, b"{");
-    }
-
-    #[test]
-    fn a_file_is_followed_line_by_line() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("metrics");
-        let mut follow = Follow::create(&path).unwrap();
-        assert!(follow.lines().is_empty());
-        let mut file = File::options().append(true).open(&path).unwrap();
-        file.write_all(b"one\ntw").unwrap();
-        assert_eq!(follow.lines(), ["one"]);
-        file.write_all(b"o\n").unwrap();
-        assert_eq!(follow.lines(), ["two"]);
     }
 }

@@ -32,6 +32,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
         check.program(run, &dir, search);
     }
     check.names(run);
+    check.metric();
     check.pattern();
     let fingerprints = check.files(&dir);
     if !check.problems.is_empty() {
@@ -42,7 +43,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
         None => "what the program reports, or the last line that it prints".to_owned(),
     };
     let facts = [
-        ("program", run.join(" ")),
+        ("program", shown(run)),
         ("directory", dir.display().to_string()),
         ("value", value),
     ];
@@ -61,6 +62,16 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
         fingerprints,
         ..Prepared::default()
     })
+}
+
+/// The arguments, in quotes where it is not clear where one ends.
+fn shown(run: &[String]) -> String {
+    let plain = |a: &str| !a.is_empty() && !a.contains(|c: char| c.is_whitespace() || c == '"');
+    let shown = run.iter().map(|a| match plain(a) {
+        true => a.clone(),
+        false => format!("{a:?}"),
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 struct Check<'a> {
@@ -127,6 +138,14 @@ impl Check<'_> {
                     + &template::variable(name);
                 self.problem("space", found, expected);
             }
+        }
+    }
+
+    fn metric(&mut self) {
+        let metric = &self.spec.objective.metric;
+        if ["step", "epoch"].contains(&metric.as_str()) {
+            let found = format!("{metric}, which counts the steps in metric lines");
+            self.problem("objective.metric", found, "another name");
         }
     }
 

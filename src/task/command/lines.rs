@@ -10,6 +10,7 @@ use crate::task::Metrics;
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
     step: Option<u32>,
+    pruned: bool,
     /// Every number but the step; the objective under its own name.
     metrics: Metrics,
 }
@@ -23,6 +24,8 @@ pub enum News {
     Step(u32, Metrics),
     /// The result, which no step has.
     Result(Metrics),
+    /// The program ends the trial itself, as not worth going on with.
+    Pruned,
     /// Nothing, because of this.
     Ignored(String),
 }
@@ -51,7 +54,14 @@ impl Lines {
     /// # Errors
     /// It is none of those in the documentation: what was found and what was expected.
     pub fn take(&mut self, text: &str) -> Result<News, String> {
-        let Line { step, metrics } = read(text, &self.objective)?;
+        let Line {
+            step,
+            pruned,
+            metrics,
+        } = read(text, &self.objective)?;
+        if pruned {
+            return Ok(News::Pruned);
+        }
         let valued = metrics.contains_key(&self.objective);
         if let (Some(step), Some(last), true) = (step, self.last, valued)
             && step <= last
@@ -86,12 +96,18 @@ fn read(text: &str, objective: &str) -> Result<Line, String> {
     };
     let mut line = Line {
         step: None,
+        pruned: object.get("pruned") == Some(&Json::Bool(true)),
         metrics: Metrics::new(),
+    };
+    let counter = if object.contains_key("step") {
+        "step"
+    } else {
+        "epoch"
     };
     for (key, value) in &object {
         let number = number_from_json(value);
         match key.as_str() {
-            "step" | "epoch" => {
+            name if name == counter => {
                 let step =
                     number.filter(|x| x.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(x));
                 let Some(step) = step else {
@@ -161,12 +177,28 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_step_an_epoch_is_a_metric() {
+        let mut lines = Lines::new("loss");
+        assert_eq!(
+            take(&mut lines, r#"{"loss": 2, "epoch": 0.5, "step": 100}"#),
+            News::Step(100, metrics(&[("loss", 2.0), ("epoch", 0.5)]))
+        );
+    }
+
+    #[test]
     fn a_line_without_a_step_is_the_result() {
         let mut lines = Lines::new("value");
         assert_eq!(
             take(&mut lines, r#"{"value": 3, "time": 2}"#),
             News::Result(metrics(&[("value", 3.0), ("time", 2.0)]))
         );
+    }
+
+    #[test]
+    fn a_program_may_prune_itself() {
+        let mut lines = Lines::new("value");
+        assert_eq!(take(&mut lines, r#"{"pruned": true}"#), News::Pruned);
+        assert_eq!(take(&mut lines, r#"{"pruned": false}"#), News::Alive);
     }
 
     #[test]

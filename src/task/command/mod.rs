@@ -7,6 +7,7 @@
 
 mod attempt;
 mod check;
+mod follow;
 mod lines;
 mod output;
 mod place;
@@ -32,7 +33,9 @@ use super::{
 use crate::config::{DevicePolicy, Objective, Problems, StudySpec};
 use crate::gpu::Device;
 use crate::space::{Params, Value};
-use attempt::{Attempt, Follow, Progress};
+use crate::supervisor::strays;
+use attempt::{Attempt, Progress};
+use follow::Follow;
 use output::Scanner;
 use program::{Call, Program, Reserved};
 use reported::Reported;
@@ -116,6 +119,7 @@ impl TaskKind for Command {
         let dir = directory(spec);
         let pattern = text_key(spec, VALUE).map(str::to_owned);
         let idle = Arc::new(AtomicBool::new(true));
+        strays::adopt_orphans()?;
         // Between trials SIGTERM ends the worker as ever.
         signal_hook::flag::register_conditional_default(SIGTERM, Arc::clone(&idle))?;
         Ok(Box::new(Opened {
@@ -263,15 +267,13 @@ impl Opened {
             ("TUNE_METRICS_FD", self.reserved.number().to_string()),
             ("TUNE_METRICS_FILE", path(&files.metrics)),
             ("TUNE_PRUNE_FILE", path(&files.prune)),
+            ("TUNE_CHECKPOINT_DIR", path(&files.checkpoints)),
             ("TUNE_STUDY", self.study.clone()),
             ("TUNE_TRIAL", trial.number.to_string()),
             ("TUNE_ATTEMPT", trial.attempt.to_string()),
             ("TUNE_SEED", trial.seed.to_string()),
             ("TUNE_DEVICE", self.device.to_string()),
         ];
-        if let Some(dir) = &files.checkpoints {
-            environment.push(("TUNE_CHECKPOINT_DIR", path(dir)));
-        }
         let ours = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         if let Some(devices) = visible(self.device, self.hide_gpus, ours) {
             environment.push(("CUDA_VISIBLE_DEVICES", devices));
@@ -295,7 +297,7 @@ impl Opened {
 fn inherited() -> Vec<String> {
     std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| name.starts_with(template::PREFIX) || name == "TUNE_CHECKPOINT_DIR")
+        .filter(|name| name.starts_with(template::PREFIX))
         .collect()
 }
 
@@ -318,8 +320,8 @@ struct Files {
     params: PathBuf,
     metrics: PathBuf,
     prune: PathBuf,
-    /// The program's own, for all attempts of the trial.
-    checkpoints: Option<PathBuf>,
+    /// The program's own, for all attempts of a trial that has a directory.
+    checkpoints: PathBuf,
     /// Where the trial has no directory; deleted when this is dropped.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -336,10 +338,11 @@ impl Files {
             (None, None) => anyhow::bail!("a trial without a directory"),
         };
         let checkpoints = match trial {
-            Some(dir) => Some(std::path::absolute(dir)?.join("files")),
-            None => None,
+            Some(dir) => std::path::absolute(dir)?.join("files"),
+            // So that a program need not ask whether there is one.
+            None => base.join("files"),
         };
-        for dir in [Some(&base), checkpoints.as_ref()].into_iter().flatten() {
+        for dir in [&base, &checkpoints] {
             std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
         }
         Ok(Files {

@@ -1,5 +1,7 @@
 //! What a program prints: the value in it, and its end as evidence. Pure.
 
+use std::sync::LazyLock;
+
 use regex::Regex;
 
 use crate::report::number_from_json;
@@ -10,6 +12,16 @@ const LONGEST: usize = 64 * 1024;
 
 /// How much of the end of the output is evidence, in bytes.
 const TAIL: usize = 64 * 1024;
+
+/// What colours a terminal, and other control sequences of its kind.
+#[expect(clippy::expect_used, reason = "constants, which tests compile")]
+static COLOUR: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\x1b\[[0-9;?]*[A-Za-z]").expect("a constant pattern"));
+
+/// What may follow the digits of a number.
+#[expect(clippy::expect_used, reason = "constants, which tests compile")]
+static EXPONENT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^[eE][-+]?[0-9]+").expect("a constant pattern"));
 
 /// Looks for the value in standard output.
 #[derive(Debug)]
@@ -49,6 +61,7 @@ impl Scanner {
     fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&self.line).into_owned();
         self.line.clear();
+        let text = COLOUR.replace_all(&text, "");
         let text = text.trim();
         if text.is_empty() {
             return;
@@ -57,7 +70,11 @@ impl Scanner {
             && let Some(found) = pattern.captures_iter(text).last()
         {
             let group = found.name("value").or_else(|| found.get(1));
-            self.captured = group.map(|g| g.as_str().to_owned());
+            // A pattern for digits must not cut 1.5 out of 1.5e-05.
+            self.captured = group.map(|g| {
+                let exponent = EXPONENT.find(&text[g.end()..]);
+                g.as_str().to_owned() + exponent.map_or("", |e| e.as_str())
+            });
         }
         text.clone_into(&mut self.last_line);
     }
@@ -136,6 +153,7 @@ mod tests {
         assert_eq!(found, Ok(Some(0.25)));
         let found = value(pattern, &["val_f1=0.1 val_f1=0.5\rdone"]);
         assert_eq!(found, Ok(Some(0.5)));
+        assert_eq!(value(pattern, &["val_f1=1.5e-05,"]), Ok(Some(1.5e-5)));
         assert_eq!(value(pattern, &["nothing"]), Ok(None));
         assert_eq!(
             value(Some("(a)(?<value>b|1e-3)"), &["a1e-3"]),
@@ -153,6 +171,7 @@ mod tests {
     fn without_a_pattern_the_last_line_is_the_value() {
         assert_eq!(value(None, &["epoch 1\n", "0.75\n\n"]), Ok(Some(0.75)));
         assert_eq!(value(None, &["-1.5e-3"]), Ok(Some(-1.5e-3)));
+        assert_eq!(value(None, &["\x1b[32m0.75\x1b[0m"]), Ok(Some(0.75)));
         assert_eq!(value(None, &["{\"f1\": 0.5}\n"]), Ok(Some(0.5)));
         assert_eq!(value(None, &["{\"value\": 2}\n"]), Ok(Some(2.0)));
         assert!(value(None, &["nan"]).unwrap().unwrap().is_nan());

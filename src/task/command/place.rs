@@ -1,6 +1,8 @@
 //! Where a program runs, and where it is found.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,7 @@ pub fn program(name: &str, dir: &Path, search: &OsStr) -> Result<PathBuf, String
             Ok(meta) if meta.permissions().mode() & 0o111 == 0 => {
                 Err(format!("{} is not executable", path.display()))
             }
-            Ok(_) => Ok(path),
+            Ok(_) => interpreter(&path).map(|()| path),
         };
     }
     let names = if name == "python" {
@@ -63,6 +65,31 @@ pub fn program(name: &str, dir: &Path, search: &OsStr) -> Result<PathBuf, String
         .iter()
         .find_map(|name| on_path(name, dir, search))
         .ok_or_else(|| format!("no program {name} on the search path (PATH)"))
+}
+
+/// Whether the interpreter that a script names in its first line is there.
+fn interpreter(path: &Path) -> Result<(), String> {
+    let mut beginning = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(256).read_to_end(&mut beginning));
+    let first = beginning.split(|b| *b == b'\n').next().unwrap_or_default();
+    let Some(line) = first.strip_prefix(b"#!").filter(|_| read.is_ok()) else {
+        return Ok(());
+    };
+    let line = String::from_utf8_lossy(line);
+    if line.ends_with('\r') {
+        return Err(format!(
+            "{} has line ends of Windows: its interpreter is not found so",
+            path.display()
+        ));
+    }
+    let named = line.split_whitespace().next().unwrap_or_default();
+    if Path::new(named).exists() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} names an interpreter that is not there: {named}",
+        path.display()
+    ))
 }
 
 fn on_path(name: &str, dir: &Path, search: &OsStr) -> Option<PathBuf> {
@@ -132,5 +159,13 @@ mod tests {
         std::fs::set_permissions(&path, mode).unwrap();
         assert_eq!(find("python").unwrap(), path);
         assert!(find("./python3").is_ok());
+        for (line, part) in [
+            ("#!/no/such/sh\n", "/no/such/sh"),
+            ("#!/bin/sh\r\n", "Windows"),
+        ] {
+            std::fs::write(&path, line).unwrap();
+            let error = find("./python3").unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

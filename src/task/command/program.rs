@@ -203,7 +203,9 @@ impl Program {
         if let Some(family) = &self.family {
             strays::end_or_give_up(family, STRAYS);
         }
-        wait(self.pid)
+        let end = wait(self.pid);
+        strays::reap_all();
+        end
     }
 }
 
@@ -276,10 +278,13 @@ fn wait(pid: Pid) -> End {
         // SAFETY: both pointers are to values that outlive the call.
         let found = unsafe { libc::wait4(pid.as_raw(), &raw mut status, 0, &raw mut usage) };
         if found >= 0 || Errno::last() != Errno::EINTR {
-            let death = match (found >= 0).then(|| WaitStatus::from_raw(pid, status)) {
-                Some(Ok(WaitStatus::Exited(_, code))) => Death::Exited(code),
-                Some(Ok(WaitStatus::Signaled(_, signal, _))) => Death::Signaled(signal as i32),
-                Some(_) | None => Death::Unknown,
+            // Not by way of `nix`, which knows no real-time signals.
+            let death = if found < 0 {
+                Death::Unknown
+            } else if libc::WIFEXITED(status) {
+                Death::Exited(libc::WEXITSTATUS(status))
+            } else {
+                Death::Signaled(libc::WTERMSIG(status))
             };
             return End {
                 death,

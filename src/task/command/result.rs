@@ -72,9 +72,9 @@ fn missing(seen: &Seen) -> String {
              task.value = '{pattern}'"
         ),
         None => format!(
-            "the program ended without a value: there was no metric line with \"{0}\" or \
-             \"value\", and the last line of its standard output is no number (task.value is the \
-             pattern that finds {0} in it)",
+            "the program ended without a value: there was no metric line with \"{0}\", and \
+             the last line of its standard output is no number (task.value is the pattern that \
+             finds {0} in it)",
             seen.objective
         ),
     }

@@ -32,6 +32,8 @@ pub fn names(arguments: &[String]) -> Vec<String> {
 /// trial, the argument that names it is left out, and so is the option before it (`--x {x}`).
 pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
     let mut filled: Vec<String> = Vec::new();
+    // Whether the argument before is the last one that was filled in.
+    let mut kept = false;
     for (index, argument) in arguments.iter().enumerate() {
         let mut absent = false;
         let text = PLACEHOLDER.replace_all(argument, |c: &Captures| match (c.get(1), c.get(2)) {
@@ -47,13 +49,15 @@ pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
         });
         if !absent {
             filled.push(text.into_owned());
+            kept = true;
             continue;
         }
         let whole = argument.starts_with('{') && argument.ends_with('}');
         let option = |a: &String| a.starts_with('-') && !a.contains('=');
-        if whole && index > 1 && option(&arguments[index - 1]) {
+        if whole && kept && index > 1 && option(&arguments[index - 1]) {
             filled.pop();
         }
+        kept = false;
     }
     filled
 }
@@ -129,6 +133,8 @@ mod tests {
         assert_eq!(filled(&["p", "--momentum={momentum}", "z"]), ["p", "z"]);
         assert_eq!(filled(&["p", "a", "{momentum}", "z"]), ["p", "a", "z"]);
         assert_eq!(filled(&["--p", "{momentum}"]), ["--p"]);
+        let both = ["p", "--fast", "--{kind}", "{momentum}"];
+        assert_eq!(filled(&both), ["p", "--fast"]);
         assert_eq!(filled(&["p", "--a=1", "{momentum}"]), ["p", "--a=1"]);
     }
 
