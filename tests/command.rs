@@ -525,3 +525,10 @@ fn a_program_that_was_cut_short_after_its_last_step_has_its_result() {
     assert_eq!(trial["value"], 7.0);
     assert_eq!(trial["intermediate"], json!({"0": 7.0}));
 }
+
+#[test]
+fn a_program_that_is_killed_within_a_line_was_killed() {
+    let script = "printf '{\"step\": 1, \"val' >&$TUNE_METRICS_FD; kill -KILL $$";
+    let trial = one_trial(&shell(script, ""), &[]);
+    assert_eq!(outcomes(&trial), ["killed", "killed", "killed"]);
+}

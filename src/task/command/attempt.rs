@@ -143,8 +143,11 @@ impl Attempt<'_> {
                 break;
             }
         }
-        self.hear_unended();
-        self.nothing_was_left(end.death);
+        // One that was killed may have been within a line.
+        if end.death == Death::Exited(0) {
+            self.hear_unended();
+            self.nothing_was_left();
+        }
         self.check_signals();
         if self.state.leaving {
             // As if it had not been handled. Should that fail, the supervisor's SIGKILL follows.
@@ -195,9 +198,9 @@ impl Attempt<'_> {
 
     /// An attempt that was cut short after its last step leaves nothing to do: the program that goes
     /// on from its checkpoint reports no step any more, and those from before hold.
-    fn nothing_was_left(&mut self, death: Death) {
+    fn nothing_was_left(&mut self) {
         let silent = self.seen.last.is_none() && self.seen.result.is_none();
-        if !silent || death != Death::Exited(0) || self.state.reason.is_some() {
+        if !silent || self.state.reason.is_some() {
             return;
         }
         if let Some(last) = self.earlier.last()

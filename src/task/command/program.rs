@@ -99,6 +99,8 @@ pub struct End {
 #[derive(Debug)]
 pub struct Program {
     pid: Pid,
+    /// It was waited for: its number may be somebody else's.
+    gone: bool,
     family: Option<Family>,
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
@@ -126,6 +128,7 @@ impl Program {
         let pid = Pid::from_raw(child.id() as i32);
         let program = Program {
             pid,
+            gone: false,
             family: Family::of_this_worker().map(|f| f.beginning_with(child.id())),
             out: child.stdout.take().map(OwnedFd::from),
             err: child.stderr.take().map(OwnedFd::from),
@@ -194,16 +197,19 @@ impl Program {
 
     /// Sends a signal to its process group.
     pub fn signal(&self, signal: Signal) {
-        let _ = killpg(self.pid, signal);
+        if !self.gone {
+            let _ = killpg(self.pid, signal);
+        }
     }
 
     /// After [`State::Ended`]: ends all that it has left behind, and lets its number go.
-    pub fn bury(&self) -> End {
+    pub fn bury(&mut self) -> End {
         self.signal(Signal::SIGKILL);
         if let Some(family) = &self.family {
             strays::end_or_give_up(family, STRAYS);
         }
         let end = wait(self.pid);
+        self.gone = true;
         strays::reap_all();
         end
     }
@@ -212,12 +218,7 @@ impl Program {
 impl Drop for Program {
     /// Whatever went wrong: it does not outlive its attempt.
     fn drop(&mut self) {
-        if waitid(
-            Id::Pid(self.pid),
-            WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT,
-        )
-        .is_ok()
-        {
+        if !self.gone {
             self.bury();
         }
     }
