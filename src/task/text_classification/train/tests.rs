@@ -233,7 +233,7 @@ fn a_loss_that_explodes_is_told_with_its_step() {
     let ended = open(&site).run(&trial(&site, 1, &changed), &mut recorder);
     match ended.unwrap() {
         Ended::Diverged { at } => assert!(at.starts_with("epoch 1, step "), "{at}"),
-        other @ (Ended::Completed | Ended::Pruned) => panic!("{other:?}"),
+        other @ (Ended::Completed | Ended::Returned { .. } | Ended::Pruned) => panic!("{other:?}"),
     }
     // The next trial of the same worker is sound.
     weights(&mut open(&site), &site, &[]);
