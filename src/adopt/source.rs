@@ -12,7 +12,10 @@
 //!   brought into the database meanwhile stands in that log as well, and what was cut off at its
 //!   end is no committed transaction.
 //! * A database that is written all the time is read under SQLite's shared lock, as by any reader:
-//!   its program waits for the few milliseconds that the copy takes. That is the last resort.
+//!   its program waits for the few milliseconds that the copy takes.
+//!
+//! The last resort, where a writer never rests, is SQLite as one more reader: its program is there and
+//! so are the files that it would make.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{FcntlArg, fcntl};
+
+use rusqlite::{Connection, OpenFlags};
 
 use crate::exit::Failure;
 use crate::store::{Store, StoreError};
@@ -149,6 +154,14 @@ fn snapshot(source: &Path, target: &Path) -> io::Result<bool> {
             SharedLock::take(source)?
         };
         let log = log_header(source)?;
+        let enough = if log.is_some() {
+            PATIENT_TRIES
+        } else {
+            TRIES / 2
+        };
+        if attempt >= enough && through_sqlite(source, target).is_ok() {
+            return Ok(true);
+        }
         for part in PARTS {
             copy_part(&beside(source, part), &beside(target, part))?;
         }
@@ -165,6 +178,19 @@ fn snapshot(source: &Path, target: &Path) -> io::Result<bool> {
         std::thread::sleep(Duration::from_millis(u64::from(attempt).min(50)));
     }
     Ok(false)
+}
+
+/// A copy by SQLite itself, which reads as any other reader does, beside a writer that never rests.
+fn through_sqlite(source: &Path, target: &Path) -> rusqlite::Result<()> {
+    for part in PARTS {
+        // What is not there need not go.
+        let _ = std::fs::remove_file(beside(target, part));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(source, flags)?;
+    conn.busy_timeout(Duration::from_secs(5))?;
+    conn.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
+    Ok(())
 }
 
 fn beside(path: &Path, part: &str) -> PathBuf {
