@@ -105,6 +105,11 @@ mod adopt {
             assert!(command.ends_with("synthetic --study sweep"), "{command}");
 
             adopted_trials(&project);
+            let (shown, _) = project.expect(0, &["show", "sweep", "53"]);
+            assert!(
+                shown.contains("parameters that its study cannot hold"),
+                "{shown}"
+            );
             let goal = 57 + 3;
             let go_on = ["synthetic", "--study", "sweep", "--trials"];
             project.expect(0, &[&go_on[..], &[&goal.to_string()]].concat());
@@ -235,8 +240,13 @@ mod adopt {
         refused(2, &[file, "--study", "s1", "--as", "a/b"], "--as");
         refused(
             2,
-            &[file, "--study", "s1", "--rename", "nosuch=y"],
+            &[file, "--study", "s1", "--rename", "nosuch=optim.lr"],
             "no trial has a parameter nosuch",
+        );
+        refused(
+            2,
+            &[file, "--study", "s1", "--rename", "lr=optim.lrr"],
+            "the task has no parameter optim.lrr; it has optim.lr",
         );
         refused(2, &["mysql://host/db"], "optuna.copy_study");
         refused(2, &["gone.db"], "there is no such file");
