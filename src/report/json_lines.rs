@@ -138,6 +138,7 @@ fn study_forked(fork: &Fork) -> Json {
     json!({
         "by": fork.by, "from": fork.from, "differences": fork.differences,
         "copied": carried.copied, "enqueued": carried.enqueued, "left_out": carried.left_out,
+        "waiting": carried.waiting, "waiting_left_out": carried.waiting_left_out,
         "without_result": carried.without_result,
     })
 }

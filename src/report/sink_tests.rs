@@ -246,7 +246,9 @@ fn a_fork_says_what_it_took_over_and_why_not_all() {
             carried: Carried {
                 copied,
                 enqueued,
+                waiting: enqueued,
                 left_out: (0..reasons).map(left).collect(),
+                waiting_left_out: (0..enqueued).map(left).collect(),
                 without_result: enqueued,
             },
         })
@@ -271,6 +273,14 @@ fn a_fork_says_what_it_took_over_and_why_not_all() {
         text.contains("left behind, without a usable result: 2 trials"),
         "{text}"
     );
+    assert!(
+        text.contains(
+            "  2 points that waited wait here\n  15 points that waited do not fit:\n\
+             \x20   8 for p0: outside 1..2\n    7 for p1: outside 1..2\n"
+        ),
+        "{text}"
+    );
     let text = render(Mode::Lines, &[fork(0, 0, 0)]);
     assert!(text.contains("no trial fits"), "{text}");
+    assert!(!text.contains("waited"), "{text}");
 }

@@ -209,7 +209,9 @@ fn fork() -> Fork {
         carried: Carried {
             copied: 1,
             enqueued: 0,
-            left_out: vec![left_out],
+            waiting: 1,
+            left_out: vec![left_out.clone()],
+            waiting_left_out: vec![left_out],
             without_result: 2,
         },
     }
