@@ -98,6 +98,8 @@ mod adopt {
                 "7 ended in a CUDA context that was lost before",
                 "a seed: to search it",
                 "1 enqueued point runs first",
+                "1 trial is WAITING with a point that the task cannot take: it becomes FAIL",
+                "trial 63: the task cannot take optim.name = adamw",
             ] {
                 assert!(report.contains(part), "{part}\n{report}");
             }
@@ -118,6 +120,9 @@ mod adopt {
             // The enqueued point goes first.
             assert_eq!(trials[62]["state"], json!("COMPLETE"));
             assert_eq!(trials[62]["params"]["optim.lr"], json!(0.01));
+
+            let (_, refused) = project.expect(2, &["replay", "sweep", "53"]);
+            assert!(refused.contains("was adopted with parameters"), "{refused}");
 
             let printed = json(&python(&version, "continue", &project.database(), "sweep"));
             read_by_optuna(&printed, &version);

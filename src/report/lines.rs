@@ -202,6 +202,9 @@ impl Narrator {
         if let Some(fault) = attrs.get("fault").and_then(Json::as_str) {
             line.push_str(&format!(" ({fault})"));
         }
+        if let Some(why) = refused(attrs) {
+            line.push_str(&format!(" ({why})"));
+        }
         if let Some(took) = took {
             line.push_str(&format!(", {}", duration(took)));
         }
@@ -301,6 +304,9 @@ impl Narrator {
             value(best.value),
             best.number
         )];
+        if best.adopted {
+            lines.push("    adopted, with parameters that its study cannot hold:".to_owned());
+        }
         lines.extend(param_lines(&best.params, "    "));
         lines
     }
@@ -414,6 +420,18 @@ fn resume_hint(exit: u8) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Why a trial was never started.
+fn refused(attrs: &Map<String, Json>) -> Option<String> {
+    if attrs.get("infeasible") != Some(&Json::Bool(true)) {
+        return None;
+    }
+    let why = attrs.get("error_msg").and_then(Json::as_str);
+    Some(match why.and_then(|w| w.lines().next()) {
+        Some(why) => format!("infeasible: {why}"),
+        None => "infeasible".to_owned(),
+    })
 }
 
 fn runtime(attrs: &Map<String, Json>) -> Option<Duration> {

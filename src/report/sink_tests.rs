@@ -70,6 +70,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
         number: 0,
         value: best_value,
         params: params(),
+        adopted: false,
     };
     let counts = Counts {
         complete: 1,
@@ -229,6 +230,25 @@ fn json_wins_over_quiet_and_a_pipe_gets_lines() {
     assert_eq!(Mode::choose(false, true, true), Mode::Quiet);
     assert_eq!(Mode::choose(false, false, true), Mode::Progress);
     assert_eq!(Mode::choose(false, false, false), Mode::Lines);
+}
+
+#[test]
+fn a_refused_trial_says_why() {
+    let why = "model.layers = 99 is outside its range";
+    let attrs = serde_json::json!({"infeasible": true, "error_msg": why});
+    let event = Event::TrialFinished {
+        number: 4,
+        state: TrialState::Pruned,
+        value: None,
+        params: Params::new(),
+        attrs: attrs.as_object().unwrap().clone(),
+        counts: Counts::default(),
+    };
+    let text = render(Mode::Lines, &[event]);
+    assert!(
+        text.contains(&format!("trial 4 PRUNED (infeasible: {why})")),
+        "{text}"
+    );
 }
 
 #[test]

@@ -227,6 +227,7 @@ fn events() -> Vec<Event> {
         number: 3,
         value: f64::INFINITY,
         params: params.clone(),
+        adopted: true,
     };
     let baseline = Some(Baseline {
         value: 0.5,
@@ -285,7 +286,11 @@ fn events() -> Vec<Event> {
             worker: 1,
             reason: "done".to_owned(),
         },
-        Event::NewBest(best.clone()),
+        // Without what need not be there.
+        Event::NewBest(Best {
+            adopted: false,
+            ..best.clone()
+        }),
         Event::Warned {
             message: "m".to_owned(),
         },
