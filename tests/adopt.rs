@@ -98,6 +98,8 @@ mod adopt {
                 "7 ended in a CUDA context that was lost before",
                 "a seed: to search it",
                 "1 enqueued point runs first",
+                "1 trial is WAITING with a point that the task cannot take: it becomes FAIL",
+                "trial 63: the task cannot take optim.name = adamw",
             ] {
                 assert!(report.contains(part), "{part}\n{report}");
             }
@@ -105,6 +107,11 @@ mod adopt {
             assert!(command.ends_with("synthetic --study sweep"), "{command}");
 
             adopted_trials(&project);
+            let (shown, _) = project.expect(0, &["show", "sweep", "53"]);
+            assert!(
+                shown.contains("parameters that its study cannot hold"),
+                "{shown}"
+            );
             let goal = 57 + 3;
             let go_on = ["synthetic", "--study", "sweep", "--trials"];
             project.expect(0, &[&go_on[..], &[&goal.to_string()]].concat());
@@ -113,6 +120,9 @@ mod adopt {
             // The enqueued point goes first.
             assert_eq!(trials[62]["state"], json!("COMPLETE"));
             assert_eq!(trials[62]["params"]["optim.lr"], json!(0.01));
+
+            let (_, refused) = project.expect(2, &["replay", "sweep", "53"]);
+            assert!(refused.contains("was adopted with parameters"), "{refused}");
 
             let printed = json(&python(&version, "continue", &project.database(), "sweep"));
             read_by_optuna(&printed, &version);
@@ -235,8 +245,13 @@ mod adopt {
         refused(2, &[file, "--study", "s1", "--as", "a/b"], "--as");
         refused(
             2,
-            &[file, "--study", "s1", "--rename", "nosuch=y"],
+            &[file, "--study", "s1", "--rename", "nosuch=optim.lr"],
             "no trial has a parameter nosuch",
+        );
+        refused(
+            2,
+            &[file, "--study", "s1", "--rename", "lr=optim.lrr"],
+            "the task has no parameter optim.lrr; it has optim.lr",
         );
         refused(2, &["mysql://host/db"], "optuna.copy_study");
         refused(2, &["gone.db"], "there is no such file");

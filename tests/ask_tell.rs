@@ -12,7 +12,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use common::Project;
+use common::{Project, signal};
+use nix::sys::signal::Signal;
 use serde_json::{Value as Json, json};
 
 /// A client.
@@ -328,6 +329,71 @@ fn a_database_that_cannot_be_used_is_an_error_reply() {
     }
     assert_eq!(client.call(&init())["ok"], true);
     client.end();
+}
+
+#[test]
+fn a_storage_that_is_refused_leaves_nothing_behind() {
+    let project = Project::empty();
+    let file = |name: &str| project.path().join(name);
+    std::fs::write(file("text.db"), "no database, but some text".repeat(50)).unwrap();
+    std::fs::create_dir(file("folder")).unwrap();
+    let other = rusqlite::Connection::open(file("other.db")).unwrap();
+    other.execute_batch("CREATE TABLE mine (x)").unwrap();
+    drop(other);
+    let there = || {
+        let entries = std::fs::read_dir(project.path()).unwrap().flatten();
+        let mut names: Vec<_> = entries.map(|e| e.file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = there();
+    let mut client = Client::start(&project);
+    for (storage, expected) in [
+        ("text.db", "no SQLite database"),
+        ("other.db", "belongs to another program (tables mine)"),
+        ("folder", "this is a directory and no file"),
+        (
+            "nosuch/deep/x.db",
+            "expected a database in a directory that is there",
+        ),
+        (
+            "text.db/x.db",
+            "expected a database in a directory that is there",
+        ),
+    ] {
+        let mut request = init();
+        request["storage"] = file(storage).display().to_string().into();
+        let error = client.error(&request);
+        assert!(error.contains(expected) && !error.contains("-C"), "{error}");
+        assert_eq!(there(), before, "{storage}");
+    }
+    // An empty file becomes a database.
+    std::fs::write(file("empty.db"), "").unwrap();
+    let mut request = init();
+    request["storage"] = file("empty.db").display().to_string().into();
+    assert_eq!(client.call(&request)["ok"], true);
+    client.end();
+}
+
+#[test]
+fn a_signal_ends_the_session_as_the_end_of_the_input_does() {
+    for end in [Signal::SIGTERM, Signal::SIGINT] {
+        let project = Project::empty();
+        let mut client = Client::start(&project);
+        client.call(&stored(&project));
+        client.trial(0, "ok");
+        client.call(&json!({"op": "ask"}));
+        // A part of a line is no request.
+        let requests = client.requests.as_mut().unwrap();
+        requests.write_all(br#"{"op":"as"#).unwrap();
+        signal(client.child.id(), end);
+        assert_eq!(client.child.wait().unwrap().code(), Some(4));
+        let trials = project.trials("mine");
+        assert_eq!(trials.len(), 2);
+        assert_eq!(trials[1]["state"], "FAIL");
+        let why = trials[1]["attrs"]["error_msg"].as_str().unwrap();
+        assert!(why.contains("before it was told"), "{why}");
+    }
 }
 
 #[test]

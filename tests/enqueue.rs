@@ -216,6 +216,30 @@ fn a_study_of_another_program_is_checked_against_what_its_trials_show() {
         stdout.contains("tune synthetic --study synthetic --trials 3\n"),
         "{stdout}"
     );
+    // The run that takes the study over warns of it, later ones do not.
+    let warning = "made by another program: its 2 finished trials count towards the goal";
+    let (stdout, _) = project.expect(0, &["synthetic", "--trials", "3"]);
+    assert!(stdout.contains(warning), "{stdout}");
+    let (stdout, _) = project.expect(0, &["synthetic", "--trials", "4"]);
+    assert!(!stdout.contains("another program"), "{stdout}");
+    // What was there then is copied nowhere with its value: of four trials, the last one is.
+    let from = [
+        "synthetic",
+        "--study",
+        "new",
+        "--from",
+        "synthetic",
+        "--trials",
+        "3",
+    ];
+    let (stdout, _) = project.expect(0, &from);
+    assert!(
+        stdout.contains("3 for values: of another program"),
+        "{stdout}"
+    );
+    let origin = |t: &Json| Some(t["attrs"].get("copied_from")?["number"].clone());
+    let numbers: Vec<Json> = project.trials("new").iter().filter_map(origin).collect();
+    assert_eq!(numbers, [3]);
 }
 
 #[test]

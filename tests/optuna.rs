@@ -439,6 +439,7 @@ mod optuna {
                 study.user_attrs["made_from"],
                 json!({
                     "by": "--fork", "studies": ["synthetic"], "copied": copies, "enqueued": 0,
+                    "waiting": 0,
                 })
             );
             let fixed = json!({"fixed_params": {"optim.name": "sgd"}});

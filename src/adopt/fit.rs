@@ -40,6 +40,18 @@ pub const NOTE: &str = "adopted_note";
 /// comes from a lost context.
 const VIOLATION: &str = "constraints:adopted";
 
+/// The parameters of an adopted trial that has none which its study can hold.
+pub fn adopted_params(trial: &FrozenTrial) -> Option<Params> {
+    let Some(Json::Object(moved)) = trial.user_attrs.get(PARAMS) else {
+        return None;
+    };
+    if !trial.params.is_empty() || moved.is_empty() {
+        return None;
+    }
+    let value = |(name, json): (&String, &Json)| Some((name.clone(), Value::from_json(json)?));
+    Some(moved.iter().filter_map(value).collect())
+}
+
 /// Why a trial is no history for the sampler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
@@ -144,7 +156,13 @@ pub fn settled(trial: &FrozenTrial, asked: &Asked, with: &Settling) -> FrozenTri
         TrialState::Running => {
             Some("was left RUNNING by a program that ended; settled when adopted".to_owned())
         }
-        TrialState::Waiting => unfit(trial, asked, &moved),
+        TrialState::Waiting => {
+            let unfit = unfit(trial, asked, &moved);
+            if unfit.is_none() {
+                set_unknown_aside(&mut out, asked, &mut moved);
+            }
+            unfit
+        }
         TrialState::Complete if trial.values.is_empty() => {
             Some("was COMPLETE without a value".to_owned())
         }
@@ -240,15 +258,17 @@ fn same_kind(a: &Domain, b: &Domain) -> bool {
     }
 }
 
-/// Why an enqueued trial cannot be run by the task.
+/// Why an enqueued trial cannot be run by the task. A key that the task does not know is no reason
+/// where others remain.
 fn unfit(trial: &FrozenTrial, asked: &Asked, moved: &Map<String, Json>) -> Option<String> {
-    if let Some(name) = moved.keys().next() {
-        return Some(format!("was WAITING; the task cannot take its {name}"));
-    }
-    for (name, value) in trial.fixed_params() {
-        let fits = match asked.space.find(&name) {
-            Some((_, parameter)) => parameter.domain.contains(&value),
-            None => compare::fixed(&name, &asked.space.fixed, asked) == Some(&value),
+    let point: Params = (trial.params.iter())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .chain(trial.fixed_params())
+        .collect();
+    for (name, value) in &point {
+        let fits = match asked.space.find(name) {
+            Some((_, parameter)) => !moved.contains_key(name) && parameter.domain.contains(value),
+            None => compare::fixed(name, &asked.space.fixed, asked).is_none_or(|f| f == value),
         };
         if !fits {
             return Some(format!(
@@ -256,7 +276,27 @@ fn unfit(trial: &FrozenTrial, asked: &Asked, moved: &Map<String, Json>) -> Optio
             ));
         }
     }
-    None
+    let none = !point.is_empty() && point.keys().all(|name| !asked.knows(name));
+    none.then(|| {
+        let names: Vec<&str> = point.keys().map(String::as_str).collect();
+        format!("was WAITING; the task knows none of {}", names.join(", "))
+    })
+}
+
+/// Takes the keys that the task does not know from an enqueued point.
+fn set_unknown_aside(trial: &mut FrozenTrial, asked: &Asked, moved: &mut Map<String, Json>) {
+    let Some(Json::Object(fixed)) = trial.system_attrs.get_mut("fixed_params") else {
+        return;
+    };
+    let unknown: Vec<String> = (fixed.keys())
+        .filter(|name| !asked.knows(name))
+        .cloned()
+        .collect();
+    for name in unknown {
+        if let Some(value) = fixed.shift_remove(&name) {
+            moved.insert(name, value);
+        }
+    }
 }
 
 /// What samplers and `best` must not take for good is marked in the form that they know.
@@ -468,7 +508,13 @@ mod tests {
         let good = waiting(json!({"lr": 0.2, "momentum": 0.5, "width": 64}));
         assert_eq!(good.state, TrialState::Waiting);
         assert_eq!(good.datetime_start, None);
+        // What the task does not know is set aside where the rest can be run.
+        let odd = waiting(json!({"lr": 0.2, "head.dropout": 0.1}));
+        assert_eq!(odd.state, TrialState::Waiting);
+        assert_eq!(odd.fixed_params().keys().collect::<Vec<_>>(), ["lr"]);
+        assert_eq!(odd.user_attrs[PARAMS], json!({"head.dropout": 0.1}));
         for bad in [
+            json!({"lr": 2, "head.dropout": 0.1}),
             json!({"lr": 2}),
             json!({"name": "rmsprop"}),
             json!({"width": 1}),
@@ -483,6 +529,11 @@ mod tests {
         (again.state, again.values) = (TrialState::Waiting, vec![]);
         let out = settled(&again, &asked(&space), &WITH);
         assert_eq!((out.state, out.params.len()), (TrialState::Waiting, 4));
+        let mut odd = point(&[("head", Value::Int(3))]);
+        (odd.state, odd.values) = (TrialState::Waiting, vec![]);
+        let out = settled(&odd, &asked(&space), &WITH);
+        assert_eq!((out.state, out.params.len()), (TrialState::Waiting, 3));
+        assert_eq!(out.user_attrs[PARAMS], json!({"head": 3}));
     }
 
     #[test]

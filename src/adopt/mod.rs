@@ -77,6 +77,11 @@ impl<'a> Asked<'a> {
             seed: spec.seed,
         })
     }
+
+    /// Whether the task searches a key, or reads it and gives it a value.
+    pub fn knows(&self, name: &str) -> bool {
+        self.space.find(name).is_some() || compare::fixed(name, &self.space.fixed, self).is_some()
+    }
 }
 
 /// Everything that is told about a history.
@@ -102,6 +107,8 @@ pub struct Assessment {
     pub fit: fit::Fit,
     /// Enqueued points that the task can take.
     pub enqueued: usize,
+    /// The trials whose enqueued points it cannot take, and why: they become FAIL.
+    pub rejected: Vec<(u64, String)>,
 }
 
 /// Looks at a history; trials ascending by number.
@@ -128,7 +135,15 @@ pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
         alive: false,
         victims: &faults.victims,
     };
-    let can_run = |t: &&FrozenTrial| fit::settled(t, asked, &with).state == t.state;
+    let rejected: Vec<(u64, String)> = in_state(TrialState::Waiting)
+        .map(|t| fit::settled(t, asked, &with))
+        .filter(|t| t.state != TrialState::Waiting)
+        .map(|t| {
+            let note = t.user_attrs.get(fit::NOTE).and_then(|n| n.as_str());
+            let why = note.unwrap_or_default();
+            (t.number, why.trim_start_matches("was WAITING; ").to_owned())
+        })
+        .collect();
     Assessment {
         states,
         counted: trials.iter().filter(|t| t.counts()).count(),
@@ -138,7 +153,8 @@ pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
         effects: importance::effects(&scored, asked.seed),
         looked_at: scored.len(),
         fit: fit::fit(trials, asked, &faults.victims),
-        enqueued: in_state(TrialState::Waiting).filter(can_run).count(),
+        enqueued: in_state(TrialState::Waiting).count() - rejected.len(),
+        rejected,
         faults,
     }
 }
@@ -168,6 +184,23 @@ pub fn name_nulls(trials: &mut [FrozenTrial]) {
             }
         }
     }
+}
+
+/// Checks that the task has the names that parameters are to be given.
+///
+/// # Errors
+/// It does not have one of them; a text for people.
+pub fn check_names(names: &[(String, String)], asked: &Asked) -> Result<(), String> {
+    let Some((old, new)) = names.iter().find(|(_, new)| !asked.knows(new)) else {
+        return Ok(());
+    };
+    let searched = asked.space.parameters.iter().map(|p| p.name.as_str());
+    let fixed = asked.space.fixed.keys().map(String::as_str);
+    let known: Vec<&str> = searched.chain(fixed.filter(|n| asked.knows(n))).collect();
+    Err(format!(
+        "{old}={new}: the task has no parameter {new}; it has {}",
+        known.join(", ")
+    ))
 }
 
 /// Gives parameters other names, in values, distributions and enqueued points.
@@ -228,6 +261,15 @@ mod tests {
         assert!(trials[0].distributions.contains_key("optim.lr"));
         assert_eq!(trials[1].fixed_params()["optim.lr"], Value::Float(0.2));
         assert!(rename(&mut trials, &name("lr", "y")).is_err());
+        let space = super::testing::space();
+        let asked = super::testing::asked(&space);
+        assert_eq!(check_names(&name("x", "lr"), &asked), Ok(()));
+        assert_eq!(check_names(&name("x", "width"), &asked), Ok(()));
+        let error = check_names(&name("x", "optim.lr"), &asked).unwrap_err();
+        assert!(
+            error.contains("it has lr, layers, name, momentum"),
+            "{error}"
+        );
         assert!(rename(&mut trials, &name("x", "optim.lr")).is_err());
     }
 }

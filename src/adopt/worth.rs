@@ -40,6 +40,8 @@ pub struct Repeats {
 pub struct Values {
     /// COMPLETE trials that have a value.
     pub scored: usize,
+    /// Those of them that can be believed: possible values of trials that are not infeasible.
+    pub believed: usize,
     /// Least and greatest of the values that can be believed.
     pub between: Option<(f64, f64)>,
     /// The best of them.
@@ -60,7 +62,7 @@ pub struct Values {
 impl Values {
     /// Whether all values are the same.
     pub fn constant(&self) -> bool {
-        self.between.is_some_and(|(a, b)| a == b) && self.scored > 1
+        self.between.is_some_and(|(a, b)| a == b) && self.believed > 1
     }
 
     /// Whether the trivial answer is as good as the best trial.
@@ -94,12 +96,17 @@ pub fn values(
         .filter(|t| t.state == TrialState::Complete)
         .filter_map(|t| Some((t, t.value()?)))
         .collect();
-    let (good, bad): (Vec<_>, Vec<_>) = scored
+    let (good, bad): (Vec<&(&FrozenTrial, f64)>, Vec<_>) = scored
         .iter()
         .partition(|(_, value)| possible(range, *value));
+    // What a constraint rules out may have any value: a penalty, say.
+    let good: Vec<_> = good
+        .into_iter()
+        .filter(|(t, _)| feasible(t))
+        .copied()
+        .collect();
     let best = good
         .iter()
-        .filter(|(t, _)| feasible(t))
         .map(|(t, value)| Top {
             number: t.number,
             value: *value,
@@ -116,6 +123,7 @@ pub fn values(
     let reported_nan = |t: &&&FrozenTrial| t.intermediate.values().any(|v| v.is_nan());
     Values {
         scored: scored.len(),
+        believed: good.len(),
         between: least.zip(most),
         best,
         impossible: bad.iter().map(|(t, _)| t.number).collect(),
@@ -130,7 +138,7 @@ pub fn values(
             baseline: baseline.clone(),
             beaten_by: good
                 .iter()
-                .filter(|(t, v)| feasible(t) && direction.better(*v, baseline.value))
+                .filter(|(_, v)| direction.better(*v, baseline.value))
                 .count(),
         }),
     }
@@ -179,18 +187,27 @@ fn repeats(good: &[(&FrozenTrial, f64)]) -> Option<Repeats> {
     }
     points.retain(|_, values| values.len() > 1);
     let trials: usize = points.values().map(Vec::len).sum();
+    // In units of the largest, whose square need not be a float.
+    let unit = points
+        .values()
+        .flatten()
+        .fold(0.0, |m: f64, v| m.max(v.abs()));
+    let unit = if unit > 0.0 { unit } else { 1.0 };
     let squares: f64 = points
         .values()
         .map(|values| {
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            values.iter().map(|v| (v - mean).powi(2)).sum::<f64>()
+            let mean = values.iter().map(|v| v / unit).sum::<f64>() / values.len() as f64;
+            values
+                .iter()
+                .map(|v| (v / unit - mean).powi(2))
+                .sum::<f64>()
         })
         .sum();
     let freedom = trials - points.len();
     (freedom > 0).then(|| Repeats {
         points: points.len(),
         trials,
-        deviation: (squares / freedom as f64).sqrt(),
+        deviation: ((squares / freedom as f64).sqrt() * unit).min(f64::MAX),
     })
 }
 
@@ -251,7 +268,28 @@ mod tests {
         );
         put(&mut trials[1], "constraints:memory", serde_json::json!(2));
         put(&mut trials[2], "constraints", serde_json::json!([0.0]));
-        assert_eq!(looked_at(&trials).best.unwrap().number, 2);
+        let found = looked_at(&trials);
+        assert_eq!(found.best.unwrap().number, 2);
+        // Nor are their values a part of the range, or of the noise.
+        assert_eq!((found.believed, found.between), (1, Some((0.7, 0.7))));
+        assert!(!found.constant());
+        for trial in &mut trials {
+            trial.params.insert("lr".to_owned(), Value::Float(0.1));
+        }
+        assert_eq!(looked_at(&trials).repeats, None);
+    }
+
+    #[test]
+    fn the_noise_of_huge_values_is_a_number() {
+        let at = |n, value| trial(n, Complete, Some(value), &[("lr", Value::Float(0.1))]);
+        for (a, b) in [(1e200, 3e200), (1.7e308, -1.7e308)] {
+            let trials = [at(0, a), at(1, b)];
+            let trials: Vec<&FrozenTrial> = trials.iter().collect();
+            let found = values(&trials, None, Direction::Maximize, None);
+            let deviation = found.repeats.unwrap().deviation;
+            let expected = ((b / 2.0 - a / 2.0).abs() * 2f64.sqrt()).min(f64::MAX);
+            assert!((deviation / expected - 1.0).abs() < 1e-12, "{deviation:e}");
+        }
     }
 
     #[test]

@@ -15,15 +15,16 @@ use crate::supervisor::{Hold, Holder, compatible, directory_of};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What stands where studies of a task have their task kind.
-const KIND: &str = "ask-tell";
+pub const KIND: &str = "ask-tell";
 
 /// Takes hold of the study in this database and reads it, or makes it. Trials that an earlier
 /// session left RUNNING become FAIL; those of other programs are left alone.
 ///
 /// # Errors
 /// In words: another process holds the study, the database cannot be used, or the study is not
-/// the one asked for. A study that was there is as it was.
+/// the one asked for. A study that was there is as it was, and nothing was made beside it.
 pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
+    look(asked, path, study)?;
     let me = Holder::this_process();
     let hold = Hold::take(&directory_of(path), study, &me).map_err(|f| f.message)?;
     let mut store = Store::open(path).map_err(text)?;
@@ -44,6 +45,30 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
         _hold: hold,
     };
     Ok((Box::new(archive), trials))
+}
+
+/// Refuses before anything is made what can be refused then.
+fn look(asked: &Asked, path: &Path, study: &str) -> Result<(), String> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    // A name typed wrong would become a directory that nobody looks for.
+    if !directory.is_dir() {
+        return Err(format!(
+            "storage: found {}, expected a database in a directory that is there; {} is none",
+            path.display(),
+            directory.display()
+        ));
+    }
+    if !Store::can_open(path).map_err(text)? {
+        return Ok(());
+    }
+    let store = Store::open_read_only(path).map_err(text)?;
+    match store.find_study(study).map_err(text)? {
+        Some(found) => check(&store, asked, &found),
+        None => Ok(()),
+    }
 }
 
 struct Kept {
@@ -143,6 +168,40 @@ fn begin(
     Ok((run_id, store.trials(study_id)?))
 }
 
+/// The client has named the file itself: what to do with a project directory is no help to it.
 fn text(error: StoreError) -> String {
-    format!("storage: {error}")
+    use StoreError as E;
+    let other = "it is left as it is; name another file";
+    let said = match &error {
+        E::NotFound { path } => format!("{path}: there is no such database"),
+        E::NotADatabase { path } => format!("{path}: this file is no SQLite database; {other}"),
+        E::NotAFile { path, found } => format!("{path}: this is {found} and no file; {other}"),
+        E::Foreign { path, found } => {
+            format!("{path}: this SQLite database belongs to another program ({found}); {other}")
+        }
+        E::Network { path, kind } => format!(
+            "{path}: lies on a network file system ({kind}), where SQLite's write-ahead log would \
+             lose data; name a file on a local disk"
+        ),
+        E::NoLog { path, mode } => format!(
+            "{path}: this file system allows no write-ahead log (journal mode stays {mode}); name \
+             a file on a local disk"
+        ),
+        E::Corrupt { .. }
+        | E::NewerSchema { .. }
+        | E::OlderSchema { .. }
+        | E::Full { .. }
+        | E::ReadOnly { .. }
+        | E::Locked { .. }
+        | E::Moved { .. }
+        | E::Io { .. }
+        | E::Content { .. }
+        | E::UnknownStudy { .. }
+        | E::UnknownTrial { .. }
+        | E::StudyExists { .. }
+        | E::Transition { .. }
+        | E::Invalid { .. }
+        | E::Sql { .. } => error.to_string(),
+    };
+    format!("storage: {said}")
 }

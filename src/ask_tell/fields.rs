@@ -14,6 +14,8 @@ pub(super) struct Fields<'a> {
     map: &'a Map<String, Json>,
     /// What stands before a field's name in messages: `space[1] "lr", `; empty for the request.
     place: String,
+    /// Whether the line was read as Python's JSON, see [`found_in`].
+    python: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -31,7 +33,17 @@ impl<'a> Fields<'a> {
                 short(name)
             ));
         }
-        Ok(Fields { map, place })
+        Ok(Fields {
+            map,
+            place,
+            python: false,
+        })
+    }
+
+    /// The fields of a line that was read as Python's JSON.
+    pub fn of_python(mut self, yes: bool) -> Fields<'a> {
+        self.python = yes;
+        self
     }
 
     /// A field that may be left out; `null` is as good as nothing.
@@ -52,7 +64,10 @@ impl<'a> Fields<'a> {
 
     /// What is wrong with a field.
     pub fn wrong(&self, name: &str, expected: &str) -> String {
-        let found = self.map.get(name).map_or("nothing".to_owned(), found);
+        let found = match self.map.get(name) {
+            Some(json) => found_in(json, self.python),
+            None => "nothing".to_owned(),
+        };
         format!("{}{name}: found {found}, expected {expected}", self.place)
     }
 
@@ -100,10 +115,10 @@ impl<'a> Fields<'a> {
         items.map(Vec::as_slice).ok_or_else(wrong)
     }
 
-    /// `true` or `false`; false where it is left out.
+    /// `true` or `false`; false where it is left out or `null`.
     pub fn flag(&self, name: &str) -> Result<bool, String> {
         match self.map.get(name) {
-            None => Ok(false),
+            None | Some(Json::Null) => Ok(false),
             Some(Json::Bool(flag)) => Ok(*flag),
             Some(_) => Err(self.wrong(name, "true or false")),
         }
@@ -118,6 +133,15 @@ pub(super) fn found(json: &Json) -> String {
         Json::Object(_) => "an object".to_owned(),
         Json::String(text) => short(text),
         Json::Null | Json::Bool(_) | Json::Number(_) => json.to_string(),
+    }
+}
+
+/// A value of a line as messages show it. Where the line was read as Python's JSON, a NaN or an
+/// infinity stands in it as a string.
+pub(super) fn found_in(json: &Json, python: bool) -> String {
+    match json.as_str() {
+        Some(word @ ("NaN" | "Infinity" | "-Infinity")) if python => word.to_owned(),
+        Some(_) | None => found(json),
     }
 }
 

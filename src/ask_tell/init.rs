@@ -59,9 +59,10 @@ pub struct Place {
 }
 
 impl Asked {
-    /// Reads the request; `text` is the line it stands in.
-    pub(super) fn read(json: &Json, text: &str) -> Result<Asked, String> {
-        let fields = Fields::new(json, String::new(), &FIELDS)?;
+    /// Reads the request; `text` is the line it stands in, `python` whether that was read as Python's
+    /// JSON.
+    pub(super) fn read(json: &Json, text: &str, python: bool) -> Result<Asked, String> {
+        let fields = Fields::new(json, String::new(), &FIELDS)?.of_python(python);
         let protocol = format!("{PROTOCOL}, the version of the protocol");
         if fields.unsigned("protocol", &protocol)? != PROTOCOL {
             return Err(fields.wrong("protocol", &protocol));
@@ -72,7 +73,7 @@ impl Asked {
             direction: direction(&fields)?,
             n_evals: fields.positive_or_null("n_evals")?,
             max_step: fields.positive_or_null("max_step")?,
-            space: space::read(fields.required("space", space::EXPECTED)?, text)?,
+            space: space::read(fields.required("space", space::EXPECTED)?, text, python)?,
             sampler: sampler_from_json("sampler", &algorithm("sampler"))?,
             pruner: pruner_from_json("pruner", &algorithm("pruner"))?,
             place: place(&fields)?,

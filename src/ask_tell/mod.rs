@@ -1,12 +1,13 @@
 //! `tune ask-tell`: the sampler and the pruner for another program, by requests and replies of one
 //! line of JSON each (docs/ask-tell.md).
 //!
-//! [`Session`] decides and is pure: a line in, a line out. [`serve`] moves the lines, [`archive`]
-//! keeps a study in the database.
+//! [`Session`] decides and is pure: a line in, a line out. [`serve`] moves the lines, [`Input`] lets
+//! a signal end them, [`archive`] keeps a study in the database.
 
 pub mod archive;
 mod fields;
 mod init;
+mod input;
 mod request;
 mod serve;
 mod space;
@@ -15,12 +16,14 @@ mod study;
 mod tests;
 
 pub use init::{Asked, Place};
+pub use input::Input;
 pub use serve::serve;
 pub use study::Archive;
 
 use request::Request;
 use study::Study;
 
+use crate::exit::Exit;
 use crate::study::FrozenTrial;
 
 /// Opens the database that a client names: the archive, and the study's trials so far.
@@ -64,12 +67,12 @@ impl Session {
         }
     }
 
-    /// Ends the session: in a database, trials that were not told become FAIL.
+    /// Ends the session, with this exit code: in a database, trials that were not told become FAIL.
     ///
     /// # Errors
     /// The database cannot be written; the study's next session does it then.
-    pub fn end(&mut self) -> Result<(), String> {
-        self.study.take().map_or(Ok(()), Study::end)
+    pub fn end(&mut self, exit: Exit) -> Result<(), String> {
+        self.study.take().map_or(Ok(()), |study| study.end(exit))
     }
 
     fn carry_out(&mut self, request: Request) -> Result<Option<String>, String> {

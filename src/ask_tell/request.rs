@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::fields::{Fields, found};
+use super::fields::{Fields, found_in};
 use super::init::Asked;
 use crate::store::python_json;
 
@@ -36,11 +36,11 @@ impl Request {
         let text = std::str::from_utf8(line)
             .map_err(|e| format!("not UTF-8: wrong byte at {}", e.valid_up_to() + 1))?;
         match serde_json::from_str(text) {
-            Ok(json) => Request::of(&json, text),
+            Ok(json) => Request::of(&json, text, false),
             Err(error) => match python_json(text) {
                 // NaN and infinities came in as strings, and halves of surrogate pairs were
                 // replaced: where a string stands for itself, it may not be what was sent.
-                Some(json) => match Request::of(&json, text)? {
+                Some(json) => match Request::of(&json, text, true)? {
                     Request::Init(_) => Err(
                         "init: found NaN, an infinity or half of a surrogate pair, expected none"
                             .to_owned(),
@@ -55,17 +55,20 @@ impl Request {
         }
     }
 
-    fn of(json: &Json, text: &str) -> Result<Request, String> {
+    /// `python` says whether the line was read as Python's JSON.
+    fn of(json: &Json, text: &str, python: bool) -> Result<Request, String> {
+        let found = |json: &Json| found_in(json, python);
         let Json::Object(map) = json else {
             return Err(format!(
                 "request: found {}, expected an object",
                 found(json)
             ));
         };
-        let fields = |known: &[&str]| Fields::new(json, String::new(), known);
+        let fields =
+            |known: &[&str]| Fields::new(json, String::new(), known).map(|f| f.of_python(python));
         match map.get("op") {
             Some(Json::String(op)) => match op.as_str() {
-                "init" => Ok(Request::Init(Box::new(Asked::read(json, text)?))),
+                "init" => Ok(Request::Init(Box::new(Asked::read(json, text, python)?))),
                 "ask" => fields(&["op"]).map(|_| Request::Ask),
                 "report" => report(&fields(&["op", "id", "step", "value"])?),
                 "tell" => tell(&fields(&["op", "id", "value", "state"])?),

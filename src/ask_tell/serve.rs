@@ -2,14 +2,18 @@
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
+use super::input::STOPPED;
 use super::{Reply, Session, refusal};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+
+/// What some programs put before a text; it is no part of it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Longest line that is read, in bytes, its end included; a longer one is refused.
 const LONGEST: u64 = 64 << 20;
 
-/// Answers each line until `close` or the end of the input, and ends the session. A reader that
-/// has gone away ends it, too.
+/// Answers each line until `close`, the end of the input or a signal (see [`super::Input`]), and
+/// ends the session. A reader that has gone away ends it, too.
 ///
 /// # Errors
 /// The input cannot be read (2), or the output not be written (1).
@@ -17,9 +21,13 @@ pub fn serve(
     input: &mut impl BufRead,
     output: &mut impl Write,
     session: &mut Session,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let served = exchange(input, output, session, LONGEST);
-    if let Err(problem) = session.end() {
+    let exit = match &served {
+        Ok(exit) => *exit,
+        Err(failure) => failure.exit,
+    };
+    if let Err(problem) = session.end(exit) {
         tracing::warn!("the study could not be ended, its next session will do it: {problem}");
     }
     served
@@ -30,30 +38,40 @@ fn exchange(
     output: &mut impl Write,
     session: &mut Session,
     longest: u64,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let unreadable = |e: io::Error| Failure::input(format!("stdin cannot be read: {e}"));
     let mut line = Vec::new();
+    let mut first = true;
     loop {
-        let reply = match read_line(input, &mut line, longest).map_err(unreadable)? {
-            Line::End => return Ok(()),
-            Line::Whole => session.handle(&line),
-            Line::TooLong => Reply::Line(refusal(&format!(
+        let read = read_line(input, &mut line, longest);
+        let begin = std::mem::take(&mut first).then_some(BYTE_ORDER_MARK);
+        let reply = match read {
+            Err(e) if e.kind() == STOPPED => return Ok(Exit::Stopped),
+            Err(e) => return Err(unreadable(e)),
+            Ok(Line::End) => return Ok(Exit::Done),
+            Ok(Line::Whole) => session.handle(after(&line, begin)),
+            Ok(Line::TooLong) => Reply::Line(refusal(&format!(
                 "not read: found a line of more than {longest} bytes"
             ))),
         };
         let mut reply = match reply {
             Reply::Line(reply) => reply,
             Reply::Nothing => continue,
-            Reply::Closed => return Ok(()),
+            Reply::Closed => return Ok(Exit::Done),
         };
         reply.push('\n');
         let written = output.write_all(reply.as_bytes());
         match written.and_then(|()| output.flush()) {
             Ok(()) => {}
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Done),
             Err(e) => return Err(Failure::internal(format!("stdout cannot be written: {e}"))),
         }
     }
+}
+
+/// The line after what it may begin with.
+fn after<'a>(line: &'a [u8], begin: Option<&[u8]>) -> &'a [u8] {
+    begin.and_then(|b| line.strip_prefix(b)).unwrap_or(line)
 }
 
 enum Line {
@@ -117,6 +135,14 @@ mod tests {
             replies("{\"op\":\"close\"}\n{\"op\":\"ask\"}\n", 1 << 10).len(),
             0
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped_at_the_beginning_and_nowhere_else() {
+        let ask = "\u{feff}{\"op\":\"ask\"}\n";
+        let replies = replies(&ask.repeat(2), 1 << 10);
+        assert!(replies[0].contains("before init"), "{replies:?}");
+        assert!(replies[1].contains("not JSON"), "{replies:?}");
     }
 
     struct Broken(ErrorKind);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use super::fields::{Fields, found, short};
+use super::fields::{Fields, found_in, short};
 use crate::space::{Condition, Domain, Parameter, Params, Space, Value};
 
 pub(super) const EXPECTED: &str = "a list of parameters";
@@ -17,10 +17,13 @@ const LARGEST: f64 = 1e300;
 /// samplers calculate in and Optuna's tables hold.
 const EXACT: i64 = 1 << 53;
 
-/// Reads the list; `text` is the line it stands in.
-pub(super) fn read(json: &Json, text: &str) -> Result<Space, String> {
+/// Reads the list; `text` is the line it stands in, `python` whether that was read as Python's JSON.
+pub(super) fn read(json: &Json, text: &str, python: bool) -> Result<Space, String> {
     let Json::Array(entries) = json else {
-        return Err(format!("space: found {}, expected {EXPECTED}", found(json)));
+        return Err(format!(
+            "space: found {}, expected {EXPECTED}",
+            found_in(json, python)
+        ));
     };
     let large = integers_beyond_64_bits(text);
     let mut reader = Reader {
@@ -29,6 +32,7 @@ pub(super) fn read(json: &Json, text: &str) -> Result<Space, String> {
         choices: HashMap::new(),
         names: entries.iter().map(|e| e["name"].as_str()).collect(),
         large,
+        python,
     };
     for (at, entry) in entries.iter().enumerate() {
         reader.parameter(at, entry)?;
@@ -87,6 +91,8 @@ struct Reader<'a> {
     names: HashSet<Option<&'a str>>,
     /// See [`integers_beyond_64_bits`].
     large: Vec<f64>,
+    /// See [`found_in`].
+    python: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -99,12 +105,13 @@ impl<'a> Reader<'a> {
         let kind = match entry["type"].as_str() {
             Some(kind @ ("float" | "int" | "cat")) => kind,
             Some(_) | None => {
-                let all = Fields::new(entry, place, &KNOWN)?;
+                let all = Fields::new(entry, place, &KNOWN)?.of_python(self.python);
                 all.text("name", "a name")?;
                 return Err(all.wrong("type", "float, int or cat"));
             }
         };
-        let fields = Fields::new(entry, place, if kind == "cat" { &CAT } else { &RANGE })?;
+        let known: &[&str] = if kind == "cat" { &CAT } else { &RANGE };
+        let fields = Fields::new(entry, place, known)?.of_python(self.python);
         let name = fields.text("name", "a name")?;
         if let Some(first) = self.index.get(name) {
             let expected = format!("another name: space[{first}] has this one");
@@ -141,7 +148,7 @@ impl<'a> Reader<'a> {
                 format!(
                     "{}: found {}, expected {expected}",
                     fields.path(&name),
-                    found(item)
+                    found_in(item, self.python)
                 )
             };
             let value = choice(item, &self.large).map_err(wrong)?;
@@ -155,7 +162,8 @@ impl<'a> Reader<'a> {
     }
 
     fn condition(&self, fields: &Fields, when: &Json) -> Result<Condition, String> {
-        let inner = Fields::new(when, fields.path("when."), &["param", "in"])?;
+        let inner =
+            Fields::new(when, fields.path("when."), &["param", "in"])?.of_python(self.python);
         let expected = "the name of a categorical parameter above";
         let parent = inner.text("param", expected)?;
         let wrong = |what: &str| inner.wrong("param", &format!("{expected}; {what}"));
@@ -177,7 +185,7 @@ impl<'a> Reader<'a> {
                 let name = inner.path(&format!("in[{i}]"));
                 format!(
                     "{name}: found {}, expected a choice of {}",
-                    found(item),
+                    found_in(item, self.python),
                     short(parent)
                 )
             })

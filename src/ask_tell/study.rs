@@ -9,6 +9,7 @@ use serde_json::Map;
 use super::init::Asked;
 use super::request::TrialResult;
 use super::space::write_params;
+use crate::exit::Exit;
 use crate::pruner::{self, Pruner};
 use crate::sampler::{self, Ask, Sampler};
 use crate::space::{Params, Space};
@@ -141,13 +142,13 @@ impl Study {
     }
 
     /// Ends what was asked for and never told as FAIL, and the run with it.
-    pub fn end(mut self) -> Result<(), String> {
+    pub fn end(mut self, exit: Exit) -> Result<(), String> {
         self.take_in_changes()?;
         let Some(archive) = &mut self.archive else {
             return Ok(());
         };
         let mut writes: Vec<Write> = self.live.keys().copied().map(abandoned).collect();
-        writes.push(Write::RunEnded { exit: 0 });
+        writes.push(Write::RunEnded { exit: exit.code() });
         archive.write(&writes).map(|_| ())
     }
 

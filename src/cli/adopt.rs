@@ -37,7 +37,7 @@ pub struct AdoptArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Call a parameter of the study as the task calls it (lr=optim.lr); repeatable
-    #[arg(long, value_name = "OLD=NEW", value_parser = key_value)]
+    #[arg(long, value_name = "OLD=NEW", value_parser = old_new)]
     pub rename: Vec<(String, String)>,
     /// Only tell what it is worth; write nothing
     #[arg(long)]
@@ -75,10 +75,11 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         .trials(study.study_id)
         .map_err(|e| copied.failure(e))?;
     adopt::name_nulls(&mut trials);
-    adopt::rename(&mut trials, &args.rename)
-        .map_err(|e| Failure::input(format!("--rename: {e}")))?;
     let asked = Asked::new(&spec, &prepared)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
+    adopt::check_names(&args.rename, &asked)
+        .and_then(|()| adopt::rename(&mut trials, &args.rename))
+        .map_err(|e| Failure::input(format!("--rename {e}")))?;
     let assessment = adopt::assess(&trials, &asked);
     let told = told(args, &copied, &study, &spec, &assessment)?;
     let loud = !common.json && !common.quiet;
@@ -360,6 +361,19 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// A name of the study and one of the task.
+fn old_new(text: &str) -> Result<(String, String), String> {
+    match text
+        .split_once('=')
+        .map(|(old, new)| (old.trim(), new.trim()))
+    {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+            Ok((old.to_owned(), new.to_owned()))
+        }
+        Some(_) | None => Err("expected OLD=NEW, for example lr=optim.lr".to_owned()),
+    }
+}
+
 /// A path, or a URL of SQLAlchemy for SQLite: `sqlite:///relative`, `sqlite:////absolute`.
 fn source(text: &str) -> Result<PathBuf, String> {
     let Some((scheme, rest)) = text.split_once("://") else {
@@ -405,6 +419,15 @@ mod tests {
             "postgresql+psycopg2://h/d",
         ] {
             assert!(path(other).unwrap_err().contains("copy_study"), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_renaming_names_both() {
+        let names = old_new("lr = optim.lr").unwrap();
+        assert_eq!(names, ("lr".to_owned(), "optim.lr".to_owned()));
+        for bad in ["lr", "=optim.lr", "lr=", ""] {
+            assert!(old_new(bad).unwrap_err().contains("lr=optim.lr"), "{bad}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! `tune ask-tell`: needs no project; what it is to search comes on standard input.
 
+use std::io::BufReader;
+
 use super::{Common, args, init_logging};
-use crate::ask_tell::{Session, archive, serve};
+use crate::ask_tell::{Input, Session, archive, serve};
 use crate::exit::{Exit, Failure};
 
 pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
@@ -16,7 +18,8 @@ pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
             .map_err(|e| format!("storage: found {:?}, {e}", place.storage))?;
         archive::open(asked, &path, &place.study)
     }));
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    serve(&mut input, &mut output, &mut session)?;
-    Ok(Exit::Done)
+    let input = Input::until_signal()
+        .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
+    let (mut input, mut output) = (BufReader::new(input), std::io::stdout().lock());
+    serve(&mut input, &mut output, &mut session)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::{Common, EnqueueArgs, init_logging, run};
+use crate::ask_tell::archive;
 use crate::config::points::{check_points, point_of_words, points_of_lines, space_of_trials};
 use crate::config::{self, Problem, points::Given};
 use crate::exit::{Exit, Failure};
@@ -28,13 +29,18 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
     // Nothing is opened for writing before all is found to be in order.
     let store = Store::open_read_only(&storage)?;
     let study = query::choose(&store, Some(&args.study))?;
+    must_take_points(&store, &study)?;
     let trials = store.trials(study.study_id)?;
     let space = space(&store, &study, &trials)?;
     let points = check_points(&space, &given, problems)
         .map_err(|problems| Failure::input(problems.to_string()))?;
     let plan = Plan::new(points, &trials, args.skip_existing);
     drop(store);
-    let mut warn = |message: String| report::err(&format!("note: {message}"));
+    let mut warn = |message: String| {
+        if !common.quiet {
+            report::err(&format!("note: {message}"));
+        }
+    };
     let numbers = match plan.points.len() {
         0 => 0..0,
         _ => patiently(PATIENCE, &mut warn, || {
@@ -50,11 +56,13 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         skipped: plan.skipped,
         held: holder(&directory_of(&storage), &study.name).is_some(),
     };
-    super::print(&if common.json {
-        format!("{:#}\n", enqueued.json())
+    if common.json {
+        super::print(&format!("{:#}\n", enqueued.json()))
+    } else if common.quiet {
+        Ok(Exit::Done)
     } else {
-        enqueued.text(&store)?
-    })
+        super::print(&enqueued.text(&store)?)
+    }
 }
 
 /// The points of the command line, or of the file.
@@ -78,6 +86,20 @@ fn given(args: &EnqueueArgs, problems: &mut Vec<Problem>) -> Result<Vec<Given>, 
         )));
     }
     Ok(points)
+}
+
+/// Nobody takes points from a study whose points a program asks for one by one.
+fn must_take_points(store: &Store, study: &StudySummary) -> Result<(), Failure> {
+    let identity = store.identity(study.study_id)?;
+    let kind = identity.as_ref().and_then(|i| i.get("task.kind")?.as_str());
+    if kind != Some(archive::KIND) {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "study {:?}: its points are asked for by a program, through tune ask-tell, which takes \
+         none that are enqueued; try the point in that program",
+        study.name
+    )))
 }
 
 /// What the study searches, as far as that is known.

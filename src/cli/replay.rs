@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use serde_json::Value as Json;
+
 use super::{Common, ReplayArgs, init_logging, run};
+use crate::adopt::fit;
 use crate::config::StudySpec;
 use crate::exit::{Exit, Failure};
 use crate::gpu;
@@ -91,6 +94,17 @@ fn find(storage: &Path, args: &ReplayArgs) -> Result<(StudySpec, FrozenTrial), F
         !trial.params.contains_key(&p.name) && spec.space.active_domain(p, &trial.params).is_some()
     };
     if let Some(parameter) = spec.space.parameters.iter().find(missing) {
+        if let Some(Json::Object(adopted)) = trial.user_attrs.get(fit::PARAMS) {
+            let names: Vec<&str> = adopted.keys().map(String::as_str).collect();
+            return Err(Failure::input(format!(
+                "trial {} of {} was adopted with parameters, or values of them, that the task does \
+                 not have ({}), and has no value for {}: it cannot be replayed",
+                trial.number,
+                study.name,
+                names.join(", "),
+                parameter.name
+            )));
+        }
         return Err(Failure::input(format!(
             "trial {} of {} has no value for {}: it was never started",
             trial.number, study.name, parameter.name

@@ -132,7 +132,7 @@ const TPE: [Setting; 4] = [
 #[rustfmt::skip]
 const MEDIAN: [Setting; 4] = [
     setting("n_startup_trials", int(0, 1_000_000), "5", "no pruning before this many trials are complete"),
-    setting("n_warmup_steps", int(0, 1_000_000), "0", "no pruning in a trial's first epochs, up to this one"),
+    setting("n_warmup_steps", int(0, 1_000_000), "0", "no pruning in a trial's epochs before this one, which is checked"),
     setting("interval_steps", int(1, 1_000_000), "1", "epochs from one check to the next"),
     setting("n_min_trials", int(1, 1_000_000), "1", "trials that must have reported the epoch"),
 ];

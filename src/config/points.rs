@@ -60,9 +60,11 @@ pub fn point_of_words(words: &[(String, String)], problems: &mut Vec<Problem>) -
     }
 }
 
-/// One point a line, each a JSON object; empty lines are skipped. `shown` is the file's name.
+/// One point a line, each a JSON object; empty lines are skipped, and so is a byte order mark at
+/// the beginning. `shown` is the file's name.
 pub fn points_of_lines(text: &str, shown: &Path, problems: &mut Vec<Problem>) -> Vec<Given> {
     let mut points = Vec::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, line) in text.lines().enumerate() {
         let source = Source::File(shown.to_owned(), Some(index + 1));
         if line.trim().is_empty() {

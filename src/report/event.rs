@@ -36,8 +36,10 @@ pub struct Best {
     pub number: u64,
     /// Its value.
     pub value: f64,
-    /// Its parameters.
+    /// Its parameters; those that its study cannot hold, where it was adopted and has no others.
     pub params: Params,
+    /// Whether these are parameters that its study cannot hold.
+    pub adopted: bool,
 }
 
 /// What a new study was made from.

@@ -138,6 +138,7 @@ fn study_forked(fork: &Fork) -> Json {
     json!({
         "by": fork.by, "from": fork.from, "differences": fork.differences,
         "copied": carried.copied, "enqueued": carried.enqueued, "left_out": carried.left_out,
+        "waiting": carried.waiting, "waiting_left_out": carried.waiting_left_out,
         "without_result": carried.without_result,
     })
 }
@@ -198,10 +199,15 @@ pub fn params_json(params: &Params) -> Json {
 }
 
 fn best_json(best: &Best) -> Json {
-    json!({
-        "number": best.number, "value": json_number(best.value),
-        "params": params_json(&best.params),
-    })
+    let params = params_json(&best.params);
+    let mut json = json!({
+        "number": best.number, "value": json_number(best.value), "params": params,
+    });
+    if best.adopted {
+        json["params"] = json!({});
+        json["adopted_params"] = params;
+    }
+    json
 }
 
 pub(super) fn baseline_json(baseline: &Baseline) -> Json {

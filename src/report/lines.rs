@@ -12,6 +12,7 @@ use super::sink::Sink;
 use super::{Best, Counts, Event, Fork, number_from_json};
 use crate::exit::Exit;
 use crate::space::Params;
+use crate::study::carry::LeftOut;
 use crate::study::{Direction, TrialState};
 use crate::task::Baseline;
 
@@ -201,6 +202,9 @@ impl Narrator {
         if let Some(fault) = attrs.get("fault").and_then(Json::as_str) {
             line.push_str(&format!(" ({fault})"));
         }
+        if let Some(why) = refused(attrs) {
+            line.push_str(&format!(" ({why})"));
+        }
         if let Some(took) = took {
             line.push_str(&format!(", {}", duration(took)));
         }
@@ -300,6 +304,9 @@ impl Narrator {
             value(best.value),
             best.number
         )];
+        if best.adopted {
+            lines.push("    adopted, with parameters that its study cannot hold:".to_owned());
+        }
         lines.extend(param_lines(&best.params, "    "));
         lines
     }
@@ -363,23 +370,41 @@ fn fork_lines(study: &str, fork: &Fork) -> Vec<String> {
         (n, _) => format!("{n} trials that fit are copied with their results"),
     };
     lines.push(format!("  {fit}"));
-    let total: u64 = carried.left_out.iter().map(|l| l.trials).sum();
-    if total > 0 {
-        lines.push(format!("  {} left out:", plural(total, "trial")));
+    lines.extend(reasons(&carried.left_out, |n| {
+        format!("{} left out", plural(n, "trial"))
+    }));
+    match carried.waiting {
+        0 => {}
+        1 => lines.push("  1 point that waited waits here".to_owned()),
+        n => lines.push(format!("  {n} points that waited wait here")),
     }
-    for left in carried.left_out.iter().take(REASONS) {
+    lines.extend(reasons(&carried.waiting_left_out, |n| match n {
+        1 => "1 point that waited does not fit".to_owned(),
+        n => format!("{n} points that waited do not fit"),
+    }));
+    if carried.without_result > 0 {
+        let without = plural(carried.without_result, "trial");
+        lines.push(format!("  left behind, without a usable result: {without}"));
+    }
+    lines
+}
+
+/// A heading with the sum, and the reasons below it.
+fn reasons(left_out: &[LeftOut], heading: impl FnOnce(u64) -> String) -> Vec<String> {
+    let total: u64 = left_out.iter().map(|l| l.trials).sum();
+    if total == 0 {
+        return Vec::new();
+    }
+    let mut lines = vec![format!("  {}:", heading(total))];
+    for left in left_out.iter().take(REASONS) {
         lines.push(format!(
             "    {} for {}: {}",
             left.trials, left.key, left.why
         ));
     }
-    if carried.left_out.len() > REASONS {
-        let others = carried.left_out.len() - REASONS;
+    if left_out.len() > REASONS {
+        let others = left_out.len() - REASONS;
         lines.push(format!("    {}", plural(others as u64, "other reason")));
-    }
-    if carried.without_result > 0 {
-        let without = plural(carried.without_result, "trial");
-        lines.push(format!("  left behind, without a usable result: {without}"));
     }
     lines
 }
@@ -395,6 +420,18 @@ fn resume_hint(exit: u8) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Why a trial was never started.
+fn refused(attrs: &Map<String, Json>) -> Option<String> {
+    if attrs.get("infeasible") != Some(&Json::Bool(true)) {
+        return None;
+    }
+    let why = attrs.get("error_msg").and_then(Json::as_str);
+    Some(match why.and_then(|w| w.lines().next()) {
+        Some(why) => format!("infeasible: {why}"),
+        None => "infeasible".to_owned(),
+    })
 }
 
 fn runtime(attrs: &Map<String, Json>) -> Option<Duration> {

@@ -70,6 +70,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
         number: 0,
         value: best_value,
         params: params(),
+        adopted: false,
     };
     let counts = Counts {
         complete: 1,
@@ -232,6 +233,25 @@ fn json_wins_over_quiet_and_a_pipe_gets_lines() {
 }
 
 #[test]
+fn a_refused_trial_says_why() {
+    let why = "model.layers = 99 is outside its range";
+    let attrs = serde_json::json!({"infeasible": true, "error_msg": why});
+    let event = Event::TrialFinished {
+        number: 4,
+        state: TrialState::Pruned,
+        value: None,
+        params: Params::new(),
+        attrs: attrs.as_object().unwrap().clone(),
+        counts: Counts::default(),
+    };
+    let text = render(Mode::Lines, &[event]);
+    assert!(
+        text.contains(&format!("trial 4 PRUNED (infeasible: {why})")),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_fork_says_what_it_took_over_and_why_not_all() {
     let left = |n: u64| LeftOut {
         key: format!("p{n}"),
@@ -246,7 +266,9 @@ fn a_fork_says_what_it_took_over_and_why_not_all() {
             carried: Carried {
                 copied,
                 enqueued,
+                waiting: enqueued,
                 left_out: (0..reasons).map(left).collect(),
+                waiting_left_out: (0..enqueued).map(left).collect(),
                 without_result: enqueued,
             },
         })
@@ -271,6 +293,14 @@ fn a_fork_says_what_it_took_over_and_why_not_all() {
         text.contains("left behind, without a usable result: 2 trials"),
         "{text}"
     );
+    assert!(
+        text.contains(
+            "  2 points that waited wait here\n  15 points that waited do not fit:\n\
+             \x20   8 for p0: outside 1..2\n    7 for p1: outside 1..2\n"
+        ),
+        "{text}"
+    );
     let text = render(Mode::Lines, &[fork(0, 0, 0)]);
     assert!(text.contains("no trial fits"), "{text}");
+    assert!(!text.contains("waited"), "{text}");
 }

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -59,6 +60,35 @@ impl Store {
             })?;
         }
         Store::open_writable(path, OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Whether there is a database that [`Store::open`] can open; `false` where it would make one.
+    /// Nothing is written or made. The directory must be there.
+    ///
+    /// # Errors
+    /// What [`Store::open`] would refuse, as far as that can be told without writing.
+    pub fn can_open(path: &Path) -> Result<bool, StoreError> {
+        if let Some(kind) = network_file_system(path) {
+            let path = Shown(path.to_path_buf());
+            return Err(StoreError::Network { path, kind });
+        }
+        looks_whole(path)?;
+        let at = |cause: Cause| cause.at(path);
+        let read_only = || StoreError::ReadOnly {
+            path: Shown(path.to_path_buf()),
+        };
+        // The log and its index are made beside the file.
+        let all = AccessFlags::W_OK | AccessFlags::X_OK;
+        access(directory(path), all).map_err(|_| read_only())?;
+        if !path.exists() {
+            return Ok(false);
+        }
+        access(path, AccessFlags::R_OK | AccessFlags::W_OK).map_err(|_| read_only())?;
+        log::check(&log_of(path)).map_err(at)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
+        keep_log_on_close(&conn, has_log(path)).map_err(at)?;
+        Ok(inspect_patiently(&conn).map_err(at)? != Found::Empty)
     }
 
     /// Opens the database for reading and writing; never makes one.

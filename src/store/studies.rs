@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use serde_json::{Map, Value as Json};
 
 use super::error::Cause;
@@ -125,20 +125,28 @@ impl Store {
         self.read_identity(study_id).map_err(|c| self.at(c))
     }
 
-    /// Sets what a study's values depend on.
+    /// Sets what the values of a study that another program made depend on, and user attributes
+    /// with it.
     ///
     /// # Errors
-    /// No such study; writing failed.
-    pub fn set_identity(
+    /// No such study; writing failed. Nothing was written then.
+    pub fn claim(
         &mut self,
         study_id: i64,
         identity: &Map<String, Json>,
+        user_attrs: &Map<String, Json>,
     ) -> Result<(), StoreError> {
         let now = self.now();
         if !self.study_exists(study_id).map_err(|c| self.at(c))? {
             return Err(self.at(Cause::UnknownStudy(study_id)));
         }
-        put_identity(&self.conn, study_id, identity, &now).map_err(|c| self.at(c))
+        let write = |conn: &mut Connection| -> Result<(), Cause> {
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            put_study_attributes(&tx, study_id, user_attrs)?;
+            put_identity(&tx, study_id, identity, &now)?;
+            Ok(tx.commit()?)
+        };
+        write(&mut self.conn).map_err(|c| self.at(c))
     }
 
     pub(super) fn study_exists(&self, study_id: i64) -> Result<bool, Cause> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Direction, FrozenTrial, TrialState};
-use crate::space::{Params, Space, Value};
+use crate::space::{Condition, Params, Space, Value};
 
 /// User attribute of a trial whose result comes from another study: `{study, number}`.
 pub const COPIED_FROM: &str = "copied_from";
@@ -25,6 +25,9 @@ pub struct Source<'a> {
     pub space: Option<&'a Space>,
     /// Whether its values and those of the new study can stand side by side.
     pub comparable: bool,
+    /// Trials with numbers below this were there before `tune` took the study over from another
+    /// program: nobody knows what measured their values.
+    pub claimed: u64,
     /// The direction of its only objective; `None` with several.
     pub direction: Option<Direction>,
     /// Its trials, ascending by number.
@@ -61,10 +64,14 @@ pub struct Carried {
     pub copied: u64,
     /// Points enqueued to be tried again.
     pub enqueued: u64,
+    /// Points that waited in the earlier studies, and wait in the new one.
+    pub waiting: u64,
+    /// Trials that waited and whose points do not fit, by parameter and reason.
+    pub waiting_left_out: Vec<LeftOut>,
     /// Finished trials that do not fit, by parameter and reason, the most first. Each is counted
     /// once, for the first reason found.
     pub left_out: Vec<LeftOut>,
-    /// Trials without a result: failed, refused, unfinished.
+    /// Trials without a result: failed, refused, started and not ended.
     pub without_result: u64,
 }
 
@@ -89,26 +96,36 @@ pub fn carry(sources: &[Source], target: &Target) -> (Vec<FrozenTrial>, Carried)
     let mut reasons = BTreeMap::new();
     let mut trials = copies(sources, target, &mut carried, &mut reasons);
     carried.copied = trials.len() as u64;
-    if trials.is_empty() {
+    // What people have enqueued goes before what is only worth another try.
+    let mut reasons_to_wait = BTreeMap::new();
+    trials.extend(queue(sources, target, &mut reasons_to_wait));
+    carried.waiting = trials.len() as u64 - carried.copied;
+    if carried.copied == 0 {
         let points = |s: &Source| points(s, target, &mut carried, &mut reasons);
-        let others = sources.iter().filter(|s| !s.comparable);
-        trials = others
-            .map(points)
-            .find(|p| !p.is_empty())
-            .unwrap_or_default();
-        carried.enqueued = trials.len() as u64;
+        let others = sources.iter().filter(|s| !s.comparable || s.claimed > 0);
+        let again = others.map(points).find(|p| !p.is_empty());
+        let known: Vec<Params> = trials.iter().map(FrozenTrial::fixed_params).collect();
+        let mut again = again.unwrap_or_default();
+        again.retain(|t| !known.contains(&t.fixed_params()));
+        carried.enqueued = again.len() as u64;
+        trials.extend(again);
     }
-    carried.left_out = reasons
-        .into_iter()
-        .map(|(Misfit { key, why }, trials)| LeftOut { key, why, trials })
-        .collect();
-    carried
-        .left_out
-        .sort_by_key(|l| std::cmp::Reverse(l.trials));
+    carried.left_out = left_out(reasons);
+    carried.waiting_left_out = left_out(reasons_to_wait);
     (in_order(trials, target), carried)
 }
 
 type Reasons = BTreeMap<Misfit, u64>;
+
+/// The most first.
+fn left_out(reasons: Reasons) -> Vec<LeftOut> {
+    let mut left: Vec<LeftOut> = reasons
+        .into_iter()
+        .map(|(Misfit { key, why }, trials)| LeftOut { key, why, trials })
+        .collect();
+    left.sort_by_key(|l| std::cmp::Reverse(l.trials));
+    left
+}
 
 /// The trials of comparable sources that fit, with their values.
 fn copies(
@@ -119,6 +136,7 @@ fn copies(
 ) -> Vec<FrozenTrial> {
     let mut copied = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut unknown = 0;
     for source in sources.iter().filter(|s| s.comparable) {
         let Some(old) = source.space else { continue };
         for trial in source.trials {
@@ -126,8 +144,12 @@ fn copies(
             if seen.contains(&(source.study.to_owned(), trial.number)) {
                 continue;
             }
+            if trial.number < source.claimed {
+                unknown += u64::from(trial.counts());
+                continue;
+            }
             if !trial.counts() {
-                carried.without_result += 1;
+                carried.without_result += u64::from(trial.state != TrialState::Waiting);
                 continue;
             }
             match fits(trial, old, target) {
@@ -136,7 +158,71 @@ fn copies(
             }
         }
     }
+    // Without any copy their points are looked at again, to be tried anew.
+    if unknown > 0 && !copied.is_empty() {
+        let key = "values".to_owned();
+        let why = "of another program: nobody knows what measured them".to_owned();
+        reasons.insert(Misfit { key, why }, unknown);
+    }
     copied
+}
+
+/// The points that wait in the sources and that the new study can take. One that an earlier source
+/// has from a later one is taken once.
+fn queue(sources: &[Source], target: &Target, reasons: &mut Reasons) -> Vec<FrozenTrial> {
+    let mut queue: Vec<FrozenTrial> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for source in sources {
+        for trial in source.trials {
+            seen.extend(trial.user_attrs.get(POINT_FROM).and_then(origin));
+            if trial.state != TrialState::Waiting
+                || seen.contains(&(source.study.to_owned(), trial.number))
+            {
+                continue;
+            }
+            match enqueued(trial, target.space) {
+                Ok(params) => {
+                    let mut attrs = trial.user_attrs.clone();
+                    attrs.insert(POINT_FROM.to_owned(), whence(source.study, trial));
+                    queue.push(waiting(&params, attrs));
+                }
+                Err(why) => *reasons.entry(why).or_default() += 1,
+            }
+        }
+    }
+    queue
+}
+
+/// An enqueued point as the new study can take it: somebody wants these very values tried.
+fn enqueued(trial: &FrozenTrial, new: &Space) -> Result<Params, Misfit> {
+    let mut wanted = trial.params.clone();
+    wanted.extend(trial.fixed_params());
+    for (name, value) in wanted.iter().filter(|(name, _)| new.find(name).is_none()) {
+        match new.fixed.get(name) {
+            Some(now) if now == value => {}
+            Some(now) => return misfit(name, format!("fixed at {now} now")),
+            None => return misfit(name, "not a parameter any more"),
+        }
+    }
+    let mut params = Params::new();
+    for parameter in &new.parameters {
+        let name = parameter.name.as_str();
+        let Some(value) = wanted.get(name) else {
+            continue;
+        };
+        // What is missing is chosen when the point is tried, and may make it active then.
+        let open = |c: &Condition| new.find(&c.parent).is_some() && !params.contains_key(&c.parent);
+        let domain = match new.active_domain(parameter, &params) {
+            None if parameter.when.iter().any(open) => Some(parameter.domain.clone()),
+            domain => domain,
+        };
+        match domain.map(|d| inside(&d, value).ok_or(d)) {
+            Some(Ok(value)) => _ = params.insert(name.to_owned(), value),
+            Some(Err(domain)) => return misfit(name, outside(&domain, value)),
+            None => return misfit(name, "not active beside the others any more"),
+        }
+    }
+    obeys(new, params)
 }
 
 /// Study and number in an attribute that says where a trial comes from.
@@ -162,19 +248,7 @@ fn fits(trial: &FrozenTrial, old: &Space, target: &Target) -> Result<Params, Mis
         let value = trial.params.get(name).or_else(|| old.fixed.get(name));
         value.or_else(|| presets.get(name))
     };
-    let mut params = Params::new();
-    for parameter in &new.parameters {
-        let name = parameter.name.as_str();
-        match (new.active_domain(parameter, &params), had(name)) {
-            (Some(_), None) => return misfit(name, "the trial has no value for it"),
-            (Some(domain), Some(value)) => match inside(&domain, value) {
-                Some(value) => _ = params.insert(name.to_owned(), value),
-                None => return misfit(name, outside(&domain, value)),
-            },
-            (None, value) if value == presets.get(name) => {}
-            (None, _) => return misfit(name, "not active beside the others any more"),
-        }
-    }
+    // Before what depends on it: a child that is not active any more is no reason of its own.
     for parameter in old
         .parameters
         .iter()
@@ -186,6 +260,19 @@ fn fits(trial: &FrozenTrial, old: &Space, target: &Target) -> Result<Params, Mis
                 Some(now) => misfit(&parameter.name, format!("fixed at {now} now")),
                 None => misfit(&parameter.name, "not a parameter any more"),
             };
+        }
+    }
+    let mut params = Params::new();
+    for parameter in &new.parameters {
+        let name = parameter.name.as_str();
+        match (new.active_domain(parameter, &params), had(name)) {
+            (Some(_), None) => return misfit(name, "the trial has no value for it"),
+            (Some(domain), Some(value)) => match inside(&domain, value) {
+                Some(value) => _ = params.insert(name.to_owned(), value),
+                None => return misfit(name, outside(&domain, value)),
+            },
+            (None, value) if value == presets.get(name) => {}
+            (None, _) => return misfit(name, "not active beside the others any more"),
         }
     }
     obeys(new, params)
@@ -241,7 +328,10 @@ fn points(
         return Vec::new();
     };
     let mut fitting: Vec<(f64, &FrozenTrial, Params)> = Vec::new();
-    for trial in source.trials {
+    // Of a comparable study, those whose values nobody can vouch for; the others were looked at.
+    let looked_at = |t: &&FrozenTrial| source.comparable && t.number >= source.claimed;
+    let waits = |t: &&FrozenTrial| t.state == TrialState::Waiting;
+    for trial in source.trials.iter().filter(|t| !looked_at(t) && !waits(t)) {
         let value = trial
             .value()
             .filter(|_| trial.state == TrialState::Complete);

@@ -101,6 +101,7 @@ fn source<'a>(study: &'a str, space: &'a Space, trials: &'a [FrozenTrial]) -> So
         study,
         space: Some(space),
         comparable: true,
+        claimed: 0,
         direction: Some(Direction::Minimize),
         trials,
     }
@@ -336,6 +337,7 @@ fn incomparable<'a>(space: Option<&'a Space>, trials: &'a [FrozenTrial]) -> Sour
         study: "old",
         space,
         comparable: false,
+        claimed: 0,
         direction: Some(Direction::Maximize),
         trials,
     }
@@ -407,4 +409,129 @@ fn a_study_of_several_objectives_has_no_best_point() {
     let (points, carried) = carry(&[source], &target);
     assert!(points.is_empty());
     assert_eq!(carried.left_out[0].key, "objective");
+}
+
+#[test]
+fn what_waits_in_the_earlier_study_waits_in_the_new_one() {
+    let old = space(&["a", "b"], 0.1);
+    let new = space(&["a"], 0.05);
+    let queued = |number, entries: &[(&str, Value)], note: &str| {
+        let attrs = [("note".to_owned(), Json::from(note))];
+        let mut trial = waiting(&params(entries), attrs.into_iter().collect());
+        trial.number = number;
+        trial
+    };
+    let trials = [
+        trial(0, adam("a", 0.01), 0.5),
+        queued(1, &[("lr", 0.02.into()), ("momentum", 0.3.into())], "mine"),
+        queued(2, &[("epochs", Value::Int(4)), ("model", "a".into())], ""),
+        queued(3, &[("lr", 0.09.into())], ""),
+        queued(4, &[("epochs", Value::Int(5))], ""),
+        queued(5, &[("optim", "adam".into()), ("momentum", 0.3.into())], ""),
+        queued(6, &[("lr", 0.02.into()), ("batch", Value::Int(8))], ""),
+    ];
+    for comparable in [true, false] {
+        let one = Source {
+            comparable,
+            ..source("old", &old, &trials)
+        };
+        let target = Target {
+            space: &new,
+            presets: &presets(),
+            first: &[],
+        };
+        let (carried_over, told) = carry(&[one], &target);
+        assert_eq!((told.waiting, told.without_result), (2, 0));
+        assert_eq!(told.copied + told.enqueued, 1);
+        let first = usize::from(comparable);
+        let (mine, other) = (&carried_over[first], &carried_over[first + 1]);
+        assert_eq!(
+            mine.fixed_params(),
+            params(&[("lr", 0.02.into()), ("momentum", 0.3.into())])
+        );
+        assert_eq!(mine.user_attrs["note"], "mine");
+        assert_eq!(
+            mine.user_attrs[POINT_FROM],
+            json!({"study": "old", "number": 1})
+        );
+        assert_eq!(other.fixed_params(), params(&[("model", "a".into())]));
+        let reasons: Vec<String> = told
+            .waiting_left_out
+            .iter()
+            .map(|l| format!("{} {}: {}", l.trials, l.key, l.why))
+            .collect();
+        assert_eq!(
+            reasons,
+            [
+                "1 batch: not a parameter any more",
+                "1 epochs: fixed at 4 now",
+                "1 lr: outside 1e-5..0.05 log",
+                "1 momentum: not active beside the others any more",
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_point_that_a_fork_has_in_its_queue_already_is_not_taken_twice() {
+    let space = space(&["a", "b"], 0.1);
+    let point = params(&[("lr", 0.02.into())]);
+    let mut there = [waiting(&point, Map::new())];
+    there[0].number = 3;
+    let from = [(POINT_FROM.to_owned(), json!({"study": "s", "number": 3}))];
+    let here = [waiting(&point, from.into_iter().collect())];
+    let target = Target {
+        space: &space,
+        presets: &presets(),
+        first: &[],
+    };
+    // The fork has tried it.
+    let tried = here.clone().map(|t| ended(t, TrialState::Fail));
+    for (here, expected) in [(&here, 1), (&tried, 0)] {
+        let sources = [source("s@2", &space, here), source("s", &space, &there)];
+        assert_eq!(carry(&sources, &target).1.waiting, expected);
+    }
+}
+
+#[test]
+fn values_that_another_program_has_brought_are_not_copied() {
+    let space = space(&["a", "b"], 0.1);
+    let trials = [
+        trial(0, adam("a", 0.01), 0.5),
+        trial(1, adam("a", 0.02), 0.4),
+        trial(2, adam("b", 0.03), 0.3),
+    ];
+    let target = Target {
+        space: &space,
+        presets: &presets(),
+        first: &[],
+    };
+    let claimed = |claimed| Source {
+        claimed,
+        ..source("s", &space, &trials)
+    };
+    let (carried_over, told) = carry(&[claimed(2)], &target);
+    assert_eq!((told.copied, told.enqueued), (1, 0));
+    assert_eq!(carried_over[0].params, adam("b", 0.03));
+    assert_eq!(told.left_out.len(), 1);
+    assert_eq!(
+        (told.left_out[0].key.as_str(), told.left_out[0].trials),
+        ("values", 2)
+    );
+    // With nothing to copy their points are tried again, the best first.
+    let (carried_over, told) = carry(&[claimed(3)], &target);
+    assert_eq!((told.copied, told.enqueued, told.left_out.len()), (0, 3, 0));
+    assert_eq!(carried_over[0].fixed_params(), adam("b", 0.03));
+}
+
+#[test]
+fn a_fixed_parent_is_the_reason_and_not_the_child_that_it_leaves_inactive() {
+    let old = space(&["a", "b"], 0.1);
+    let mut new = old.clone();
+    new.parameters.retain(|p| p.name != "optim");
+    new.fixed.insert("optim".into(), "adam".into());
+    assert_eq!(
+        reason(&old, sgd("a", 0.3), &new),
+        "optim: fixed at adam now"
+    );
 }

@@ -72,11 +72,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     take_in::check(&storage, &dir, &spec.study)?;
     let mut store = open(&storage, &dir, &spec, &mut *sink)?;
-    let (study_id, forked) = open_study(&mut store, &spec, &prepared, &origin)?;
-    if let Some(fork) = forked {
+    let opened = open_study(&mut store, &spec, &prepared, &origin)?;
+    let study_id = opened.study_id;
+    if let Some(fork) = opened.fork {
         tell_fork(&mut *sink, fork, &dir);
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
+    opened.warning.into_iter().for_each(&mut warn);
     take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let record = RunRecord {
         pid: me.pid,

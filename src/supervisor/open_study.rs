@@ -20,6 +20,10 @@ use crate::task::Prepared;
 /// Study attribute: what a study was made from.
 pub const MADE_FROM: &str = "made_from";
 
+/// Study attribute: how many trials there were when `tune` took the study over from another
+/// program. Their values are never copied into other studies.
+const CLAIMED: &str = "claimed";
+
 /// What a study that does not exist yet is made from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {
@@ -149,6 +153,15 @@ fn must_be_there(storage: &Path, asked: &str, source: &str) -> Result<(), Failur
     }
 }
 
+/// A study that was found or made.
+pub(super) struct OpenedStudy {
+    pub(super) study_id: i64,
+    /// What it was made from, where it was made from others.
+    pub(super) fork: Option<report::Fork>,
+    /// What people must know of it.
+    pub(super) warning: Option<String>,
+}
+
 /// Finds the study and checks that it is the one asked for, or makes it, with what it was made
 /// from.
 ///
@@ -159,10 +172,15 @@ pub(super) fn open_study(
     spec: &StudySpec,
     prepared: &Prepared,
     origin: &Origin,
-) -> Result<(i64, Option<report::Fork>), Failure> {
+) -> Result<OpenedStudy, Failure> {
     let identity = config::identity(spec, prepared);
     let Some(study) = store.find_study(&spec.study)? else {
-        return make(store, spec, prepared, origin, &identity);
+        let (study_id, fork) = make(store, spec, prepared, origin, &identity)?;
+        return Ok(OpenedStudy {
+            study_id,
+            fork,
+            warning: None,
+        });
     };
     if let Origin::From(source) = origin {
         must_be_from(&study, source)?;
@@ -172,10 +190,39 @@ pub(super) fn open_study(
     if !differences.is_empty() {
         return Err(differs(store, spec, &identity, &differences, known)?);
     }
-    if !known {
-        store.set_identity(study.study_id, &identity)?;
-    }
-    Ok((study.study_id, None))
+    let warning = match known {
+        true => None,
+        false => claim(store, &study, &identity)?,
+    };
+    Ok(OpenedStudy {
+        study_id: study.study_id,
+        fork: None,
+        warning,
+    })
+}
+
+/// Takes over a study that another program has made; what is to be said of it.
+fn claim(
+    store: &mut Store,
+    study: &StudySummary,
+    identity: &Map<String, Json>,
+) -> Result<Option<String>, Failure> {
+    let trials = store.trials(study.study_id)?;
+    let below = trials.last().map_or(0, |t| t.number + 1);
+    let claimed = [(CLAIMED.to_owned(), below.into())];
+    store.claim(study.study_id, identity, &claimed.into_iter().collect())?;
+    let counted = trials.iter().filter(|t| t.counts()).count() as u64;
+    let (trials, their, count) = match counted {
+        0 => return Ok(None),
+        1 => ("1 finished trial".to_owned(), "its value was", "counts"),
+        n => (format!("{n} finished trials"), "their values were", "count"),
+    };
+    Ok(Some(format!(
+        "the study {} was made by another program: its {trials} {count} towards the goal and the \
+         sampler learns from them, but nobody knows whether {their} measured by this task; \
+         --study NAME begins a new study, tune adopt looks closer",
+        study.name
+    )))
 }
 
 /// A study that exists is continued with `--from` only where it began that way.
@@ -269,6 +316,12 @@ impl<'a> Earlier<'a> {
         })
     }
 
+    /// How many of its first trials are another program's.
+    fn claimed(&self) -> u64 {
+        let claimed = self.study.user_attrs.get(CLAIMED);
+        claimed.and_then(Json::as_u64).unwrap_or(0)
+    }
+
     fn direction(&self) -> Option<Direction> {
         match self.study.directions[..] {
             [only] => Some(only),
@@ -284,6 +337,7 @@ fn carried(earlier: &[Earlier], spec: &StudySpec) -> (Vec<FrozenTrial>, Carried)
             study: &e.study.name,
             space: e.space.as_ref(),
             comparable: e.comparable,
+            claimed: e.claimed(),
             direction: e.direction(),
             trials: &e.trials,
         })
@@ -306,7 +360,7 @@ fn inherited(earlier: &[Earlier], carried: &Carried, origin: &Origin) -> Map<Str
     let studies: Vec<&str> = earlier.iter().map(|e| e.study.name.as_str()).collect();
     let made = json!({
         "by": origin.flag(), "studies": studies,
-        "copied": carried.copied, "enqueued": carried.enqueued,
+        "copied": carried.copied, "enqueued": carried.enqueued, "waiting": carried.waiting,
     });
     let mut attrs = Map::new();
     attrs.insert(MADE_FROM.into(), made);

@@ -89,7 +89,7 @@ fn a_study_that_is_continued_goes_on_after_its_last_trial() {
         let tell = json!({"op": "tell", "id": id, "value": 1, "state": "ok"}).to_string();
         assert!(error(&mut session, &tell).contains(expected));
     }
-    session.end().unwrap();
+    session.end(crate::exit::Exit::Done).unwrap();
     let writes = memory.borrow().writes.clone();
     assert!(matches!(
         writes[1],

@@ -54,7 +54,7 @@ fn started(request: Json) -> Session {
 fn space() -> Json {
     json!([
         {"name": "lr", "type": "float", "low": 1e-5, "high": 0.1, "log": true},
-        {"name": "layers", "type": "int", "low": 1, "high": 5, "log": false},
+        {"name": "layers", "type": "int", "low": 1, "high": 5, "log": null},
         {"name": "act", "type": "cat", "choices": ["relu", "tanh"]},
     ])
 }

@@ -91,6 +91,7 @@ impl Adoption<'_> {
         )];
         facts.push(("trials", states(a)));
         lines(&mut facts, "zombies", self.zombies());
+        lines(&mut facts, "enqueued", rejected(a));
         lines(&mut facts, "faults", faults(&a.faults));
         lines(&mut facts, "values", self.values());
         facts.push(("fit", fit(a)));
@@ -118,6 +119,9 @@ impl Adoption<'_> {
             "trials": a.states, "counted": a.counted,
             "running": {"trials": a.running, "alive": self.alive},
             "enqueued": a.enqueued,
+            "rejected": a.rejected.iter()
+                .map(|(number, why)| json!({"number": number, "why": why}))
+                .collect::<Vec<_>>(),
             "faults": faults_json(&a.faults),
             "values": values_json(&a.values),
             "fit": {
@@ -163,8 +167,13 @@ impl Adoption<'_> {
             let best = v.best.map_or_else(String::new, |b| {
                 format!(", best {} (trial {})", value(b.value), b.number)
             });
+            // The others are infeasible, or have values that there cannot be.
+            let of = match v.believed == v.scored {
+                true => String::new(),
+                false => format!("{} of ", v.believed),
+            };
             out.push(format!(
-                "{} of {}: {} to {}{best}",
+                "{} of {of}{}: {} to {}{best}",
                 self.metric,
                 plural(v.scored as u64, "complete trial"),
                 value(least),
@@ -299,6 +308,28 @@ fn states(a: &Assessment) -> String {
             parts.join(", ")
         ),
     }
+}
+
+/// So many enqueued points that the task cannot take are told one by one.
+const REJECTED: usize = 5;
+
+fn rejected(a: &Assessment) -> Vec<String> {
+    let count = a.rejected.len();
+    let mut out = match count {
+        0 => return Vec::new(),
+        1 => vec![
+            "1 trial is WAITING with a point that the task cannot take: it becomes FAIL".to_owned(),
+        ],
+        n => vec![format!(
+            "{n} trials are WAITING with points that the task cannot take: they become FAIL"
+        )],
+    };
+    let told = a.rejected.iter().take(REJECTED);
+    out.extend(told.map(|(number, why)| format!("trial {number}: {}", printable(why))));
+    if count > REJECTED {
+        out.push(format!("and {} more", count - REJECTED));
+    }
+    out
 }
 
 fn faults(found: &Faults) -> Vec<String> {

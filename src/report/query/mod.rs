@@ -86,6 +86,9 @@ fn made_from(study: &StudySummary) -> Option<String> {
             .unwrap_or(0)
     };
     let took = match (count("copied"), count("enqueued")) {
+        (0, 0) if count("waiting") > 0 => {
+            format!("{} taken over", plural(count("waiting"), "enqueued point"))
+        }
         (0, 0) => "nothing fitted".to_owned(),
         (0, n) => format!("{} tried again", plural(n, "point")),
         (n, _) => format!("{} copied", plural(n, "trial")),

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use super::choose;
 use super::format;
 use super::trials::{runtime, trial_json};
+use crate::adopt::fit::adopted_params;
 use crate::exit::Failure;
 use crate::report::format::value;
 use crate::space::Domain;
@@ -22,6 +23,14 @@ pub fn show(store: &Store, name: Option<&str>, number: u64) -> Result<String, Fa
     let (study, trial, attempts) = read(store, name, number)?;
     let mut out = format::facts(&head(&study, &trial));
     section(&mut out, "parameters", parameters(&trial));
+    if let Some(adopted) = adopted_params(&trial) {
+        let facts: Vec<_> = adopted
+            .iter()
+            .map(|(name, v)| (format::printable(name), format::value(v)))
+            .collect();
+        let heading = "parameters that its study cannot hold (adopted)";
+        section(&mut out, heading, format::facts(&facts));
+    }
     section(&mut out, "reports", reports(&trial));
     let attributes = |map: &serde_json::Map<String, Json>| {
         let facts: Vec<_> = map

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
 use super::{baseline, best_trial, choose, made_from};
+use crate::adopt::fit::adopted_params;
 use crate::exit::{Exit, Failure};
 use crate::report::format::value as number;
 use crate::report::{json_number, params_json};
@@ -174,7 +175,12 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
     if let Some(baseline) = &baseline {
         facts.push(("baseline".to_owned(), baseline_text(baseline)));
     }
-    for (name, value) in &trial.params {
+    let adopted = adopted_params(&trial);
+    if adopted.is_some() {
+        let what = "with these parameters, which its study cannot hold";
+        facts.push(("adopted".to_owned(), what.to_owned()));
+    }
+    for (name, value) in adopted.as_ref().unwrap_or(&trial.params) {
         facts.push((format::printable(name), format::value(value)));
     }
     let mut text = format::facts(&facts);
@@ -310,5 +316,12 @@ pub(super) fn counts_json(counts: &Counts) -> Json {
 
 /// Number, value and parameters.
 fn brief(trial: &FrozenTrial) -> Json {
-    json!({"number": trial.number, "value": format::values(&trial.values), "params": params_json(&trial.params)})
+    let mut json = json!({
+        "number": trial.number, "value": format::values(&trial.values),
+        "params": params_json(&trial.params),
+    });
+    if let Some(adopted) = adopted_params(trial) {
+        json["adopted_params"] = params_json(&adopted);
+    }
+    json
 }

@@ -209,7 +209,9 @@ fn fork() -> Fork {
         carried: Carried {
             copied: 1,
             enqueued: 0,
-            left_out: vec![left_out],
+            waiting: 1,
+            left_out: vec![left_out.clone()],
+            waiting_left_out: vec![left_out],
             without_result: 2,
         },
     }
@@ -225,6 +227,7 @@ fn events() -> Vec<Event> {
         number: 3,
         value: f64::INFINITY,
         params: params.clone(),
+        adopted: true,
     };
     let baseline = Some(Baseline {
         value: 0.5,
@@ -283,7 +286,11 @@ fn events() -> Vec<Event> {
             worker: 1,
             reason: "done".to_owned(),
         },
-        Event::NewBest(best.clone()),
+        // Without what need not be there.
+        Event::NewBest(Best {
+            adopted: false,
+            ..best.clone()
+        }),
         Event::Warned {
             message: "m".to_owned(),
         },

@@ -344,9 +344,12 @@ fn the_identity_of_a_study_survives_and_its_name_is_unique() {
         .create_study("t", &[Direction::Maximize], &Map::new(), &identity)
         .unwrap();
     assert_eq!(bench.store.identity(id).unwrap(), Some(identity));
-    bench.store.set_identity(id, &Map::new()).unwrap();
+    let claimed = attrs(json!({"claimed": 3}));
+    bench.store.claim(id, &Map::new(), &claimed).unwrap();
     assert_eq!(bench.store.identity(id).unwrap(), Some(Map::new()));
-    assert!(bench.store.set_identity(99, &Map::new()).is_err());
+    let found = bench.store.find_study("t").unwrap().unwrap();
+    assert_eq!(found.user_attrs["claimed"], 3);
+    assert!(bench.store.claim(99, &Map::new(), &claimed).is_err());
     let again = bench
         .store
         .create_study("t", &[Direction::Maximize], &Map::new(), &Map::new());

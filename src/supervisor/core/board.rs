@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::adopt::fit::adopted_params;
 use crate::report::{Best, Counts};
 use crate::study::{Direction, FrozenTrial, TrialState};
 
@@ -103,10 +104,12 @@ impl Board {
                 .as_ref()
                 .is_none_or(|b| self.direction.better(value, b.value));
         if better {
+            let adopted = adopted_params(trial);
             self.best = Some(Best {
                 number: trial.number,
                 value,
-                params: trial.params.clone(),
+                adopted: adopted.is_some(),
+                params: adopted.unwrap_or_else(|| trial.params.clone()),
             });
         }
         better
