@@ -243,6 +243,50 @@ fn a_study_of_another_program_is_checked_against_what_its_trials_show() {
 }
 
 #[test]
+fn a_study_whose_points_a_program_asks_for_takes_none() {
+    let project = Project::empty();
+    let mut child = project
+        .tune(&["ask-tell"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let init = json!({
+        "op": "init", "protocol": 1, "seed": 7, "direction": "minimize", "n_evals": 9,
+        "max_step": null, "storage": project.database(), "study": "served",
+        "space": [{"name": "lr", "type": "float", "low": 0, "high": 1}],
+    });
+    let lines = format!("{init}\n{{\"op\":\"ask\"}}\n");
+    let mut requests = child.stdin.take().unwrap();
+    requests.write_all(lines.as_bytes()).unwrap();
+    drop(requests);
+    assert!(child.wait().unwrap().success());
+    let (_, stderr) = project.expect(2, &["enqueue", "served", "lr=0.5"]);
+    assert!(stderr.contains("asked for by a program"), "{stderr}");
+    assert_eq!(project.trials("served").len(), 1);
+}
+
+#[test]
+fn quiet_means_that_only_errors_are_told() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "1"]);
+    let told = project.expect(0, &["enqueue", "synthetic", "model.layers=3", "-q"]);
+    assert_eq!(told, (String::new(), String::new()));
+    assert_eq!(project.trials("synthetic").len(), 2);
+    let (_, stderr) = project.expect(2, &["enqueue", "synthetic", "model.layers=99", "-q"]);
+    assert!(stderr.contains("model.layers"), "{stderr}");
+}
+
+#[test]
+fn a_byte_order_mark_before_the_points_is_skipped() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "1"]);
+    let file = project.path().join("points.jsonl");
+    fs::write(&file, "\u{feff}{\"model.layers\": 3}\n").unwrap();
+    let path = file.to_str().unwrap();
+    project.expect(0, &["enqueue", "synthetic", "--file", path]);
+}
+
+#[test]
 fn an_unknown_study_and_a_missing_point_are_usage_errors() {
     let project = Project::synthetic();
     project.expect(0, &["synthetic", "--trials", "1"]);
