@@ -8,6 +8,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use common::{Project, results, signal, wait_for};
@@ -51,6 +52,37 @@ fn a_study_reaches_its_goal_and_the_same_command_again_is_done_at_once() {
     assert_eq!(results(&project.trials("synthetic")), before);
     project.expect(0, &["synthetic", "--trials", "15", "--parallel", "2"]);
     assert_eq!(project.trials("synthetic").len(), 15);
+}
+
+#[test]
+fn a_grid_ends_the_run_when_all_has_been_tried_and_says_so() {
+    let project = Project::empty();
+    let config = r#"
+        task.kind = "synthetic"
+        [space]
+        "optim.lr" = { low = 1e-4, high = 1e-2, log = true }
+        "optim.name" = { choices = ["adam", "sgd"] }
+        "optim.momentum" = { low = 0.0, high = 0.8, step = 0.4, when = { "optim.name" = ["sgd"] } }
+        [sampler]
+        kind = "grid"
+        n_points = 3
+    "#;
+    project.config("grid", config);
+    let run = ["grid", "--trials", "1000", "--parallel", "2"];
+    let (stdout, stderr) = project.expect(0, &run);
+    let said = format!("{stdout}{stderr}");
+    assert!(
+        said.contains("every point of the grid has been tried"),
+        "{said}"
+    );
+    let trials = project.trials("grid");
+    let points: BTreeSet<String> = trials.iter().map(|t| t["params"].to_string()).collect();
+    assert_eq!((trials.len(), points.len()), (12, 12));
+    project.expect(0, &run);
+    assert_eq!(project.trials("grid").len(), 12);
+    // Other samplers go on.
+    project.expect(0, &["grid", "--trials", "14", "--sampler", "sobol"]);
+    assert_eq!(project.trials("grid").len(), 14);
 }
 
 #[test]

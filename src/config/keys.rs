@@ -117,7 +117,7 @@ pub const SETTINGS: [Setting; 31] = [
     setting("supervisor.storage_patience", DURATION, "60s", "how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
-    setting("sampler.kind", SettingType::Word(&["auto", "random", "tpe"]), "auto", "how parameters are chosen"),
+    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe"]), "auto", "how parameters are chosen"),
     setting("pruner.kind", SettingType::Word(&["auto", "none", "median"]), "auto", "how unpromising trials are ended early"),
 ];
 
@@ -130,6 +130,11 @@ const TPE: [Setting; 4] = [
 ];
 
 #[rustfmt::skip]
+const GRID: [Setting; 1] = [
+    setting("n_points", int(1, 1_000_000), "5", "values of a range that has no steps: a float without `step`, any `log` range"),
+];
+
+#[rustfmt::skip]
 const MEDIAN: [Setting; 4] = [
     setting("n_startup_trials", int(0, 1_000_000), "5", "no pruning before this many trials are complete"),
     setting("n_warmup_steps", int(0, 1_000_000), "0", "no pruning in a trial's epochs before this one, which is checked"),
@@ -138,7 +143,7 @@ const MEDIAN: [Setting; 4] = [
 ];
 
 /// Every sampler. `auto` takes the options of the one that it chooses.
-pub const SAMPLERS: [Algorithm; 3] = [
+pub const SAMPLERS: [Algorithm; 5] = [
     Algorithm {
         name: "auto",
         options: &TPE,
@@ -148,6 +153,16 @@ pub const SAMPLERS: [Algorithm; 3] = [
         name: "random",
         options: &[],
         help: "independent uniform draws",
+    },
+    Algorithm {
+        name: "sobol",
+        options: &[],
+        help: "a scrambled Sobol sequence: spread more evenly than random draws",
+    },
+    Algorithm {
+        name: "grid",
+        options: &GRID,
+        help: "every point of a grid once, in random order; the run ends when all have been tried",
     },
     Algorithm {
         name: "tpe",
@@ -195,7 +210,7 @@ mod tests {
         for setting in &SETTINGS {
             assert_row(setting.name, setting);
         }
-        for (section, algorithms) in [("sampler", SAMPLERS), ("pruner", PRUNERS)] {
+        for (section, algorithms) in [("sampler", &SAMPLERS[..]), ("pruner", &PRUNERS)] {
             for algorithm in algorithms {
                 let row = format!("`{}`: {}", algorithm.name, algorithm.help);
                 assert!(DOC.contains(&row), "docs/configuration.md lacks\n{row}");
@@ -208,9 +223,9 @@ mod tests {
 
     #[test]
     fn the_words_of_the_kinds_are_those_of_the_tables() {
-        for (key, algorithms) in [("sampler.kind", SAMPLERS), ("pruner.kind", PRUNERS)] {
+        for (key, algorithms) in [("sampler.kind", &SAMPLERS[..]), ("pruner.kind", &PRUNERS)] {
             let setting = SETTINGS.iter().find(|s| s.name == key).unwrap();
-            let names = algorithms.map(|a| a.name);
+            let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
             assert!(matches!(setting.ty, SettingType::Word(words) if words == names));
         }
     }

@@ -156,7 +156,7 @@ impl Settings {
 /// Names of all own keys, options included.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = SETTINGS.iter().map(|s| s.name.to_owned()).collect();
-    for (section, algorithms) in [("sampler", &SAMPLERS), ("pruner", &PRUNERS)] {
+    for (section, algorithms) in [("sampler", &SAMPLERS[..]), ("pruner", &PRUNERS)] {
         for option in algorithms.iter().flat_map(|a| a.options) {
             let name = format!("{section}.{}", option.name);
             if !names.contains(&name) {

@@ -1,7 +1,9 @@
 //! Samplers: which point to try next. One file an algorithm, one interface, one shared test suite
 //! (`conformance`). Pure: a proposal is a function of the [`Ask`] alone.
 
+mod grid;
 mod random;
+mod sobol;
 mod tpe;
 
 #[cfg(test)]
@@ -15,7 +17,9 @@ use crate::config::SamplerSpec;
 use crate::space::{Params, Space};
 use crate::study::{self, History};
 
+pub use grid::GridSampler;
 pub use random::RandomSampler;
+pub use sobol::{SobolSampler, sobol_point};
 pub use tpe::{TpeOptions, TpeSampler};
 
 /// What a proposal may depend on, and nothing else may enter it.
@@ -47,6 +51,12 @@ pub trait Sampler: Send {
     /// Proposes a point: exactly the active parameters, each in its active domain, no declared
     /// constraint violated. `None` where no point that satisfies the constraints was found.
     fn suggest(&mut self, ask: &Ask) -> Option<Params>;
+
+    /// Whether every point that it would propose has been tried or is pending: a run has then
+    /// nothing more to do. Only a grid has an end.
+    fn exhausted(&mut self, _: &Ask) -> bool {
+        false
+    }
 }
 
 /// The sampler that a configuration asks for; `None` for an unknown kind. `auto` is `tpe`.
@@ -54,6 +64,12 @@ pub trait Sampler: Send {
 pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
     match spec.kind.as_str() {
         "random" => Some(Box::new(RandomSampler)),
+        "sobol" => Some(Box::new(SobolSampler)),
+        "grid" => {
+            let n_points = spec.options.get("n_points").and_then(|v| v.as_i64());
+            let n_points = n_points.and_then(|n| usize::try_from(n).ok());
+            Some(Box::new(GridSampler::new(n_points.unwrap_or(5))))
+        }
         "auto" | "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
         _ => None,
     }

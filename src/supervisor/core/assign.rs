@@ -22,6 +22,7 @@ const COMPLETIONS: usize = 1000;
 impl Core {
     /// Takes a waiting trial, or asks for a new one, if the goal needs one.
     pub(super) fn start_trial(&mut self) -> Option<u64> {
+        self.look_for_end_of_search();
         if self.new_trials_wanted() == 0 {
             return None;
         }
@@ -29,6 +30,9 @@ impl Core {
             if let Some(number) = self.claim(number, trial) {
                 return Some(number);
             }
+        }
+        if self.searched_out() {
+            return None;
         }
         self.create()
     }
@@ -113,6 +117,25 @@ impl Core {
         self.board.put(&trial);
         self.live
             .insert(trial.number, Live::new(trial, 0, seed, Tally::default()));
+    }
+
+    /// Asks the sampler, where something has changed, whether it has anything left to propose.
+    pub(super) fn look_for_end_of_search(&mut self) {
+        let counts = self.board.counts();
+        if self.searched_out.is_none_or(|(at, _)| at != counts) {
+            let exhausted = self.sampler.exhausted(&Ask {
+                space: &self.spec.space,
+                history: &self.history,
+                number: self.board.next_number(),
+                seed: self.spec.seed,
+            });
+            self.searched_out = Some((counts, exhausted));
+        }
+    }
+
+    /// Whether the sampler has nothing left to propose.
+    pub(super) fn searched_out(&self) -> bool {
+        self.searched_out.is_some_and(|(_, exhausted)| exhausted)
     }
 
     fn suggest(&mut self, number: u64) -> Option<Params> {

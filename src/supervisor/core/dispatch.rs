@@ -240,10 +240,14 @@ impl Core {
         });
     }
 
-    /// How many trials beyond the live ones the goal still needs.
+    /// How many trials beyond the live ones the goal still needs, as far as the sampler has any.
     pub(super) fn new_trials_wanted(&self) -> u64 {
         let sure = self.board.counts().finished() + self.live.len() as u64;
-        self.spec.operation.trials.saturating_sub(sure)
+        let wanted = self.spec.operation.trials.saturating_sub(sure);
+        match self.searched_out() {
+            true => wanted.min(self.waiting.len() as u64),
+            false => wanted,
+        }
     }
 
     /// Records that the slot's idle worker gets this trial; it is sent once that is durable.

@@ -9,6 +9,9 @@ use crate::supervisor::Action;
 
 const GOAL: &str = "the goal is reached";
 
+/// What ends a run before its goal without any fault: only a grid has an end.
+const SEARCHED_OUT: &str = "every point of the grid has been tried";
+
 impl Core {
     /// SIGINT or SIGTERM: once, running trials are put back; twice, the groups are killed at once.
     pub(super) fn on_stop_requested(&mut self) {
@@ -96,9 +99,10 @@ impl Core {
                 self.leave(slot, false);
             }
             if !self.workers_left() && self.pending.is_empty() {
+                let reached = self.board.counts().finished() >= self.spec.operation.trials;
                 self.mode = Mode::Stopping {
                     exit: Exit::Done,
-                    reason: GOAL.into(),
+                    reason: if reached { GOAL } else { SEARCHED_OUT }.into(),
                 };
             }
         }

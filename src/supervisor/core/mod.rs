@@ -109,6 +109,8 @@ pub struct Core {
     pruner: Box<dyn Pruner>,
     history: History,
     board: Board,
+    /// Whether the sampler has an end and has reached it, and the counts for which that was asked.
+    searched_out: Option<(Counts, bool)>,
     /// Trials of this run that have not ended.
     live: BTreeMap<u64, Live>,
     /// Those of them that wait for a worker.
@@ -174,6 +176,7 @@ impl Core {
             pruner: start.pruner,
             history,
             board,
+            searched_out: None,
             waiting,
             concurrency: Concurrency::new(start.devices.len()),
             pace: Pace::default(),
@@ -195,7 +198,9 @@ impl Core {
 
     /// Whether the goal is reached already and nothing is left to run.
     pub fn done(&self) -> bool {
-        self.live.is_empty() && self.board.counts().finished() >= self.spec.operation.trials
+        let nothing_left = self.searched_out() && self.waiting.is_empty();
+        let reached = self.board.counts().finished() >= self.spec.operation.trials;
+        self.live.is_empty() && (reached || nothing_left)
     }
 
     /// Counts now.
@@ -262,6 +267,7 @@ impl Core {
 
     /// Everything that follows from the state as it is now.
     fn advance(&mut self) {
+        self.look_for_end_of_search();
         self.check_times();
         if self.mode == Mode::Running {
             self.check_breaker();

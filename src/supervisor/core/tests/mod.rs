@@ -42,6 +42,33 @@ fn a_goal_that_is_reached_already_starts_nothing() {
 }
 
 #[test]
+fn a_grid_that_has_been_visited_ends_the_run_whatever_the_goal_and_with_disturbances() {
+    for (slots, faults) in [(1, 0.0), (3, 0.0), (3, 0.03), (4, 0.03)] {
+        for seed in 0..5 {
+            let mut world = World::new(spec(1000, slots), Disk::default(), seed, faults);
+            world.core.sampler = Box::new(crate::sampler::GridSampler::new(9));
+            world.run(100_000);
+            assert_eq!(
+                world.finished,
+                Some(Exit::Done),
+                "{slots} slots, seed {seed}"
+            );
+            let mut tried = BTreeMap::new();
+            for trial in world.disk.trials.values() {
+                let (done, failed): &mut (u32, u32) =
+                    tried.entry(trial.params["x"].to_string()).or_default();
+                *done += u32::from(trial.state != TrialState::Fail);
+                *failed += u32::from(trial.state == TrialState::Fail);
+            }
+            assert_eq!(tried.len(), 9);
+            let once =
+                |&(done, failed): &(u32, u32)| done == 1 && failed <= 1 || (done, failed) == (0, 2);
+            assert!(tried.values().all(once), "{tried:?}");
+        }
+    }
+}
+
+#[test]
 fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
     let mut core = core(spec(3, 1), &Disk::default());
     let mut now = Now::ZERO;
