@@ -49,7 +49,8 @@ class Table:
                     own.append(statistics.mean(regrets))
                     gathered[sampler.key] = (own, ranked, behind + (statistics.median(regrets) > 1.0))
             for seed in range(self.seeds):
-                values = {s.key: self.value(s, function, seed, budget) for s in self.samplers}
+                taking_part = [sampler for sampler in self.samplers if function.kind in sampler.kinds]
+                values = {s.key: self.value(s, function, seed, budget) for s in taking_part}
                 # Ranks count where everybody has run.
                 if None not in values.values() and values:
                     rounded = {key: self.rounded(function, value) for key, value in values.items()}

@@ -80,7 +80,7 @@ def missing(options, functions, samplers):
         for parallel in options.parallel:
             for sampler in samplers:
                 evals = sampler.evals(options.evals)
-                for function in functions:
+                for function in (one for one in functions if one.kind in sampler.kinds):
                     lengths = have[sampler.key].get((function.name, seed, parallel), {})
                     if results.pick(lengths, evals, sampler.exact) is None:
                         yield sampler, function.name, seed, parallel, evals

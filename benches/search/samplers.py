@@ -3,20 +3,34 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
-HERE = Path(__file__).resolve().parent
-VENV = HERE.parent.parent / "tests" / "venv.sh"
+import environments
+from functions import KINDS
 
-OPTUNA = ("optuna-5.0.0", "optuna", ["optuna==5.0.0"])
-# By name: environment, module, arguments, the most evaluations of a run (None: as many as asked for).
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How a peer is started, the most evaluations of a run, and the kinds of functions that it is for."""
+
+    environment: str
+    module: str
+    arguments: tuple
+    limit: Optional[int] = None
+    kinds: tuple = KINDS
+
+
 PEERS = {
-    "optuna-tpe": (OPTUNA, "optuna_peer", ["tpe-multivariate"], None),
-    "optuna-tpe-default": (OPTUNA, "optuna_peer", ["tpe"], None),
+    "optuna-tpe": Peer("optuna-5.0.0", "optuna_peer", ("tpe-multivariate",)),
+    "optuna-tpe-default": Peer("optuna-5.0.0", "optuna_peer", ("tpe",)),
+    "optuna-tpe+median": Peer("optuna-5.0.0", "optuna_peer", ("tpe-multivariate+median",), kinds=("curves",)),
+    "optuna-tpe+hyperband": Peer("optuna-5.0.0", "optuna_peer", ("tpe-multivariate+hyperband",), kinds=("curves",)),
+    "optuna-gp": Peer("search-bench-gp", "optuna_peer", ("gp",), limit=100),
+    "smac": Peer("search-bench-smac", "smac_peer", ("hpo",), limit=100),
 }
 
 
@@ -29,6 +43,7 @@ class Sampler:
     command: Optional[tuple] = None
     init: dict = field(default_factory=dict)
     limit: Optional[int] = None
+    kinds: tuple = KINDS
     exact: bool = False
     tells_parallel: bool = False
 
@@ -50,17 +65,13 @@ def random_search():
 
 def peer(name):
     """A peer, whose environment is made first if it is not there. Raises RuntimeError if that fails."""
-    (environment, modules, packages), module, arguments, limit = PEERS[name]
-    made = subprocess.run(
-        ["sh", str(VENV), environment, modules, *packages], stdout=subprocess.PIPE, text=True, stderr=sys.stderr
-    )
-    if made.returncode != 0:
-        raise RuntimeError(f"{name}: no environment")
-    command = (made.stdout.strip(), "-B", str(HERE / "peers" / f"{module}.py"), *arguments)
+    one = PEERS[name]
+    script = HERE / "peers" / f"{one.module}.py"
+    command = (environments.python(one.environment), "-B", str(script), *one.arguments)
     # The peer's own program decides how the library is driven: a change of it is another version.
-    source = hashlib.sha256((HERE / "peers" / f"{module}.py").read_bytes()).hexdigest()[:6]
-    version = f"{packages[0].partition('==')[2]}-{source}"
-    return Sampler(name, version, command, limit=limit, tells_parallel=True)
+    source = hashlib.sha256(script.read_bytes()).hexdigest()[:6]
+    version = environments.ENVIRONMENTS[one.environment][1][0].partition("==")[2]
+    return Sampler(name, f"{version}-{source}", command, limit=one.limit, kinds=one.kinds, tells_parallel=True)
 
 
 def tune(text, keep):
