@@ -23,6 +23,7 @@ ENVIRONMENTS = {
          "filelock==4.2.11", "fsspec==2026.9.0", "typing-extensions==4.16.0"],
     ),
     "search-bench-smac": ("smac", ["smac==2.4.1", "ConfigSpace==1.2.2", "scikit-learn==1.9.1", "numpy==2.4.6"]),
+    "search-bench-hyperopt": ("hyperopt", ["hyperopt==0.3.0", "numpy==2.4.6", "scipy==1.17.1", "setuptools==65.5.0"]),
     "search-bench-tables": ("sklearn", ["scikit-learn==1.7.2", "numpy==2.4.6", "scipy==1.17.1"]),
 }  # fmt: skip
 TORCH = ["torch==2.11.0", "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cupti==13.0.85"]

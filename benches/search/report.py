@@ -1,100 +1,168 @@
-"""What the results say: the table on the console."""
-import statistics
+#!/usr/bin/env python3
+"""Writes docs/search-quality.md from the results that are there, and prints a short table.
 
-import results
-from functions import KINDS
+Takes the options of run.py: those say which samplers, functions, seeds and lengths are shown.
+"""
+import datetime
+import os
+import platform
+from pathlib import Path
 
+import table
+from options import arguments, chosen_functions, chosen_samplers, kept_binaries
+from results import BASELINE_SEEDS, CAP
 
-class Table:
-    """The results of some samplers on some functions, at one parallelism."""
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "search-quality.md"
 
-    def __init__(self, samplers, functions, seeds, evals, parallel):
-        self.samplers = samplers
-        self.functions = functions
-        self.parallel = parallel
-        self.baseline = results.Baseline()
-        self.runs = {}
-        for sampler in samplers:
-            have = results.load(sampler.key)
-            for function in functions:
-                for seed in range(seeds):
-                    lengths = have.get((function.name, seed, parallel), {})
-                    found = results.pick(lengths, sampler.evals(evals), sampler.exact)
-                    if found is not None:
-                        self.runs[sampler.key, function.name, seed] = found
-        self.seeds = seeds
+METHOD = """# Search quality
 
-    def value(self, sampler, function, seed, budget):
-        """The judged value; None where there is no such run, or it was too short."""
-        found = self.runs.get((sampler.key, function.name, seed))
-        return results.best_at(found, budget) if found is not None and found["evals"] >= budget else None
+How good the points are that tune proposes, beside other programs, on published functions and on real machine learning
+problems. `make search-bench` runs all of it and writes this page (`benches/search/`); a stopped run goes on where it was.
+Written on {date} on {machine}.
 
-    def regrets(self, sampler, function, budget):
-        """Normalised regrets of all seeds."""
-        values = (self.value(sampler, function, seed, budget) for seed in range(self.seeds))
-        return [
-            results.normalised(self.baseline, function, self.parallel, budget, value)
-            for value in values
-            if value is not None
-        ]
+**Runs.** Every sampler is a process that serves the [ask-tell protocol](ask-tell.md), with one thread. It minimises each
+function with the seeds 0 to {last_seed}. With one running trial each point is told before the next is asked for. With
+four, four are asked for, the oldest is told, the next is asked for. Values at 50, 100 and 200 evaluations are read off
+one run; the samplers are told its length.
 
-    def summary(self, functions, budget):
-        """By sampler's key: mean normalised regret, mean rank, functions behind random, pairs counted."""
-        gathered = {sampler.key: ([], [], 0) for sampler in self.samplers}
-        for function in functions:
-            for sampler in self.samplers:
-                regrets = self.regrets(sampler, function, budget)
-                if regrets:
-                    own, ranked, behind = gathered[sampler.key]
-                    own.append(statistics.mean(regrets))
-                    gathered[sampler.key] = (own, ranked, behind + (statistics.median(regrets) > 1.0))
-            for seed in range(self.seeds):
-                taking_part = [sampler for sampler in self.samplers if function.kind in sampler.kinds]
-                values = {s.key: self.value(s, function, seed, budget) for s in taking_part}
-                # Ranks count where everybody has run.
-                if None not in values.values() and values:
-                    rounded = {key: self.rounded(function, value) for key, value in values.items()}
-                    for key, rank in results.ranks(rounded).items():
-                        gathered[key][1].append(rank)
-        return {
-            key: (
-                statistics.mean(own) if own else None, statistics.mean(ranked) if ranked else None, behind, len(own)
-            )
-            for key, (own, ranked, behind) in gathered.items()
-        }  # fmt: skip
+**Noise.** The observed values carry the noise; a sampler is judged by the noiseless value of the point whose observed
+value is best.
 
-    @staticmethod
-    def rounded(function, value):
-        """Regrets below 1e-9 are ties."""
-        return max(value - function.best, 1e-9 * max(1.0, abs(function.best)))
+**Learning curves.** The budget is counted in steps: 50 evaluations are 50 times the last step, so that a trial that is
+ended early leaves steps for others. Trials that run at a time take their steps in turn. The best last value of completed
+trials counts.
+
+**Normalised regret.** (best value so far - optimum) / (median of the same for random search - optimum), the median over
+{baseline} runs of random search with other seeds, at the same budget. 0 is the optimum, 1 is no better than random search.
+Means would be ruled by single lost runs, hence a run counts {cap:g} at most. This normalisation needs no guess of a
+function's range, and its unit means the same at each budget.
+
+**Mean rank.** Of all samplers of the table, for each function and seed, 1 the best; equal regrets share their ranks.
+*Behind random* counts the functions on which the median normalised regret is above 1. Only runs that every sampler of a
+table has made are compared; each function weighs the same.
+
+**Tuned on, held out.** tune's defaults were chosen with the functions marked *tune* in mind; the others were left out
+of that, and are the ones to judge by.
+"""
+
+PEERS = """## Samplers
+
+| name | what it is |
+|---|---|
+| `optuna-tpe` | Optuna's TPESampler, `multivariate=True, group=True`, `constant_liar=True` where four trials run, no pruner |
+| `optuna-tpe-default` | Optuna's TPESampler as it comes, no pruner; the same as `optuna-tpe` where all parameters are always active |
+| `optuna-tpe-univariate` | Optuna's TPESampler with `multivariate=False`, no pruner |
+| `optuna-tpe+median`, `optuna-tpe+hyperband` | Optuna's TPESampler and that pruner as they come; learning curves only |
+| `optuna-gp` | Optuna's GPSampler as it comes, up to 100 evaluations |
+| `smac` | SMAC3's HyperparameterOptimizationFacade, deterministic, told and run for 100 evaluations |
+| `hyperopt` | Hyperopt's `tpe.suggest` as it comes |
+| `random` | uniform, in the logarithm where the scale is one |
+"""
 
 
-def number(value, digits=3):
-    return "-" if value is None else f"{value:.{digits}f}"
+def machine():
+    """The processor and what runs on it, without names of places."""
+    model = platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}"
 
 
-def console(samplers, functions, seeds, evals, parallels):
-    """Mean normalised regret / mean rank by kind, and medians by function, on stdout."""
-    budgets = [budget for budget in results.BUDGETS if budget <= evals] or [evals]
-    width = max([len(sampler.name) for sampler in samplers] + [10])
-    for parallel in parallels:
-        table = Table(samplers, functions, seeds, evals, parallel)
-        for budget in budgets:
-            print(f"\n{budget} evaluations, {parallel} running: mean normalised regret / mean rank (behind random)")
-            kinds = [kind for kind in KINDS if any(f.kind == kind for f in functions)]
-            print(" " * width, *(f"{kind:>18}" for kind in [*kinds, "all"]))
-            columns = [table.summary([f for f in functions if f.kind == kind], budget) for kind in kinds]
-            columns.append(table.summary(functions, budget))
-            for sampler in samplers:
-                cells = []
-                for column in columns:
-                    regret, rank, behind, _ = column[sampler.key]
-                    cells.append(f"{number(regret)} / {number(rank, 2)} ({behind})")
-                print(f"{sampler.name:{width}}", *(f"{cell:>18}" for cell in cells))
-        budget = budgets[-1]
-        print(f"\n{budget} evaluations, {parallel} running: median normalised regret")
-        print(" " * 20, *(f"{sampler.name:>{max(9, len(sampler.name))}}" for sampler in samplers))
-        for function in functions:
-            medians = [table.regrets(sampler, function, budget) for sampler in samplers]
-            cells = [number(statistics.median(found) if found else None) for found in medians]
-            print(f"{function.name:20}", *(f"{c:>{max(9, len(s.name))}}" for c, s in zip(cells, samplers)))
+def grid(head, rows):
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def functions_table(functions):
+    rows = []
+    for one in functions:
+        best = f"{one.best:.6g}" + (" (best known)" if one.best_known else "")
+        more = [f"noise {one.noise:g}"] if one.noise else []
+        more += [f"{one.max_step} steps"] if one.max_step else []
+        rows.append([one.name, one.kind, one.split, str(len(one.space)), best, "; ".join([one.source, *more])])
+    return grid(["function", "kind", "split", "parameters", "optimum", "source"], rows)
+
+
+def summary_table(made, functions, budget):
+    """Mean normalised regret and mean rank by kind."""
+    groups = table.by_kind(functions)
+    columns = [made.summary(group, budget) for _, group in groups]
+    rows = []
+    for sampler in made.samplers:
+        found = [column[sampler.key] for column in columns]
+        if all(row.regret is None for row in found):
+            continue
+        cells = [f"{table.number(row.regret, 2)} / {table.number(row.rank, 2)}" for row in found]
+        rows.append([f"`{sampler.name}`", *cells, str(found[-1].behind) if found[-1].regret is not None else "-"])
+    counted = [max((row.runs for row in column.values()), default=0) for column in columns]
+    head = ["", *(f"{kind} ({count})" for (kind, _), count in zip(groups, counted)), "behind random"]
+    return grid(head, rows)
+
+
+def medians_table(made, functions, budget):
+    head = ["function", *(f"`{sampler.name}`" for sampler in made.samplers)]
+    rows = [
+        [one.name, *(table.number(made.median(sampler, one, budget), 2) for sampler in made.samplers)]
+        for one in functions
+    ]
+    return grid(head, rows)
+
+
+def cpu_table(tables, evals):
+    """Milliseconds of CPU time an ask and tell, by budget and number of running trials."""
+    columns = [(made, budget) for made in tables for budget in table.budgets(evals)]
+    head = ["", *(f"{budget} evaluations, {made.parallel} running" for made, budget in columns)]
+    rows = []
+    for sampler in tables[0].samplers:
+        cells = [table.number(made.cpu_per_ask(sampler, budget), 2) for made, budget in columns]
+        # Random search is a few lines inside of the benchmark: no process of its own to be measured.
+        if sampler.command is not None:
+            rows.append([f"`{sampler.name}`", *cells])
+    return grid(head, rows)
+
+
+def page(samplers, functions, options):
+    """The whole page."""
+    tables = [table.Table(samplers, functions, options.seeds, options.evals, n) for n in options.parallel]
+    parts = [
+        METHOD.format(date=datetime.date.today(), machine=machine(), last_seed=options.seeds - 1,
+                      baseline=BASELINE_SEEDS, cap=CAP),
+        PEERS,
+        "Versions: " + ", ".join(f"`{s.name}` {s.shown}" for s in samplers) + ".\n",
+    ]  # fmt: skip
+    for made in tables:
+        for budget in table.budgets(options.evals):
+            parts.append(f"## {budget} evaluations, {made.parallel} running\n")
+            parts.append("Mean normalised regret / mean rank (in brackets: runs of each sampler).\n")
+            for title, split in (("Held out", "held-out"), ("Tuned on", "tune")):
+                group = [one for one in functions if one.split == split]
+                if group:
+                    parts.append(f"{title}:\n\n" + summary_table(made, group, budget))
+    parts.append("## CPU time\n\nMilliseconds of CPU time (user and system) an ask and its tell, mean over all runs.\n")
+    parts.append(cpu_table(tables, options.evals))
+    for made in tables:
+        for budget in table.budgets(options.evals):
+            parts.append(f"## By function: {budget} evaluations, {made.parallel} running\n\nMedian normalised regret.\n")
+            parts.append(medians_table(made, functions, budget))
+    parts.append("## Functions\n\n" + functions_table(functions))
+    return "\n".join(parts)
+
+
+def main():
+    options = arguments(__doc__.splitlines()[0])
+    functions = chosen_functions(options)
+    with kept_binaries() as keep:
+        samplers = chosen_samplers(options, keep)
+    PAGE.write_text(page(samplers, functions, options))
+    if not options.quiet:
+        table.console(samplers, functions, options.seeds, options.evals, options.parallel)
+
+
+if __name__ == "__main__":
+    main()

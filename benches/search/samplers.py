@@ -27,8 +27,10 @@ class Peer:
 PEERS = {
     "optuna-tpe": Peer("optuna-5.0.0", "optuna_peer", ("tpe-multivariate",)),
     "optuna-tpe-default": Peer("optuna-5.0.0", "optuna_peer", ("tpe",)),
-    "optuna-tpe+median": Peer("optuna-5.0.0", "optuna_peer", ("tpe-multivariate+median",), kinds=("curves",)),
-    "optuna-tpe+hyperband": Peer("optuna-5.0.0", "optuna_peer", ("tpe-multivariate+hyperband",), kinds=("curves",)),
+    "optuna-tpe-univariate": Peer("optuna-5.0.0", "optuna_peer", ("tpe-univariate",)),
+    "optuna-tpe+median": Peer("optuna-5.0.0", "optuna_peer", ("tpe+median",), kinds=("curves",)),
+    "optuna-tpe+hyperband": Peer("optuna-5.0.0", "optuna_peer", ("tpe+hyperband",), kinds=("curves",)),
+    "hyperopt": Peer("search-bench-hyperopt", "hyperopt_peer", ("tpe",)),
     "optuna-gp": Peer("search-bench-gp", "optuna_peer", ("gp",), limit=100),
     "smac": Peer("search-bench-smac", "smac_peer", ("hpo",), limit=100),
 }
@@ -54,6 +56,11 @@ class Sampler:
         return wanted if self.limit is None else min(wanted, self.limit)
 
     @property
+    def shown(self):
+        """The version, for people."""
+        return f"SHA-256 {self.version[:12]}" if self.exact else self.version.partition("-")[0]
+
+    @property
     def key(self):
         """The name of the file of its results."""
         return f"{self.name}-{self.version}"
@@ -69,7 +76,7 @@ def peer(name):
     script = HERE / "peers" / f"{one.module}.py"
     command = (environments.python(one.environment), "-B", str(script), *one.arguments)
     # The peer's own program decides how the library is driven: a change of it is another version.
-    source = hashlib.sha256(script.read_bytes()).hexdigest()[:6]
+    source = hashlib.sha256(script.read_bytes() + " ".join(one.arguments).encode()).hexdigest()[:6]
     version = environments.ENVIRONMENTS[one.environment][1][0].partition("==")[2]
     return Sampler(name, f"{version}-{source}", command, limit=one.limit, kinds=one.kinds, tells_parallel=True)
 

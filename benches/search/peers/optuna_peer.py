@@ -11,6 +11,8 @@ def make_sampler(kind, seed, parallel):
     samplers = optuna.samplers
     if kind == "tpe":
         return samplers.TPESampler(seed=seed)
+    if kind == "tpe-univariate":
+        return samplers.TPESampler(seed=seed, multivariate=False)
     if kind == "tpe-multivariate":
         # What people take who have read the documentation.
         return samplers.TPESampler(seed=seed, multivariate=True, group=True, constant_liar=parallel > 1)
