@@ -50,8 +50,14 @@ class Service:
         return time.clock_gettime(self.clock) - self.started
 
     def close(self):
-        self.process.kill()
-        self.process.communicate()
+        # The end of its input ends it; SMAC then removes its directory.
+        try:
+            self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+        except BrokenPipeError:
+            self.process.wait()
         self.log.close()
 
 
