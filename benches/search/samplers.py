@@ -58,7 +58,7 @@ class Sampler:
     @property
     def shown(self):
         """The version, for people."""
-        return f"SHA-256 {self.version[:12]}" if self.exact else self.version.partition("-")[0]
+        return f"with SHA-256 {self.version[:12]}..." if self.exact else self.version.partition("-")[0]
 
     @property
     def key(self):
