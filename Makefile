@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check bench install uninstall clean help \
+.PHONY: build run test test-all soak check bench search-bench install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
@@ -115,6 +115,12 @@ check: lint-scripts deny test ## What must pass before a commit: test, and the c
 
 bench: libtorch ## Run the benchmarks
 	$(CARGO) bench --locked
+
+# Runs what is missing, so that a stopped one goes on; SHOWN_AS is the binary, as both programs take it.
+search-bench: SHOWN_AS = --tune "$(TUNE):tune"
+search-bench: build ## Compare the search with Optuna, SMAC3 and Hyperopt (a night; ARGS="--seeds 3")
+	$(PYTHON) -B benches/search/run.py $(SHOWN_AS) --quiet $(ARGS)
+	$(PYTHON) -B benches/search/report.py $(SHOWN_AS) $(ARGS)
 
 fmt:
 	$(CARGO) fmt --all --check
