@@ -22,6 +22,8 @@ pub enum SettingType {
     Bool,
     /// Any string.
     Text,
+    /// A list of strings.
+    Texts,
     /// One of these words.
     Word(&'static [&'static str]),
     /// A time, such as `10m` or `7h30m`.
@@ -87,12 +89,13 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 31] = [
+pub const SETTINGS: [Setting; 32] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
     setting("objective.metric", SettingType::Text, "", "what is optimised; default: the task kind's first metric"),
     setting("objective.direction", SettingType::Word(&["minimize", "maximize"]), "", "default: the metric's own direction"),
+    setting("objective.metrics", SettingType::Texts, "", "several objectives, each METRIC or METRIC:min or METRIC:max, in place of metric and direction"),
     setting("run.trials", int(1, MANY), "100", "goal: this many finished trials in the study, those of earlier runs included"),
     setting("run.parallel", int(1, 1024), "1", "upper limit of workers at the same time"),
     setting("run.timeout", DURATION_OR_OFF, "off", "the run ends after this time (exit code 3), resumable"),
