@@ -151,7 +151,7 @@ fn the_objectives_belong_to_the_study_and_the_sampler_does_not() {
     let other = ["--objective", "loss", "--objective", "cost:max"];
     let (_, stderr) = project.expect(8, &run(&other));
     assert!(stderr.contains("objective.direction"), "{stderr}");
-    for sampler in ["random", "sobol", "grid", "tpe"] {
+    for sampler in ["random", "sobol", "grid", "tpe", "nsga2"] {
         let more = project.trials("synthetic").len() + 3;
         let more = more.to_string();
         let flags = ["synthetic", "--trials", &more, "--sampler", sampler];
@@ -176,6 +176,7 @@ fn objectives_in_a_file_and_what_is_wrong_with_them() {
         check.contains("maximize accuracy, minimize cost"),
         "{check}"
     );
+    assert!(check.contains("sampler        nsga2"), "{check}");
     assert!(check.contains("pruner         none"), "{check}");
     // A flag of this run wins over the file, in both forms.
     let (check, _) = project.expect(0, &["check", "t", "--set", "objective.metric=loss"]);

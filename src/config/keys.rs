@@ -85,6 +85,10 @@ const fn int(low: i64, high: i64) -> SettingType {
 
 const DURATION: SettingType = SettingType::Duration { off: false };
 const DURATION_OR_OFF: SettingType = SettingType::Duration { off: true };
+const PROBABILITY: SettingType = SettingType::Float {
+    low: 0.0,
+    high: 1.0,
+};
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
@@ -120,7 +124,7 @@ pub const SETTINGS: [Setting; 32] = [
     setting("supervisor.storage_patience", DURATION, "60s", "how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
-    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe"]), "auto", "how parameters are chosen"),
+    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe", "nsga2"]), "auto", "how parameters are chosen"),
     setting("pruner.kind", SettingType::Word(&["auto", "none", "median"]), "auto", "how unpromising trials are ended early"),
 ];
 
@@ -130,6 +134,14 @@ const TPE: [Setting; 4] = [
     setting("n_ei_candidates", int(1, 1_000_000), "24", "candidates drawn a proposal, of which the best is taken"),
     setting("multivariate", SettingType::Bool, "true", "model parameters together instead of one by one"),
     setting("constant_liar", SettingType::Bool, "true", "count trials in progress as bad, so that workers spread out"),
+];
+
+#[rustfmt::skip]
+const NSGA2: [Setting; 4] = [
+    setting("population_size", int(2, 1_000_000), "16", "trials that have children; as many are spread evenly before the first child"),
+    setting("mutation_prob", PROBABILITY, "", "probability that a parameter mutates; default: 1 divided by their number"),
+    setting("crossover_prob", PROBABILITY, "0.9", "probability that a child has two parents"),
+    setting("swapping_prob", PROBABILITY, "0.5", "probability that a parameter is the second parent's"),
 ];
 
 #[rustfmt::skip]
@@ -146,7 +158,7 @@ const MEDIAN: [Setting; 4] = [
 ];
 
 /// Every sampler. `auto` takes the options of the one that it chooses.
-pub const SAMPLERS: [Algorithm; 5] = [
+pub const SAMPLERS: [Algorithm; 6] = [
     Algorithm {
         name: "auto",
         options: &TPE,
@@ -171,6 +183,11 @@ pub const SAMPLERS: [Algorithm; 5] = [
         name: "tpe",
         options: &TPE,
         help: "tree-structured Parzen estimator",
+    },
+    Algorithm {
+        name: "nsga2",
+        options: &NSGA2,
+        help: "a genetic algorithm for several objectives",
     },
 ];
 

@@ -5,7 +5,7 @@ use super::document::Document;
 use super::problem::{Problem, hint};
 use super::resolve::source_of;
 use super::settings::Settings;
-use super::spec::{Objective, Operation, PrunerSpec};
+use super::spec::{Objective, Operation, PrunerSpec, SamplerSpec};
 use crate::space::Params;
 use crate::study::Direction;
 use crate::task::TaskKind;
@@ -54,7 +54,8 @@ pub(super) fn read(
     }
 }
 
-/// What goes with several objectives only: no trial is pruned, as in Optuna.
+/// What goes with several objectives: no trial is pruned, as in Optuna, and `auto` is the sampler
+/// that was measured to be the better one (docs/several-objectives.md).
 pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &mut Vec<Problem>) {
     let kind = operation.pruner.kind.as_str();
     if !["auto", "none"].contains(&kind) {
@@ -67,6 +68,12 @@ pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &
             found,
             expected,
         ));
+    }
+    if operation.sampler.kind == "auto" {
+        operation.sampler = SamplerSpec {
+            kind: "nsga2".into(),
+            options: Params::new(),
+        };
     }
     operation.pruner = PrunerSpec {
         kind: "none".into(),

@@ -95,10 +95,8 @@ pub fn ranks(points: &[Vec<f64>]) -> Vec<usize> {
             let mut latest_first = front.iter().rev();
             latest_first.any(|&j| dominates(&points[j], &points[i]))
         };
-        let rank = fronts
-            .iter()
-            .position(|f| !beaten(f))
-            .unwrap_or(fronts.len());
+        // Who is beaten by a front is beaten by those before it.
+        let rank = fronts.partition_point(beaten);
         if rank == fronts.len() {
             fronts.push(Vec::new());
         }
@@ -115,6 +113,89 @@ fn compare(a: &[f64], b: &[f64]) -> Ordering {
         .zip(b)
         .map(|(x, y)| (x + 0.0).total_cmp(&(y + 0.0)));
     each.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// The best `n` of the points, best first: front after front, within a front the least crowded
+/// first. Of the last front that fits in part, those that add most to the volume of the others.
+pub fn best_first(points: &[Vec<f64>], n: usize) -> Vec<usize> {
+    let ranks = ranks(points);
+    let mut fronts: Vec<Vec<usize>> = Vec::new();
+    for (i, rank) in ranks.into_iter().enumerate() {
+        if fronts.len() <= rank {
+            fronts.resize(rank + 1, Vec::new());
+        }
+        fronts[rank].push(i);
+    }
+    let mut chosen = Vec::new();
+    for front in fronts {
+        let room = n - chosen.len();
+        if room == 0 {
+            break;
+        }
+        let of_front: Vec<Vec<f64>> = front.iter().map(|i| points[*i].clone()).collect();
+        let order = match of_front.len() <= room {
+            true => least_crowded(&of_front),
+            false => spread(&of_front, room),
+        };
+        chosen.extend(order.into_iter().map(|k| front[k]));
+    }
+    chosen
+}
+
+fn least_crowded(front: &[Vec<f64>]) -> Vec<usize> {
+    let distances = crowding(front);
+    let mut order: Vec<usize> = (0..front.len()).collect();
+    order.sort_by(|&i, &j| distances[j].total_cmp(&distances[i]));
+    order
+}
+
+/// A subset of `n` points with a large volume, one after the other the point that adds most
+/// (hypervolume subset selection, greedily: at least 63 % of the best). Volumes are those between
+/// the least and the greatest value of each objective, and a tenth more.
+fn spread(front: &[Vec<f64>], n: usize) -> Vec<usize> {
+    let scaled = scaled(front);
+    let reference = vec![1.1; front.first().map_or(0, Vec::len)];
+    // What a point adds only becomes less: most need not be looked at again.
+    let mut bounds = vec![f64::INFINITY; front.len()];
+    let mut left: Vec<usize> = (0..front.len()).collect();
+    let (mut chosen, mut volume, mut taken) = (Vec::new(), 0.0, Vec::new());
+    while chosen.len() < n && !left.is_empty() {
+        left.sort_by(|&i, &j| bounds[j].total_cmp(&bounds[i]).then(i.cmp(&j)));
+        let mut best = (0, f64::NEG_INFINITY);
+        for (k, &i) in left.iter().enumerate() {
+            if bounds[i] <= best.1 {
+                break;
+            }
+            taken.push(scaled[i].clone());
+            bounds[i] = hypervolume(&taken, &reference) - volume;
+            taken.pop();
+            if bounds[i] > best.1 {
+                best = (k, bounds[i]);
+            }
+        }
+        let i = left.remove(best.0);
+        volume += best.1;
+        taken.push(scaled[i].clone());
+        chosen.push(i);
+    }
+    chosen
+}
+
+/// Each objective from 0, the least value, to 1, the greatest.
+fn scaled(points: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let objectives = points.first().map_or(0, Vec::len);
+    let extent = |m: usize| {
+        let finite = || points.iter().map(|p| p[m]).filter(|x| x.is_finite());
+        let (low, high) = (finite().reduce(f64::min), finite().reduce(f64::max));
+        (low.unwrap_or(0.0), high.unwrap_or(0.0))
+    };
+    let extents: Vec<(f64, f64)> = (0..objectives).map(extent).collect();
+    let part = |(x, (low, high)): (&f64, &(f64, f64))| match high > low {
+        true => ((x - low) / (high - low)).clamp(0.0, 2.0),
+        false => 0.0,
+    };
+    let one = |p: &Vec<f64>| p.iter().zip(&extents).map(part).collect();
+    points.iter().map(one).collect()
 }
 
 /// The crowding distance of each of these points (Deb et al., 2002): the sum over the objectives of
@@ -222,6 +303,32 @@ mod tests {
         ]);
         assert_eq!(ranks(&all), [0, 1, 0, 2, 0]);
         assert!(ranks(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_best_are_whole_fronts_and_of_the_last_one_those_far_apart() {
+        let all = points(&[
+            &[0.0, 1.0],
+            &[0.01, 0.99],
+            &[0.5, 0.5],
+            &[1.0, 0.0],
+            &[0.99, 0.01],
+            &[2.0, 2.0],
+        ]);
+        let mut three = best_first(&all, 3);
+        assert_eq!(three[0], 2, "the middle has the largest volume");
+        three.sort_unstable();
+        assert!(
+            [0, 1].contains(&three[0]) && [3, 4].contains(&three[2]),
+            "{three:?}"
+        );
+        let six = best_first(&all, 9);
+        assert_eq!((six.len(), six[5]), (6, 5));
+        assert_eq!(
+            best_first(&points(&[&[f64::INFINITY], &[1.0], &[2.0]]), 2),
+            [1, 2]
+        );
+        assert!(best_first(&[], 3).is_empty());
     }
 
     #[test]
