@@ -192,8 +192,16 @@ fn comparable(study: &StudySummary, spec: &StudySpec) -> Result<(), Failure> {
     let n = study.directions.len();
     if n != 1 {
         return Err(Failure::input(format!(
-            "study {:?} has {n} objectives; tune searches for one: adopt a study of one objective",
+            "study {:?} has {n} objectives; only studies with one can be adopted",
             study.name
+        )));
+    }
+    if !spec.further.is_empty() {
+        return Err(Failure::input(format!(
+            "the task {} has {} objectives; adopt the study with the one it has, by --set \
+             objective.metric=NAME, and take its best points over into a study with several by --from",
+            spec.task,
+            spec.objectives().len()
         )));
     }
     let (was, asked) = (study.direction(), spec.objective.direction);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::{AdoptArgs, DrillArgs};
-use crate::config::{DevicePolicy, Overrides, Source};
+use crate::config::{DevicePolicy, Overrides, Source, objectives};
 use crate::supervisor::Origin;
 
 const AFTER_HELP: &str = "\
@@ -108,6 +108,9 @@ pub struct RunArgs {
     /// Pruner
     #[arg(long, value_name = "KIND")]
     pub pruner: Option<String>,
+    /// What is optimised: METRIC:min or METRIC:max; repeat it for several objectives
+    #[arg(long, value_name = "METRIC[:DIR]")]
+    pub objective: Vec<String>,
     /// Longest time without a training step: auto, off or a time such as 10m
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
@@ -156,6 +159,13 @@ impl RunArgs {
                 let source = Source::Flag(format!("--{flag} {value}"));
                 set.push((key.to_owned(), value.clone(), source));
             }
+        }
+        if !self.objective.is_empty() {
+            let shown: Vec<String> = (self.objective.iter())
+                .map(|o| format!("--objective {o}"))
+                .collect();
+            let (key, value) = objectives::from_flags(&self.objective);
+            set.push((key, value, Source::Flag(shown.join(" "))));
         }
         Overrides { set }
     }

@@ -126,10 +126,11 @@ fn tasks(project: &Project) -> Result<Vec<TaskLine>, Failure> {
         .map(|name| {
             let file = project.configs().join(format!("{name}.toml"));
             let what = match resolve(&file, &Overrides::default()) {
-                Ok(spec) => format!(
-                    "{}, {} {}",
-                    spec.kind, spec.objective.direction, spec.objective.metric
-                ),
+                Ok(spec) => {
+                    let objectives = spec.objectives().into_iter().map(|o| o.to_string());
+                    let objectives: Vec<String> = objectives.collect();
+                    format!("{}, {}", spec.kind, objectives.join(", "))
+                }
                 Err(problems) => {
                     let count = problems.0.len();
                     format!("{count} problems, see tune check {name}")

@@ -48,8 +48,17 @@ pub fn identity_of(spec: &StudySpec, keys: &[Key], prepared: &Prepared) -> Map<S
     };
     put("task.kind", spec.kind.as_str().into());
     put("study.seed", spec.seed.into());
-    put("objective.metric", spec.objective.metric.as_str().into());
-    put("objective.direction", json_of(&spec.objective.direction));
+    match spec.further.as_slice() {
+        [] => {
+            put("objective.metric", spec.objective.metric.as_str().into());
+            put("objective.direction", json_of(&spec.objective.direction));
+        }
+        [_, ..] => {
+            let metrics = spec.objectives().into_iter().map(|o| o.metric.as_str());
+            put("objective.metric", metrics.collect::<Json>());
+            put("objective.direction", json_of(&spec.directions()));
+        }
+    }
     let known = [
         ("data.fingerprint", &prepared.data_fingerprint),
         ("data.split.fingerprint", &prepared.split_fingerprint),

@@ -22,6 +22,8 @@ pub enum SettingType {
     Bool,
     /// Any string.
     Text,
+    /// A list of strings.
+    Texts,
     /// One of these words.
     Word(&'static [&'static str]),
     /// A time, such as `10m` or `7h30m`.
@@ -83,16 +85,21 @@ const fn int(low: i64, high: i64) -> SettingType {
 
 const DURATION: SettingType = SettingType::Duration { off: false };
 const DURATION_OR_OFF: SettingType = SettingType::Duration { off: true };
+const PROBABILITY: SettingType = SettingType::Float {
+    low: 0.0,
+    high: 1.0,
+};
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 31] = [
+pub const SETTINGS: [Setting; 32] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
     setting("objective.metric", SettingType::Text, "", "what is optimised; default: the task kind's first metric"),
     setting("objective.direction", SettingType::Word(&["minimize", "maximize"]), "", "default: the metric's own direction"),
+    setting("objective.metrics", SettingType::Texts, "", "several objectives, each METRIC or METRIC:min or METRIC:max, in place of metric and direction"),
     setting("run.trials", int(1, MANY), "100", "goal: this many finished trials in the study, those of earlier runs included"),
     setting("run.parallel", int(1, 1024), "1", "upper limit of workers at the same time"),
     setting("run.timeout", DURATION_OR_OFF, "off", "the run ends after this time (exit code 3), resumable"),
@@ -117,7 +124,7 @@ pub const SETTINGS: [Setting; 31] = [
     setting("supervisor.storage_patience", DURATION, "60s", "how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
-    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe"]), "auto", "how parameters are chosen"),
+    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe", "nsga2"]), "auto", "how parameters are chosen"),
     setting("pruner.kind", SettingType::Word(&["auto", "none", "median"]), "auto", "how unpromising trials are ended early"),
 ];
 
@@ -127,6 +134,14 @@ const TPE: [Setting; 4] = [
     setting("n_ei_candidates", int(1, 1_000_000), "24", "candidates drawn a proposal, of which the best is taken"),
     setting("multivariate", SettingType::Bool, "true", "model parameters together instead of one by one"),
     setting("constant_liar", SettingType::Bool, "true", "count trials in progress as bad, so that workers spread out"),
+];
+
+#[rustfmt::skip]
+const NSGA2: [Setting; 4] = [
+    setting("population_size", int(2, 1_000_000), "16", "trials that have children; as many are spread evenly before the first child"),
+    setting("mutation_prob", PROBABILITY, "", "probability that a parameter mutates; default: 1 divided by their number"),
+    setting("crossover_prob", PROBABILITY, "0.9", "probability that a child has two parents"),
+    setting("swapping_prob", PROBABILITY, "0.5", "probability that a parameter is the second parent's"),
 ];
 
 #[rustfmt::skip]
@@ -143,7 +158,7 @@ const MEDIAN: [Setting; 4] = [
 ];
 
 /// Every sampler. `auto` takes the options of the one that it chooses.
-pub const SAMPLERS: [Algorithm; 5] = [
+pub const SAMPLERS: [Algorithm; 6] = [
     Algorithm {
         name: "auto",
         options: &TPE,
@@ -168,6 +183,11 @@ pub const SAMPLERS: [Algorithm; 5] = [
         name: "tpe",
         options: &TPE,
         help: "tree-structured Parzen estimator",
+    },
+    Algorithm {
+        name: "nsga2",
+        options: &NSGA2,
+        help: "a genetic algorithm for several objectives",
     },
 ];
 

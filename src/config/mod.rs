@@ -18,6 +18,7 @@ mod entry;
 mod fixed;
 mod identity;
 pub mod keys;
+pub mod objectives;
 mod overrides;
 pub mod places;
 pub mod points;

@@ -8,12 +8,10 @@ use super::document::Document;
 use super::overrides::Overrides;
 use super::problem::{Problem, Problems, Source, hint};
 use super::settings::Settings;
-use super::spec::Objective;
 use super::tree::Node;
 use super::values::Base;
 use crate::space::Value;
-use crate::study::Direction;
-use crate::task::{Key, Metric, TaskKind};
+use crate::task::{Key, TaskKind};
 
 /// Reads and checks a configuration.
 ///
@@ -93,11 +91,16 @@ pub fn resolve_text(
         return Err(Problems(problems).sorted());
     };
     super::fixed::settle(&mut document, &mut problems);
-    let objective = objective(&document, &settings, kind, &mut problems);
+    let objectives = super::objectives::read(&document, &settings, kind, &mut problems);
     let lists = super::fixed::lists(&document, &keys, &mut problems);
     let fixed = super::fixed::read(&document, &keys, base, &mut problems);
     let (space, points) = super::search::read(&document, kind, &keys, &fixed, base, &mut problems);
-    let (Some(objective), true) = (objective, problems.is_empty()) else {
+    let mut operation = settings.operation();
+    if objectives.len() > 1 {
+        super::objectives::settle(&document, &mut operation, &mut problems);
+    }
+    let mut objectives = objectives.into_iter();
+    let (Some(objective), true) = (objectives.next(), problems.is_empty()) else {
         return Err(Problems(problems).sorted());
     };
     Ok(StudySpec {
@@ -106,13 +109,14 @@ pub fn resolve_text(
         file: input.absolute.to_owned(),
         study,
         objective,
+        further: objectives.collect(),
         seed: settings.number("study.seed"),
         space,
         fixed,
         lists,
         models,
         points,
-        operation: settings.operation(),
+        operation,
     })
 }
 
@@ -122,7 +126,7 @@ fn named<'a>(document: &Document, kinds: &[&'a dyn TaskKind]) -> Option<&'a dyn 
     kinds.iter().copied().find(|k| k.name() == name)
 }
 
-fn source_of(document: &Document, key: &str) -> Source {
+pub(super) fn source_of(document: &Document, key: &str) -> Source {
     document
         .key(key)
         .map_or_else(|| document.whole(), |n| n.source.clone())
@@ -151,71 +155,6 @@ fn kind<'a>(
         problems.push(Problem::new(&source, "task.kind", found, expected(&near)));
     }
     kind
-}
-
-fn objective(
-    document: &Document,
-    settings: &Settings,
-    kind: &dyn TaskKind,
-    problems: &mut Vec<Problem>,
-) -> Option<Objective> {
-    let direction = match settings.text("objective.direction") {
-        Some("minimize") => Some(Direction::Minimize),
-        Some("maximize") => Some(Direction::Maximize),
-        Some(_) | None => None,
-    };
-    if kind.passes_on() {
-        return free_objective(document, settings, direction, problems);
-    }
-    let metrics: &[Metric] = kind.metrics();
-    let metric = match settings.text("objective.metric") {
-        Some(name) => metrics.iter().find(|m| m.name == name),
-        None => metrics.first(),
-    };
-    let Some(metric) = metric else {
-        let names: Vec<&str> = metrics.iter().map(|m| m.name).collect();
-        let name = settings.text("objective.metric").unwrap_or_default();
-        let near = hint(name, names.iter().copied());
-        problems.push(Problem::new(
-            &source_of(document, "objective.metric"),
-            "objective.metric",
-            format!("{name:?}, which task kind {} does not report", kind.name()),
-            format!("one of {}{near}", names.join(", ")),
-        ));
-        return None;
-    };
-    Some(Objective {
-        metric: metric.name.to_owned(),
-        direction: direction.unwrap_or(metric.direction),
-    })
-}
-
-/// The objective of a kind that does not know its metrics: nobody but the user can say which
-/// direction is good.
-fn free_objective(
-    document: &Document,
-    settings: &Settings,
-    direction: Option<Direction>,
-    problems: &mut Vec<Problem>,
-) -> Option<Objective> {
-    if direction.is_none() && document.key("objective.direction").is_none() {
-        let section = document.sections.iter().find(|(n, _)| n == "objective");
-        let source = section.map_or_else(|| document.whole(), |(_, source)| source.clone());
-        let expected = "minimize or maximize";
-        problems.push(Problem::new(
-            &source,
-            "objective.direction",
-            "nothing",
-            expected,
-        ));
-    }
-    Some(Objective {
-        metric: settings
-            .text("objective.metric")
-            .unwrap_or("value")
-            .to_owned(),
-        direction: direction?,
-    })
 }
 
 fn models(

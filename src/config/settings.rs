@@ -17,6 +17,7 @@ enum Parsed {
     Duration(Option<Duration>),
     Size(u64),
     Device(DevicePolicy),
+    Texts(Vec<String>),
 }
 
 /// Every setting that has a value.
@@ -52,7 +53,15 @@ impl Settings {
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.values.get(name) {
             Some(Parsed::Value(value)) => value.as_str(),
-            Some(Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_)) | None => None,
+            Some(_) | None => None,
+        }
+    }
+
+    /// A list of strings.
+    pub fn texts(&self, name: &str) -> Option<&[String]> {
+        match self.values.get(name) {
+            Some(Parsed::Texts(texts)) => Some(texts),
+            Some(_) | None => None,
         }
     }
 
@@ -118,37 +127,35 @@ impl Settings {
         match self.values.get("supervisor.deadline") {
             Some(Parsed::Duration(Some(time))) => Deadline::Fixed(*time),
             Some(Parsed::Duration(None)) => Deadline::Off,
-            Some(Parsed::Value(_) | Parsed::Size(_) | Parsed::Device(_)) | None => {
-                Deadline::Learned {
-                    floor: duration("supervisor.deadline_floor"),
-                    ceiling: duration("supervisor.deadline_ceiling"),
-                    factor: match self.values.get("supervisor.deadline_factor") {
-                        Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
-                        Some(_) | None => 1.0,
-                    },
-                }
-            }
+            Some(_) | None => Deadline::Learned {
+                floor: duration("supervisor.deadline_floor"),
+                ceiling: duration("supervisor.deadline_ceiling"),
+                factor: match self.values.get("supervisor.deadline_factor") {
+                    Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
+                    Some(_) | None => 1.0,
+                },
+            },
         }
     }
 
     fn int(&self, name: &str) -> Option<u64> {
         match self.values.get(name) {
             Some(Parsed::Value(value)) => value.as_i64().and_then(|i| u64::try_from(i).ok()),
-            Some(Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_)) | None => None,
+            Some(_) | None => None,
         }
     }
 
     fn duration(&self, name: &str) -> Option<Duration> {
         match self.values.get(name) {
             Some(Parsed::Duration(duration)) => *duration,
-            Some(Parsed::Value(_) | Parsed::Size(_) | Parsed::Device(_)) | None => None,
+            Some(_) | None => None,
         }
     }
 
     fn size(&self, name: &str) -> u64 {
         match self.values.get(name) {
             Some(Parsed::Size(bytes)) => *bytes,
-            Some(Parsed::Value(_) | Parsed::Duration(_) | Parsed::Device(_)) | None => 0,
+            Some(_) | None => 0,
         }
     }
 }
@@ -239,7 +246,7 @@ fn algorithm(
 pub(super) fn option_value(ty: SettingType, node: &Node) -> Result<Value, String> {
     match parse(ty, node)? {
         Parsed::Value(value) => Ok(value),
-        Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_) => {
+        Parsed::Duration(_) | Parsed::Size(_) | Parsed::Device(_) | Parsed::Texts(_) => {
             Err("an option that is a number, a word, true or false".into())
         }
     }
@@ -269,6 +276,9 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
         SettingType::Text => text
             .map(|t| Parsed::Value(t.into()))
             .ok_or_else(|| "a string".into()),
+        SettingType::Texts => texts(node)
+            .map(Parsed::Texts)
+            .ok_or_else(|| "a list of strings such as [\"macro_f1:max\", \"runtime_s\"]".into()),
         SettingType::Word(words) => match text {
             Some(t) if words.contains(&t) => Ok(Parsed::Value(t.into())),
             Some(_) | None => {
@@ -312,6 +322,16 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
             .and_then(device)
             .map(Parsed::Device)
             .ok_or_else(|| DEVICES.into()),
+    }
+}
+
+/// A list of strings; one alone may stand without brackets.
+fn texts(node: &Node) -> Option<Vec<String>> {
+    let one = |node: &Node| node.scalar()?.as_str().map(str::to_owned);
+    match &node.item {
+        Item::Array(items) if !items.is_empty() => items.iter().map(one).collect(),
+        Item::Scalar(_) => Some(vec![one(node)?]),
+        Item::Array(_) | Item::Table(_) => None,
     }
 }
 

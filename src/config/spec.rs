@@ -13,10 +13,17 @@ use crate::study::Direction;
 /// What is optimised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
-    /// One of the task kind's metrics.
+    /// One of the task kind's metrics, or one of [`MEASURED`](super::objectives::MEASURED).
     pub metric: String,
     /// The direction.
     pub direction: Direction,
+}
+
+/// `minimize loss`.
+impl std::fmt::Display for Objective {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.direction, self.metric)
+    }
 }
 
 /// The sampler and its options.
@@ -140,8 +147,11 @@ pub struct StudySpec {
     pub file: PathBuf,
     /// The study's name.
     pub study: String,
-    /// What is optimised.
+    /// What is optimised; with several objectives the first, whose best epoch a trial is judged by.
     pub objective: Objective,
+    /// Further objectives, see [`crate::study::pareto`].
+    #[serde(default)]
+    pub further: Vec<Objective>,
     /// The study's seed.
     pub seed: u64,
     /// What is searched. `space.fixed` equals `fixed`.
@@ -163,6 +173,18 @@ pub struct StudySpec {
 }
 
 impl StudySpec {
+    /// All objectives, the first one first.
+    pub fn objectives(&self) -> Vec<&Objective> {
+        std::iter::once(&self.objective)
+            .chain(&self.further)
+            .collect()
+    }
+
+    /// Their directions.
+    pub fn directions(&self) -> Vec<Direction> {
+        self.objectives().iter().map(|o| o.direction).collect()
+    }
+
     /// Everything a trial with these parameters is trained with: fixed keys, parameters, and the
     /// presets of the task kind for searched keys that are inactive in this trial.
     pub fn effective(&self, params: &Params) -> Params {

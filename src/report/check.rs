@@ -16,10 +16,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         format!("configuration  {}", spec.file.display()),
         format!("task           {} ({})", spec.task, spec.kind),
         format!("study          {}, seed {}", spec.study, spec.seed),
-        format!(
-            "objective      {} {}",
-            spec.objective.direction, spec.objective.metric
-        ),
+        objective_line(spec),
         format!("goal           {} trials", operation.trials),
         format!("sampler        {}", operation.sampler.kind),
         format!("pruner         {}", operation.pruner.kind),
@@ -66,7 +63,7 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         .iter()
         .map(|(heading, fact)| json!({ "heading": heading, "fact": fact }))
         .collect();
-    json!({
+    let mut json = json!({
         "file": spec.file.display().to_string(), "task": spec.task, "kind": spec.kind,
         "study": spec.study, "seed": spec.seed,
         "objective": { "metric": spec.objective.metric, "direction": spec.objective.direction },
@@ -78,7 +75,19 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "space": space, "constraints": constraints(spec),
         "points": spec.points.iter().map(params_json).collect::<Vec<_>>(),
         "fixed": params_json(&spec.fixed),
-    })
+    });
+    if !spec.further.is_empty() {
+        json["objectives"] = spec.objectives().iter().map(|o| json!(o)).collect();
+    }
+    json
+}
+
+fn objective_line(spec: &StudySpec) -> String {
+    let all: Vec<String> = spec.objectives().iter().map(ToString::to_string).collect();
+    match all.len() {
+        1 => format!("objective      {}", all.join("")),
+        _ => format!("objectives     {}", all.join(", ")),
+    }
 }
 
 fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {

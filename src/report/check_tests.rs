@@ -67,6 +67,7 @@ fn spec() -> StudySpec {
             metric: "macro_f1".to_owned(),
             direction: Direction::Maximize,
         },
+        further: vec![],
         seed: 0,
         space: space(),
         fixed: Params::from([("train.epochs".to_owned(), Value::Int(4))]),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::config::Objective;
 use crate::space::Params;
 use crate::study::carry::Carried;
 use crate::study::{Direction, TrialState};
@@ -34,8 +35,10 @@ impl Counts {
 pub struct Best {
     /// Its number.
     pub number: u64,
-    /// Its value.
+    /// Its value; of several objectives the first one's.
     pub value: f64,
+    /// One value an objective.
+    pub values: Vec<f64>,
     /// Its parameters; those that its study cannot hold, where it was adopted and has no others.
     pub params: Params,
     /// Whether these are parameters that its study cannot hold.
@@ -66,18 +69,22 @@ pub enum Event {
         parallel: usize,
         /// Devices of the slots (`cpu`, `cuda:0`), without repetition.
         devices: Vec<String>,
-        /// Objective's metric.
+        /// Objective's metric; of several the first one's.
         metric: String,
         /// Direction.
         direction: Direction,
+        /// Further objectives.
+        further: Vec<Objective>,
         /// Baseline.
         baseline: Option<Baseline>,
         /// What the study already holds.
         counts: Counts,
         /// Trials that an earlier run left unfinished and that are run again.
         reclaimed: u64,
-        /// Best so far.
+        /// Best so far; none with several objectives.
         best: Option<Best>,
+        /// With several objectives: the trials that none dominates.
+        front: Vec<Best>,
         /// Sampler's and pruner's names.
         sampler: String,
         /// Pruner's name.
@@ -131,8 +138,10 @@ pub enum Event {
         number: u64,
         /// COMPLETE, PRUNED or FAIL.
         state: TrialState,
-        /// The objective's value, if it has one.
+        /// The objective's value, if it has one; none with several objectives.
         value: Option<f64>,
+        /// One value an objective, if it has any.
+        values: Vec<f64>,
         /// Parameters.
         params: Params,
         /// User attributes.
@@ -160,7 +169,7 @@ pub enum Event {
         /// Why: `done`, `recycled`, or a fault's word.
         reason: String,
     },
-    /// A trial is better than all before.
+    /// A trial is better than all before; with several objectives: none before dominates it.
     NewBest(Best),
     /// Something people should know: storage retries, a pause before a restart.
     Warned {
@@ -175,8 +184,10 @@ pub enum Event {
         reason: String,
         /// Counts.
         counts: Counts,
-        /// Best.
+        /// Best; none with several objectives.
         best: Option<Best>,
+        /// With several objectives: the trials that none dominates.
+        front: Vec<Best>,
         /// Baseline.
         baseline: Option<Baseline>,
     },

@@ -120,17 +120,26 @@ fn run_started(event: &Event) -> Json {
         sampler,
         pruner,
         injected,
+        further,
+        front,
     } = event
     else {
         return Json::Null;
     };
-    json!({
+    let mut json = json!({
         "trials": trials, "parallel": parallel, "devices": devices, "metric": metric,
         "direction": direction, "baseline": baseline.as_ref().map(baseline_json),
         "counts": counts_json(counts), "reclaimed": reclaimed,
         "best": best.as_ref().map(best_json), "sampler": sampler, "pruner": pruner,
         "injected": injected,
-    })
+    });
+    if !further.is_empty() {
+        let first = json!({ "metric": metric, "direction": direction });
+        let further = further.iter().map(|o| json!(o));
+        json["objectives"] = std::iter::once(first).chain(further).collect();
+        json["front"] = front.iter().map(best_json).collect();
+    }
+    json
 }
 
 fn study_forked(fork: &Fork) -> Json {
@@ -149,16 +158,21 @@ fn run_finished(event: &Event) -> Json {
         reason,
         counts,
         best,
+        front,
         baseline,
     } = event
     else {
         return Json::Null;
     };
-    json!({
+    let mut json = json!({
         "exit": exit, "reason": reason, "counts": counts_json(counts),
         "best": best.as_ref().map(best_json),
         "baseline": baseline.as_ref().map(baseline_json),
-    })
+    });
+    if !front.is_empty() {
+        json["front"] = front.iter().map(best_json).collect();
+    }
+    json
 }
 
 fn trial_finished(event: &Event) -> Json {
@@ -166,6 +180,7 @@ fn trial_finished(event: &Event) -> Json {
         number,
         state,
         value,
+        values,
         params,
         attrs,
         counts,
@@ -173,10 +188,19 @@ fn trial_finished(event: &Event) -> Json {
     else {
         return Json::Null;
     };
-    json!({
+    let mut json = json!({
         "number": number, "state": state, "value": value.map(json_number),
         "params": params_json(params), "attrs": attrs, "counts": counts_json(counts),
-    })
+    });
+    if values.len() > 1 {
+        json["values"] = values_json(values);
+    }
+    json
+}
+
+/// One value an objective.
+pub(super) fn values_json(values: &[f64]) -> Json {
+    values.iter().map(|v| json_number(*v)).collect()
 }
 
 fn metrics_json(metrics: &Metrics) -> Json {
@@ -203,6 +227,10 @@ fn best_json(best: &Best) -> Json {
     let mut json = json!({
         "number": best.number, "value": json_number(best.value), "params": params,
     });
+    if best.values.len() > 1 {
+        json["value"] = Json::Null;
+        json["values"] = values_json(&best.values);
+    }
     if best.adopted {
         json["params"] = json!({});
         json["adopted_params"] = params;

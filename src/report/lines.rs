@@ -10,11 +10,16 @@ use super::format::{duration, params_short, plural, value};
 use super::output::Output;
 use super::sink::Sink;
 use super::{Best, Counts, Event, Fork, number_from_json};
+use crate::config::Objective;
 use crate::exit::Exit;
 use crate::space::Params;
 use crate::study::carry::LeftOut;
+use crate::study::pareto::Front;
 use crate::study::{Direction, TrialState};
 use crate::task::Baseline;
+
+/// So many trials of a front are told at the end.
+const FRONT: usize = 10;
 
 /// Width for the parameters of a finished trial.
 const PARAMS_WIDTH: usize = 100;
@@ -50,6 +55,8 @@ pub(super) struct Narrator {
     goal: u64,
     baseline: Option<Baseline>,
     best: Option<(u64, f64)>,
+    /// With several objectives: all of them, and the trials that none dominates.
+    several: Option<(Vec<Objective>, Front<u64>)>,
     started: BTreeMap<u64, Timestamp>,
 }
 
@@ -62,6 +69,7 @@ impl Narrator {
             goal: 0,
             baseline: None,
             best: None,
+            several: None,
             started: BTreeMap::new(),
         }
     }
@@ -70,7 +78,13 @@ impl Narrator {
     pub(super) fn standing(&self) -> String {
         let best = self
             .best
-            .map(|(number, v)| format!("best {} (trial {number})", value(v)));
+            .map(|(number, v)| format!("best {} (trial {number})", value(v)))
+            .or_else(|| {
+                Some(format!(
+                    "front {}",
+                    plural(self.several.as_ref()?.1.len() as u64, "trial")
+                ))
+            });
         let baseline = self
             .baseline
             .as_ref()
@@ -130,6 +144,8 @@ impl Narrator {
             sampler,
             pruner,
             injected,
+            further,
+            front,
         } = event
         else {
             return Vec::new();
@@ -139,9 +155,25 @@ impl Narrator {
         self.goal = *trials;
         self.baseline.clone_from(baseline);
         self.best = best.as_ref().map(|b| (b.number, b.value));
+        let mut asked = format!("{direction} {metric}");
+        if !further.is_empty() {
+            asked.extend(further.iter().map(|o| format!(", {o}")));
+            let first = Objective {
+                metric: metric.clone(),
+                direction: *direction,
+            };
+            let objectives: Vec<Objective> = std::iter::once(first)
+                .chain(further.iter().cloned())
+                .collect();
+            let mut standing = Front::new(objectives.iter().map(|o| o.direction).collect());
+            for best in front {
+                standing.offer(&best.values, best.number);
+            }
+            self.several = Some((objectives, standing));
+        }
         let mut lines = vec![
             format!(
-                "study {}: {direction} {metric}, {} of {} finished",
+                "study {}: {asked}, {} of {} finished",
                 self.study,
                 counts.finished(),
                 plural(*trials, "trial"),
@@ -161,6 +193,12 @@ impl Narrator {
                 value(v)
             ));
         }
+        if !front.is_empty() {
+            lines.push(format!(
+                "  front so far: {}",
+                plural(front.len() as u64, "trial")
+            ));
+        }
         if let Some(plan) = injected {
             lines.push(format!("  warning: faults are injected on purpose: {plan}"));
         }
@@ -178,6 +216,7 @@ impl Narrator {
             number,
             state,
             value: result,
+            values,
             params,
             attrs,
             counts,
@@ -197,6 +236,12 @@ impl Narrator {
             if *state == TrialState::Complete && self.improves(*v) {
                 self.best = Some((*number, *v));
                 line.push_str(" (best)");
+            }
+        }
+        if let (true, Some((objectives, front))) = (values.len() > 1, &mut self.several) {
+            line.push_str(&format!(" {}", named(objectives, values)));
+            if *state == TrialState::Complete && front.offer(values, *number) {
+                line.push_str(" (front)");
             }
         }
         if let Some(fault) = attrs.get("fault").and_then(Json::as_str) {
@@ -223,6 +268,17 @@ impl Narrator {
         if self.best.is_some_and(|(number, _)| number == best.number) {
             return None;
         }
+        if let Some((objectives, front)) = &mut self.several {
+            if front.items().any(|number| *number == best.number) {
+                return None;
+            }
+            front.offer(&best.values, best.number);
+            let values = named(objectives, &best.values);
+            return Some(format!(
+                "new on the front: {values} (trial {})",
+                best.number
+            ));
+        }
         self.best = Some((best.number, best.value));
         Some(format!(
             "new best: {} {} (trial {})",
@@ -247,6 +303,7 @@ impl Narrator {
             reason,
             counts,
             best,
+            front,
             baseline,
         } = event
         else {
@@ -258,12 +315,12 @@ impl Narrator {
         ];
         match best {
             Some(best) => lines.extend(self.best_lines(best)),
+            None if !front.is_empty() => lines.extend(self.front_lines(front)),
             None => lines.push("  no trial has a value yet".to_owned()),
         }
         if let Some(baseline) = baseline {
-            let beaten = best
-                .as_ref()
-                .is_some_and(|b| self.direction.better(b.value, baseline.value));
+            let mut all = best.iter().chain(front);
+            let beaten = all.any(|b| self.direction.better(b.value, baseline.value));
             lines.push(if beaten {
                 format!("  trivial answer: {}", self.trivial(baseline))
             } else {
@@ -297,6 +354,25 @@ impl Narrator {
         text
     }
 
+    fn front_lines(&self, front: &[Best]) -> Vec<String> {
+        let Some((objectives, _)) = &self.several else {
+            return Vec::new();
+        };
+        let count = plural(front.len() as u64, "trial");
+        let mut lines = vec![format!(
+            "  front: {count} that none beats in every objective"
+        )];
+        for best in front.iter().take(FRONT) {
+            let values = named(objectives, &best.values);
+            lines.push(format!("    trial {}: {values}", best.number));
+        }
+        if front.len() > FRONT {
+            let others = front.len() - FRONT;
+            lines.push(format!("    and {others} more: `tune best {}`", self.study));
+        }
+        lines
+    }
+
     fn best_lines(&self, best: &Best) -> Vec<String> {
         let mut lines = vec![format!(
             "  best: {} {} (trial {})",
@@ -310,6 +386,15 @@ impl Narrator {
         lines.extend(param_lines(&best.params, "    "));
         lines
     }
+}
+
+/// `loss 0.31, cost 1.5`.
+fn named(objectives: &[Objective], values: &[f64]) -> String {
+    let named = objectives.iter().zip(values);
+    let texts: Vec<String> = named
+        .map(|(o, v)| format!("{} {}", o.metric, value(*v)))
+        .collect();
+    texts.join(", ")
 }
 
 /// One line a parameter, names aligned, values in full.

@@ -56,6 +56,7 @@ fn finished(number: u64, state: TrialState, value: Option<f64>, complete: u64) -
         number,
         state,
         value,
+        values: value.into_iter().collect(),
         params: params(),
         attrs: attrs.as_object().unwrap().clone(),
         counts: Counts {
@@ -69,6 +70,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
     let best = Best {
         number: 0,
         value: best_value,
+        values: vec![best_value],
         params: params(),
         adopted: false,
     };
@@ -84,6 +86,8 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             devices: vec!["cpu".to_owned()],
             metric: "macro_f1".to_owned(),
             direction: Direction::Maximize,
+            further: vec![],
+            front: vec![],
             baseline: baseline(),
             counts: Counts::default(),
             reclaimed: 1,
@@ -135,6 +139,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             reason: reason.to_owned(),
             counts,
             best: Some(best),
+            front: vec![],
             baseline: baseline(),
         },
     ]
@@ -240,6 +245,7 @@ fn a_refused_trial_says_why() {
         number: 4,
         state: TrialState::Pruned,
         value: None,
+        values: vec![],
         params: Params::new(),
         attrs: attrs.as_object().unwrap().clone(),
         counts: Counts::default(),

@@ -14,10 +14,11 @@ type Make = fn() -> Box<dyn Sampler>;
 type Objective = fn(&Params) -> f64;
 
 /// Every kind, and the variants of TPE.
-const SAMPLERS: [Make; 6] = [
+const SAMPLERS: [Make; 7] = [
     || by_kind("random"),
     || by_kind("sobol"),
     || by_kind("grid"),
+    || by_kind("nsga2"),
     || by_kind("auto"),
     || {
         Box::new(TpeSampler::new(TpeOptions {

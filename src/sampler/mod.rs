@@ -2,12 +2,15 @@
 //! (`conformance`). Pure: a proposal is a function of the [`Ask`] alone.
 
 mod grid;
+mod nsga2;
 mod random;
 mod sobol;
 mod tpe;
 
 #[cfg(test)]
 mod conformance;
+#[cfg(test)]
+mod several;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -18,6 +21,7 @@ use crate::space::{Params, Space};
 use crate::study::{self, History};
 
 pub use grid::GridSampler;
+pub use nsga2::{Nsga2Options, Nsga2Sampler};
 pub use random::RandomSampler;
 pub use sobol::{SobolSampler, sobol_point};
 pub use tpe::{TpeOptions, TpeSampler};
@@ -70,8 +74,20 @@ pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
             let n_points = n_points.and_then(|n| usize::try_from(n).ok());
             Some(Box::new(GridSampler::new(n_points.unwrap_or(5))))
         }
+        "nsga2" => Some(Box::new(Nsga2Sampler::new(nsga2_options(&spec.options)))),
         "auto" | "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
         _ => None,
+    }
+}
+
+fn nsga2_options(options: &Params) -> Nsga2Options {
+    let default = Nsga2Options::default();
+    let number = |name: &str| options.get(name).and_then(|v| v.as_f64());
+    Nsga2Options {
+        population_size: number("population_size").map_or(default.population_size, |n| n as usize),
+        mutation_prob: number("mutation_prob"),
+        crossover_prob: number("crossover_prob").unwrap_or(default.crossover_prob),
+        swapping_prob: number("swapping_prob").unwrap_or(default.swapping_prob),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Direction, FrozenTrial, TrialState};
+use super::{Direction, FrozenTrial, TrialState, pareto};
 use crate::space::{Condition, Params, Space, Value};
 
 /// User attribute of a trial whose result comes from another study: `{study, number}`.
@@ -28,8 +28,8 @@ pub struct Source<'a> {
     /// Trials with numbers below this were there before `tune` took the study over from another
     /// program: nobody knows what measured their values.
     pub claimed: u64,
-    /// The direction of its only objective; `None` with several.
-    pub direction: Option<Direction>,
+    /// One direction an objective.
+    pub directions: &'a [Direction],
     /// Its trials, ascending by number.
     pub trials: &'a [FrozenTrial],
 }
@@ -321,32 +321,26 @@ fn points(
     carried: &mut Carried,
     reasons: &mut Reasons,
 ) -> Vec<FrozenTrial> {
-    let Some(direction) = source.direction else {
-        let why = "several objectives, so that no point is the best".to_owned();
-        let key = "objective".to_owned();
-        *reasons.entry(Misfit { key, why }).or_default() += source.trials.len() as u64;
-        return Vec::new();
-    };
-    let mut fitting: Vec<(f64, &FrozenTrial, Params)> = Vec::new();
+    let mut fitting: Vec<(Vec<f64>, &FrozenTrial, Params)> = Vec::new();
     // Of a comparable study, those whose values nobody can vouch for; the others were looked at.
     let looked_at = |t: &&FrozenTrial| source.comparable && t.number >= source.claimed;
     let waits = |t: &&FrozenTrial| t.state == TrialState::Waiting;
     for trial in source.trials.iter().filter(|t| !looked_at(t) && !waits(t)) {
-        let value = trial
-            .value()
-            .filter(|_| trial.state == TrialState::Complete);
-        let Some(value) = value.filter(|_| trial.feasible()) else {
+        let ended_well = trial.state == TrialState::Complete && trial.feasible();
+        if !ended_well || trial.values.len() != source.directions.len() {
             carried.without_result += 1;
             continue;
-        };
+        }
         match point(trial, source.space, target.space) {
-            Ok(params) => fitting.push((direction.loss(value), trial, params)),
+            Ok(params) => {
+                let losses = pareto::losses(source.directions, &trial.values);
+                fitting.push((losses, trial, params));
+            }
             Err(why) => *reasons.entry(why).or_default() += 1,
         }
     }
-    fitting.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut chosen: Vec<FrozenTrial> = Vec::new();
-    for (_, trial, params) in fitting {
+    for (trial, params) in best_first(fitting) {
         if chosen.len() == MOST_POINTS {
             break;
         }
@@ -356,6 +350,25 @@ fn points(
         }
     }
     chosen
+}
+
+/// By value; with several objectives front after front.
+fn best_first<T, U>(fitting: Vec<(Vec<f64>, T, U)>) -> Vec<(T, U)> {
+    let losses: Vec<Vec<f64>> = fitting.iter().map(|f| f.0.clone()).collect();
+    let ranks = match losses.iter().any(|l| l.len() > 1) {
+        true => pareto::ranks(&losses),
+        false => vec![0; losses.len()],
+    };
+    let mut ranked: Vec<_> = ranks.into_iter().zip(fitting).collect();
+    // Sorting keeps the order of equals.
+    ranked.sort_by(|(a, (x, ..)), (b, (y, ..))| {
+        let by_value = match (x.as_slice(), y.as_slice()) {
+            ([x], [y]) => x.total_cmp(y),
+            (_, _) => std::cmp::Ordering::Equal,
+        };
+        a.cmp(b).then(by_value)
+    });
+    ranked.into_iter().map(|(_, (_, t, u))| (t, u)).collect()
 }
 
 /// The part of a point that the new space has. What the new study fixes must agree with it, other

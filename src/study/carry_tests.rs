@@ -102,7 +102,7 @@ fn source<'a>(study: &'a str, space: &'a Space, trials: &'a [FrozenTrial]) -> So
         space: Some(space),
         comparable: true,
         claimed: 0,
-        direction: Some(Direction::Minimize),
+        directions: &[Direction::Minimize],
         trials,
     }
 }
@@ -338,7 +338,7 @@ fn incomparable<'a>(space: Option<&'a Space>, trials: &'a [FrozenTrial]) -> Sour
         space,
         comparable: false,
         claimed: 0,
-        direction: Some(Direction::Maximize),
+        directions: &[Direction::Maximize],
         trials,
     }
 }
@@ -395,10 +395,18 @@ fn a_point_of_another_program_is_tried_with_what_the_new_study_knows_of_it() {
 }
 
 #[test]
-fn a_study_of_several_objectives_has_no_best_point() {
-    let trials = [trial(0, sgd("a", 0.5), 1.0)];
+fn of_several_objectives_the_front_is_tried_first_and_then_the_next_one() {
+    let values = [[1.0, 5.0], [2.0, 4.0], [0.5, 9.0], [3.0, 6.0]];
+    let trials: Vec<FrozenTrial> = (0..)
+        .zip(values)
+        .map(|(n, values)| {
+            let mut trial = trial(n, sgd("a", 0.1 * (n + 1) as f64), 0.0);
+            trial.values = values.to_vec();
+            trial
+        })
+        .collect();
     let source = Source {
-        direction: None,
+        directions: &[Direction::Maximize, Direction::Minimize],
         ..incomparable(None, &trials)
     };
     let target = Target {
@@ -406,9 +414,9 @@ fn a_study_of_several_objectives_has_no_best_point() {
         presets: &presets(),
         first: &[],
     };
-    let (points, carried) = carry(&[source], &target);
-    assert!(points.is_empty());
-    assert_eq!(carried.left_out[0].key, "objective");
+    let (points, _) = carry(&[source], &target);
+    let from = |p: &FrozenTrial| origin(&p.user_attrs[POINT_FROM]).unwrap().1;
+    assert_eq!(points.iter().map(from).collect::<Vec<_>>(), [1, 3, 0, 2]);
 }
 
 #[test]

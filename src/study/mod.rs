@@ -4,6 +4,7 @@
 pub mod carry;
 mod family;
 mod history;
+pub mod pareto;
 mod seed;
 mod trial;
 

@@ -282,7 +282,7 @@ fn make(
     };
     let study = NewStudy {
         name: &spec.study,
-        directions: &[spec.objective.direction],
+        directions: &spec.directions(),
         user_attrs: &attrs,
         identity,
     };
@@ -321,13 +321,6 @@ impl<'a> Earlier<'a> {
         let claimed = self.study.user_attrs.get(CLAIMED);
         claimed.and_then(Json::as_u64).unwrap_or(0)
     }
-
-    fn direction(&self) -> Option<Direction> {
-        match self.study.directions[..] {
-            [only] => Some(only),
-            _ => None,
-        }
-    }
 }
 
 fn carried(earlier: &[Earlier], spec: &StudySpec) -> (Vec<FrozenTrial>, Carried) {
@@ -338,7 +331,7 @@ fn carried(earlier: &[Earlier], spec: &StudySpec) -> (Vec<FrozenTrial>, Carried)
             space: e.space.as_ref(),
             comparable: e.comparable,
             claimed: e.claimed(),
-            direction: e.direction(),
+            directions: &e.study.directions,
             trials: &e.trials,
         })
         .collect();
@@ -380,6 +373,10 @@ pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<Str
     attrs.insert("task".into(), spec.task.clone().into());
     attrs.insert("task_kind".into(), spec.kind.clone().into());
     attrs.insert("metric".into(), spec.objective.metric.clone().into());
+    if !spec.further.is_empty() {
+        let metrics = spec.objectives().into_iter().map(|o| o.metric.as_str());
+        attrs.insert("metrics".into(), metrics.collect());
+    }
     attrs.insert("trials_goal".into(), spec.operation.trials.into());
     if let Some(baseline) = &prepared.baseline {
         let json = serde_json::json!({
@@ -455,12 +452,16 @@ fn foreign_differences(
     study: &StudySummary,
 ) -> Result<Vec<String>, Failure> {
     let mut problems = Vec::new();
-    if study.directions != [spec.objective.direction] {
-        let was: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
+    let asked = spec.directions();
+    if study.directions != asked {
+        let text = |directions: &[Direction]| {
+            let words: Vec<String> = directions.iter().map(ToString::to_string).collect();
+            words.join(", ")
+        };
         problems.push(format!(
             "objective.direction: the study has {}, asked is {}",
-            was.join(", "),
-            spec.objective.direction
+            text(&study.directions),
+            text(&asked)
         ));
     }
     for trial in store.trials(study.study_id)? {

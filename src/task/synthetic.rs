@@ -4,7 +4,8 @@
 //! `floor + (START - floor) * exp(-rate * t)`. At the optimum (`optim.lr` 0.01, `optim.name` sgd,
 //! `optim.momentum` 0.9, `model.layers` 4, `model.width` 128) `floor` is 0, its least, and `rate`
 //! is 1, its greatest: whatever the number of epochs, no other point has a smaller loss. A learning
-//! rate above 3 diverges.
+//! rate above 3 diverges. `cost` is layers times width in thousands, whatever else: smaller models cost
+//! less and have a larger loss.
 
 use std::f64::consts::{LN_10, TAU};
 use std::time::Duration;
@@ -30,7 +31,7 @@ const START: f64 = LN_10;
 /// Greater learning rates diverge.
 const MAX_LR: f64 = 3.0;
 
-const METRICS: [Metric; 2] = [
+const METRICS: [Metric; 3] = [
     Metric {
         name: "loss",
         direction: Direction::Minimize,
@@ -41,6 +42,11 @@ const METRICS: [Metric; 2] = [
         name: "accuracy",
         direction: Direction::Maximize,
         range: Some((0.0, 1.0)),
+    },
+    Metric {
+        name: "cost",
+        direction: Direction::Minimize,
+        range: None,
     },
 ];
 
@@ -206,7 +212,8 @@ impl Task for Opened {
                 let at = format!("epoch {epoch}, step {}: the loss is NaN", curve.steps);
                 return Ok(Ended::Diverged { at });
             }
-            let metrics = metrics(curve.loss(trial.seed, epoch));
+            let mut metrics = metrics(curve.loss(trial.seed, epoch));
+            metrics.insert("cost".into(), curve.cost);
             let value = metrics.get(&self.objective.metric).copied();
             match reporter.epoch(epoch, &metrics)? {
                 Decision::Continue => {}
@@ -229,6 +236,8 @@ struct Curve {
     steps: u64,
     noise: f64,
     diverges: bool,
+    /// Layers times width, in thousands.
+    cost: f64,
 }
 
 impl Curve {
@@ -243,6 +252,7 @@ impl Curve {
         // In decades, doublings and tenths from the best.
         let lr_off = (lr.log10() + 2.0).powi(2);
         let layers_off = ((trial.int("model.layers")? as f64).log2() - 2.0).powi(2);
+        let cost = trial.int("model.layers")? as f64 * trial.int("model.width")? as f64 / 1e3;
         let width_off = ((trial.int("model.width")? as f64).log2() - 7.0).powi(2);
         let momentum_off = (trial.float("optim.momentum")? - 0.9).powi(2);
         Ok(Curve {
@@ -251,6 +261,7 @@ impl Curve {
             steps: u64::try_from(trial.int("task.steps")?)?,
             noise: trial.float("task.noise")?,
             diverges: lr > MAX_LR,
+            cost,
         })
     }
 

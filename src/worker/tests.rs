@@ -106,6 +106,7 @@ fn study(kind: &str) -> StudySpec {
             metric: "loss".into(),
             direction: Direction::Minimize,
         },
+        further: vec![],
         seed: 0,
         space: Space::default(),
         fixed: Params::new(),

@@ -3,6 +3,7 @@
     check_optuna.py write DATABASE STUDY        makes a study with every kind of value
     check_optuna.py dump DATABASE STUDY         loads it, prints everything as JSON
     check_optuna.py add DATABASE STUDY          asks, tells and enqueues
+    check_optuna.py add-several DATABASE STUDY  asks and tells, with several objectives
     check_optuna.py importances DATABASE STUDY  prints the importances (PED-ANOVA)
     check_optuna.py delete DATABASE STUDY       deletes it
     check_optuna.py full DATABASE STUDY         importances by fANOVA, and plots
@@ -66,6 +67,7 @@ def dump(study):
         "directions": [d.name for d in study.directions],
         "user_attrs": clean(study.user_attrs),
         "best": study.best_trial.number if single else None,
+        "front": None if single else sorted(t.number for t in study.best_trials),
         "trials": [dump_trial(t) for t in study.get_trials(deepcopy=False)],
     }
 
@@ -102,6 +104,14 @@ def add(study):
     # An ask takes the trial that waits: let one more wait.
     suggest(study.ask())
     study.enqueue_trial({"layers": 3})
+
+
+def add_several(study):
+    """A trial better than all in its first objective, and one worse than all."""
+    for sign in (-1, 1):
+        trial = study.ask()
+        trial.suggest_float("optim.lr", 1e-5, 1.0, log=True)
+        study.tell(trial, [sign * 1e9] * len(study.directions))
 
 
 def full(study):
@@ -142,9 +152,11 @@ def main():
         result = {}
     else:
         study = optuna.load_study(study_name=name, storage=storage)
+        if command == "add-several":
+            add_several(study)
         if command == "add":
             add(study)
-        if command in ("dump", "add"):
+        if command in ("dump", "add", "add-several"):
             result = dump(study)
         else:
             result = {"importances": full(study) if command == "full" else importances(study)}

@@ -27,13 +27,17 @@ pub(super) fn attribute(json: &Json) -> String {
     }
 }
 
-/// One number an objective, as JSON: null without any, the number itself where there is one.
-pub(super) fn values(values: &[f64]) -> Json {
+/// The value of one objective as JSON; null without any, and with several.
+pub(super) fn single_value(values: &[f64]) -> Json {
     match values {
-        [] => Json::Null,
         [one] => json_number(*one),
-        several => several.iter().map(|v| json_number(*v)).collect(),
+        [] | [_, _, ..] => Json::Null,
     }
+}
+
+/// The values of several objectives as JSON; none where there is one, or no value.
+pub(super) fn values(values: &[f64]) -> Option<Json> {
+    (values.len() > 1).then(|| values.iter().map(|v| json_number(*v)).collect())
 }
 
 /// Text of others without control characters, which could drive the terminal.

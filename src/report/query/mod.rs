@@ -5,6 +5,7 @@ mod adopt;
 mod enqueued;
 mod explain;
 mod format;
+mod front;
 mod list;
 mod replay;
 mod show;

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
+use super::front::{self, brief};
 use super::{baseline, best_trial, choose, made_from};
 use crate::adopt::fit::adopted_params;
 use crate::exit::{Exit, Failure};
+use crate::report::format::plural;
 use crate::report::format::value as number;
-use crate::report::{json_number, params_json};
+use crate::report::json_number;
 use crate::store::{Counts, RunEntry, Store, StudySummary};
-use crate::study::{FrozenTrial, TrialState};
+use crate::study::{FrozenTrial, TrialState, pareto};
 use crate::supervisor::MADE_FROM;
 use crate::task::Baseline;
 
@@ -32,6 +34,8 @@ pub struct Context {
 struct Status {
     study: StudySummary,
     best: Option<FrozenTrial>,
+    /// With several objectives, in place of the best.
+    front: Option<Vec<FrozenTrial>>,
     baseline: Option<Baseline>,
     counted: u64,
     goal: Option<u64>,
@@ -48,7 +52,9 @@ impl Status {
             .last()
             .and_then(|r| r.record.operation.get("trials")?.as_u64());
         let single = study.directions.len() == 1;
+        let front = (!single).then(|| pareto::front(&study.directions, &trials));
         Ok(Status {
+            front: front.map(|f| f.into_iter().cloned().collect()),
             best: best_trial(&study, &trials).filter(|_| single).cloned(),
             baseline: baseline(&study),
             counted: trials.iter().filter(|t| t.counts()).count() as u64,
@@ -67,7 +73,10 @@ impl Status {
 pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<String, Failure> {
     let status = Status::read(store, name, context)?;
     let study = &status.study;
-    let directions: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
+    let directions = match status.front {
+        Some(_) => front::objectives(study),
+        None => vec![study.direction().to_string()],
+    };
     let mut facts = vec![(
         "study",
         format!(
@@ -82,7 +91,10 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
         .goal
         .map_or_else(String::new, |goal| format!(" of {goal}"));
     facts.push(("counted", format!("{}{goal}", status.counted)));
-    facts.push(("best", best_text(status.best.as_ref())));
+    facts.push(match &status.front {
+        Some(front) => ("front", plural(front.len() as u64, "trial")),
+        None => ("best", best_text(status.best.as_ref())),
+    });
     if let Some(baseline) = &status.baseline {
         facts.push(("baseline", baseline_text(baseline)));
     }
@@ -138,7 +150,7 @@ pub fn spooled_text(waiting: u64) -> String {
 pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Result<Json, Failure> {
     let status = Status::read(store, name, context)?;
     let study = &status.study;
-    Ok(json!({
+    let mut json = json!({
         "study": study.name,
         "directions": study.directions,
         "made_from": study.user_attrs.get(MADE_FROM),
@@ -153,15 +165,24 @@ pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Resu
         "runs": status.runs.len(),
         "last_exit": status.runs.last().and_then(|r| r.exit),
         "last_activity": study.last_activity.as_deref().map(rfc3339),
-    }))
+    });
+    if let Some(front) = &status.front {
+        json["front"] = front::json(front);
+    }
+    Ok(json)
 }
 
-/// The best trial with its parameters, beside the baseline, as text.
+/// The best trial with its parameters, beside the baseline, as text; with several objectives the
+/// trials of the front, as a table.
 ///
 /// # Errors
-/// No such study, no complete trial, several objectives (2); reading failed (7).
+/// No such study, no complete trial (2); reading failed (7).
 pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let (study, trial) = read_best(store, name)?;
+    let study = choose(store, name)?;
+    if study.directions.len() > 1 {
+        return Ok(front::table(&study, &front::read(store, &study)?));
+    }
+    let trial = read_best(store, &study)?;
     let baseline = baseline(&study);
     let value = trial.value().map_or_else(String::new, number);
     let mut facts = vec![
@@ -188,12 +209,17 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The best trial with its parameters, beside the baseline, as JSON.
+/// The best trial with its parameters, beside the baseline, as JSON; with several objectives the
+/// trials of the front, as an array.
 ///
 /// # Errors
 /// See [`best`].
 pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
-    let (study, trial) = read_best(store, name)?;
+    let study = choose(store, name)?;
+    if study.directions.len() > 1 {
+        return Ok(front::json(&front::read(store, &study)?));
+    }
+    let trial = read_best(store, &study)?;
     let baseline = baseline(&study);
     let beaten = baseline.as_ref().map(|b| beats(&study, &trial, b));
     Ok(json!({
@@ -205,25 +231,16 @@ pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
     }))
 }
 
-fn read_best(store: &Store, name: Option<&str>) -> Result<(StudySummary, FrozenTrial), Failure> {
-    let study = choose(store, name)?;
-    if study.directions.len() > 1 {
-        return Err(Failure::input(format!(
-            "study {:?} has {} objectives, so no single trial is its best; see `tune trials`",
-            study.name,
-            study.directions.len()
-        )));
-    }
+fn read_best(store: &Store, study: &StudySummary) -> Result<FrozenTrial, Failure> {
     let trials = store.trials(study.study_id)?;
-    let best = best_trial(&study, &trials).cloned();
+    let best = best_trial(study, &trials).cloned();
     let counts = counts_text(&study.counts);
-    let trial = best.ok_or_else(|| {
+    best.ok_or_else(|| {
         Failure::input(format!(
             "study {:?} has no complete trial yet: {counts}",
             study.name
         ))
-    })?;
-    Ok((study, trial))
+    })
 }
 
 fn beats(study: &StudySummary, trial: &FrozenTrial, baseline: &Baseline) -> bool {
@@ -283,7 +300,7 @@ fn runs_text(count: usize, last: &RunEntry) -> String {
     format!("{count}; {end}")
 }
 
-fn counts_text(counts: &Counts) -> String {
+pub(super) fn counts_text(counts: &Counts) -> String {
     let states = [
         (TrialState::Complete, "complete"),
         (TrialState::Pruned, "pruned"),
@@ -312,16 +329,4 @@ pub(super) fn counts_json(counts: &Counts) -> Json {
         "running": counts.running,
         "waiting": counts.waiting,
     })
-}
-
-/// Number, value and parameters.
-fn brief(trial: &FrozenTrial) -> Json {
-    let mut json = json!({
-        "number": trial.number, "value": format::values(&trial.values),
-        "params": params_json(&trial.params),
-    });
-    if let Some(adopted) = adopted_params(trial) {
-        json["adopted_params"] = params_json(&adopted);
-    }
-    json
 }

@@ -226,6 +226,7 @@ fn events() -> Vec<Event> {
     let best = Best {
         number: 3,
         value: f64::INFINITY,
+        values: vec![f64::INFINITY],
         params: params.clone(),
         adopted: true,
     };
@@ -241,6 +242,8 @@ fn events() -> Vec<Event> {
             devices: vec!["cpu".to_owned()],
             metric: "macro_f1".to_owned(),
             direction: Direction::Maximize,
+            further: vec![],
+            front: vec![],
             baseline: baseline.clone(),
             counts,
             reclaimed: 1,
@@ -271,6 +274,7 @@ fn events() -> Vec<Event> {
             number: 0,
             state: TrialState::Fail,
             value: None,
+            values: vec![],
             params,
             attrs: object(json!({"seed": 1})),
             counts,
@@ -299,6 +303,7 @@ fn events() -> Vec<Event> {
             reason: "goal reached".to_owned(),
             counts,
             best: Some(best),
+            front: vec![],
             baseline,
         },
     ]
@@ -445,8 +450,8 @@ fn a_study_that_is_not_clear_is_asked_for_by_name() {
         assert_eq!(failure.exit, Exit::BadInput);
         assert!(failure.message.contains(part), "{failure}");
     }
-    let failure = best(&store, Some("mo")).unwrap_err();
-    assert!(failure.message.contains("2 objectives"), "{failure}");
+    let front = best(&store, Some("mo")).unwrap();
+    assert!(front.contains("minimize value 0"), "{front}");
     assert!(best(&store, Some("s1")).unwrap().contains("-Infinity"));
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("tune.db")).unwrap();

@@ -38,6 +38,8 @@ pub fn trials_json(store: &Store, name: Option<&str>) -> Result<String, Failure>
 pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> {
     let (trials, _) = read(store, name)?;
     let names = parameter_names(&trials);
+    let several = trials.iter().map(|t| t.values.len()).max().unwrap_or(0);
+    let several = if several > 1 { several } else { 0 };
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = [
         "number",
@@ -47,6 +49,7 @@ pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> 
         "datetime_complete",
     ];
     let mut heading: Vec<String> = fixed.map(str::to_owned).to_vec();
+    heading.extend((0..several).map(|i| format!("values.{i}")));
     heading.extend(names.iter().map(|name| format!("params.{name}")));
     heading.push("attrs".to_owned());
     let mut write = |record: &[String]| {
@@ -60,10 +63,14 @@ pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> 
         let mut record = vec![
             trial.number.to_string(),
             trial.state.to_string(),
-            plain(&format::values(&trial.values)),
+            plain(&format::single_value(&trial.values)),
             time(&trial.datetime_start),
             time(&trial.datetime_complete),
         ];
+        record.extend((0..several).map(|i| match trial.values.get(i) {
+            Some(value) => plain(&json_number(*value)),
+            None => String::new(),
+        }));
         record.extend(names.iter().map(|name| match trial.params.get(*name) {
             Some(crate::space::Value::Null) => "null".to_owned(),
             Some(value) => plain(&value.to_json()),
@@ -131,17 +138,21 @@ pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Jso
         .iter()
         .map(|(step, value)| (step.to_string(), json_number(*value)))
         .collect();
-    json!({
+    let mut json = json!({
         "number": trial.number,
         "state": trial.state,
-        "value": format::values(&trial.values),
+        "value": format::single_value(&trial.values),
         "params": params_json(&trial.params),
         "attrs": trial.user_attrs,
         "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
         "datetime_start": trial.datetime_start.as_deref().map(rfc3339),
         "datetime_complete": trial.datetime_complete.as_deref().map(rfc3339),
         "intermediate": intermediate,
-    })
+    });
+    if let Some(values) = format::values(&trial.values) {
+        json["values"] = values;
+    }
+    json
 }
 
 fn attempt_json(attempt: &AttemptRecord) -> Json {

@@ -167,8 +167,8 @@ impl Proposal<'_> {
         let rows = (0..entries.len()).filter(|&row| {
             entries[row].number != self.ask.number && self.columns.complete(row, &group.members)
         });
-        let direction = self.ask.history.direction();
-        let split = split::split(entries, rows, direction, self.options.constant_liar);
+        let directions = self.ask.history.directions();
+        let split = split::split(entries, rows, directions, self.options.constant_liar);
         let columns: Vec<&Column> = group
             .members
             .iter()

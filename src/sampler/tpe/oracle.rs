@@ -101,7 +101,7 @@ fn assert_close(ours: &[f64], theirs: &[f64], what: &str) {
 impl Case {
     fn split(&self) -> split::Split {
         let entries = self.history.entries();
-        split::split(entries, 0..entries.len(), Direction::Minimize, true)
+        split::split(entries, 0..entries.len(), &[Direction::Minimize], true)
     }
 
     fn parzen(&self, rows: &[usize]) -> Parzen {

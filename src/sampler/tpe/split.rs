@@ -1,6 +1,6 @@
 //! Which trials are good and which are not, and what each of them weighs.
 
-use crate::study::{Direction, Entry, TrialState};
+use crate::study::{Direction, Entry, TrialState, pareto};
 
 /// Trials of the recent past that keep their full weight.
 const FULL_WEIGHT: usize = 25;
@@ -49,14 +49,16 @@ pub(super) struct Split {
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 struct Rank(u8, f64, f64);
 
-/// Splits the trials in `rows`. FAIL and WAITING trials are left out; RUNNING ones are taken for
+/// Splits the trials in `rows`; with several objectives the good ones are whole fronts and, of the
+/// last one, those that add most to the volume (Ozaki et al., 2022). FAIL and WAITING trials are left out; RUNNING ones are taken for
 /// bad where `constant_liar`, and else left out.
 pub(super) fn split(
     entries: &[Entry],
     rows: impl Iterator<Item = usize>,
-    direction: Direction,
+    directions: &[Direction],
     constant_liar: bool,
 ) -> Split {
+    let direction = directions.first().copied().unwrap_or(Direction::Minimize);
     let mut finished: Vec<(Rank, usize)> = Vec::new();
     let mut above = Vec::new();
     for row in rows {
@@ -67,6 +69,9 @@ pub(super) fn split(
         }
     }
     let good = gamma(finished.len());
+    if directions.len() > 1 {
+        rank_by_fronts(&mut finished, entries, directions, good);
+    }
     let order = |a: &(Rank, usize), b: &(Rank, usize)| {
         let (x, y) = (a.0, b.0);
         x.0.cmp(&y.0)
@@ -82,6 +87,34 @@ pub(super) fn split(
     below.sort_unstable();
     above.sort_unstable();
     Split { below, above }
+}
+
+/// Ranks COMPLETE trials with all their values by what of them belongs to the best `good`.
+fn rank_by_fronts(
+    finished: &mut [(Rank, usize)],
+    entries: &[Entry],
+    directions: &[Direction],
+    good: usize,
+) {
+    let mut whole = Vec::new();
+    for (at, (rank, row)) in finished.iter_mut().enumerate() {
+        if rank.0 == 0 {
+            rank.1 = f64::INFINITY;
+            let values = &entries[*row].values;
+            if values.len() == directions.len() && values.iter().all(|v| !v.is_nan()) {
+                whole.push(at);
+            }
+        }
+    }
+    let losses: Vec<Vec<f64>> = (whole.iter())
+        .map(|&at| pareto::losses(directions, &entries[finished[at].1].values))
+        .collect();
+    for &at in &whole {
+        finished[at].0.1 = losses.len() as f64;
+    }
+    for (place, k) in pareto::best_first(&losses, good).into_iter().enumerate() {
+        finished[whole[k]].0.1 = place as f64;
+    }
 }
 
 fn rank(entry: &Entry, direction: Direction) -> Option<Rank> {
@@ -146,11 +179,25 @@ mod tests {
         ranked.sort_by(|a, b| a.partial_cmp(b).unwrap());
         let numbers: Vec<u64> = ranked.iter().map(|r| r.1).collect();
         assert_eq!(numbers, [3, 2, 1, 8, 0, 4]);
-        let lied = split(&entries, 0..9, Direction::Minimize, true);
+        let lied = split(&entries, 0..9, &[Direction::Minimize], true);
         assert_eq!(lied.below, [3]);
         assert_eq!(lied.above, [0, 1, 2, 4, 5, 8]);
-        let honest = split(&entries, 0..9, Direction::Minimize, false);
+        let honest = split(&entries, 0..9, &[Direction::Minimize], false);
         assert_eq!(honest.above, [0, 1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn with_several_objectives_the_front_is_good_whatever_its_first_value() {
+        let mut entries: Vec<Entry> = (0..20)
+            .map(|n| entry(n, TrialState::Complete, None))
+            .collect();
+        for (n, e) in entries.iter_mut().enumerate() {
+            e.values = vec![n as f64, 1.0];
+        }
+        entries[13].values = vec![99.0, 5.0];
+        entries[4].values = vec![-1.0];
+        let directions = [Direction::Minimize, Direction::Maximize];
+        assert_eq!(split(&entries, 0..20, &directions, true).below, [0, 13]);
     }
 
     #[test]

@@ -222,15 +222,17 @@ impl Core {
     pub(super) fn settle(&mut self, trial: &FrozenTrial) {
         let best = self.board.put(trial);
         self.board.ended(trial);
+        let several = !self.spec.further.is_empty();
         self.report(report::Event::TrialFinished {
             number: trial.number,
             state: trial.state,
-            value: trial.value(),
+            value: trial.value().filter(|_| !several),
+            values: trial.values.clone(),
             params: trial.params.clone(),
             attrs: trial.user_attrs.clone(),
             counts: self.board.counts(),
         });
-        if best && let Some(best) = self.board.best().cloned() {
+        if let Some(best) = best {
             self.report(report::Event::NewBest(best));
         }
     }

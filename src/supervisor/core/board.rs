@@ -4,36 +4,38 @@ use std::collections::BTreeMap;
 
 use crate::adopt::fit::adopted_params;
 use crate::report::{Best, Counts};
+use crate::study::pareto::Front;
 use crate::study::{Direction, FrozenTrial, TrialState};
 
 /// Counts over all trials, kept up to date trial by trial.
 #[derive(Debug)]
 pub struct Board {
-    direction: Direction,
+    directions: Vec<Direction>,
     trials: BTreeMap<u64, (TrialState, bool)>,
     counts: Counts,
-    best: Option<Best>,
+    /// Of one objective, the best trial alone: the earliest among equals.
+    front: Front<Best>,
     failures_in_row: u64,
     refused_in_row: u64,
     waiting: u64,
 }
 
 impl Board {
-    /// An empty board.
-    pub fn new(direction: Direction) -> Board {
+    /// An empty board; one direction an objective.
+    pub fn new(directions: Vec<Direction>) -> Board {
         Board {
-            direction,
+            front: Front::new(directions.clone()),
+            directions,
             trials: BTreeMap::new(),
             counts: Counts::default(),
-            best: None,
             failures_in_row: 0,
             refused_in_row: 0,
             waiting: 0,
         }
     }
 
-    /// Notes a trial as it is now. True when it is the new best.
-    pub fn put(&mut self, trial: &FrozenTrial) -> bool {
+    /// Notes a trial as it is now. What it is when it is the new best, or new on the front.
+    pub fn put(&mut self, trial: &FrozenTrial) -> Option<Best> {
         let counted = trial.counts();
         let before = self.trials.insert(trial.number, (trial.state, counted));
         if let Some((state, counted)) = before {
@@ -68,9 +70,19 @@ impl Board {
         self.counts
     }
 
-    /// The best COMPLETE, feasible trial.
+    /// The best COMPLETE, feasible trial; with several objectives none is.
     pub fn best(&self) -> Option<&Best> {
-        self.best.as_ref()
+        self.front.items().next().filter(|_| self.single())
+    }
+
+    /// With several objectives: the trials that none dominates.
+    pub fn front(&self) -> Vec<Best> {
+        let front = self.front.items().filter(|_| !self.single());
+        front.cloned().collect()
+    }
+
+    fn single(&self) -> bool {
+        self.directions.len() <= 1
     }
 
     /// FAIL trials in a row.
@@ -93,26 +105,32 @@ impl Board {
         self.trials.get(&number).map(|(state, _)| *state)
     }
 
-    fn offer(&mut self, trial: &FrozenTrial) -> bool {
-        let Some(value) = trial.value() else {
-            return false;
-        };
-        let better = trial.state == TrialState::Complete
-            && trial.feasible()
-            && self
-                .best
-                .as_ref()
-                .is_none_or(|b| self.direction.better(value, b.value));
-        if better {
-            let adopted = adopted_params(trial);
-            self.best = Some(Best {
-                number: trial.number,
-                value,
-                adopted: adopted.is_some(),
-                params: adopted.unwrap_or_else(|| trial.params.clone()),
-            });
+    fn offer(&mut self, trial: &FrozenTrial) -> Option<Best> {
+        let whole = trial.values.len() == self.directions.len();
+        let value = trial.value().filter(|_| whole)?;
+        if trial.state != TrialState::Complete || !trial.feasible() {
+            return None;
         }
-        better
+        if self.single()
+            && let Some(best) = self.best()
+            && !self.directions[0].better(value, best.value)
+        {
+            return None;
+        }
+        if self.front.items().any(|b| b.number == trial.number) {
+            return None;
+        }
+        let adopted = adopted_params(trial);
+        let best = Best {
+            number: trial.number,
+            value,
+            values: trial.values.clone(),
+            adopted: adopted.is_some(),
+            params: adopted.unwrap_or_else(|| trial.params.clone()),
+        };
+        self.front
+            .offer(&trial.values, best.clone())
+            .then_some(best)
     }
 
     fn field(&mut self, state: TrialState, counted: bool) -> &mut u64 {

@@ -125,6 +125,7 @@ impl Core {
                 reason: reason.clone(),
                 counts: self.board.counts(),
                 best: self.board.best().cloned(),
+                front: self.board.front(),
                 baseline: self.baseline.clone(),
             });
             self.actions.push(Action::Finish { exit, reason });

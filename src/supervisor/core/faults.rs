@@ -98,14 +98,8 @@ impl Core {
             return;
         };
         let config = self.spec.effective(&live.trial.params);
-        let end = live.fault_end(
-            fault,
-            reason,
-            &config,
-            &self.spec.objective.metric,
-            self.spec.objective.direction,
-            self.now,
-        );
+        let objectives = self.spec.objectives();
+        let end = live.fault_end(fault, reason, &config, &objectives, self.now);
         self.finish_trial(number, end);
     }
 
@@ -116,8 +110,8 @@ impl Core {
         self.retry.remove(&number);
         let mut trial = live.trial;
         let mut values = end.values.clone();
-        if values.is_empty() && end.state == TrialState::Pruned {
-            // Optuna's rule, as the store applies it.
+        if values.is_empty() && end.state == TrialState::Pruned && self.spec.further.is_empty() {
+            // Optuna's rule, as the store applies it: not with several objectives.
             let last = trial.intermediate.values().rev().find(|v| !v.is_nan());
             values.extend(last.copied());
         }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::config::{Objective, objectives::MEASURED};
 use crate::fault::{Fault, FaultKind, Tally, cuda};
 use crate::report::json_number;
 use crate::space::{Params, Value};
-use crate::study::{Direction, FrozenTrial, TrialState};
+use crate::study::{FrozenTrial, TrialState};
 use crate::supervisor::Now;
 use crate::task::Metrics;
 
@@ -37,7 +38,7 @@ pub struct Live {
 pub struct End {
     /// COMPLETE, PRUNED or FAIL.
     pub state: TrialState,
-    /// The value, of a COMPLETE trial.
+    /// The values, one an objective, of a COMPLETE trial.
     pub values: Vec<f64>,
     /// User attributes to merge.
     pub user_attrs: Map<String, Json>,
@@ -60,9 +61,10 @@ impl Live {
         }
     }
 
-    /// The end by its own result: the value is the best epoch's (contract: Counting).
-    pub fn result(&self, metric: &str, direction: Direction, pruned: bool, now: Now) -> End {
-        let best = best_epoch(&self.epochs, metric, direction);
+    /// The end by its own result: the value is the best epoch's (contract: Counting). With several
+    /// objectives all values are those of one epoch, the one that is best by the first of them.
+    pub fn result(&self, objectives: &[&Objective], pruned: bool, now: Now) -> End {
+        let best = best_epoch(&self.epochs, objectives);
         let mut attrs = self.common_attrs(now);
         let mut end = End {
             state: TrialState::Complete,
@@ -71,37 +73,70 @@ impl Live {
             system_attrs: Map::new(),
         };
         match best {
-            Some((epoch, value)) => {
-                self.add_metrics(&mut attrs, epoch, metric);
+            Some((epoch, metrics)) => {
+                self.add_metrics(&mut attrs, epoch, objectives);
                 if pruned {
                     end.state = TrialState::Pruned;
                 } else {
-                    end.values = vec![value];
+                    match self.values(objectives, metrics, now) {
+                        Ok(values) => end.values = values,
+                        Err(message) => fail(&mut end, &mut attrs, message),
+                    }
                 }
             }
             None if pruned => end.state = TrialState::Pruned,
             None => {
-                end.state = TrialState::Fail;
-                attrs.insert("fault".into(), FaultKind::TaskError.word().into());
-                let message = format!("no epoch reported a value of {metric}");
-                attrs.insert("error_msg".into(), message.into());
+                let message = match names(objectives).as_slice() {
+                    [one] => format!("no epoch reported a value of {one}"),
+                    several => format!("no epoch reported values of {}", several.join(" and ")),
+                };
+                fail(&mut end, &mut attrs, message);
             }
         }
         end.user_attrs = attrs;
         end
     }
 
-    /// The end with a result of the task's own, which is no epoch's.
-    pub fn returned(&self, metrics: &Metrics, metric: &str, direction: Direction, now: Now) -> End {
-        let mut end = self.result(metric, direction, false, now);
-        let Some(value) = metrics.get(metric) else {
-            return end;
+    /// One value an objective, from the metrics of one model and from what was measured.
+    fn values(
+        &self,
+        objectives: &[&Objective],
+        metrics: &Metrics,
+        now: Now,
+    ) -> Result<Vec<f64>, String> {
+        let value = |objective: &&Objective| {
+            let name = objective.metric.as_str();
+            let found = match name {
+                _ if !MEASURED.contains(&name) => metrics.get(name).copied(),
+                "runtime_s" => Some(self.runtime_s(now)),
+                _ => self.peak_memory_mb,
+            };
+            let number = found.filter(|v| !v.is_nan());
+            number.ok_or_else(|| format!("no value of the objective {name} with the others"))
         };
+        objectives.iter().map(value).collect()
+    }
+
+    /// The end with a result of the task's own, which is no epoch's.
+    pub fn returned(&self, metrics: &Metrics, objectives: &[&Objective], now: Now) -> End {
+        let mut end = self.result(objectives, false, now);
+        let metric = objectives.first().map_or("", |o| o.metric.as_str());
+        if !metrics.contains_key(metric) {
+            return end;
+        }
         if end.state == TrialState::Fail {
             end.user_attrs = self.common_attrs(now);
         }
         end.state = TrialState::Complete;
-        end.values = vec![*value];
+        end.values = match self.values(objectives, metrics, now) {
+            Ok(values) => values,
+            Err(message) => {
+                let mut attrs = std::mem::take(&mut end.user_attrs);
+                fail(&mut end, &mut attrs, message);
+                end.user_attrs = attrs;
+                Vec::new()
+            }
+        };
         for (name, value) in metrics.iter().filter(|(name, _)| *name != metric) {
             end.user_attrs
                 .insert(format!("metric.{name}"), json_number(*value));
@@ -115,13 +150,12 @@ impl Live {
         fault: &Fault,
         reason: Option<&str>,
         config: &Params,
-        metric: &str,
-        direction: Direction,
+        objectives: &[&Objective],
         now: Now,
     ) -> End {
         let mut attrs = self.common_attrs(now);
-        if let Some((epoch, _)) = best_epoch(&self.epochs, metric, direction) {
-            self.add_metrics(&mut attrs, epoch, metric);
+        if let Some((epoch, _)) = best_epoch(&self.epochs, objectives) {
+            self.add_metrics(&mut attrs, epoch, objectives);
         }
         let mut system_attrs = Map::new();
         attrs.insert("fault".into(), fault.kind.word().into());
@@ -176,11 +210,7 @@ impl Live {
     fn common_attrs(&self, now: Now) -> Map<String, Json> {
         let mut attrs = Map::new();
         attrs.insert("attempts".into(), (self.attempt + 1).into());
-        let runtime = now.saturating_sub(self.started).as_secs_f64();
-        attrs.insert(
-            "runtime_s".into(),
-            json_number((runtime * 1e3).round() / 1e3),
-        );
+        attrs.insert("runtime_s".into(), json_number(self.runtime_s(now)));
         if let Some((device, worker)) = &self.place {
             attrs.insert("worker".into(), (*worker).into());
             attrs.insert("device".into(), device.clone().into());
@@ -191,7 +221,15 @@ impl Live {
         attrs
     }
 
-    fn add_metrics(&self, attrs: &mut Map<String, Json>, best: u32, objective: &str) {
+    /// Seconds since the current attempt was sent, in whole milliseconds.
+    fn runtime_s(&self, now: Now) -> f64 {
+        let runtime = now.saturating_sub(self.started).as_secs_f64();
+        (runtime * 1e3).round() / 1e3
+    }
+
+    /// What is told of the best epoch; `last_value` is the first objective's.
+    fn add_metrics(&self, attrs: &mut Map<String, Json>, best: u32, objectives: &[&Objective]) {
+        let objective = objectives.first().map_or("", |o| o.metric.as_str());
         attrs.insert("best_epoch".into(), best.into());
         if let Some(last) = self
             .epochs
@@ -209,23 +247,39 @@ impl Live {
     }
 }
 
-/// The epoch with the best value, the earliest among equals; epochs without a number do not count.
-fn best_epoch(
-    epochs: &BTreeMap<u32, Metrics>,
-    metric: &str,
-    direction: Direction,
-) -> Option<(u32, f64)> {
+/// The epoch that is best by the first objective, the earliest among equals. Epochs without a number
+/// for each objective that epochs report do not count.
+fn best_epoch<'a>(
+    epochs: &'a BTreeMap<u32, Metrics>,
+    objectives: &[&Objective],
+) -> Option<(u32, &'a Metrics)> {
+    let first = objectives.first()?;
+    let names = names(objectives);
+    let number = |metrics: &Metrics, name: &str| metrics.get(name).is_some_and(|v| !v.is_nan());
     epochs
         .iter()
-        .filter_map(|(epoch, metrics)| Some((*epoch, *metrics.get(metric)?)))
-        .filter(|(_, value)| !value.is_nan())
+        .filter(|(_, metrics)| names.iter().all(|name| number(metrics, name)))
+        .map(|(epoch, metrics)| (*epoch, metrics))
         .reduce(|best, next| {
-            if direction.better(next.1, best.1) {
+            let value = |of: &Metrics| of.get(&first.metric).copied().unwrap_or(f64::NAN);
+            if first.direction.better(value(next.1), value(best.1)) {
                 next
             } else {
                 best
             }
         })
+}
+
+/// The objectives that epochs report.
+fn names<'a>(objectives: &[&'a Objective]) -> Vec<&'a str> {
+    let names = objectives.iter().map(|o| o.metric.as_str());
+    names.filter(|name| !MEASURED.contains(name)).collect()
+}
+
+fn fail(end: &mut End, attrs: &mut Map<String, Json>, message: String) {
+    end.state = TrialState::Fail;
+    attrs.insert("fault".into(), FaultKind::TaskError.word().into());
+    attrs.insert("error_msg".into(), message.into());
 }
 
 /// The first 500 characters, as people's scripts expect.

@@ -197,8 +197,7 @@ impl Core {
     }
 
     fn on_ended(&mut self, slot: usize, attempt: AttemptId, ended: Ended) {
-        let metric = self.spec.objective.metric.clone();
-        let direction = self.spec.objective.direction;
+        let objectives = self.spec.objectives();
         let Some(live) = self.live.get(&attempt.number) else {
             // Another program ended the trial meanwhile; its word stands.
             self.free(slot, true);
@@ -208,15 +207,11 @@ impl Core {
             .worker()
             .is_some_and(|w| w.reserved.is_some());
         let (end, outcome) = match ended {
-            Ended::Completed => (
-                live.result(&metric, direction, false, self.now),
-                "completed",
-            ),
+            Ended::Completed => (live.result(&objectives, false, self.now), "completed"),
             Ended::Returned { metrics } => {
-                let end = live.returned(&metrics, &metric, direction, self.now);
-                (end, "completed")
+                (live.returned(&metrics, &objectives, self.now), "completed")
             }
-            Ended::Pruned => (live.result(&metric, direction, true, self.now), "pruned"),
+            Ended::Pruned => (live.result(&objectives, true, self.now), "pruned"),
             Ended::Diverged { at } => {
                 let fault = Fault::new(FaultKind::Diverged, at);
                 self.apply_fault(slot, attempt, &fault);

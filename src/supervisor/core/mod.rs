@@ -139,9 +139,8 @@ pub struct Core {
 impl Core {
     /// A core at the start of a run.
     pub fn new(start: Start) -> Core {
-        let direction = start.spec.objective.direction;
-        let mut history = History::new(vec![direction]);
-        let mut board = Board::new(direction);
+        let mut history = History::new(start.spec.directions());
+        let mut board = Board::new(start.spec.directions());
         let mut waiting = BTreeMap::new();
         for trial in &start.trials {
             history.put(&start.spec.space, trial);
@@ -294,6 +293,8 @@ impl Core {
             counts: self.board.counts(),
             reclaimed: self.reclaimed,
             best: self.board.best().cloned(),
+            further: self.spec.further.clone(),
+            front: self.board.front(),
             sampler: self.sampler.name().into(),
             pruner: self.pruner.name().into(),
             injected: self

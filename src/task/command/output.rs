@@ -3,9 +3,11 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value as Json;
 
 use crate::report::number_from_json;
 use crate::store::python_json;
+use crate::task::Metrics;
 
 /// The longest line that is looked at, in bytes; of a longer one, its end.
 const LONGEST: usize = 64 * 1024;
@@ -79,6 +81,14 @@ impl Scanner {
         text.clone_into(&mut self.last_line);
     }
 
+    /// The other numbers of the line that gave the value, where it was a JSON object.
+    pub fn others(&self) -> Metrics {
+        match self.pattern {
+            Some(_) => Metrics::new(),
+            None => in_last_object(&self.last_line),
+        }
+    }
+
     /// The value, once everything was fed: what the pattern captured, or without a pattern the last
     /// line if it is a number, or a JSON object with the objective. `None` where there is none.
     ///
@@ -96,6 +106,17 @@ impl Scanner {
             }),
         }
     }
+}
+
+/// Every number of a line that is a JSON object.
+fn in_last_object(text: &str) -> Metrics {
+    let Some(Json::Object(object)) = python_json(text) else {
+        return Metrics::new();
+    };
+    let numbers = object
+        .iter()
+        .filter_map(|(k, v)| Some((k.clone(), number_from_json(v)?)));
+    numbers.collect()
 }
 
 fn number(text: &str) -> Option<f64> {

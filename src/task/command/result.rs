@@ -48,7 +48,9 @@ pub fn conclude(
     }
     match scanner.value(&seen.objective) {
         Ok(Some(value)) => {
-            let metrics = Metrics::from([(seen.objective.clone(), value)]);
+            let mut metrics = scanner.others();
+            metrics.retain(|name, _| !["value", "step", "epoch"].contains(&name.as_str()));
+            metrics.insert(seen.objective.clone(), value);
             Ok(returned(seen, metrics))
         }
         Ok(None) => fail(end, missing(seen)),

@@ -86,6 +86,7 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
             metric: "macro_f1".into(),
             direction: Direction::Maximize,
         },
+        further: vec![],
         seed: 0,
         space: Space {
             fixed: fixed.clone(),

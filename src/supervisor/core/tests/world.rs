@@ -43,6 +43,7 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
             metric: "loss".into(),
             direction: Direction::Minimize,
         },
+        further: vec![],
         seed: 0,
         space: Space {
             parameters: vec![x],

@@ -1,0 +1,235 @@
+//! What is optimised: one objective by `objective.metric` and `objective.direction`, or several by
+//! `objective.metrics`.
+
+use super::document::Document;
+use super::problem::{Problem, hint};
+use super::resolve::source_of;
+use super::settings::Settings;
+use super::spec::{Objective, Operation, PrunerSpec, SamplerSpec};
+use crate::space::Params;
+use crate::study::Direction;
+use crate::task::TaskKind;
+
+const METRIC: &str = "objective.metric";
+const DIRECTION: &str = "objective.direction";
+const METRICS: &str = "objective.metrics";
+
+/// What the supervisor measures of every trial, whatever the task: seconds from the attempt's start
+/// to its end, and peak resident memory in MiB. Both are made small where nothing else is said, and
+/// neither can stand alone or first: no epoch has them.
+pub const MEASURED: [&str; 2] = ["runtime_s", "peak_memory_mb"];
+
+/// The objectives, the first one first; none where there are problems.
+pub(super) fn read(
+    document: &Document,
+    settings: &Settings,
+    kind: &dyn TaskKind,
+    problems: &mut Vec<Problem>,
+) -> Vec<Objective> {
+    let outside = |key: &str| document.key(key).is_some_and(|n| !n.source.is_file());
+    let single = [METRIC, DIRECTION].map(|key| (key, document.key(key).is_some()));
+    let given = single.iter().find(|(_, given)| *given).map(|(key, _)| *key);
+    match (settings.texts(METRICS), given) {
+        (None, _) => one(document, settings, kind, problems)
+            .into_iter()
+            .collect(),
+        // A flag is about this run, the file about all of them.
+        (Some(_), Some(key)) if outside(key) && !outside(METRICS) => {
+            one(document, settings, kind, problems)
+                .into_iter()
+                .collect()
+        }
+        (Some(_), Some(key)) if outside(key) == outside(METRICS) => {
+            let expected = "either objective.metrics, or objective.metric and objective.direction";
+            let source = source_of(document, METRICS);
+            problems.push(Problem::new(
+                &source,
+                METRICS,
+                format!("{key} beside it"),
+                expected,
+            ));
+            Vec::new()
+        }
+        (Some(texts), _) => several(document, texts, kind, problems),
+    }
+}
+
+/// What goes with several objectives: no trial is pruned, as in Optuna, and `auto` is the sampler
+/// that was measured to be the better one (docs/several-objectives.md).
+pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &mut Vec<Problem>) {
+    let kind = operation.pruner.kind.as_str();
+    if !["auto", "none"].contains(&kind) {
+        let key = "pruner.kind";
+        let found = format!("{kind} with several objectives");
+        let expected = "none or auto: a trial's epochs are judged by one objective alone";
+        problems.push(Problem::new(
+            &source_of(document, key),
+            key,
+            found,
+            expected,
+        ));
+    }
+    if operation.sampler.kind == "auto" {
+        operation.sampler = SamplerSpec {
+            kind: "nsga2".into(),
+            options: Params::new(),
+        };
+    }
+    operation.pruner = PrunerSpec {
+        kind: "none".into(),
+        options: Params::new(),
+    };
+}
+
+fn one(
+    document: &Document,
+    settings: &Settings,
+    kind: &dyn TaskKind,
+    problems: &mut Vec<Problem>,
+) -> Option<Objective> {
+    let direction = match settings.text(DIRECTION) {
+        Some("minimize") => Some(Direction::Minimize),
+        Some("maximize") => Some(Direction::Maximize),
+        Some(_) | None => None,
+    };
+    if kind.passes_on() {
+        return free(document, settings, direction, problems);
+    }
+    let metrics = kind.metrics();
+    let metric = match settings.text(METRIC) {
+        Some(name) => metrics.iter().find(|m| m.name == name),
+        None => metrics.first(),
+    };
+    let Some(metric) = metric else {
+        let name = settings.text(METRIC).unwrap_or_default();
+        unknown(document, METRIC, name, kind, false, problems);
+        return None;
+    };
+    Some(Objective {
+        metric: metric.name.to_owned(),
+        direction: direction.unwrap_or(metric.direction),
+    })
+}
+
+/// The objective of a kind that does not know its metrics: nobody but the user can say which
+/// direction is good.
+fn free(
+    document: &Document,
+    settings: &Settings,
+    direction: Option<Direction>,
+    problems: &mut Vec<Problem>,
+) -> Option<Objective> {
+    if direction.is_none() && document.key(DIRECTION).is_none() {
+        let section = document.sections.iter().find(|(n, _)| n == "objective");
+        let source = section.map_or_else(|| document.whole(), |(_, source)| source.clone());
+        let expected = "minimize or maximize";
+        problems.push(Problem::new(&source, DIRECTION, "nothing", expected));
+    }
+    Some(Objective {
+        metric: settings.text(METRIC).unwrap_or("value").to_owned(),
+        direction: direction?,
+    })
+}
+
+fn several(
+    document: &Document,
+    texts: &[String],
+    kind: &dyn TaskKind,
+    problems: &mut Vec<Problem>,
+) -> Vec<Objective> {
+    let before = problems.len();
+    let source = source_of(document, METRICS);
+    let mut objectives: Vec<Objective> = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let (metric, asked) = split(text);
+        let measured = MEASURED.contains(&metric);
+        let known = kind.metrics().iter().find(|m| m.name == metric);
+        let natural = match measured {
+            true => Some(Direction::Minimize),
+            false => known.map(|m| m.direction),
+        };
+        let mut problem = |found: String, expected: &str| {
+            problems.push(Problem::new(&source, METRICS, found, expected));
+        };
+        if metric.is_empty() {
+            problem(
+                format!("{text:?}"),
+                "a metric's name, and :min or :max after it",
+            );
+        } else if objectives.iter().any(|o| o.metric == metric) {
+            problem(format!("{metric} twice"), "different metrics");
+        } else if measured && index == 0 {
+            let found = format!("{metric} as the first objective, which no epoch reports");
+            problem(
+                found,
+                "a metric of the task first: its best epoch is the trial's result",
+            );
+        } else if natural.is_none() && !kind.passes_on() {
+            unknown(document, METRICS, metric, kind, index > 0, problems);
+        } else if let Some(direction) = asked.or(natural) {
+            let metric = metric.to_owned();
+            objectives.push(Objective { metric, direction });
+        } else {
+            let expected = format!("{metric}:min or {metric}:max");
+            problem(format!("{metric} without a direction"), &expected);
+        }
+    }
+    if problems.len() > before {
+        return Vec::new();
+    }
+    objectives
+}
+
+/// `macro_f1:max` to metric and direction. What follows the last colon and is no direction belongs
+/// to the name.
+fn split(text: &str) -> (&str, Option<Direction>) {
+    let text = text.trim();
+    let parts = text.rsplit_once(':');
+    match parts.and_then(|(name, word)| Some((name, word.trim().parse().ok()?))) {
+        Some((name, direction)) => (name.trim(), Some(direction)),
+        None => (text, None),
+    }
+}
+
+fn unknown(
+    document: &Document,
+    key: &str,
+    name: &str,
+    kind: &dyn TaskKind,
+    further: bool,
+    problems: &mut Vec<Problem>,
+) {
+    let mut names: Vec<&str> = kind.metrics().iter().map(|m| m.name).collect();
+    if further {
+        names.extend(MEASURED);
+    }
+    let near = hint(name, names.iter().copied());
+    problems.push(Problem::new(
+        &source_of(document, key),
+        key,
+        format!("{name:?}, which task kind {} does not report", kind.name()),
+        format!("one of {}{near}", names.join(", ")),
+    ));
+}
+
+/// The override that `--objective` flags are: one list.
+pub fn from_flags(flags: &[String]) -> (String, String) {
+    let quoted: Vec<String> = (flags.iter())
+        .map(|flag| toml_edit::Value::from(flag.as_str()).to_string())
+        .collect();
+    (METRICS.to_owned(), format!("[{}]", quoted.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_is_what_follows_the_last_colon_if_it_is_one() {
+        use Direction::{Maximize, Minimize};
+        assert_eq!(split("f1:max"), ("f1", Some(Maximize)));
+        assert_eq!(split(" val:loss : minimize "), ("val:loss", Some(Minimize)));
+        assert_eq!(split("val:loss"), ("val:loss", None));
+        assert_eq!(split(":min"), ("", Some(Minimize)));
+    }
+}
