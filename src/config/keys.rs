@@ -1,11 +1,21 @@
 //! The keys that `tune` itself reads, as data: the reference in `docs/configuration.md` and the
 //! checks both come from these tables.
 
+use super::pruners::KINDS;
+pub use super::pruners::PRUNERS;
+
 /// The type of one of `tune`'s own keys. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SettingType {
     /// An integer.
     Int {
+        /// Least value.
+        low: i64,
+        /// Greatest value.
+        high: i64,
+    },
+    /// An integer, or `auto`.
+    IntOrAuto {
         /// Least value.
         low: i64,
         /// Greatest value.
@@ -63,7 +73,7 @@ pub struct Algorithm {
     pub help: &'static str,
 }
 
-const fn setting(
+pub(super) const fn setting(
     name: &'static str,
     ty: SettingType,
     preset: &'static str,
@@ -77,7 +87,7 @@ const fn setting(
     }
 }
 
-const fn int(low: i64, high: i64) -> SettingType {
+pub(super) const fn int(low: i64, high: i64) -> SettingType {
     SettingType::Int { low, high }
 }
 
@@ -118,7 +128,7 @@ pub const SETTINGS: [Setting; 31] = [
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
     setting("sampler.kind", SettingType::Word(&["auto", "random", "tpe"]), "auto", "how parameters are chosen"),
-    setting("pruner.kind", SettingType::Word(&["auto", "none", "median"]), "auto", "how unpromising trials are ended early"),
+    setting("pruner.kind", KINDS, "auto", "how unpromising trials are ended early"),
 ];
 
 #[rustfmt::skip]
@@ -127,14 +137,6 @@ const TPE: [Setting; 4] = [
     setting("n_ei_candidates", int(1, 1_000_000), "24", "candidates drawn a proposal, of which the best is taken"),
     setting("multivariate", SettingType::Bool, "true", "model parameters together instead of one by one"),
     setting("constant_liar", SettingType::Bool, "true", "count trials in progress as bad, so that workers spread out"),
-];
-
-#[rustfmt::skip]
-const MEDIAN: [Setting; 4] = [
-    setting("n_startup_trials", int(0, 1_000_000), "5", "no pruning before this many trials are complete"),
-    setting("n_warmup_steps", int(0, 1_000_000), "0", "no pruning in a trial's epochs before this one, which is checked"),
-    setting("interval_steps", int(1, 1_000_000), "1", "epochs from one check to the next"),
-    setting("n_min_trials", int(1, 1_000_000), "1", "trials that must have reported the epoch"),
 ];
 
 /// Every sampler. `auto` takes the options of the one that it chooses.
@@ -153,25 +155,6 @@ pub const SAMPLERS: [Algorithm; 3] = [
         name: "tpe",
         options: &TPE,
         help: "tree-structured Parzen estimator",
-    },
-];
-
-/// Every pruner. `auto` takes the options of the one that it chooses.
-pub const PRUNERS: [Algorithm; 3] = [
-    Algorithm {
-        name: "auto",
-        options: &MEDIAN,
-        help: "what suits the task: at present median",
-    },
-    Algorithm {
-        name: "none",
-        options: &[],
-        help: "no trial is ended early",
-    },
-    Algorithm {
-        name: "median",
-        options: &MEDIAN,
-        help: "ends a trial whose best value so far is worse than the median of the others' at the same epoch",
     },
 ];
 
@@ -195,7 +178,7 @@ mod tests {
         for setting in &SETTINGS {
             assert_row(setting.name, setting);
         }
-        for (section, algorithms) in [("sampler", SAMPLERS), ("pruner", PRUNERS)] {
+        for (section, algorithms) in [("sampler", &SAMPLERS[..]), ("pruner", &PRUNERS)] {
             for algorithm in algorithms {
                 let row = format!("`{}`: {}", algorithm.name, algorithm.help);
                 assert!(DOC.contains(&row), "docs/configuration.md lacks\n{row}");
@@ -208,9 +191,10 @@ mod tests {
 
     #[test]
     fn the_words_of_the_kinds_are_those_of_the_tables() {
-        for (key, algorithms) in [("sampler.kind", SAMPLERS), ("pruner.kind", PRUNERS)] {
+        let kinds = [("sampler.kind", &SAMPLERS[..]), ("pruner.kind", &PRUNERS)];
+        for (key, algorithms) in kinds {
             let setting = SETTINGS.iter().find(|s| s.name == key).unwrap();
-            let names = algorithms.map(|a| a.name);
+            let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
             assert!(matches!(setting.ty, SettingType::Word(words) if words == names));
         }
     }

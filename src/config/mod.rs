@@ -22,6 +22,7 @@ mod overrides;
 pub mod places;
 pub mod points;
 mod problem;
+mod pruners;
 mod resolve;
 mod search;
 mod settings;
