@@ -42,7 +42,7 @@ const LEAST: usize = 6;
 impl Default for AutoPruner {
     fn default() -> AutoPruner {
         AutoPruner {
-            n_startup_trials: 10,
+            n_startup_trials: 8,
             n_warmup_steps: None,
             chance: 0.25,
             horizon: Horizon::default(),

@@ -69,7 +69,7 @@ impl Make {
         pruner(&spec, &Horizon { max_step, study }).unwrap()
     }
 
-    fn new(self) -> Box<dyn Pruner> {
+    fn planned(self) -> Box<dyn Pruner> {
         self.with(Some(MAX_STEP))
     }
 }
@@ -149,7 +149,7 @@ fn a_hopeless_trial_ends_in_every_pruner_that_compares() {
     // Each report is worse than the one before, so that patience ends as well.
     let own: Vec<f64> = (1..=16).map(|t| 20.0 + f64::from(t)).collect();
     for make in PRUNERS.iter().filter(|m| m.compares) {
-        assert!(end(&mut *make.new(), &told, &own).is_some(), "{make:?}");
+        assert!(end(&mut *make.planned(), &told, &own).is_some(), "{make:?}");
         assert!(
             end(&mut *make.with(None), &told, &own).is_some(),
             "{make:?}"
@@ -161,7 +161,7 @@ fn a_hopeless_trial_ends_in_every_pruner_that_compares() {
 fn nan_is_worst() {
     let told = history(Direction::Minimize, &ordinary(40, 16));
     for make in PRUNERS.iter().filter(|m| m.kind != "none") {
-        let found = end(&mut *make.new(), &told, &[f64::NAN; 16]);
+        let found = end(&mut *make.planned(), &told, &[f64::NAN; 16]);
         assert!(found.is_some(), "{make:?}");
     }
 }
@@ -178,7 +178,7 @@ fn trials_that_ended_by_their_own_patience_count_at_later_steps() {
         .iter()
         .filter(|m| m.compares && m.kind != "wilcoxon")
     {
-        let mut pruner = make.new();
+        let mut pruner = make.planned();
         let ends = (1..=late.intermediate.len()).any(|n| {
             let mut now = late.clone();
             now.intermediate = late.intermediate.clone().into_iter().take(n).collect();
@@ -195,7 +195,7 @@ fn points_chosen_from_another_study_are_not_compared_with() {
     let told = history(Direction::Minimize, &told);
     for make in PRUNERS.iter().filter(|m| m.compares) {
         // Without patience running out, and alone at its rung.
-        let found = end(&mut *make.new(), &told, &curve(20.0, 16));
+        let found = end(&mut *make.planned(), &told, &curve(20.0, 16));
         assert_eq!(found, None, "{make:?}");
     }
 }
@@ -265,8 +265,8 @@ proptest! {
             let rising = history(Direction::Maximize, &rising);
             for n in 1..=own.len() {
                 let trial = entry(500, TrialState::Running, &own[..n]);
-                let found = make.new().should_prune(&falling, &trial);
-                let mirrored = make.new().should_prune(&rising, &times(&trial, -1.0));
+                let found = make.planned().should_prune(&falling, &trial);
+                let mirrored = make.planned().should_prune(&rising, &times(&trial, -1.0));
                 prop_assert_eq!(found, mirrored, "{:?}", make);
             }
         }

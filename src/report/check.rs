@@ -22,7 +22,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         ),
         format!("goal           {} trials", operation.trials),
         format!("sampler        {}", operation.sampler.kind),
-        format!("pruner         {}", operation.pruner.kind),
+        format!("pruner         {}", pruner(spec)),
     ];
     lines.extend(
         prepared
@@ -72,6 +72,8 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "objective": { "metric": spec.objective.metric, "direction": spec.objective.direction },
         "trials": spec.operation.trials,
         "sampler": spec.operation.sampler.kind, "pruner": spec.operation.pruner.kind,
+        "pruner_options": params_json(&spec.operation.pruner.options),
+        "last_epoch": spec.horizon().max_step,
         "data_fingerprint": prepared.data_fingerprint,
         "split_fingerprint": prepared.split_fingerprint,
         "facts": facts, "baseline": prepared.baseline.as_ref().map(baseline_json),
@@ -79,6 +81,26 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "points": spec.points.iter().map(params_json).collect::<Vec<_>>(),
         "fixed": params_json(&spec.fixed),
     })
+}
+
+/// The pruner, its options, and what it takes a whole trial to be.
+fn pruner(spec: &StudySpec) -> String {
+    let pruner = &spec.operation.pruner;
+    if pruner.kind == "none" {
+        return pruner.kind.clone();
+    }
+    let mut parts: Vec<String> = (pruner.options.iter())
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    parts.extend(
+        spec.horizon()
+            .max_step
+            .map(|last| format!("at most {last} epochs")),
+    );
+    match parts.as_slice() {
+        [] => pruner.kind.clone(),
+        _ => format!("{}: {}", pruner.kind, parts.join(", ")),
+    }
 }
 
 fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {

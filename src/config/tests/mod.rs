@@ -271,7 +271,7 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(run.sampler.kind, "auto");
     assert_eq!(run.sampler.options["n_ei_candidates"], Value::Int(24));
     assert_eq!(run.sampler.options["multivariate"], Value::Bool(true));
-    assert_eq!(run.pruner.options["n_startup_trials"], Value::Int(10));
+    assert_eq!(run.pruner.options["n_startup_trials"], Value::Int(8));
     assert_eq!(spec.fixed["data.split.train"], Value::Float(0.8));
     assert!(!spec.fixed.contains_key("model.name"));
     assert_eq!(spec.space.fixed, spec.fixed);
