@@ -83,7 +83,7 @@ const HYPERBAND: [Setting; 4] = [
 const PATIENT: [Setting; 3] = [
     setting("patience", COUNT, "4", "so many reports without an improvement are borne"),
     setting("min_delta", SettingType::Float { low: 0.0, high: 1e300 }, "0.0", "reports are worse than the best before if they are so by more than this"),
-    setting("wrapped.kind", SettingType::Word(&["auto", "none", "median", "percentile", "asha", "hyperband", "threshold", "wilcoxon"]), "none", "who decides once patience is exhausted; none: patience alone. Its options stand beside, as wrapped.NAME"),
+    setting("wrapped.kind", SettingType::Word(&["auto", "none", "median", "percentile", "asha", "hyperband", "threshold", "wilcoxon"]), "auto", "who decides once patience is exhausted; none: patience alone, so that every trial that gets worse for long ends without a value. Its options stand beside, as wrapped.NAME"),
 ];
 
 #[rustfmt::skip]

@@ -42,7 +42,9 @@ const PRUNERS: [Make; 11] = [
         vec![("min_resource", 2.into()), ("reduction_factor", 2.into())]
     }),
     make("hyperband", true, || vec![("reduction_factor", 2.into())]),
-    make("patient", false, || vec![("patience", 2.into())]),
+    make("patient", false, || {
+        vec![("patience", 2.into()), ("wrapped.kind", "none".into())]
+    }),
     make("patient", true, || {
         vec![
             ("patience", 0.into()),

@@ -8,8 +8,8 @@ use crate::config::PrunerSpec;
 use crate::space::Params;
 
 /// The pruner that a configuration asks for; `None` for an unknown kind. Missing options take
-/// their defaults. The pruner inside `patient` has its kind and options under `wrapped.`; without
-/// them, or with `none`, patience alone decides.
+/// their defaults. The pruner inside `patient` has its kind and options under `wrapped.`; with `none`,
+/// patience alone decides.
 pub fn pruner(spec: &PrunerSpec, horizon: &Horizon) -> Option<Box<dyn Pruner>> {
     let options = Options(&spec.options);
     let horizon = horizon.clone();
@@ -101,9 +101,13 @@ fn patient(options: Options, horizon: &Horizon) -> Option<PatientPruner> {
     });
     let mut inner: Params = inner.collect();
     let kind = inner.remove("kind");
-    let wrapped = match kind.as_ref().and_then(|kind| kind.as_str()) {
-        None | Some("none") => None,
-        Some(kind) => Some(pruner(
+    let wrapped = match kind
+        .as_ref()
+        .and_then(|kind| kind.as_str())
+        .unwrap_or("auto")
+    {
+        "none" => None,
+        kind => Some(pruner(
             &PrunerSpec {
                 kind: kind.to_owned(),
                 options: inner,

@@ -125,7 +125,7 @@ def cases():
         yield Case("hyperband", options, lambda: pruners.HyperbandPruner(**options),
                    seed=30 + seed, sign=sign, trials=40, steps=13, best_so_far=True)
         options = {"patience": seed % 4, "min_delta": 0.1 * (seed % 3)}
-        yield Case("patient", options, lambda: pruners.PatientPruner(None, **options),
+        yield Case("patient", options | {"wrapped.kind": "none"}, lambda: pruners.PatientPruner(None, **options),
                    seed=40 + seed, sign=sign, trials=8, rise=0.3)
         options = {"patience": 1 + seed % 3}
         wrapped = {"wrapped.kind": "median", "wrapped.n_startup_trials": 2}
