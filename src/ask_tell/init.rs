@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::fields::Fields;
 use super::space;
 use crate::config::{PrunerSpec, SamplerSpec, check_name, pruner_from_json, sampler_from_json};
+use crate::pruner::Horizon;
 use crate::space::Space;
 use crate::study::Direction;
 
@@ -78,6 +79,15 @@ impl Asked {
             pruner: pruner_from_json("pruner", &algorithm("pruner"))?,
             place: place(&fields)?,
         })
+    }
+
+    /// What a pruner knows of the study beside its trials.
+    pub fn horizon(&self) -> Horizon {
+        let study = self.place.as_ref().map_or(STUDY, |p| &p.study);
+        Horizon {
+            max_step: self.max_step.and_then(|n| u64::try_from(n).ok()),
+            study: study.to_owned(),
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl Study {
         let mut study = Study {
             sampler: sampler::sampler(&asked.sampler)
                 .ok_or_else(|| unknown("sampler", &asked.sampler.kind))?,
-            pruner: pruner::pruner(&asked.pruner)
+            pruner: pruner::pruner(&asked.pruner, &asked.horizon())
                 .ok_or_else(|| unknown("pruner", &asked.pruner.kind))?,
             seed: asked.seed,
             max_step: asked.max_step,

@@ -4,10 +4,14 @@ use serde_json::{Map, Value as Json};
 
 use super::keys::{Algorithm, PRUNERS, SAMPLERS, Setting};
 use super::problem::{Source, hint};
+use super::pruners::{WRAPPED, contradiction};
 use super::settings::option_value;
 use super::tree::{Item, Node, parse_value};
 use super::{PrunerSpec, SamplerSpec};
 use crate::space::{Params, Value};
+
+/// The option that names the pruner inside another.
+const WRAPPED_KIND: &str = "wrapped.kind";
 
 /// The sampler that `json` asks for: a kind's name, or an object with `kind` and its options.
 /// `field` is what messages call it.
@@ -52,29 +56,71 @@ fn read(field: &str, json: &Json, algorithms: &[Algorithm]) -> Result<(String, P
     let Some(algorithm) = algorithms.iter().find(|a| kind.as_str() == Some(a.name)) else {
         return unknown(&field_of_kind, kind);
     };
-    let stranger = |name: &&String| {
-        *name != "kind" && !algorithm.options.iter().any(|o| o.name == name.as_str())
-    };
-    if let Some(name) = given.keys().find(stranger) {
-        let names: Vec<&str> = algorithm.options.iter().map(|o| o.name).collect();
-        let near = hint(name, names.iter().copied());
-        let expected = match names.as_slice() {
-            [] => "no options".to_owned(),
-            _ => format!("one of {}{near}", names.join(", ")),
-        };
-        return Err(format!(
-            "{field}: found {}, an option that {} does not have, expected {expected}",
-            brief(&name.as_str().into()),
-            algorithm.name
-        ));
-    }
+    refuse_strangers(field, algorithm, given)?;
     let mut options = Params::new();
     for setting in algorithm.options {
-        if let Some(value) = option(field, setting, given.get(setting.name))? {
+        if setting.name == WRAPPED_KIND {
+            options.extend(wrapped(field, setting, given, algorithms)?);
+        } else if let Some(value) = option(field, setting, given.get(setting.name))? {
             options.insert(setting.name.to_owned(), value);
         }
     }
+    if let Some(wrong) = contradiction(algorithm.name, &options) {
+        let (option, found, expected) = (wrong.option, wrong.found, wrong.expected);
+        return Err(format!(
+            "{field}.{option}: found {found}, expected {expected}"
+        ));
+    }
     Ok((algorithm.name.to_owned(), options))
+}
+
+/// The field of an option: all that a pruner inside another has is one object.
+fn field_of(setting: &Setting) -> &'static str {
+    match setting.name {
+        WRAPPED_KIND => WRAPPED,
+        name => name,
+    }
+}
+
+fn refuse_strangers(
+    field: &str,
+    algorithm: &Algorithm,
+    given: &Map<String, Json>,
+) -> Result<(), String> {
+    let names: Vec<&str> = algorithm.options.iter().map(field_of).collect();
+    let stranger = |name: &&String| *name != "kind" && !names.contains(&name.as_str());
+    let Some(name) = given.keys().find(stranger) else {
+        return Ok(());
+    };
+    let near = hint(name, names.iter().copied());
+    let expected = match names.as_slice() {
+        [] => "no options".to_owned(),
+        _ => format!("one of {}{near}", names.join(", ")),
+    };
+    Err(format!(
+        "{field}: found {}, an option that {} does not have, expected {expected}",
+        brief(&name.as_str().into()),
+        algorithm.name
+    ))
+}
+
+/// The pruner inside another: a kind's name, or an object with its options.
+fn wrapped(
+    field: &str,
+    setting: &Setting,
+    given: &Map<String, Json>,
+    algorithms: &[Algorithm],
+) -> Result<Params, String> {
+    let field = format!("{field}.{WRAPPED}");
+    let inner: Vec<Algorithm> = (algorithms.iter().copied())
+        .filter(|a| !a.options.iter().any(|o| o.name == WRAPPED_KIND))
+        .collect();
+    let preset = Json::from(setting.preset);
+    let (kind, options) = read(&field, given.get(WRAPPED).unwrap_or(&preset), &inner)?;
+    let named = |(name, value)| (format!("{WRAPPED}.{name}"), value);
+    let mut all: Params = options.into_iter().map(named).collect();
+    all.insert(WRAPPED_KIND.to_owned(), Value::Str(kind));
+    Ok(all)
 }
 
 /// The value of an option, or its preset.
@@ -158,6 +204,54 @@ mod tests {
             (
                 json!({"kind": "tpe", "multivariate": [1]}),
                 "sampler.multivariate: found [1], expected true or false",
+            ),
+        ] {
+            let error = error(json);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrapped_pruner_is_an_object_of_its_own() {
+        let asked = json!({"kind": "patient", "patience": 3,
+            "wrapped": {"kind": "hyperband", "min_resource": 3, "max_resource": 100}});
+        let spec = pruner_from_json("pruner", &asked).unwrap();
+        let options = &spec.options;
+        assert_eq!(options["wrapped.kind"], "hyperband".into());
+        assert_eq!(options["wrapped.max_resource"], Value::Int(100));
+        assert_eq!(options["wrapped.reduction_factor"], Value::Int(3));
+        assert_eq!(options["patience"], Value::Int(3));
+        let named = json!({"kind": "patient", "wrapped": "asha"});
+        let spec = pruner_from_json("pruner", &named).unwrap();
+        assert_eq!(spec.options["wrapped.min_resource"], "auto".into());
+        let spec = pruner_from_json("pruner", &json!("patient")).unwrap();
+        assert_eq!(spec.options["wrapped.kind"], "auto".into());
+        assert_eq!(spec.options["wrapped.chance"], Value::Float(0.25));
+        let error = |json: Json| pruner_from_json("pruner", &json).unwrap_err();
+        for (json, expected) in [
+            (
+                json!({"kind": "patient", "wrapped": {"kind": "patient"}}),
+                "pruner.wrapped.kind: found \"patient\", expected one of auto, none, median,",
+            ),
+            (
+                json!({"kind": "patient", "wrapped": {"kind": "asha", "min_resource": "all"}}),
+                "pruner.wrapped.min_resource: found \"all\", expected an integer in 1..=1000000, or auto",
+            ),
+            (
+                json!({"kind": "median", "wrapped": "asha"}),
+                "pruner: found \"wrapped\", an option that median does not have",
+            ),
+            (
+                json!({"kind": "patient", "wrapped": {"kind": "threshold"}}),
+                "pruner.wrapped.lower: found neither lower nor upper, expected at least one",
+            ),
+            (
+                json!({"kind": "threshold", "lower": 2, "upper": 1}),
+                "pruner.lower: found 2, above upper, which is 1, expected",
+            ),
+            (
+                json!({"kind": "hyperband", "min_resource": 9, "max_resource": 3}),
+                "pruner.max_resource: found 3, below min_resource, which is 9, expected",
             ),
         ] {
             let error = error(json);

@@ -1,11 +1,21 @@
 //! The keys that `tune` itself reads, as data: the reference in `docs/configuration.md` and the
 //! checks both come from these tables.
 
+use super::pruners::KINDS;
+pub use super::pruners::PRUNERS;
+
 /// The type of one of `tune`'s own keys. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SettingType {
     /// An integer.
     Int {
+        /// Least value.
+        low: i64,
+        /// Greatest value.
+        high: i64,
+    },
+    /// An integer, or `auto`.
+    IntOrAuto {
         /// Least value.
         low: i64,
         /// Greatest value.
@@ -65,7 +75,7 @@ pub struct Algorithm {
     pub help: &'static str,
 }
 
-const fn setting(
+pub(super) const fn setting(
     name: &'static str,
     ty: SettingType,
     preset: &'static str,
@@ -79,7 +89,7 @@ const fn setting(
     }
 }
 
-const fn int(low: i64, high: i64) -> SettingType {
+pub(super) const fn int(low: i64, high: i64) -> SettingType {
     SettingType::Int { low, high }
 }
 
@@ -125,7 +135,7 @@ pub const SETTINGS: [Setting; 32] = [
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
     setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe", "nsga2"]), "auto", "how parameters are chosen"),
-    setting("pruner.kind", SettingType::Word(&["auto", "none", "median"]), "auto", "how unpromising trials are ended early"),
+    setting("pruner.kind", KINDS, "auto", "how unpromising trials are ended early"),
 ];
 
 #[rustfmt::skip]
@@ -147,14 +157,6 @@ const NSGA2: [Setting; 4] = [
 #[rustfmt::skip]
 const GRID: [Setting; 1] = [
     setting("n_points", int(1, 1_000_000), "5", "values of a range that has no steps: a float without `step`, any `log` range"),
-];
-
-#[rustfmt::skip]
-const MEDIAN: [Setting; 4] = [
-    setting("n_startup_trials", int(0, 1_000_000), "5", "no pruning before this many trials are complete"),
-    setting("n_warmup_steps", int(0, 1_000_000), "0", "no pruning in a trial's epochs before this one, which is checked"),
-    setting("interval_steps", int(1, 1_000_000), "1", "epochs from one check to the next"),
-    setting("n_min_trials", int(1, 1_000_000), "1", "trials that must have reported the epoch"),
 ];
 
 /// Every sampler. `auto` takes the options of the one that it chooses.
@@ -191,25 +193,6 @@ pub const SAMPLERS: [Algorithm; 6] = [
     },
 ];
 
-/// Every pruner. `auto` takes the options of the one that it chooses.
-pub const PRUNERS: [Algorithm; 3] = [
-    Algorithm {
-        name: "auto",
-        options: &MEDIAN,
-        help: "what suits the task: at present median",
-    },
-    Algorithm {
-        name: "none",
-        options: &[],
-        help: "no trial is ended early",
-    },
-    Algorithm {
-        name: "median",
-        options: &MEDIAN,
-        help: "ends a trial whose best value so far is worse than the median of the others' at the same epoch",
-    },
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,7 +226,8 @@ mod tests {
 
     #[test]
     fn the_words_of_the_kinds_are_those_of_the_tables() {
-        for (key, algorithms) in [("sampler.kind", &SAMPLERS[..]), ("pruner.kind", &PRUNERS)] {
+        let kinds = [("sampler.kind", &SAMPLERS[..]), ("pruner.kind", &PRUNERS)];
+        for (key, algorithms) in kinds {
             let setting = SETTINGS.iter().find(|s| s.name == key).unwrap();
             let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
             assert!(matches!(setting.ty, SettingType::Word(words) if words == names));

@@ -23,6 +23,7 @@ mod overrides;
 pub mod places;
 pub mod points;
 mod problem;
+mod pruners;
 mod resolve;
 mod search;
 mod settings;

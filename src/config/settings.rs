@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
 use super::problem::{Problem, hint};
+use super::pruners::{WRAPPED, contradiction};
 use super::spec::{Deadline, DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
 use super::tree::{Item, Node};
 use crate::space::{Params, Value};
@@ -163,8 +164,15 @@ impl Settings {
 /// Names of all own keys, options included.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = SETTINGS.iter().map(|s| s.name.to_owned()).collect();
-    for (section, algorithms) in [("sampler", &SAMPLERS[..]), ("pruner", &PRUNERS)] {
-        for option in algorithms.iter().flat_map(|a| a.options) {
+    let wrapped = format!("pruner.{WRAPPED}");
+    for (section, algorithms) in [
+        ("sampler", &SAMPLERS[..]),
+        ("pruner", &PRUNERS),
+        (&wrapped, &PRUNERS),
+    ] {
+        let wraps = |a: &&Algorithm| a.options.iter().any(|o| o.name.starts_with(WRAPPED));
+        let once = |a: &&Algorithm| section != wrapped || !wraps(a);
+        for option in algorithms.iter().filter(once).flat_map(|a| a.options) {
             let name = format!("{section}.{}", option.name);
             if !names.contains(&name) {
                 names.push(name);
@@ -195,8 +203,9 @@ fn read_setting(
     parse(setting.ty, &preset).ok()
 }
 
-/// The options of the chosen kind, defaults filled in. An option of another kind is a problem,
-/// unless the kind was chosen on the command line over a file that configures another one.
+/// The options of the chosen kind, defaults filled in, those of a wrapped pruner under their prefix.
+/// An option of another kind is a problem, unless the kind was chosen on the command line over a
+/// file that configures another one.
 fn algorithm(
     section: &str,
     kind: String,
@@ -215,6 +224,33 @@ fn algorithm(
             params.insert(option.name.to_owned(), value);
         }
     }
+    refuse_strangers(section, &kind, options, algorithms, document, problems);
+    if let Some(wrong) = contradiction(&kind, &params) {
+        let key = format!("{section}.{}", wrong.option);
+        let kind_key = format!("{section}.kind");
+        let node = document.key(&key).or_else(|| document.key(&kind_key));
+        let source = node.map_or_else(|| document.whole(), |n| n.source.clone());
+        problems.push(Problem::new(&source, key, wrong.found, wrong.expected));
+    }
+    let wrapped = params.get(&format!("{WRAPPED}.kind"));
+    if let Some(inner) = wrapped.and_then(Value::as_str).map(str::to_owned) {
+        let section = format!("{section}.{WRAPPED}");
+        let (_, options) = algorithm(&section, inner, algorithms, document, problems);
+        let named = |(name, value)| (format!("{WRAPPED}.{name}"), value);
+        params.extend(options.into_iter().map(named));
+    }
+    (kind, params)
+}
+
+/// An option of another kind is a problem.
+fn refuse_strangers(
+    section: &str,
+    kind: &str,
+    options: &[Setting],
+    algorithms: &[Algorithm],
+    document: &Document,
+    problems: &mut Vec<Problem>,
+) {
     let chosen_outside = document
         .key(&format!("{section}.kind"))
         .is_some_and(|n| !n.source.is_file());
@@ -223,9 +259,19 @@ fn algorithm(
             continue;
         };
         let known = |a: &Algorithm| a.options.iter().any(|o| o.name == name);
+        // The options of a pruner inside another are looked at on their own.
+        let inside =
+            (name.strip_prefix(WRAPPED).and_then(|n| n.strip_prefix('.'))).is_some_and(|n| {
+                algorithms
+                    .iter()
+                    .flat_map(|a| a.options)
+                    .any(|o| o.name == n)
+            });
+        let wraps = options.iter().any(|o| o.name.starts_with(WRAPPED));
         if name == "kind"
             || options.iter().any(|o| o.name == name)
-            || !algorithms.iter().any(known)
+            || (inside && wraps)
+            || !(inside || algorithms.iter().any(known))
             || (chosen_outside && node.source.is_file())
         {
             continue;
@@ -239,7 +285,6 @@ fn algorithm(
         };
         problems.push(Problem::new(&node.source, key, found, expected));
     }
-    (kind, params)
 }
 
 /// Checks an option of a sampler or pruner; the error says what was expected.
@@ -264,6 +309,13 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
         SettingType::Int { low, high } => match value {
             Some(Value::Int(i)) if (low..=high).contains(i) => Ok(Parsed::Value(Value::Int(*i))),
             Some(_) | None => Err(format!("an integer in {low}..={high}")),
+        },
+        SettingType::IntOrAuto { low, high } => match (value, text) {
+            (_, Some("auto")) => Ok(Parsed::Value("auto".into())),
+            (Some(Value::Int(i)), _) if (low..=high).contains(i) => {
+                Ok(Parsed::Value(Value::Int(*i)))
+            }
+            _ => Err(format!("an integer in {low}..={high}, or auto")),
         },
         SettingType::Float { low, high } => match value.and_then(Value::as_f64) {
             Some(x) if x >= low && x <= high => Ok(Parsed::Value(Value::Float(x))),

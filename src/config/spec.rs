@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::inject::InjectSpec;
+use crate::pruner::Horizon;
 use crate::space::{Params, Space, Value};
 use crate::study::Direction;
 
@@ -38,9 +39,10 @@ pub struct SamplerSpec {
 /// The pruner and its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PrunerSpec {
-    /// `auto`, `none` or `median`.
+    /// A word of `pruner.kind`.
     pub kind: String,
-    /// Options by name, without the `pruner.` prefix; all present, defaults filled in.
+    /// Options by name, without the `pruner.` prefix; all present, defaults filled in. Those of the
+    /// pruner inside `patient` have names that begin with `wrapped.`.
     pub options: Params,
 }
 
@@ -204,6 +206,14 @@ impl StudySpec {
         let defaults = self.space.has_defaults().then(Params::new);
         let all = defaults.iter().chain(&self.points);
         all.map(|point| self.space.point(point)).collect()
+    }
+
+    /// What a pruner knows of the study beside its trials.
+    pub fn horizon(&self) -> Horizon {
+        Horizon {
+            max_step: crate::task::kind(&self.kind).and_then(|kind| kind.last_epoch(self)),
+            study: self.study.clone(),
+        }
     }
 
     /// What is recorded of a run: the operational keys, and under `study` everything else.

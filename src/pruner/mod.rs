@@ -1,21 +1,82 @@
-//! Pruners: whether a running trial is worth going on with. One file an algorithm. Pure.
+//! Pruners: whether a running trial is worth going on with. One file an algorithm, one interface,
+//! one shared test suite (`conformance`). Pure: a decision is a function of the [`Judged`] alone.
 
-mod median;
+mod asha;
+mod auto;
+mod curves;
+mod hyperband;
+mod options;
+mod patient;
+mod percentile;
+mod regression;
+mod reports;
+mod signed_rank;
+mod threshold;
+mod wilcoxon;
 
-pub use median::MedianPruner;
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod testing;
 
-use crate::config::PrunerSpec;
-use crate::space::Params;
+pub use asha::AshaPruner;
+pub use auto::AutoPruner;
+pub use hyperband::HyperbandPruner;
+pub use options::pruner;
+pub use patient::PatientPruner;
+pub use percentile::PercentilePruner;
+pub use threshold::ThresholdPruner;
+pub use wilcoxon::WilcoxonPruner;
+
 use crate::study::{Entry, History};
 
-/// A rule that ends trials early.
+/// What is known of a study beside its trials. Part of its identity or of the run's record, so that
+/// a resumed study decides alike.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Horizon {
+    /// The last step that a trial reports if nothing ends it early, at least 1; `None`: unknown.
+    pub max_step: Option<u64>,
+    /// The study's name: Hyperband deals trials to brackets by it.
+    pub study: String,
+}
+
+/// A trial that has just reported, and what a decision about it may depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// The trials of the study, this one among them or not.
+    pub history: &'a History,
+    /// The trial, its latest report included.
+    pub trial: &'a Entry,
+    /// The step at which the pruner was asked about this trial the last time; `None`: never.
+    pub since: Option<i64>,
+}
+
+/// A rule that ends trials early. `&mut self` is for caches alone: the same question always gets
+/// the same answer, whatever was asked before.
 pub trait Pruner: Send {
     /// The name in configurations (`pruner.kind`).
     fn name(&self) -> &'static str;
 
-    /// Whether `trial`, which has just reported its latest intermediate value, should end.
-    /// `history` holds the other trials (and this one). NaN reports count as worst.
-    fn should_prune(&self, history: &History, trial: &Entry) -> bool;
+    /// Whether the trial should end. NaN reports count as worst.
+    fn judge(&mut self, judged: &Judged) -> bool;
+
+    /// Whether `trial`, which has just reported its latest intermediate value, should end; asked at
+    /// each of its reports. `history` holds the other trials (and this one).
+    fn should_prune(&mut self, history: &History, trial: &Entry) -> bool {
+        let Some((step, _)) = trial.last_report() else {
+            return false;
+        };
+        let before = trial.intermediate.range(..step).next_back();
+        self.judge(&Judged {
+            history,
+            trial,
+            since: before.map(|(step, _)| *step),
+        })
+    }
 }
 
 /// Never prunes.
@@ -27,43 +88,7 @@ impl Pruner for NoPruner {
         "none"
     }
 
-    fn should_prune(&self, _history: &History, _trial: &Entry) -> bool {
+    fn judge(&mut self, _judged: &Judged) -> bool {
         false
-    }
-}
-
-/// The pruner that a configuration asks for; `None` for an unknown kind. Missing options take
-/// their defaults.
-///
-/// `auto` is `median` that waits for 10 COMPLETE trials at least and never judges the first report
-/// (steps begin at 0 or 1), whatever the options say: the ranks of first steps mean little, and a
-/// median of few trials too.
-pub fn pruner(spec: &PrunerSpec) -> Option<Box<dyn Pruner>> {
-    match spec.kind.as_str() {
-        "none" => Some(Box::new(NoPruner)),
-        "median" => Some(Box::new(median(&spec.options, MedianPruner::default()))),
-        "auto" => {
-            let asked = median(&spec.options, MedianPruner::default());
-            Some(Box::new(MedianPruner {
-                n_startup_trials: asked.n_startup_trials.max(10),
-                n_warmup_steps: asked.n_warmup_steps.max(2),
-                ..asked
-            }))
-        }
-        _ => None,
-    }
-}
-
-fn median(options: &Params, default: MedianPruner) -> MedianPruner {
-    let number = |name: &str, otherwise: i64| {
-        let given = options.get(name).and_then(|v| v.as_i64());
-        given.filter(|n| *n >= 0).unwrap_or(otherwise)
-    };
-    let count = |name: &str, otherwise: usize| number(name, otherwise as i64) as usize;
-    MedianPruner {
-        n_startup_trials: count("n_startup_trials", default.n_startup_trials),
-        n_warmup_steps: number("n_warmup_steps", default.n_warmup_steps),
-        interval_steps: number("interval_steps", default.interval_steps),
-        n_min_trials: count("n_min_trials", default.n_min_trials),
     }
 }

@@ -19,7 +19,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         objective_line(spec),
         format!("goal           {} trials", operation.trials),
         format!("sampler        {}", operation.sampler.kind),
-        format!("pruner         {}", operation.pruner.kind),
+        format!("pruner         {}", pruner(spec)),
     ];
     lines.extend(
         prepared
@@ -69,6 +69,8 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "objective": { "metric": spec.objective.metric, "direction": spec.objective.direction },
         "trials": spec.operation.trials,
         "sampler": spec.operation.sampler.kind, "pruner": spec.operation.pruner.kind,
+        "pruner_options": params_json(&spec.operation.pruner.options),
+        "last_epoch": spec.horizon().max_step,
         "data_fingerprint": prepared.data_fingerprint,
         "split_fingerprint": prepared.split_fingerprint,
         "facts": facts, "baseline": prepared.baseline.as_ref().map(baseline_json),
@@ -87,6 +89,26 @@ fn objective_line(spec: &StudySpec) -> String {
     match all.len() {
         1 => format!("objective      {}", all.join("")),
         _ => format!("objectives     {}", all.join(", ")),
+    }
+}
+
+/// The pruner, its options, and what it takes a whole trial to be.
+fn pruner(spec: &StudySpec) -> String {
+    let pruner = &spec.operation.pruner;
+    if pruner.kind == "none" {
+        return pruner.kind.clone();
+    }
+    let mut parts: Vec<String> = (pruner.options.iter())
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    parts.extend(
+        spec.horizon()
+            .max_step
+            .map(|last| format!("at most {last} epochs")),
+    );
+    match parts.as_slice() {
+        [] => pruner.kind.clone(),
+        _ => format!("{}: {}", pruner.kind, parts.join(", ")),
     }
 }
 

@@ -126,3 +126,16 @@ fn the_report_for_scripts_says_the_same() {
     );
     assert_eq!(json["fixed"]["train.epochs"], 4);
 }
+
+#[test]
+fn the_report_shows_the_pruner_with_its_options_and_the_longest_trial() {
+    let mut spec = spec();
+    spec.operation.pruner.kind = "threshold".into();
+    spec.operation.pruner.options = [("upper".to_owned(), 2.5.into())].into();
+    let report = check_report(&spec, &Prepared::default());
+    let line = "\npruner         threshold: upper = 2.5, at most 4 epochs\n";
+    assert!(report.contains(line), "{report}");
+    let json = check_json(&spec, &Prepared::default());
+    assert_eq!(json["pruner_options"]["upper"], 2.5);
+    assert_eq!(json["last_epoch"], 4);
+}

@@ -214,7 +214,7 @@ fn start(
         baseline: prepared.baseline,
         sampler: sampler::sampler(&operation.sampler)
             .ok_or_else(|| unknown("sampler", &operation.sampler.kind))?,
-        pruner: pruner::pruner(&operation.pruner)
+        pruner: pruner::pruner(&operation.pruner, &spec.horizon())
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
     })
 }

@@ -88,6 +88,18 @@ pub trait TaskKind: Sync {
         &[]
     }
 
+    /// The last epoch that any trial of the study reports, unless something ends it early; `None`:
+    /// unknown. It depends on the study's identity alone.
+    fn last_epoch(&self, spec: &StudySpec) -> Option<u64> {
+        let key = |key: &str| {
+            let epochs = spec.possible(key).into_iter().filter_map(|v| v.as_i64());
+            epochs.max().and_then(|n| u64::try_from(n).ok())
+        };
+        // A kind that passes parameters on may have it under its bare name.
+        let bare = || key("epochs").filter(|_| self.passes_on());
+        key("train.epochs").or_else(bare).filter(|n| *n > 0)
+    }
+
     /// Whether its trainings keep checkpoints and go on from them ([`Reporter::keep`]).
     fn keeps_checkpoints(&self) -> bool {
         false

@@ -271,10 +271,34 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(run.sampler.kind, "auto");
     assert_eq!(run.sampler.options["n_ei_candidates"], Value::Int(24));
     assert_eq!(run.sampler.options["multivariate"], Value::Bool(true));
-    assert_eq!(run.pruner.options["n_startup_trials"], Value::Int(5));
+    assert_eq!(run.pruner.options["n_startup_trials"], Value::Int(8));
     assert_eq!(spec.fixed["data.split.train"], Value::Float(0.8));
     assert!(!spec.fixed.contains_key("model.name"));
     assert_eq!(spec.space.fixed, spec.fixed);
+}
+
+#[test]
+fn a_wrapped_pruner_is_a_table_or_dotted_keys() {
+    let text = format!(
+        "{HEAD}[pruner]\nkind = \"patient\"\n[pruner.wrapped]\nkind = \"hyperband\"\nmin_resource = 3\n"
+    );
+    let pruner = |sets| good(&text, sets).operation.pruner;
+    let found = pruner(&["pruner.wrapped.max_resource=100"]);
+    assert_eq!(found.kind, "patient");
+    assert_eq!(found.options["patience"], Value::Int(4));
+    assert_eq!(found.options["wrapped.kind"], "hyperband".into());
+    assert_eq!(found.options["wrapped.min_resource"], Value::Int(3));
+    assert_eq!(found.options["wrapped.max_resource"], Value::Int(100));
+    assert_eq!(found.options["wrapped.reduction_factor"], Value::Int(3));
+    // Another kind from outside leaves the file's options aside.
+    let found = pruner(&["pruner.wrapped.kind=asha"]);
+    assert_eq!(found.options["wrapped.min_resource"], Value::Int(3));
+    assert_eq!(pruner(&["pruner.kind=median"]).options.len(), 4);
+    let field = "pruner={kind=\"patient\", patience=4, wrapped={kind=\"asha\"}}";
+    assert_eq!(
+        pruner(&[field]).options["wrapped.min_resource"],
+        "auto".into()
+    );
 }
 
 #[test]

@@ -329,3 +329,33 @@ fn options_of_another_sampler_or_pruner_are_refused() {
     ));
     assert!(found[1].ends_with("(did you mean sampler.n_startup_trials?)"));
 }
+
+#[test]
+fn what_is_wrong_with_a_wrapped_pruner_is_found_with_everything_else() {
+    let head = "[task]\nkind = \"whole\"\n[train]\nepochs = 3\n[pruner]\n";
+    let found = |pruner: &str, sets: &[&str]| lines(&format!("{head}{pruner}"), sets);
+    let patient = "kind = \"patient\"\npatience = -1\nwrapped = { kind = \"asha\", reduction_factor = 1, min_resources = 3 }\n";
+    let all = found(patient, &[]);
+    assert_eq!(all.len(), 3, "{all:?}");
+    for expected in [
+        "t.toml:7: pruner.patience: found -1",
+        "t.toml:8: pruner.wrapped.reduction_factor: found 1",
+        "t.toml:8: pruner.wrapped.min_resources: found an unknown key",
+    ] {
+        assert!(all.iter().any(|line| line.starts_with(expected)), "{all:?}");
+    }
+    let other = "kind = \"patient\"\n[pruner.wrapped]\nkind = \"asha\"\npercentile = 3\n";
+    let all = found(other, &[]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert!(all[0].contains("found an option that pruner.wrapped asha does not have"));
+    let median = "kind = \"median\"\nwrapped.kind = \"asha\"\n";
+    assert!(found(median, &[])[0].contains("an option that pruner median does not have"));
+    let twice = "kind = \"patient\"\nwrapped.kind = \"patient\"\n";
+    assert!(
+        found(twice, &[])[0].contains("pruner.wrapped.kind: found \"patient\", expected one of")
+    );
+    let threshold = "kind = \"threshold\"\n";
+    assert!(found(threshold, &[])[0].contains("pruner.lower: found neither lower nor upper"));
+    let crossed = "kind = \"hyperband\"\nmin_resource = 9\nmax_resource = 3\n";
+    assert!(found(crossed, &[])[0].starts_with("t.toml:8: pruner.max_resource: found 3, below"));
+}
