@@ -5,8 +5,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, Fork, json_number};
+use super::{Best, Counts, Event, Fork, json_number, selection_json, tested_json};
 use crate::space::Params;
+use crate::study::{Job, Purpose};
 use crate::task::{Baseline, Metrics};
 
 /// Writes one JSON object a line, flushed.
@@ -86,16 +87,48 @@ fn name_and_fields(event: &Event) -> Option<(&'static str, Json)> {
         Event::Fault {
             fault,
             worker,
-            trial,
+            attempt,
             detail,
             verdict,
         } => (
             "fault",
             json!({
-                "fault": fault, "worker": worker, "number": trial.map(|t| t.0),
-                "attempt": trial.map(|t| t.1), "detail": detail, "verdict": verdict,
+                "fault": fault, "worker": worker, "number": attempt.map(|a| a.number),
+                "purpose": attempt.map(|a| purpose(a.job())),
+                "repeat": attempt.and_then(|a| repeat(a.job())),
+                "attempt": attempt.map(|a| a.attempt), "detail": detail, "verdict": verdict,
             }),
         ),
+        Event::RepeatStarted {
+            job,
+            attempt,
+            worker,
+            seed,
+            params,
+        } => (
+            "repeat_started",
+            json!({
+                "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
+                "attempt": attempt, "worker": worker, "seed": seed,
+                "params": params_json(params),
+            }),
+        ),
+        Event::RepeatFinished {
+            job,
+            state,
+            value,
+            seed,
+            attrs,
+        } => (
+            "repeat_finished",
+            json!({
+                "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
+                "state": state, "value": value.map(json_number), "seed": seed, "attrs": attrs,
+            }),
+        ),
+        Event::WinnerSelected { selection, trials } => {
+            ("winner_selected", selection_json(selection, *trials))
+        }
         Event::WorkerStopped { worker, reason } => (
             "worker_stopped",
             json!({ "worker": worker, "reason": reason }),
@@ -150,15 +183,36 @@ fn run_finished(event: &Event) -> Json {
         counts,
         best,
         baseline,
+        chosen,
     } = event
     else {
         return Json::Null;
     };
+    let selection = chosen.selection.as_ref();
     json!({
         "exit": exit, "reason": reason, "counts": counts_json(counts),
         "best": best.as_ref().map(best_json),
         "baseline": baseline.as_ref().map(baseline_json),
+        "selection": selection.map(|s| selection_json(s, counts.finished())),
+        "test": chosen.test.as_ref().map(tested_json),
     })
+}
+
+/// `search`, `repeat` or `test`.
+fn purpose(job: Job) -> &'static str {
+    match job.purpose {
+        Purpose::Search => "search",
+        Purpose::Repeat(_) => "repeat",
+        Purpose::Test => "test",
+    }
+}
+
+/// Which repeat, from 1.
+fn repeat(job: Job) -> Option<u32> {
+    match job.purpose {
+        Purpose::Repeat(repeat) => Some(repeat),
+        Purpose::Search | Purpose::Test => None,
+    }
 }
 
 fn trial_finished(event: &Event) -> Json {

@@ -278,7 +278,7 @@ fn events() -> Vec<Event> {
         Event::Fault {
             fault: "killed".to_owned(),
             worker: 1,
-            trial: None,
+            attempt: None,
             detail: String::new(),
             verdict: "again".to_owned(),
         },
@@ -300,6 +300,7 @@ fn events() -> Vec<Event> {
             counts,
             best: Some(best),
             baseline,
+            chosen: Box::default(),
         },
     ]
 }

@@ -122,6 +122,7 @@ impl Core {
                 counts: self.board.counts(),
                 best: self.board.best().cloned(),
                 baseline: self.baseline.clone(),
+                chosen: Box::new(self.repeats.chosen(&self.spec.objective.metric)),
             });
             self.actions.push(Action::Finish { exit, reason });
         }

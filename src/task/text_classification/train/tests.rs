@@ -10,6 +10,7 @@ use super::super::testing::Site;
 use super::*;
 use crate::gpu::GENERATOR;
 use crate::space::Value;
+use crate::study::Purpose;
 use crate::task::{Decision, Metrics};
 
 /// Records what is reported and prunes at an epoch.
@@ -51,6 +52,7 @@ fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
     }
     TrialSpec {
         number: 0,
+        purpose: Purpose::Search,
         attempt: 0,
         seed,
         params: Default::default(),
