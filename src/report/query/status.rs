@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
-use super::{baseline, best_trial, choose, made_from};
+use super::{baseline, best_trial, choose, made_from, winner};
 use crate::adopt::fit::adopted_params;
 use crate::exit::{Exit, Failure};
 use crate::report::format::value as number;
@@ -83,6 +83,9 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
         .map_or_else(String::new, |goal| format!(" of {goal}"));
     facts.push(("counted", format!("{}{goal}", status.counted)));
     facts.push(("best", best_text(status.best.as_ref())));
+    if let Some(number) = winner::number(study) {
+        facts.push(("winner", format!("trial {number}, by repeats")));
+    }
     if let Some(baseline) = &status.baseline {
         facts.push(("baseline", baseline_text(baseline)));
     }
@@ -161,7 +164,7 @@ pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Resu
 /// # Errors
 /// No such study, no complete trial, several objectives (2); reading failed (7).
 pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let (study, trial) = read_best(store, name)?;
+    let (study, trial, counted) = read_best(store, name)?;
     let baseline = baseline(&study);
     let value = trial.value().map_or_else(String::new, number);
     let mut facts = vec![
@@ -184,6 +187,9 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
         facts.push((format::printable(name), format::value(value)));
     }
     let mut text = format::facts(&facts);
+    for line in winner::lines(&study, trial.number, counted) {
+        text.push_str(&format!("{}\n", format::printable(&line)));
+    }
     text.push_str(&warning(&study, Some(&trial), baseline.as_ref()));
     Ok(text)
 }
@@ -193,7 +199,7 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
 /// # Errors
 /// See [`best`].
 pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
-    let (study, trial) = read_best(store, name)?;
+    let (study, trial, _) = read_best(store, name)?;
     let baseline = baseline(&study);
     let beaten = baseline.as_ref().map(|b| beats(&study, &trial, b));
     Ok(json!({
@@ -202,10 +208,16 @@ pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
         "best": brief(&trial),
         "baseline": baseline.as_ref().map(baseline_json),
         "beats_baseline": beaten,
+        "selection": winner::selection(&study),
+        "test": winner::test(&study),
     }))
 }
 
-fn read_best(store: &Store, name: Option<&str>) -> Result<(StudySummary, FrozenTrial), Failure> {
+/// The study, the winner by repeats or else the best trial, and how many trials have finished.
+fn read_best(
+    store: &Store,
+    name: Option<&str>,
+) -> Result<(StudySummary, FrozenTrial, u64), Failure> {
     let study = choose(store, name)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
@@ -215,7 +227,9 @@ fn read_best(store: &Store, name: Option<&str>) -> Result<(StudySummary, FrozenT
         )));
     }
     let trials = store.trials(study.study_id)?;
-    let best = best_trial(&study, &trials).cloned();
+    let counted = trials.iter().filter(|t| t.counts()).count() as u64;
+    let best = winner::trial(&study, &trials).or(best_trial(&study, &trials));
+    let best = best.cloned();
     let counts = counts_text(&study.counts);
     let trial = best.ok_or_else(|| {
         Failure::input(format!(
@@ -223,12 +237,12 @@ fn read_best(store: &Store, name: Option<&str>) -> Result<(StudySummary, FrozenT
             study.name
         ))
     })?;
-    Ok((study, trial))
+    Ok((study, trial, counted))
 }
 
 fn beats(study: &StudySummary, trial: &FrozenTrial, baseline: &Baseline) -> bool {
-    trial
-        .value()
+    winner::mean(study, trial)
+        .or(trial.value())
         .is_some_and(|value| study.direction().better(value, baseline.value))
 }
 

@@ -210,6 +210,35 @@ fn a_tiny_model_learns_rows_whose_class_is_one_word() {
 }
 
 #[test]
+fn the_test_split_is_scored_in_a_test_alone_and_changes_nothing_else() {
+    let _alone = alone();
+    let site = site();
+    let mut task = open(&site);
+    let changed = [("train.epochs", Value::Int(6))];
+    let run = |task: &mut TextTask, purpose| {
+        let mut recorder = Recorder::default();
+        let mut trial = trial(&site, 5, &changed);
+        trial.purpose = purpose;
+        let trained = task.train(&trial, &mut recorder).unwrap();
+        (trained.weights_fingerprint().unwrap(), recorder.epochs)
+    };
+    let (weights, plain) = run(&mut task, Purpose::Search);
+    assert!(plain.iter().all(|m| !m.contains_key("test.macro_f1")));
+    let (tested_weights, tested) = run(&mut task, Purpose::Test);
+    assert_eq!(weights, tested_weights);
+    let mut best = f64::NEG_INFINITY;
+    for (plain, tested) in plain.iter().zip(&tested) {
+        let value = tested["macro_f1"];
+        assert_eq!(value, plain["macro_f1"]);
+        assert_eq!(tested.contains_key("test.macro_f1"), value > best);
+        best = best.max(value);
+    }
+    assert!(tested[0]["test.loss"].is_finite());
+    assert_ne!(tested[0]["test.loss"], tested[0]["loss"]);
+    assert_eq!(run(&mut task, Purpose::Search).1, plain);
+}
+
+#[test]
 fn a_pruned_trial_ends_at_once() {
     let _alone = alone();
     let site = site();
