@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::format::{plural, value};
 use super::json_lines::{baseline_json, params_json};
+use super::lines::param_lines;
 use super::{json_number, number_from_json};
 use crate::study::selection::{Candidate, Selection};
 use crate::task::Baseline;
@@ -182,7 +183,12 @@ pub(super) fn chosen_lines(chosen: &Chosen, metric: &str, best: Option<u64>) -> 
     let mut winner = best;
     if let Some(selection) = &chosen.selection {
         winner = selection.winner().map(|w| w.number);
-        lines.extend(selection_lines(&selection_json(selection, 0), metric));
+        let mut told = selection_lines(&selection_json(selection, 0), metric).into_iter();
+        lines.extend(told.next());
+        if let Some(params) = selection.winner().map(|w| &w.params) {
+            lines.extend(param_lines(params, "  "));
+        }
+        lines.extend(told);
     }
     if let Some(test) = &chosen.test {
         lines.extend(tested_lines(&tested_json(test), winner));

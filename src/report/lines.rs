@@ -110,7 +110,10 @@ impl Narrator {
             } => vec![fault_line(fault, *worker, *attempt, detail, verdict)],
             Event::RepeatFinished { .. } => vec![self.repeat_finished(event)],
             Event::WinnerSelected { selection, trials } => {
-                selection_lines(&selection_json(selection, *trials), &self.metric)
+                let lines = selection_lines(&selection_json(selection, *trials), &self.metric);
+                let mut lines = lines.into_iter();
+                let first = lines.next().into_iter();
+                first.chain(lines.map(|line| format!("  {line}"))).collect()
             }
             Event::NewBest(best) => self.new_best(best).into_iter().collect(),
             Event::Warned { message } => vec![format!("warning: {message}")],

@@ -37,13 +37,11 @@ impl Core {
             FromWorker::Hello { protocol, version } => self.on_hello(slot, protocol, &version),
             FromWorker::Ready => self.on_ready(slot),
             FromWorker::Stepped { attempt, steps } => {
-                if self.sign_of_life(slot, attempt) {
-                    if attempt.job().searches() {
-                        self.report(report::Event::TrialStepped {
-                            number: attempt.number,
-                            steps,
-                        });
-                    }
+                if self.sign_of_life(slot, attempt) && attempt.job().searches() {
+                    self.report(report::Event::TrialStepped {
+                        number: attempt.number,
+                        steps,
+                    });
                 }
             }
             FromWorker::EpochFinished {
