@@ -84,48 +84,9 @@ fn name_and_fields(event: &Event) -> Option<(&'static str, Json)> {
             }),
         ),
         Event::TrialFinished { .. } => ("trial_finished", trial_finished(event)),
-        Event::Fault {
-            fault,
-            worker,
-            attempt,
-            detail,
-            verdict,
-        } => (
-            "fault",
-            json!({
-                "fault": fault, "worker": worker, "number": attempt.map(|a| a.number),
-                "purpose": attempt.map(|a| purpose(a.job())),
-                "repeat": attempt.and_then(|a| repeat(a.job())),
-                "attempt": attempt.map(|a| a.attempt), "detail": detail, "verdict": verdict,
-            }),
-        ),
-        Event::RepeatStarted {
-            job,
-            attempt,
-            worker,
-            seed,
-            params,
-        } => (
-            "repeat_started",
-            json!({
-                "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
-                "attempt": attempt, "worker": worker, "seed": seed,
-                "params": params_json(params),
-            }),
-        ),
-        Event::RepeatFinished {
-            job,
-            state,
-            value,
-            seed,
-            attrs,
-        } => (
-            "repeat_finished",
-            json!({
-                "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
-                "state": state, "value": value.map(json_number), "seed": seed, "attrs": attrs,
-            }),
-        ),
+        Event::Fault { .. } => ("fault", fault(event)),
+        Event::RepeatStarted { .. } => ("repeat_started", repeat_started(event)),
+        Event::RepeatFinished { .. } => ("repeat_finished", repeat_finished(event)),
         Event::WinnerSelected { selection, trials } => {
             ("winner_selected", selection_json(selection, *trials))
         }
@@ -195,6 +156,59 @@ fn run_finished(event: &Event) -> Json {
         "baseline": baseline.as_ref().map(baseline_json),
         "selection": selection.map(|s| selection_json(s, counts.finished())),
         "test": chosen.test.as_ref().map(tested_json),
+    })
+}
+
+fn fault(event: &Event) -> Json {
+    let Event::Fault {
+        fault,
+        worker,
+        attempt,
+        detail,
+        verdict,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "fault": fault, "worker": worker, "number": attempt.map(|a| a.number),
+        "purpose": attempt.map(|a| purpose(a.job())),
+        "repeat": attempt.and_then(|a| repeat(a.job())),
+        "attempt": attempt.map(|a| a.attempt), "detail": detail, "verdict": verdict,
+    })
+}
+
+fn repeat_started(event: &Event) -> Json {
+    let Event::RepeatStarted {
+        job,
+        attempt,
+        worker,
+        seed,
+        params,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
+        "attempt": attempt, "worker": worker, "seed": seed, "params": params_json(params),
+    })
+}
+
+fn repeat_finished(event: &Event) -> Json {
+    let Event::RepeatFinished {
+        job,
+        state,
+        value,
+        seed,
+        attrs,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
+        "state": state, "value": value.map(json_number), "seed": seed, "attrs": attrs,
     })
 }
 
