@@ -100,6 +100,37 @@ fn trials_of_a_real_model_fill_a_study_and_the_best_stands_beside_the_baseline()
 }
 
 #[test]
+fn the_winner_of_a_real_sweep_is_chosen_by_repeats_and_tested_once() {
+    let project = project(30);
+    let run = [&["criteria", "--trials", "2", "--repeats", "2"], &QUICK[..]].concat();
+    let (stdout, _) = project.expect(0, &run);
+    assert!(stdout.contains("winner by repeats: trial"), "{stdout}");
+    assert!(stdout.contains("test split: trial"), "{stdout}");
+    let (json, _) = project.expect(0, &["best", "criteria", "--json"]);
+    let best: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        best["test"]["number"],
+        best["selection"]["winner"]["number"]
+    );
+    let part = |key: &str| best["test"][key].as_f64();
+    assert!(
+        part("value").is_some_and(|v| (0.0..=1.0).contains(&v)),
+        "{json}"
+    );
+    assert!(part("validation").is_some(), "{json}");
+    assert!(best["test"]["baseline"]["value"].is_number(), "{json}");
+    let trials = project.trials("criteria");
+    assert_eq!(trials.len(), 2);
+    let tested = |t: &serde_json::Value| t["attrs"]["metric.test.macro_f1"].is_number();
+    assert!(
+        !trials.iter().any(tested),
+        "no trial has seen the test split"
+    );
+    let (again, _) = project.expect(0, &run);
+    assert!(!again.contains("COMPLETE"), "nothing runs again: {again}");
+}
+
+#[test]
 fn a_sweep_killed_three_times_ends_with_the_trials_of_an_undisturbed_one() {
     let run = [
         &["criteria", "--trials", "3", "--parallel", "1"],

@@ -70,7 +70,9 @@ fn a_run_ends_with_the_front_and_every_command_tells_the_same_one() {
     assert!(front.len() > 1 && front.len() < 30, "{front:?}");
     let last = events.last().unwrap();
     assert_eq!(numbers(&last["front"]), front);
-    assert_eq!(last["best"], Json::Null);
+    for none in ["best", "selection", "test"] {
+        assert_eq!(last[none], Json::Null, "{none}");
+    }
     let (best, _) = project.expect(0, &["best", "--json"]);
     assert_eq!(numbers(&serde_json::from_str(&best).unwrap()), front);
     let (status, _) = project.expect(0, &["status", "--json"]);
@@ -200,6 +202,16 @@ fn objectives_in_a_file_and_what_is_wrong_with_them() {
             "[\"loss\", \"cost\"]",
             &["--set", "pruner.kind=median"],
             "none or auto",
+        ),
+        (
+            "[\"loss\", \"cost\"]",
+            &["--set", "run.repeats=3"],
+            "run.repeats: found 3 beside several objectives in objective.metrics",
+        ),
+        (
+            "[\"loss\", \"cost\"]",
+            &["--set", "run.test=again"],
+            "run.test: found again beside several objectives in objective.metrics",
         ),
     ] {
         config(&format!("[objective]\nmetrics = {metrics}"));

@@ -87,6 +87,13 @@ pub struct RunArgs {
     /// Begin a new study with the trials of this one that fit
     #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
     pub from: Option<String>,
+    /// Train the leading points again with other seeds, the last ones this often; the best mean wins
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub repeats: Option<String>,
+    /// Score the winner on the test split: auto, on, off; again: another winner, too
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
+          default_missing_value = "on")]
+    pub test: Option<String>,
     /// Stop after this time with exit code 3 (7h30m)
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
@@ -144,6 +151,8 @@ impl RunArgs {
         let flags = [
             ("trials", "run.trials", &self.trials),
             ("parallel", "run.parallel", &self.parallel),
+            ("repeats", "run.repeats", &self.repeats),
+            ("test", "run.test", &self.test),
             ("timeout", "run.timeout", &self.timeout),
             ("device", "run.device", &self.device),
             ("study", "study.name", &self.study),

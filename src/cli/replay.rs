@@ -13,7 +13,7 @@ use crate::protocol::AttemptId;
 use crate::report::{self, query};
 use crate::store::Store;
 use crate::study::carry::COPIED_FROM;
-use crate::study::{self, FrozenTrial};
+use crate::study::{self, FrozenTrial, Purpose};
 use crate::supervisor::{Replay, directory_of, logs_dir, replay, replay_log};
 use crate::task::TrialSpec;
 
@@ -29,6 +29,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     let seed = seed(&spec, &trial);
     let attempt = AttemptId {
         number: trial.number,
+        purpose: Purpose::Search,
         attempt: 0,
     };
     let logs = logs_dir(&directory_of(&storage), &spec.study);
@@ -37,6 +38,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     let plan = Replay {
         trial: TrialSpec {
             number: trial.number,
+            purpose: attempt.purpose,
             attempt: attempt.attempt,
             seed,
             params: trial.params.clone(),

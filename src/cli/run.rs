@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging};
 use crate::config::places::{Project, find_project, find_task};
-use crate::config::{Overrides, Problems, StudySpec, overrides_from_environment, resolve};
+use crate::config::{
+    Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve,
+};
 use crate::exit::{Exit, Failure};
 use crate::gpu::{self, Device};
 use crate::inject::{self, Here, InjectSpec, Plan};
@@ -111,7 +113,18 @@ pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
             spec.kind
         )));
     }
-    kind.prepare(spec).map_err(input)
+    let prepared = kind.prepare(spec).map_err(input)?;
+    let asked = matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again);
+    if asked && prepared.test.is_none() {
+        let why = match kind.passes_on() {
+            true => "with the kind command a test split is the program's own affair",
+            false => "the task has no test split (data.split.test)",
+        };
+        return Err(Failure::input(format!(
+            "run.test asks for a test of the winner, but {why}: leave it out"
+        )));
+    }
+    Ok(prepared)
 }
 
 fn input(problems: Problems) -> Failure {

@@ -103,7 +103,7 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 32] = [
+pub const SETTINGS: [Setting; 34] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
@@ -111,6 +111,8 @@ pub const SETTINGS: [Setting; 32] = [
     setting("objective.direction", SettingType::Word(&["minimize", "maximize"]), "", "default: the metric's own direction"),
     setting("objective.metrics", SettingType::Texts, "", "several objectives, each METRIC or METRIC:min or METRIC:max, in place of metric and direction"),
     setting("run.trials", int(1, MANY), "100", "goal: this many finished trials in the study, those of earlier runs included"),
+    setting("run.repeats", int(1, 1000), "1", "once the goal is reached, the leading points are trained again with other seeds, the last of them this often, and the best mean wins; 1: off"),
+    setting("run.test", SettingType::Word(&["auto", "on", "off", "again"]), "auto", "score the winner on the test split, once; auto: with repeats, where the task has a test split; again: another winner, too"),
     setting("run.parallel", int(1, 1024), "1", "upper limit of workers at the same time"),
     setting("run.timeout", DURATION_OR_OFF, "off", "the run ends after this time (exit code 3), resumable"),
     setting("run.device", SettingType::Device, "auto", "auto (every GPU, else the CPU), cpu, cuda, or GPUs by index: cuda:0,1"),

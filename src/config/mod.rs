@@ -40,5 +40,5 @@ pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
     Deadline, DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec,
-    SupervisorPolicy,
+    SupervisorPolicy, TestPolicy,
 };

@@ -5,7 +5,7 @@ use super::document::Document;
 use super::problem::{Problem, hint};
 use super::resolve::source_of;
 use super::settings::Settings;
-use super::spec::{Objective, Operation, PrunerSpec, SamplerSpec};
+use super::spec::{Objective, Operation, PrunerSpec, SamplerSpec, TestPolicy};
 use crate::space::Params;
 use crate::study::Direction;
 use crate::task::TaskKind;
@@ -54,20 +54,43 @@ pub(super) fn read(
     }
 }
 
-/// What goes with several objectives: no trial is pruned, as in Optuna, and `auto` is the sampler
-/// that was measured to be the better one (docs/several-objectives.md).
+/// Whether several objectives are asked for, valid or not.
+pub(super) fn several_asked(document: &Document, settings: &Settings) -> bool {
+    let outside = |key: &str| document.key(key).is_some_and(|n| !n.source.is_file());
+    let overruled = !outside(METRICS) && [METRIC, DIRECTION].iter().any(|key| outside(key));
+    !overruled && settings.texts(METRICS).is_some_and(|m| m.len() > 1)
+}
+
+/// What goes with several objectives: no trial is pruned, as in Optuna, there is no single winner to
+/// repeat or to test, and `auto` is the sampler that was measured to be the better one
+/// (docs/several-objectives.md).
 pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &mut Vec<Problem>) {
-    let kind = operation.pruner.kind.as_str();
-    if !["auto", "none"].contains(&kind) {
-        let key = "pruner.kind";
-        let found = format!("{kind} with several objectives");
-        let expected = "none or auto: a trial's epochs are judged by one objective alone";
+    let mut problem = |key: &str, found: &str, expected: &str| {
+        let found = format!("{found} beside several objectives in {METRICS}");
         problems.push(Problem::new(
             &source_of(document, key),
             key,
             found,
             expected,
         ));
+    };
+    let kind = operation.pruner.kind.as_str();
+    if !["auto", "none"].contains(&kind) {
+        let expected = "none or auto: a trial's epochs are judged by one objective alone";
+        problem("pruner.kind", kind, expected);
+    }
+    if operation.repeats > 1 {
+        let expected = "1: repeats find one winner, and of several objectives there is a front";
+        problem("run.repeats", &operation.repeats.to_string(), expected);
+    }
+    let tests = match operation.test {
+        TestPolicy::On => Some("on"),
+        TestPolicy::Again => Some("again"),
+        TestPolicy::Auto | TestPolicy::Off => None,
+    };
+    if let Some(word) = tests {
+        let expected = "auto or off: there is no single winner to test";
+        problem("run.test", word, expected);
     }
     if operation.sampler.kind == "auto" {
         operation.sampler = SamplerSpec {

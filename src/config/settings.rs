@@ -7,7 +7,9 @@ use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
 use super::problem::{Problem, hint};
 use super::pruners::{WRAPPED, contradiction};
-use super::spec::{Deadline, DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy};
+use super::spec::{
+    Deadline, DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy, TestPolicy,
+};
 use super::tree::{Item, Node};
 use crate::space::{Params, Value};
 
@@ -75,6 +77,13 @@ impl Settings {
     pub fn operation(&self) -> Operation {
         Operation {
             trials: self.number("run.trials"),
+            repeats: self.number("run.repeats") as u32,
+            test: match self.text("run.test") {
+                Some("on") => TestPolicy::On,
+                Some("off") => TestPolicy::Off,
+                Some("again") => TestPolicy::Again,
+                Some(_) | None => TestPolicy::Auto,
+            },
             parallel: self.number("run.parallel") as usize,
             timeout: self.duration("run.timeout"),
             device: match self.values.get("run.device") {

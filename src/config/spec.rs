@@ -108,11 +108,32 @@ pub struct SupervisorPolicy {
     pub checkpoint: bool,
 }
 
+/// When the winner is scored on the test split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestPolicy {
+    /// With repeats, where the task has a test split.
+    #[default]
+    Auto,
+    /// Once: the first winner.
+    On,
+    /// Never.
+    Off,
+    /// Another winner, too, after the split has been used for one.
+    Again,
+}
+
 /// Operational keys: they may change at any resume and are recorded per run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// The goal: COMPLETE + PRUNED trials that were started.
     pub trials: u64,
+    /// Repeats of the last candidates once the goal is reached; 1: none.
+    #[serde(default = "one")]
+    pub repeats: u32,
+    /// Whether the winner is scored on the test split.
+    #[serde(default)]
+    pub test: TestPolicy,
     /// Slots (upper limit).
     pub parallel: usize,
     /// The run ends (exit 3) after this time.
@@ -172,6 +193,11 @@ pub struct StudySpec {
     pub points: Vec<Params>,
     /// Operational keys.
     pub operation: Operation,
+}
+
+/// Runs recorded by earlier versions repeat nothing.
+fn one() -> u32 {
+    1
 }
 
 impl StudySpec {
@@ -264,6 +290,8 @@ impl Operation {
     pub(crate) fn sample(trials: u64) -> Operation {
         Operation {
             trials,
+            repeats: 1,
+            test: TestPolicy::Auto,
             parallel: 1,
             timeout: None,
             device: DevicePolicy::Cpu,

@@ -28,7 +28,7 @@ impl<'a> Armed<'a> {
     ) -> Option<Armed<'a>> {
         let spec = spec?;
         Some(Armed {
-            injection: spec.decide(trial.number, trial.attempt)?,
+            injection: spec.decide(trial)?,
             ledger: &spec.ledger,
             scene: Scene { device, socket },
         })
@@ -147,6 +147,7 @@ mod tests {
     use super::*;
     use crate::inject::{Here, Plan};
     use crate::space::Params;
+    use crate::study::Purpose;
 
     /// Counts what reaches it.
     #[derive(Default)]
@@ -212,6 +213,7 @@ mod tests {
         };
         let trial = TrialSpec {
             number: 5,
+            purpose: Purpose::Search,
             attempt,
             seed: 0,
             params: Params::new(),
@@ -223,7 +225,7 @@ mod tests {
             result: run(&mut Epochs(epochs), &trial, &mut reporter, armed),
             reporter,
             ledger: ledger::read(&spec.ledger),
-            at_step: spec.decide(5, 0).unwrap().at_step,
+            at_step: spec.plan.decide(3, 5, 0).unwrap().at_step,
         }
     }
 

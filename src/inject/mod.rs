@@ -18,6 +18,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::study::Purpose;
+use crate::task::TrialSpec;
+
+/// A number beyond those that a count is dealt to.
+const NO_TRIAL: u64 = u64::MAX;
+
 /// What a run injects, as its workers get it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InjectSpec {
@@ -30,9 +36,16 @@ pub struct InjectSpec {
 }
 
 impl InjectSpec {
-    /// Whether, how and at which step this attempt is hit.
-    pub fn decide(&self, number: u64, attempt: u32) -> Option<Injection> {
-        self.plan.decide(self.seed, number, attempt)
+    /// Whether, how and at which step this attempt is hit. Counts are of the search's trials; a
+    /// rate hits repeats as well.
+    pub fn decide(&self, trial: &TrialSpec) -> Option<Injection> {
+        match trial.purpose {
+            Purpose::Search => self.plan.decide(self.seed, trial.number, trial.attempt),
+            Purpose::Repeat(_) | Purpose::Test => {
+                let seed = trial.purpose.seed(self.seed, trial.number);
+                self.plan.decide(seed, NO_TRIAL, trial.attempt)
+            }
+        }
     }
 }
 

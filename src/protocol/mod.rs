@@ -13,11 +13,12 @@ use crate::config::StudySpec;
 use crate::fault::ProgramEnd;
 use crate::gpu::Device;
 use crate::report::{json_number, number_from_json};
+use crate::study::{Job, Purpose};
 use crate::task::{Ended, Metrics, TrialSpec};
 
 /// Version of this protocol; supervisor and worker are one binary, so a difference means that the
 /// file was replaced under a running study.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,13 +124,25 @@ pub struct Epoch {
     pub metrics: Metrics,
 }
 
-/// Names one attempt of one trial; messages of any other than the current one are stale.
+/// Names one attempt of one training; messages of any other than the current one are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptId {
     /// Trial number.
     pub number: u64,
+    /// What the training is for.
+    pub purpose: Purpose,
     /// Attempt, from 0.
     pub attempt: u32,
+}
+
+impl AttemptId {
+    /// What it is an attempt at.
+    pub fn job(self) -> Job {
+        Job {
+            number: self.number,
+            purpose: self.purpose,
+        }
+    }
 }
 
 /// Where in its life a worker was.
@@ -192,6 +205,7 @@ mod tests {
         let message = FromWorker::EpochFinished {
             attempt: AttemptId {
                 number: 3,
+                purpose: Purpose::Repeat(2),
                 attempt: 1,
             },
             epoch: 2,

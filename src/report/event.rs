@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::Chosen;
 use crate::config::Objective;
+use crate::protocol::AttemptId;
 use crate::space::Params;
 use crate::study::carry::Carried;
-use crate::study::{Direction, TrialState};
+use crate::study::selection::Selection;
+use crate::study::{Direction, Job, TrialState};
 use crate::task::{Baseline, Metrics};
 
 /// Counts of a study's trials.
@@ -149,14 +152,47 @@ pub enum Event {
         /// Counts after it.
         counts: Counts,
     },
+    /// An attempt at a repeat of a trial, or at the winner's test, was sent to a worker.
+    RepeatStarted {
+        /// What is trained.
+        job: Job,
+        /// Attempt, from 0.
+        attempt: u32,
+        /// Worker.
+        worker: u64,
+        /// Its seed.
+        seed: u64,
+        /// Parameters.
+        params: Params,
+    },
+    /// A repeat, or the test, ended.
+    RepeatFinished {
+        /// What was trained.
+        job: Job,
+        /// COMPLETE; PRUNED or FAIL where it failed for good.
+        state: TrialState,
+        /// The objective's value, with the test that of the test split.
+        value: Option<f64>,
+        /// Its seed.
+        seed: u64,
+        /// Attributes by the names of a trial's.
+        attrs: Map<String, Json>,
+    },
+    /// The winner by repeats is known.
+    WinnerSelected {
+        /// Who, and by what.
+        selection: Box<Selection>,
+        /// Finished trials then.
+        trials: u64,
+    },
     /// A fault was classified.
     Fault {
         /// Its word (`killed`, `hang`, ...).
         fault: String,
         /// The worker.
         worker: u64,
-        /// The attempt it ended, if any: trial number and attempt.
-        trial: Option<(u64, u32)>,
+        /// The attempt it ended, if any.
+        attempt: Option<AttemptId>,
         /// What is known.
         detail: String,
         /// What becomes of the trial: `again`, `suspect`, `pruned`, `fail`.
@@ -190,5 +226,7 @@ pub enum Event {
         front: Vec<Best>,
         /// Baseline.
         baseline: Option<Baseline>,
+        /// The winner by repeats and the look at the test split.
+        chosen: Box<Chosen>,
     },
 }

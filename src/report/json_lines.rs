@@ -5,8 +5,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, Fork, json_number};
+use super::{Best, Counts, Event, Fork, json_number, selection_json, tested_json};
 use crate::space::Params;
+use crate::study::{Job, Purpose};
 use crate::task::{Baseline, Metrics};
 
 /// Writes one JSON object a line, flushed.
@@ -83,19 +84,12 @@ fn name_and_fields(event: &Event) -> Option<(&'static str, Json)> {
             }),
         ),
         Event::TrialFinished { .. } => ("trial_finished", trial_finished(event)),
-        Event::Fault {
-            fault,
-            worker,
-            trial,
-            detail,
-            verdict,
-        } => (
-            "fault",
-            json!({
-                "fault": fault, "worker": worker, "number": trial.map(|t| t.0),
-                "attempt": trial.map(|t| t.1), "detail": detail, "verdict": verdict,
-            }),
-        ),
+        Event::Fault { .. } => ("fault", fault(event)),
+        Event::RepeatStarted { .. } => ("repeat_started", repeat_started(event)),
+        Event::RepeatFinished { .. } => ("repeat_finished", repeat_finished(event)),
+        Event::WinnerSelected { selection, trials } => {
+            ("winner_selected", selection_json(selection, *trials))
+        }
         Event::WorkerStopped { worker, reason } => (
             "worker_stopped",
             json!({ "worker": worker, "reason": reason }),
@@ -160,19 +154,91 @@ fn run_finished(event: &Event) -> Json {
         best,
         front,
         baseline,
+        chosen,
     } = event
     else {
         return Json::Null;
     };
-    let mut json = json!({
+    let selection = chosen.selection.as_ref();
+    let front: Option<Vec<Json>> =
+        (!front.is_empty()).then(|| front.iter().map(best_json).collect());
+    json!({
         "exit": exit, "reason": reason, "counts": counts_json(counts),
-        "best": best.as_ref().map(best_json),
+        "best": best.as_ref().map(best_json), "front": front,
         "baseline": baseline.as_ref().map(baseline_json),
-    });
-    if !front.is_empty() {
-        json["front"] = front.iter().map(best_json).collect();
+        "selection": selection.map(|s| selection_json(s, counts.finished())),
+        "test": chosen.test.as_ref().map(tested_json),
+    })
+}
+
+fn fault(event: &Event) -> Json {
+    let Event::Fault {
+        fault,
+        worker,
+        attempt,
+        detail,
+        verdict,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "fault": fault, "worker": worker, "number": attempt.map(|a| a.number),
+        "purpose": attempt.map(|a| purpose(a.job())),
+        "repeat": attempt.and_then(|a| repeat(a.job())),
+        "attempt": attempt.map(|a| a.attempt), "detail": detail, "verdict": verdict,
+    })
+}
+
+fn repeat_started(event: &Event) -> Json {
+    let Event::RepeatStarted {
+        job,
+        attempt,
+        worker,
+        seed,
+        params,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
+        "attempt": attempt, "worker": worker, "seed": seed, "params": params_json(params),
+    })
+}
+
+fn repeat_finished(event: &Event) -> Json {
+    let Event::RepeatFinished {
+        job,
+        state,
+        value,
+        seed,
+        attrs,
+    } = event
+    else {
+        return Json::Null;
+    };
+    json!({
+        "number": job.number, "purpose": purpose(*job), "repeat": repeat(*job),
+        "state": state, "value": value.map(json_number), "seed": seed, "attrs": attrs,
+    })
+}
+
+/// `search`, `repeat` or `test`.
+fn purpose(job: Job) -> &'static str {
+    match job.purpose {
+        Purpose::Search => "search",
+        Purpose::Repeat(_) => "repeat",
+        Purpose::Test => "test",
     }
-    json
+}
+
+/// Which repeat, from 1.
+fn repeat(job: Job) -> Option<u32> {
+    match job.purpose {
+        Purpose::Repeat(repeat) => Some(repeat),
+        Purpose::Search | Purpose::Test => None,
+    }
 }
 
 fn trial_finished(event: &Event) -> Json {

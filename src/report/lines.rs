@@ -6,16 +6,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
+use super::chosen::{chosen_lines, selection_lines};
 use super::format::{duration, params_short, plural, value};
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, Fork, number_from_json};
+use super::{Best, Counts, Event, Fork, number_from_json, selection_json};
 use crate::config::Objective;
 use crate::exit::Exit;
+use crate::protocol::AttemptId;
 use crate::space::Params;
 use crate::study::carry::LeftOut;
 use crate::study::pareto::Front;
-use crate::study::{Direction, TrialState};
+use crate::study::{Direction, Purpose, TrialState};
 use crate::task::Baseline;
 
 /// So many trials of a front are told at the end.
@@ -116,15 +118,23 @@ impl Narrator {
             Event::Fault {
                 fault,
                 worker,
-                trial,
+                attempt,
                 detail,
                 verdict,
-            } => vec![fault_line(fault, *worker, *trial, detail, verdict)],
+            } => vec![fault_line(fault, *worker, *attempt, detail, verdict)],
+            Event::RepeatFinished { .. } => vec![self.repeat_finished(event)],
+            Event::WinnerSelected { selection, trials } => {
+                let lines = selection_lines(&selection_json(selection, *trials), &self.metric);
+                let mut lines = lines.into_iter();
+                let first = lines.next().into_iter();
+                first.chain(lines.map(|line| format!("  {line}"))).collect()
+            }
             Event::NewBest(best) => self.new_best(best).into_iter().collect(),
             Event::Warned { message } => vec![format!("warning: {message}")],
             Event::RunFinished { .. } => self.summary(event),
             Event::WorkerStarted { .. }
             | Event::TrialStepped { .. }
+            | Event::RepeatStarted { .. }
             | Event::EpochFinished { .. }
             | Event::WorkerStopped { .. } => Vec::new(),
         }
@@ -259,6 +269,30 @@ impl Narrator {
         line
     }
 
+    fn repeat_finished(&self, event: &Event) -> String {
+        let Event::RepeatFinished {
+            job,
+            state,
+            value: result,
+            attrs,
+            ..
+        } = event
+        else {
+            return String::new();
+        };
+        let mut line = format!("{job} {state}");
+        if let Some(v) = result {
+            line.push_str(&format!(" {} {}", self.metric, value(*v)));
+        }
+        if let Some(fault) = attrs.get("fault").and_then(Json::as_str) {
+            line.push_str(&format!(" ({fault})"));
+        }
+        if let Some(took) = runtime(attrs) {
+            line.push_str(&format!(", {}", duration(took)));
+        }
+        line
+    }
+
     fn improves(&self, v: f64) -> bool {
         self.best.is_none_or(|(_, b)| self.direction.better(v, b))
     }
@@ -305,6 +339,7 @@ impl Narrator {
             best,
             front,
             baseline,
+            chosen,
         } = event
         else {
             return Vec::new();
@@ -330,6 +365,9 @@ impl Narrator {
                 )
             });
         }
+        let number = best.as_ref().map(|b| b.number);
+        let chosen = chosen_lines(chosen, &self.metric, number);
+        lines.extend(chosen.into_iter().map(|line| format!("  {line}")));
         lines.extend(resume_hint(*exit).map(|hint| format!("  {hint}")));
         lines
     }
@@ -409,12 +447,12 @@ pub(super) fn param_lines(params: &Params, indent: &str) -> Vec<String> {
 fn fault_line(
     fault: &str,
     worker: u64,
-    trial: Option<(u64, u32)>,
+    attempt: Option<AttemptId>,
     detail: &str,
     verdict: &str,
 ) -> String {
-    let whom = match trial {
-        Some((number, attempt)) => format!("trial {number}, attempt {attempt}, worker {worker}"),
+    let whom = match attempt {
+        Some(a) => format!("{}, attempt {}, worker {worker}", a.job(), a.attempt),
         None => format!("worker {worker}"),
     };
     let mut line = format!("fault: {fault} ({whom})");
@@ -422,13 +460,19 @@ fn fault_line(
     if let Some(first) = detail.lines().next().filter(|l| !l.is_empty()) {
         line.push_str(&format!(": {first}"));
     }
-    if trial.is_some() {
-        line.push_str(match verdict {
-            "again" => " -> the trial runs again",
-            "suspect" => " -> the trial runs again, as a suspect",
-            "pruned" => " -> the trial is pruned",
-            "fail" => " -> the trial fails",
-            _ => "",
+    if let Some(attempt) = attempt {
+        let what = match attempt.purpose {
+            Purpose::Search => "the trial",
+            Purpose::Repeat(_) => "the repeat",
+            Purpose::Test => "the test",
+        };
+        line.push_str(&match verdict {
+            "again" => format!(" -> {what} runs again"),
+            "suspect" => format!(" -> {what} runs again, as a suspect"),
+            "pruned" if !attempt.job().searches() => format!(" -> {what} fails"),
+            "pruned" => format!(" -> {what} is pruned"),
+            "fail" => format!(" -> {what} fails"),
+            _ => String::new(),
         });
     }
     line

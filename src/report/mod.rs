@@ -1,6 +1,7 @@
 //! What people and scripts see: the only module that writes to the terminal.
 
 mod check;
+mod chosen;
 mod drill;
 mod event;
 pub mod format;
@@ -13,6 +14,7 @@ pub mod query;
 mod sink;
 
 pub use check::{check_json, check_report};
+pub use chosen::{Chosen, Tested, selection_json, tested_json};
 pub use drill::{drill_json, drill_report};
 pub use event::{Best, Counts, Event, Fork};
 pub use json::{json_number, number_from_json};

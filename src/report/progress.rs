@@ -1,6 +1,6 @@
 //! A progress bar on stderr; the lines of finished trials go to stdout above it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,6 +11,7 @@ use super::format::{duration, plural};
 use super::lines::{Narrator, since};
 use super::output::Output;
 use super::sink::Sink;
+use crate::study::Job;
 
 /// The rate is that of the last so many finished trials.
 const WINDOW: usize = 50;
@@ -23,6 +24,8 @@ pub(super) struct Progress {
     bar: ProgressBar,
     pace: Pace,
     running: BTreeMap<u64, u32>,
+    /// Repeats under way, and how many have ended in this run.
+    repeats: (BTreeSet<Job>, u64),
 }
 
 impl Progress {
@@ -34,6 +37,7 @@ impl Progress {
             bar,
             pace: Pace::default(),
             running: BTreeMap::new(),
+            repeats: (BTreeSet::new(), 0),
         }
     }
 
@@ -55,9 +59,20 @@ impl Progress {
                 self.bar.set_position(counts.finished());
                 self.pace.finished(counts.finished(), time);
             }
-            Event::Fault { trial, .. } => {
-                if let Some((number, _)) = trial {
-                    self.running.remove(number);
+            Event::RepeatStarted { job, .. } => {
+                self.repeats.0.insert(*job);
+            }
+            Event::RepeatFinished { job, .. } => {
+                self.repeats.0.remove(job);
+                self.repeats.1 += 1;
+            }
+            Event::Fault { attempt, .. } => {
+                if let Some(attempt) = attempt {
+                    let job = attempt.job();
+                    self.repeats.0.remove(&job);
+                    if job.searches() {
+                        self.running.remove(&job.number);
+                    }
                 }
             }
             Event::RunFinished { .. } => self.bar.finish_and_clear(),
@@ -66,6 +81,7 @@ impl Progress {
             | Event::TrialStepped { .. }
             | Event::WorkerStopped { .. }
             | Event::NewBest(_)
+            | Event::WinnerSelected { .. }
             | Event::Warned { .. } => {}
         }
     }
@@ -75,6 +91,7 @@ impl Progress {
             self.pace.text(),
             self.narrator.standing(),
             running_text(&self.running),
+            repeats_text(&self.repeats.0, self.repeats.1),
         ]
         .into_iter()
         .filter(|part| !part.is_empty())
@@ -164,6 +181,19 @@ impl Pace {
             Err(_) => speed,
         }
     }
+}
+
+/// `7 repeats done, now trial 3, repeat 2`; empty before the first.
+fn repeats_text(running: &BTreeSet<Job>, ended: u64) -> String {
+    if running.is_empty() && ended == 0 {
+        return String::new();
+    }
+    let named: Vec<String> = running.iter().take(NAMED).map(Job::to_string).collect();
+    let mut text = format!("{} done", plural(ended, "repeat"));
+    if !named.is_empty() {
+        text.push_str(&format!(", now {}", named.join("; ")));
+    }
+    text
 }
 
 fn running_text(running: &BTreeMap<u64, u32>) -> String {

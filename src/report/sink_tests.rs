@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::protocol::AttemptId;
 use crate::report::{Best, Counts, Fork};
 use crate::space::{Params, Value};
 use crate::study::carry::{Carried, LeftOut};
-use crate::study::{Direction, TrialState};
+use crate::study::{Direction, Purpose, TrialState};
 use crate::task::Baseline;
 
 #[derive(Clone, Default)]
@@ -120,7 +121,11 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
         Event::Fault {
             fault: "killed".to_owned(),
             worker: 0,
-            trial: Some((0, 0)),
+            attempt: Some(AttemptId {
+                number: 0,
+                purpose: Purpose::Search,
+                attempt: 0,
+            }),
             detail: "SIGKILL\nmore".to_owned(),
             verdict: "again".to_owned(),
         },
@@ -141,6 +146,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             best: Some(best),
             front: vec![],
             baseline: baseline(),
+            chosen: Box::default(),
         },
     ]
 }

@@ -117,6 +117,26 @@ impl Space {
         self.parameters.iter().any(|p| p.default.is_some())
     }
 
+    /// Whether these are the values of a whole point: one for each active parameter, within its
+    /// domain, none besides, and no constraint violated.
+    pub fn holds(&self, params: &Params) -> bool {
+        let active = self
+            .parameters
+            .iter()
+            .filter_map(|p| Some((p, self.active_domain(p, params)?)));
+        let mut wanted = 0;
+        for (parameter, domain) in active {
+            wanted += 1;
+            if !params
+                .get(&parameter.name)
+                .is_some_and(|v| domain.contains(v))
+            {
+                return false;
+            }
+        }
+        params.len() == wanted && self.violated(params).is_none()
+    }
+
     /// The first constraint that `params` violates.
     pub fn violated(&self, params: &Params) -> Option<&Constraint> {
         self.violations(params).next()

@@ -86,11 +86,11 @@ impl Store {
 }
 
 /// One transaction under way.
-struct Batch<'a> {
-    conn: &'a Connection,
+pub(super) struct Batch<'a> {
+    pub(super) conn: &'a Connection,
     study_id: i64,
-    run_id: i64,
-    now: &'a str,
+    pub(super) run_id: i64,
+    pub(super) now: &'a str,
 }
 
 impl Batch<'_> {
@@ -144,6 +144,9 @@ impl Batch<'_> {
                 }
                 Ok(())
             }
+            Write::RepeatStarted { .. }
+            | Write::RepeatAttemptEnded { .. }
+            | Write::RepeatFinished { .. } => self.write_repeat(write),
             Write::TrialNoted { number, user_attrs } => {
                 let (trial_id, _) = self.trial(*number)?;
                 put_user_attributes(self.conn, trial_id, user_attrs)
@@ -156,7 +159,7 @@ impl Batch<'_> {
     }
 
     /// Row id and state of a trial.
-    fn trial(&self, number: u64) -> Result<(i64, TrialState), Cause> {
+    pub(super) fn trial(&self, number: u64) -> Result<(i64, TrialState), Cause> {
         let found = self
             .conn
             .prepare_cached(

@@ -61,7 +61,8 @@ pub struct RunEntry {
     pub exit: Option<u8>,
 }
 
-const COLUMNS: &str = "a.attempt, a.run_id, a.worker, a.pid, a.device, a.log, a.started, a.ended,
+pub(super) const COLUMNS: &str =
+    "a.attempt, a.run_id, a.worker, a.pid, a.device, a.log, a.started, a.ended,
      a.outcome, a.detail, a.again";
 
 impl Store {
@@ -287,8 +288,8 @@ impl Store {
     }
 }
 
-/// The columns of [`COLUMNS`], after the trial's number.
-fn record(row: &Row<'_>) -> Result<AttemptRecord, Cause> {
+/// The columns of [`COLUMNS`], behind the first column.
+pub(super) fn record(row: &Row<'_>) -> Result<AttemptRecord, Cause> {
     Ok(AttemptRecord {
         attempt: row.get(1)?,
         run_id: row.get(2)?,

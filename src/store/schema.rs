@@ -27,7 +27,8 @@ pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
 
 /// Our own migrations, in order: only ever appended, never changed. The version of a file is the
 /// number of migrations it has had.
-pub(super) const MIGRATIONS: [(&str, &str); 1] = [("studies, runs and attempts", FIRST)];
+pub(super) const MIGRATIONS: [(&str, &str); 2] =
+    [("studies, runs and attempts", FIRST), ("repeats", REPEATS)];
 
 /// Rows of ours go with the rows they describe, whoever deletes those: Optuna deletes studies
 /// without foreign keys being enforced, and SQLite hands ids out again.
@@ -79,5 +80,43 @@ END;
 CREATE TRIGGER tune_study_deleted BEFORE DELETE ON studies BEGIN
     DELETE FROM tune_runs WHERE study_id = OLD.study_id;
     DELETE FROM tune_studies WHERE study_id = OLD.study_id;
+END;
+";
+
+/// Trainings of a trial's point with other seeds: no trials, so that neither Optuna nor the search
+/// takes them for results. `purpose` is `repeat` (from 1) or `test` (repeat 0).
+const REPEATS: &str = "
+CREATE TABLE tune_repeats (
+    trial_id INTEGER NOT NULL REFERENCES trials(trial_id) ON DELETE CASCADE,
+    purpose TEXT NOT NULL,
+    repeat INTEGER NOT NULL,
+    seed INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    value REAL,
+    attrs_json TEXT NOT NULL,
+    started TEXT NOT NULL,
+    ended TEXT,
+    PRIMARY KEY (trial_id, purpose, repeat)
+) WITHOUT ROWID;
+CREATE TABLE tune_repeat_attempts (
+    trial_id INTEGER NOT NULL REFERENCES trials(trial_id) ON DELETE CASCADE,
+    purpose TEXT NOT NULL,
+    repeat INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    run_id INTEGER NOT NULL,
+    worker INTEGER NOT NULL,
+    pid INTEGER NOT NULL,
+    device TEXT NOT NULL,
+    log TEXT NOT NULL,
+    started TEXT NOT NULL,
+    ended TEXT,
+    outcome TEXT,
+    detail TEXT,
+    again INTEGER,
+    PRIMARY KEY (trial_id, purpose, repeat, attempt)
+) WITHOUT ROWID;
+CREATE TRIGGER tune_repeated_trial_deleted BEFORE DELETE ON trials BEGIN
+    DELETE FROM tune_repeat_attempts WHERE trial_id = OLD.trial_id;
+    DELETE FROM tune_repeats WHERE trial_id = OLD.trial_id;
 END;
 ";

@@ -67,6 +67,22 @@ impl Store {
                              AND a.ended IS NOT NULL AND a.outcome = ?4",
                     )?
                     .exists((study_id, number, attempt, &end.outcome))?,
+                Write::RepeatAttemptEnded {
+                    number,
+                    purpose,
+                    attempt,
+                    end,
+                } => self.repeat_attempt_ended(
+                    (study_id, *number, *purpose),
+                    *attempt,
+                    &end.outcome,
+                )?,
+                Write::RepeatFinished {
+                    number,
+                    purpose,
+                    state,
+                    ..
+                } => self.repeat_finished((study_id, *number, *purpose), *state)?,
                 Write::TrialFinished { number, state, .. } => self
                     .conn
                     .prepare_cached("SELECT state FROM trials WHERE study_id = ?1 AND number = ?2")?
@@ -77,6 +93,7 @@ impl Store {
                 | Write::TrialClaimed { .. }
                 | Write::AttemptStarted { .. }
                 | Write::Reported { .. }
+                | Write::RepeatStarted { .. }
                 | Write::TrialNoted { .. }
                 | Write::StudyAttributes { .. }
                 | Write::RunEnded { .. } => continue,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::space::{Domain, Params};
-use crate::study::TrialState;
+use crate::study::{Purpose, TrialState};
 use std::collections::BTreeMap;
 
 /// One write. A batch is one transaction: all of it is durable, or nothing.
@@ -83,6 +83,52 @@ pub enum Write {
         /// Merged into the system attributes (`constraints:...`).
         system_attrs: Map<String, Json>,
     },
+    /// An attempt at a repeat, or at the test, of a COMPLETE trial is about to be sent to a worker.
+    /// The first one makes the repeat.
+    RepeatStarted {
+        /// Trial number.
+        number: u64,
+        /// What for; not the search.
+        purpose: Purpose,
+        /// Attempt, from 0.
+        attempt: u32,
+        /// The repeat's seed.
+        seed: u64,
+        /// Worker, a number unique within the run.
+        worker: u64,
+        /// Process id of the worker.
+        pid: u32,
+        /// `cpu`, `cuda:0`.
+        device: String,
+        /// Path of the attempt's log, relative to `tune.db.d/`.
+        log: String,
+    },
+    /// An attempt at a repeat has ended.
+    RepeatAttemptEnded {
+        /// Trial number.
+        number: u64,
+        /// What for.
+        purpose: Purpose,
+        /// Attempt.
+        attempt: u32,
+        /// How.
+        end: AttemptEnd,
+    },
+    /// A repeat has ended.
+    RepeatFinished {
+        /// Trial number.
+        number: u64,
+        /// What for.
+        purpose: Purpose,
+        /// The repeat's seed.
+        seed: u64,
+        /// COMPLETE; PRUNED or FAIL where it failed for good.
+        state: TrialState,
+        /// The objective's value; finite. With the test: that of the test split.
+        value: Option<f64>,
+        /// What is known of it, by the names of a trial's user attributes.
+        user_attrs: Map<String, Json>,
+    },
     /// Something about a trial that came out later, whatever state it is in.
     TrialNoted {
         /// Trial number.
@@ -112,8 +158,29 @@ impl Write {
             | Write::Reported { number, .. }
             | Write::AttemptEnded { number, .. }
             | Write::TrialFinished { number, .. }
+            | Write::RepeatStarted { number, .. }
+            | Write::RepeatAttemptEnded { number, .. }
+            | Write::RepeatFinished { number, .. }
             | Write::TrialNoted { number, .. } => Some(*number),
             Write::StudyAttributes { .. } | Write::RunEnded { .. } => None,
+        }
+    }
+
+    /// Whether it is about a trial that has ended, and that it leaves as it is.
+    pub fn leaves_trial(&self) -> bool {
+        match self {
+            Write::RepeatStarted { .. }
+            | Write::RepeatAttemptEnded { .. }
+            | Write::RepeatFinished { .. }
+            | Write::TrialNoted { .. } => true,
+            Write::TrialCreated { .. }
+            | Write::TrialClaimed { .. }
+            | Write::AttemptStarted { .. }
+            | Write::Reported { .. }
+            | Write::AttemptEnded { .. }
+            | Write::TrialFinished { .. }
+            | Write::StudyAttributes { .. }
+            | Write::RunEnded { .. } => false,
         }
     }
 }

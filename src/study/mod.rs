@@ -4,11 +4,14 @@
 pub mod carry;
 mod family;
 mod history;
+mod job;
 pub mod pareto;
 mod seed;
+pub mod selection;
 mod trial;
 
 pub use family::{family, next_fork};
 pub use history::{Entry, History};
+pub use job::{Job, Purpose};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};

@@ -16,6 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::protocol::ToWorker;
 use crate::report::{self, Sink};
 use crate::store::Store;
+use crate::study::Job;
 
 /// What a run needs beside its core.
 pub struct Driver {
@@ -188,7 +189,7 @@ impl Hands {
             Action::Abandon { worker } => {
                 self.workers.remove(&worker);
             }
-            Action::Forget { number } => self.forget(number),
+            Action::Forget { job } => self.forget(job),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon { write } => self.ask(Request::Soon(write)),
             Action::Report(event) => self.report(&event),
@@ -251,11 +252,11 @@ impl Hands {
         }
     }
 
-    fn forget(&self, number: u64) {
+    fn forget(&self, job: Job) {
         let checkpoint = self
             .driver
             .dir
-            .join(checkpoint_name(&self.driver.study, number));
+            .join(checkpoint_name(&self.driver.study, job));
         match std::fs::remove_dir_all(&checkpoint) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -275,10 +276,13 @@ impl Hands {
             // Their trial's end says it all again.
             report::Event::TrialStepped { .. }
             | report::Event::EpochFinished { .. }
-            | report::Event::TrialStarted { .. } => tracing::debug!(?event),
+            | report::Event::TrialStarted { .. }
+            | report::Event::RepeatStarted { .. } => tracing::debug!(?event),
             report::Event::RunStarted { .. }
             | report::Event::WorkerStarted { .. }
             | report::Event::TrialFinished { .. }
+            | report::Event::RepeatFinished { .. }
+            | report::Event::WinnerSelected { .. }
             | report::Event::Fault { .. }
             | report::Event::WorkerStopped { .. }
             | report::Event::NewBest(_)

@@ -8,7 +8,7 @@ use crate::gpu::Device;
 use crate::protocol::{FromWorker, ToWorker};
 use crate::report;
 use crate::store::Write;
-use crate::study::FrozenTrial;
+use crate::study::{FrozenTrial, Job};
 
 /// Monotonic time since the run began.
 pub type Now = Duration;
@@ -160,10 +160,10 @@ pub enum Action {
         /// Which.
         worker: WorkerId,
     },
-    /// The trial has ended, durably: deletes its checkpoint.
+    /// The trial or repeat has ended, durably: deletes its checkpoint.
     Forget {
-        /// Trial number.
-        number: u64,
+        /// Which.
+        job: Job,
     },
     /// Write a batch durably; answered by `Written` or `Refused` once the database can be
     /// written.

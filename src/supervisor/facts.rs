@@ -5,13 +5,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::protocol::AttemptId;
 use crate::store::Write;
+use crate::study::Purpose;
 
 /// Starts that are not on record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unstarted {
     trials: BTreeSet<u64>,
-    attempts: BTreeSet<(u64, u32)>,
+    attempts: BTreeSet<AttemptId>,
 }
 
 impl Unstarted {
@@ -59,16 +61,27 @@ impl Unstarted {
         match write {
             Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
                 self.trials.remove(number);
-                self.attempts.retain(|(n, _)| n != number);
+                self.attempts.retain(|a| a.number != *number);
             }
             Write::AttemptStarted {
                 number, attempt, ..
             } => {
-                self.attempts.remove(&(*number, *attempt));
+                self.attempts.remove(&of_trial(*number, *attempt));
+            }
+            Write::RepeatStarted {
+                number,
+                purpose,
+                attempt,
+                ..
+            } => {
+                self.attempts
+                    .remove(&of_repeat(*number, *purpose, *attempt));
             }
             Write::Reported { .. }
             | Write::AttemptEnded { .. }
             | Write::TrialFinished { .. }
+            | Write::RepeatAttemptEnded { .. }
+            | Write::RepeatFinished { .. }
             | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => {}
@@ -85,12 +98,23 @@ impl Unstarted {
             Write::AttemptStarted {
                 number, attempt, ..
             } => {
-                self.attempts.insert((*number, *attempt));
+                self.attempts.insert(of_trial(*number, *attempt));
+                true
+            }
+            Write::RepeatStarted {
+                number,
+                purpose,
+                attempt,
+                ..
+            } => {
+                self.attempts.insert(of_repeat(*number, *purpose, *attempt));
                 true
             }
             Write::Reported { .. }
             | Write::AttemptEnded { .. }
             | Write::TrialFinished { .. }
+            | Write::RepeatAttemptEnded { .. }
+            | Write::RepeatFinished { .. }
             | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => false,
@@ -99,15 +123,51 @@ impl Unstarted {
 
     fn concerns(&self, write: &Write) -> bool {
         let trial = write.number().is_some_and(|n| self.trials.contains(&n));
-        trial
-            || matches!(write, Write::AttemptEnded { number, attempt, .. }
-                if self.attempts.contains(&(*number, *attempt)))
+        let attempt = match write {
+            Write::AttemptEnded {
+                number, attempt, ..
+            } => Some(of_trial(*number, *attempt)),
+            Write::RepeatAttemptEnded {
+                number,
+                purpose,
+                attempt,
+                ..
+            } => Some(of_repeat(*number, *purpose, *attempt)),
+            Write::TrialCreated { .. }
+            | Write::TrialClaimed { .. }
+            | Write::AttemptStarted { .. }
+            | Write::Reported { .. }
+            | Write::TrialFinished { .. }
+            | Write::RepeatStarted { .. }
+            | Write::RepeatFinished { .. }
+            | Write::TrialNoted { .. }
+            | Write::StudyAttributes { .. }
+            | Write::RunEnded { .. } => None,
+        };
+        trial || attempt.is_some_and(|a| self.attempts.contains(&a))
     }
 }
 
-/// How many trials end with these writes.
+fn of_trial(number: u64, attempt: u32) -> AttemptId {
+    of_repeat(number, Purpose::Search, attempt)
+}
+
+fn of_repeat(number: u64, purpose: Purpose, attempt: u32) -> AttemptId {
+    AttemptId {
+        number,
+        purpose,
+        attempt,
+    }
+}
+
+/// How many trials and repeats end with these writes.
 pub fn results(writes: &[Write]) -> u64 {
-    let ends = |w: &&Write| matches!(w, Write::TrialFinished { .. });
+    let ends = |w: &&Write| {
+        matches!(
+            w,
+            Write::TrialFinished { .. } | Write::RepeatFinished { .. }
+        )
+    };
     writes.iter().filter(ends).count() as u64
 }
 

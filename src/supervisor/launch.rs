@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::core::{Core, Reclaimed, Start, checkpoint_name, checkpoints_dir};
+use super::core::{Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir};
 use super::driver::{Driver, logs_dir};
 use super::guardian::Guardian;
 use super::open_study::{Held, Origin, open_study, study_attributes};
@@ -21,7 +21,7 @@ use crate::fault::Tally;
 use crate::gpu::Device;
 use crate::report::{self, Sink};
 use crate::store::{self, Reclaimable, RunRecord, Store, Write};
-use crate::study::FrozenTrial;
+use crate::study::{FrozenTrial, Job};
 use crate::task::{self, Prepared};
 use crate::{pruner, sampler};
 
@@ -89,7 +89,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     };
     let trials = store.trials(study_id)?;
     let reclaimed = reclaim(&store, study_id)?;
-    drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &reclaimed);
+    let repeats = repeats(&store, study_id)?;
+    drop_checkpoints(
+        &dir.join(checkpoints_dir(&spec.study)),
+        &unfinished(&reclaimed, &repeats),
+    );
+    let selected = store.find_study(&spec.study)?;
+    let selected = selected.and_then(|s| s.user_attrs.get("selection").cloned());
     let run_id = store.begin_run(study_id, &record)?;
     let mut user_attrs = study_attributes(&spec, &prepared);
     mark_injected(&mut user_attrs, &spec, &store)?;
@@ -98,7 +104,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = take_in::reserve(&dir, &spec.study)?;
     prune_logs(&logs_dir(&dir, &spec.study), spec.operation.max_logs_bytes);
-    let core = Core::new(start(&spec, prepared, trials, reclaimed, &devices)?);
+    let found = Found {
+        trials,
+        reclaimed,
+        repeats,
+        selected,
+    };
+    let core = Core::new(start(&spec, prepared, found, &devices)?);
     let driver = Driver {
         dir,
         in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
@@ -176,6 +188,37 @@ fn reclaim(store: &Store, study_id: i64) -> Result<Vec<Reclaimed>, Failure> {
     Ok(reclaimed.collect())
 }
 
+/// Repeats and tests of earlier runs; waits until the last processes of those that go on are gone.
+fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
+    let records = store.repeats(study_id, None)?;
+    let open = records.iter().filter(|r| !r.state.finished());
+    let pids: Vec<u32> = open.filter_map(|r| Some(r.attempts.last()?.pid)).collect();
+    strays::wait_for_exits(&pids, LEFTOVERS);
+    let repeated = records.into_iter().map(|record| {
+        let mut tally = Tally::default();
+        for attempt in &record.attempts {
+            tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
+        }
+        Repeated {
+            job: record.job,
+            attempt: record.attempts.last().map_or(0, |a| a.attempt + 1),
+            tally,
+            ended: record.state.finished().then_some(Outcome {
+                value: record.value,
+                attrs: record.attrs,
+            }),
+        }
+    });
+    Ok(repeated.collect())
+}
+
+/// What runs again, and from a checkpoint where there is one.
+fn unfinished(reclaimed: &[Reclaimed], repeats: &[Repeated]) -> Vec<Job> {
+    let repeats = repeats.iter().filter(|r| r.ended.is_none());
+    let trials = reclaimed.iter().map(|r| Job::trial(r.number));
+    trials.chain(repeats.map(|r| r.job)).collect()
+}
+
 /// Before anything is taken up again: what workers of an earlier run have left behind, or those
 /// workers themselves where supervisor and guardian were killed at once, must not go on beside it.
 fn end_leftovers(study: &Family) {
@@ -193,11 +236,18 @@ pub fn directory_of(storage: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// What the database holds of earlier runs.
+struct Found {
+    trials: Vec<FrozenTrial>,
+    reclaimed: Vec<Reclaimed>,
+    repeats: Vec<Repeated>,
+    selected: Option<Json>,
+}
+
 fn start(
     spec: &StudySpec,
     prepared: Prepared,
-    trials: Vec<FrozenTrial>,
-    reclaimed: Vec<Reclaimed>,
+    found: Found,
     devices: &[Device],
 ) -> Result<Start, Failure> {
     let operation = &spec.operation;
@@ -206,8 +256,11 @@ fn start(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Start {
         spec: spec.clone(),
-        trials,
-        reclaimed,
+        trials: found.trials,
+        reclaimed: found.reclaimed,
+        repeats: found.repeats,
+        selected: found.selected,
+        test: prepared.test,
         devices: (0..slots).map(|i| devices[i % devices.len()]).collect(),
         // Two libtorch threads of different workers on one core slow each other down tenfold.
         threads: operation.threads.unwrap_or((cores / slots).max(1)),
@@ -243,13 +296,13 @@ fn mark_injected(
 }
 
 /// Deletes the checkpoints of trials that will not go on: a run that was killed could not do it.
-fn drop_checkpoints(dir: &Path, reclaimed: &[Reclaimed]) {
+fn drop_checkpoints(dir: &Path, unfinished: &[Job]) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;
     };
     for entry in entries.flatten() {
-        let wanted = reclaimed.iter().any(|r| {
-            let name = checkpoint_name("", r.number);
+        let wanted = unfinished.iter().any(|job| {
+            let name = checkpoint_name("", *job);
             Path::new(&name).file_name() == Some(&entry.file_name())
         });
         if !wanted && let Err(error) = std::fs::remove_dir_all(entry.path()) {

@@ -172,9 +172,15 @@ fn write(
 
 /// What is not worth keeping: reports of a trial that goes on, or that has ended.
 fn holds_an_end(writes: &[Write]) -> bool {
-    writes
-        .iter()
-        .any(|w| matches!(w, Write::AttemptEnded { .. } | Write::TrialFinished { .. }))
+    writes.iter().any(|w| {
+        matches!(
+            w,
+            Write::AttemptEnded { .. }
+                | Write::TrialFinished { .. }
+                | Write::RepeatAttemptEnded { .. }
+                | Write::RepeatFinished { .. }
+        )
+    })
 }
 
 /// The writes about each trial, so that one that does not fit keeps no other out; those about none

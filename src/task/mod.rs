@@ -19,7 +19,7 @@ use crate::fault::ProgramEnd;
 use crate::gpu::Device;
 use crate::protocol::Epoch;
 use crate::space::Params;
-use crate::study::Direction;
+use crate::study::{Direction, Job, Purpose};
 
 /// A metric that a task kind computes at each epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,6 +42,18 @@ pub struct Baseline {
     pub what: String,
 }
 
+/// A part of the data that no trial is scored on: kept for the winner alone.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TestSplit {
+    /// The trivial baseline on it.
+    pub baseline: Option<Baseline>,
+}
+
+/// The name of a metric on the test split, among those of an epoch: `test.macro_f1`.
+pub fn test_metric(name: &str) -> String {
+    format!("test.{name}")
+}
+
 /// What the supervisor learns about a task's data and models before anything is started.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prepared {
@@ -51,6 +63,8 @@ pub struct Prepared {
     pub split_fingerprint: Option<String>,
     /// The trivial baseline.
     pub baseline: Option<Baseline>,
+    /// The test split; `None`: there is none.
+    pub test: Option<TestSplit>,
     /// What `tune check` shows: a heading (`data`, `split`, `model`) and a line.
     pub facts: Vec<(String, String)>,
     /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
@@ -135,9 +149,11 @@ pub fn kind(name: &str) -> Option<&'static dyn TaskKind> {
 pub struct TrialSpec {
     /// Number within the study.
     pub number: u64,
+    /// What it is trained for.
+    pub purpose: Purpose,
     /// Attempt, from 0.
     pub attempt: u32,
-    /// The trial's seed; equal in all attempts.
+    /// The training's seed; equal in all attempts.
     pub seed: u64,
     /// The searched parameters.
     pub params: Params,
@@ -146,6 +162,19 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
+    /// What is trained.
+    pub fn job(&self) -> Job {
+        Job {
+            number: self.number,
+            purpose: self.purpose,
+        }
+    }
+
+    /// Whether the test split is to be scored at the best epoch, see [`Task::run`].
+    pub fn tests(&self) -> bool {
+        self.purpose == Purpose::Test
+    }
+
     /// A float of the configuration.
     ///
     /// # Errors
@@ -281,6 +310,10 @@ pub struct Checkpoint {
 pub trait Task {
     /// Trains one trial. The result is a function of `trial` and the study alone: nothing that an
     /// earlier trial of this process left behind may change it.
+    ///
+    /// Where `trial.tests()`, each epoch that is the best so far reports the objective and other
+    /// metrics of the test split as well, by the names of [`test_metric`]. In all other trainings
+    /// the test split is not touched.
     ///
     /// # Errors
     /// An error of the task's own code or data, or a device's error.

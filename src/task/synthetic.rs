@@ -15,12 +15,12 @@ use rand::RngExt;
 use super::early_stopping::EarlyStopping;
 use super::{
     Baseline, Decision, Ended, Key, KeyType, Metric, Metrics, Prepared, Preset, Reporter, Role,
-    Task, TaskKind, TrialSpec,
+    Task, TaskKind, TestSplit, TrialSpec, test_metric,
 };
 use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
 use crate::protocol::Epoch;
-use crate::study::{Direction, rng};
+use crate::study::{Direction, derive_seed, rng};
 
 /// The kind.
 pub struct Synthetic;
@@ -162,6 +162,9 @@ impl TaskKind for Synthetic {
         let optimum =
             "optim.lr 0.01, optim.name sgd, optim.momentum 0.9, model.layers 4, model.width 128";
         Ok(Prepared {
+            test: Some(TestSplit {
+                baseline: baseline.clone(),
+            }),
             baseline,
             facts: vec![
                 ("data".into(), "none: the loss is a known function".into()),
@@ -212,9 +215,11 @@ impl Task for Opened {
                 let at = format!("epoch {epoch}, step {}: the loss is NaN", curve.steps);
                 return Ok(Ended::Diverged { at });
             }
-            let mut metrics = metrics(curve.loss(trial.seed, epoch));
-            metrics.insert("cost".into(), curve.cost);
+            let mut metrics = curve.metrics(trial.seed, epoch);
             let value = metrics.get(&self.objective.metric).copied();
+            if trial.tests() {
+                metrics.extend(test_metrics(&curve, trial.seed, epoch));
+            }
             match reporter.epoch(epoch, &metrics)? {
                 Decision::Continue => {}
                 Decision::Prune => return Ok(Ended::Pruned),
@@ -276,6 +281,20 @@ impl Curve {
             clean
         }
     }
+
+    /// Everything that is reported at the end of an epoch.
+    fn metrics(&self, seed: u64, epoch: u32) -> Metrics {
+        let mut metrics = metrics(self.loss(seed, epoch));
+        metrics.insert("cost".into(), self.cost);
+        metrics
+    }
+}
+
+/// The metrics on the test split: the same loss with noise of its own.
+fn test_metrics(curve: &Curve, seed: u64, epoch: u32) -> Metrics {
+    let metrics = curve.metrics(derive_seed(seed, 0, "test split"), epoch);
+    let named = |(name, value): (String, f64)| (test_metric(&name), value);
+    metrics.into_iter().map(named).collect()
 }
 
 /// A standard normal number (Box and Muller), a function of its arguments alone.
@@ -297,12 +316,14 @@ fn metrics(loss: f64) -> Metrics {
 mod tests {
     use super::*;
     use crate::space::{Params, Value};
+    use crate::study::Purpose;
 
     /// Records losses; prunes after so many epochs.
     #[derive(Default)]
     struct Recorder {
         steps: u64,
         losses: Vec<f64>,
+        tested: Vec<Option<f64>>,
         prune_at: Option<u32>,
     }
 
@@ -312,6 +333,7 @@ mod tests {
         }
         fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
             self.losses.push(metrics["loss"]);
+            self.tested.push(metrics.get("test.loss").copied());
             Ok(match self.prune_at {
                 Some(at) if at == epoch => Decision::Prune,
                 Some(_) | None => Decision::Continue,
@@ -327,6 +349,7 @@ mod tests {
         config.extend(set.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
         TrialSpec {
             number: 0,
+            purpose: Purpose::Search,
             attempt: 0,
             seed,
             params: Params::new(),
@@ -413,6 +436,20 @@ mod tests {
         };
         assert_eq!(run(5), run(5));
         assert_ne!(run(5), run(6));
+    }
+
+    #[test]
+    fn the_test_split_is_scored_in_a_test_alone_and_has_noise_of_its_own() {
+        let mut noisy = trial(5, &[("task.noise", 0.1.into())]);
+        let plain = train_with(&noisy, Recorder::default()).1;
+        assert!(plain.tested.iter().all(Option::is_none));
+        noisy.purpose = Purpose::Test;
+        let tested = train_with(&noisy, Recorder::default()).1;
+        assert_eq!(plain.losses, tested.losses);
+        assert_eq!(tested.tested.len(), 9);
+        for (loss, test) in tested.losses.iter().zip(&tested.tested) {
+            assert_ne!(Some(*loss), *test);
+        }
     }
 
     #[test]

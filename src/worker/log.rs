@@ -67,8 +67,10 @@ pub fn unbuffer() {
 /// What stands at the beginning of an attempt's log: a line that names it, then the configuration.
 pub fn head(trial: &TrialSpec, device: Device, pid: u32, now: jiff::Timestamp) -> String {
     let mut text = format!(
-        "=== trial {} attempt {} · seed {} · worker pid {pid} · device {device} · {now:.0} ===\n",
-        trial.number, trial.attempt, trial.seed
+        "=== {} attempt {} · seed {} · worker pid {pid} · device {device} · {now:.0} ===\n",
+        trial.job(),
+        trial.attempt,
+        trial.seed
     );
     for (key, value) in &trial.config {
         text += &format!("{key} = {value}\n");
@@ -157,11 +159,13 @@ fn whole_lines_after(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::space::Params;
+    use crate::study::Purpose;
 
     #[test]
     fn the_head_names_the_attempt_and_the_whole_configuration() {
         let trial = TrialSpec {
             number: 12,
+            purpose: Purpose::Search,
             attempt: 0,
             seed: 123,
             params: Params::new(),

@@ -151,6 +151,7 @@ impl Worker<'_> {
         let log = &paper.log;
         let id = AttemptId {
             number: trial.number,
+            purpose: trial.purpose,
             attempt: trial.attempt,
         };
         guard::enter(Some(id), Phase::Seeding);

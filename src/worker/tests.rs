@@ -11,7 +11,7 @@ use super::*;
 use crate::config::{Objective, Operation};
 use crate::protocol::{Assembler, MAX_PACKET, packets};
 use crate::space::{Params, Space};
-use crate::study::Direction;
+use crate::study::{Direction, Purpose};
 
 /// Logs to the file only.
 struct FileOutput;
@@ -139,6 +139,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
     supervisor.tell(&ToWorker::Run {
         trial: Box::new(TrialSpec {
             number: 4,
+            purpose: Purpose::Search,
             attempt: 0,
             seed: 9,
             params: Params::new(),
@@ -285,6 +286,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     };
     let trial = TrialSpec {
         number: 0,
+        purpose: Purpose::Search,
         attempt: 0,
         seed: 0,
         params: Params::new(),

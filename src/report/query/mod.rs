@@ -13,6 +13,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod trials;
+mod winner;
 
 pub use adopt::{Adoption, adopted, alive};
 pub use enqueued::Enqueued;

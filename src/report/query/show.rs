@@ -11,9 +11,9 @@ use crate::adopt::fit::adopted_params;
 use crate::exit::Failure;
 use crate::report::format::value;
 use crate::space::Domain;
-use crate::store::{AttemptRecord, Store, StudySummary};
-use crate::study::FrozenTrial;
+use crate::store::{AttemptRecord, RepeatRecord, Store, StudySummary};
 use crate::study::carry::{COPIED_FROM, POINT_FROM, origin};
+use crate::study::{FrozenTrial, Purpose};
 
 /// One trial with its parameters, reports, attributes, attempts and logs, as text.
 ///
@@ -49,6 +49,9 @@ pub fn show(store: &Store, name: Option<&str>, number: u64) -> Result<String, Fa
         let heading = format!("attempt {}", attempt.attempt);
         section(&mut out, &heading, attempt_text(store, attempt));
     }
+    for repeat in store.repeats(study.study_id, Some(number))? {
+        section(&mut out, &what(&repeat), repeat_text(store, &repeat));
+    }
     Ok(out)
 }
 
@@ -69,6 +72,8 @@ pub fn show_json(store: &Store, name: Option<&str>, number: u64) -> Result<Json,
             .collect::<std::collections::BTreeMap<_, _>>()
     );
     json["system_attrs"] = Json::Object(trial.system_attrs.clone());
+    let repeats = store.repeats(study.study_id, Some(number))?;
+    json["repeats"] = repeats.iter().map(|r| repeat_json(store, r)).collect();
     json["logs"] = attempts
         .iter()
         .map(|a| Json::from(log_path(store, a).display().to_string()))
@@ -192,6 +197,39 @@ fn attempt_text(store: &Store, attempt: &AttemptRecord) -> String {
         text.push_str(&format!("  {}\n", format::printable(line)));
     }
     text
+}
+
+/// `repeat 2`, `test`.
+fn what(repeat: &RepeatRecord) -> String {
+    match repeat.job.purpose {
+        Purpose::Repeat(n) => format!("repeat {n}"),
+        Purpose::Search | Purpose::Test => "test".to_owned(),
+    }
+}
+
+fn repeat_text(store: &Store, repeat: &RepeatRecord) -> String {
+    let mut facts = vec![("state".to_owned(), repeat.state.to_string())];
+    facts.extend(repeat.value.map(|v| ("value".to_owned(), value(v))));
+    facts.push(("seed".to_owned(), repeat.seed.to_string()));
+    let attrs = repeat.attrs.iter();
+    facts.extend(attrs.map(|(k, v)| (format::printable(k), format::attribute(v))));
+    let mut text = format::facts(&facts);
+    for attempt in &repeat.attempts {
+        let told = attempt_text(store, attempt);
+        text.push_str(&format!("attempt {}\n", attempt.attempt));
+        told.lines()
+            .for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+    text
+}
+
+fn repeat_json(store: &Store, repeat: &RepeatRecord) -> Json {
+    let logs = repeat.attempts.iter().map(|a| log_path(store, a));
+    let logs: Vec<String> = logs.map(|path| path.display().to_string()).collect();
+    json!({
+        "what": what(repeat), "state": repeat.state, "value": repeat.value, "seed": repeat.seed,
+        "attrs": repeat.attrs, "attempts": repeat.attempts.len(), "logs": logs,
+    })
 }
 
 /// Logs lie beside the database, in `tune.db.d/`.

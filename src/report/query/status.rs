@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
 use super::front::{self, brief};
-use super::{baseline, best_trial, choose, made_from};
+use super::{baseline, best_trial, choose, made_from, winner};
 use crate::adopt::fit::adopted_params;
 use crate::exit::{Exit, Failure};
 use crate::report::format::plural;
@@ -95,6 +95,9 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
         Some(front) => ("front", plural(front.len() as u64, "trial")),
         None => ("best", best_text(status.best.as_ref())),
     });
+    if let Some(number) = winner::number(study) {
+        facts.push(("winner", format!("trial {number}, by repeats")));
+    }
     if let Some(baseline) = &status.baseline {
         facts.push(("baseline", baseline_text(baseline)));
     }
@@ -182,7 +185,7 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
     if study.directions.len() > 1 {
         return Ok(front::table(&study, &front::read(store, &study)?));
     }
-    let trial = read_best(store, &study)?;
+    let (trial, counted) = read_best(store, &study)?;
     let baseline = baseline(&study);
     let value = trial.value().map_or_else(String::new, number);
     let mut facts = vec![
@@ -205,6 +208,9 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<String, Failure> {
         facts.push((format::printable(name), format::value(value)));
     }
     let mut text = format::facts(&facts);
+    for line in winner::lines(&study, trial.number, counted) {
+        text.push_str(&format!("{}\n", format::printable(&line)));
+    }
     text.push_str(&warning(&study, Some(&trial), baseline.as_ref()));
     Ok(text)
 }
@@ -219,7 +225,7 @@ pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
     if study.directions.len() > 1 {
         return Ok(front::json(&front::read(store, &study)?));
     }
-    let trial = read_best(store, &study)?;
+    let (trial, _) = read_best(store, &study)?;
     let baseline = baseline(&study);
     let beaten = baseline.as_ref().map(|b| beats(&study, &trial, b));
     Ok(json!({
@@ -228,12 +234,17 @@ pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
         "best": brief(&trial),
         "baseline": baseline.as_ref().map(baseline_json),
         "beats_baseline": beaten,
+        "selection": winner::selection(&study),
+        "test": winner::test(&study),
     }))
 }
 
-fn read_best(store: &Store, study: &StudySummary) -> Result<FrozenTrial, Failure> {
+/// The winner by repeats or else the best trial, and how many trials have finished.
+fn read_best(store: &Store, study: &StudySummary) -> Result<(FrozenTrial, u64), Failure> {
     let trials = store.trials(study.study_id)?;
-    let best = best_trial(study, &trials).cloned();
+    let counted = trials.iter().filter(|t| t.counts()).count() as u64;
+    let best = winner::trial(study, &trials).or(best_trial(study, &trials));
+    let best = best.cloned();
     let counts = counts_text(&study.counts);
     best.ok_or_else(|| {
         Failure::input(format!(
@@ -241,11 +252,12 @@ fn read_best(store: &Store, study: &StudySummary) -> Result<FrozenTrial, Failure
             study.name
         ))
     })
+    .map(|trial| (trial, counted))
 }
 
 fn beats(study: &StudySummary, trial: &FrozenTrial, baseline: &Baseline) -> bool {
-    trial
-        .value()
+    winner::mean(study, trial)
+        .or(trial.value())
         .is_some_and(|value| study.direction().better(value, baseline.value))
 }
 

@@ -7,11 +7,12 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::exit::Exit;
-use crate::report::{Best, Counts, Event, Fork, event_json};
+use crate::report::{Best, Chosen, Counts, Event, Fork, Tested, event_json, selection_json};
 use crate::space::{Domain, Params, Value};
 use crate::store::{AttemptEnd, RunRecord, Write};
-use crate::study::Direction;
 use crate::study::carry::{Carried, LeftOut};
+use crate::study::selection::{self, Leader, Next, Selection};
+use crate::study::{Direction, Job};
 
 const EXAMPLE: &str = include_str!("../../../tests/data/optuna-example.sql");
 const TRIALS: &str = include_str!("../../../docs/schemas/trials.schema.json");
@@ -282,9 +283,27 @@ fn events() -> Vec<Event> {
         Event::Fault {
             fault: "killed".to_owned(),
             worker: 1,
-            trial: None,
+            attempt: None,
             detail: String::new(),
             verdict: "again".to_owned(),
+        },
+        Event::RepeatStarted {
+            job: Job::repeat(0, 1),
+            attempt: 0,
+            worker: 1,
+            seed: 7,
+            params: Params::new(),
+        },
+        Event::RepeatFinished {
+            job: Job::test(0),
+            state: TrialState::Fail,
+            value: None,
+            seed: 7,
+            attrs: object(json!({"fault": "hang"})),
+        },
+        Event::WinnerSelected {
+            selection: Box::new(selection()),
+            trials: 3,
         },
         Event::WorkerStopped {
             worker: 1,
@@ -305,8 +324,40 @@ fn events() -> Vec<Event> {
             best: Some(best),
             front: vec![],
             baseline,
+            chosen: Box::new(Chosen {
+                selection: Some(selection()),
+                test: Some(Tested {
+                    number: 0,
+                    metric: "loss".to_owned(),
+                    value: Some(0.75),
+                    validation: Some(0.5),
+                    baseline: None,
+                    looks: 1,
+                    error: None,
+                }),
+            }),
         },
     ]
+}
+
+/// Trial 0 won with two repeats; trial 1 has none.
+fn selection() -> Selection {
+    let leader = |number, value| Leader {
+        number,
+        value,
+        params: Params::new(),
+    };
+    let outcomes = [
+        ((0, 1), Some(0.5)),
+        ((0, 2), Some(0.75)),
+        ((1, 1), None),
+        ((1, 2), None),
+    ];
+    let leaders = [leader(0, 0.25), leader(1, 0.5)];
+    match selection::next(&leaders, &outcomes.into(), 2, Direction::Minimize) {
+        Next::Done(selection) => selection,
+        Next::Run(jobs) => panic!("{jobs:?}"),
+    }
 }
 
 #[test]
@@ -480,4 +531,37 @@ fn tasks_and_studies_are_listed() {
     assert!(list(&[], None).unwrap().contains("no studies yet"));
     let json = list_json(&tasks, Some(&store)).unwrap();
     assert_eq!(json["studies"][1]["counts"]["complete"], json!(2));
+}
+
+#[test]
+fn the_winner_by_repeats_is_the_best_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = own(&dir.path().join("tune.db"), 0.5);
+    let study = store.studies().unwrap().remove(0);
+    let before = best_json(&store, None).unwrap();
+    assert_eq!(before["selection"], Json::Null);
+    let number = before["best"]["number"].as_u64().unwrap();
+    let run = store.runs(study.study_id).unwrap()[0].run_id;
+    let mut chosen = selection_json(&selection(), 3);
+    chosen["winner"]["number"] = number.into();
+    let test = json!({"number": number + 1, "metric": "loss", "value": 0.75, "looks": 2});
+    let user_attrs = object(json!({"selection": chosen, "test": test}));
+    let writes = [Write::StudyAttributes { user_attrs }];
+    store.apply(study.study_id, run, &writes).unwrap();
+    let json = best_json(&store, None).unwrap();
+    assert_eq!(json["best"]["number"], number);
+    assert_eq!(json["selection"]["winner"]["mean"], 0.625);
+    assert_eq!(json["test"]["value"], 0.75);
+    let text = best(&store, None).unwrap();
+    for part in [
+        "winner by repeats: trial",
+        "mean of 2 repeats",
+        "optimistic by 0.375",
+        "2 repeats failed for good and count as missing",
+        "test split: trial",
+        "has been used for 2 trials",
+        "wins now and has no test value",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::report;
 use crate::sampler::Ask;
 use crate::space::Params;
 use crate::store::Write;
-use crate::study::{self, FrozenTrial, TrialState};
+use crate::study::{self, FrozenTrial, Job, Purpose, TrialState};
 use crate::supervisor::Action;
 use crate::task::TrialSpec;
 
@@ -115,8 +115,10 @@ impl Core {
     fn add_live(&mut self, trial: FrozenTrial, seed: u64) {
         self.history.put(&self.spec.space, &trial);
         self.board.put(&trial);
-        self.live
-            .insert(trial.number, Live::new(trial, 0, seed, Tally::default()));
+        self.live.insert(
+            Job::trial(trial.number),
+            Live::new(trial, 0, seed, Tally::default()),
+        );
     }
 
     /// Asks the sampler, where something has changed, whether it has anything left to propose.
@@ -220,6 +222,7 @@ impl Core {
 
     /// Notes a trial's end on the board and tells people.
     pub(super) fn settle(&mut self, trial: &FrozenTrial) {
+        self.repeats.look_again();
         let best = self.board.put(trial);
         self.board.ended(trial);
         let several = !self.spec.further.is_empty();
@@ -243,7 +246,7 @@ impl Core {
             return;
         };
         if self.spec.operation.supervisor.checkpoint {
-            let forget = |number| Action::Forget { number };
+            let forget = |job| Action::Forget { job };
             self.actions.extend(pending.ends.into_iter().map(forget));
         }
         let Some((worker, attempt)) = pending.sends else {
@@ -255,14 +258,16 @@ impl Core {
         if !self.slots[slot].sent(attempt, self.now) {
             return;
         }
-        let Some(live) = self.live.get_mut(&attempt.number) else {
+        let Some(live) = self.live.get_mut(&attempt.job()) else {
             return;
         };
         live.started = self.now;
+        let seed = live.seed;
         let trial = TrialSpec {
             number: attempt.number,
+            purpose: attempt.purpose,
             attempt: attempt.attempt,
-            seed: live.seed,
+            seed,
             params: live.trial.params.clone(),
             config: self.spec.effective(&live.trial.params),
         };
@@ -274,14 +279,23 @@ impl Core {
                 log: log_name(&self.spec.study, attempt),
                 max_log_bytes: self.spec.operation.max_log_bytes,
                 checkpoint: (self.spec.operation.supervisor.checkpoint)
-                    .then(|| checkpoint_name(&self.spec.study, attempt.number)),
+                    .then(|| checkpoint_name(&self.spec.study, attempt.job())),
             },
         });
-        self.report(report::Event::TrialStarted {
-            number: attempt.number,
-            attempt: attempt.attempt,
-            worker,
-            params,
+        self.report(match attempt.purpose {
+            Purpose::Search => report::Event::TrialStarted {
+                number: attempt.number,
+                attempt: attempt.attempt,
+                worker,
+                params,
+            },
+            Purpose::Repeat(_) | Purpose::Test => report::Event::RepeatStarted {
+                job: attempt.job(),
+                attempt: attempt.attempt,
+                worker,
+                seed,
+                params,
+            },
         });
     }
 
@@ -296,18 +310,21 @@ impl Core {
             if let Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } = &write
             {
                 undone = Some(*number);
-            } else if !matches!(&write, Write::AttemptStarted { .. }) {
+            } else if !matches!(
+                &write,
+                Write::AttemptStarted { .. } | Write::RepeatStarted { .. }
+            ) {
                 kept.push(write);
             }
         }
         if let Some(number) = undone {
-            self.live.remove(&number);
+            self.live.remove(&Job::trial(number));
             self.history.remove(number);
             self.board.remove(number);
         }
         if let Some((worker, attempt)) = pending.sends {
-            if self.live.contains_key(&attempt.number) {
-                self.retry.insert(attempt.number);
+            if self.live.contains_key(&attempt.job()) {
+                self.retry.insert(attempt.job());
             }
             if let Some(slot) = self.slot_of(worker) {
                 self.slots[slot].unrecord(attempt, self.now);
@@ -331,7 +348,8 @@ impl Core {
         self.take_in(trials);
         // A trial that another program ended cannot be ended again, a deleted one not be changed.
         kept.retain(|write| match write.number() {
-            Some(n) => self.live.contains_key(&n) || stored.get(&n) == Some(&false),
+            Some(n) if write.leaves_trial() => stored.contains_key(&n),
+            Some(n) => self.live.contains_key(&Job::trial(n)) || stored.get(&n) == Some(&false),
             None => true,
         });
         self.outbox = kept;
@@ -339,32 +357,30 @@ impl Core {
 
     /// Lets go of trials that another program has deleted.
     fn forget_deleted(&mut self, stored: &BTreeMap<u64, bool>) {
-        let deleted: Vec<u64> = self
+        let deleted: Vec<Job> = self
             .live
             .keys()
             .copied()
-            .filter(|n| !stored.contains_key(n))
+            .filter(|job| !stored.contains_key(&job.number))
             .collect();
-        for number in deleted {
-            self.live.remove(&number);
-            self.retry.remove(&number);
-            self.history.remove(number);
-            self.board.remove(number);
+        for job in deleted {
+            self.live.remove(&job);
+            self.retry.remove(&job);
+            self.history.remove(job.number);
+            self.board.remove(job.number);
         }
     }
 }
 
 /// The log of an attempt, relative to the database's directory.
 pub fn log_name(study: &str, attempt: AttemptId) -> String {
-    format!(
-        "logs/{study}/trial-{:06}-attempt-{}.log",
-        attempt.number, attempt.attempt
-    )
+    let stem = attempt.job().file_stem();
+    format!("logs/{study}/{stem}-attempt-{}.log", attempt.attempt)
 }
 
-/// The directory of a trial's checkpoint, relative to the database's directory.
-pub fn checkpoint_name(study: &str, number: u64) -> String {
-    format!("{}/trial-{number:06}", checkpoints_dir(study))
+/// The directory of a training's checkpoint, relative to the database's directory.
+pub fn checkpoint_name(study: &str, job: Job) -> String {
+    format!("{}/{}", checkpoints_dir(study), job.file_stem())
 }
 
 /// The directory of a study's checkpoints, relative to the database's directory.

@@ -9,14 +9,15 @@ use super::slot::{Slot, State, Worker};
 use crate::gpu::Device;
 use crate::protocol::AttemptId;
 use crate::store::Write;
+use crate::study::{Job, Purpose};
 use crate::supervisor::Action;
 
 /// What an idle worker does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     /// Runs this trial again.
-    Again(u64),
-    /// Runs a trial that has not been run, if the goal needs one.
+    Again(Job),
+    /// Runs a trial that has not been run, if the goal needs one, or else a repeat.
     New,
     /// Leaves, so that a fresh worker takes its place.
     Leave,
@@ -32,13 +33,14 @@ impl Core {
                 continue;
             }
             match self.choose(slot) {
-                Choice::Again(number) => {
-                    self.retry.remove(&number);
-                    self.assign(slot, number);
+                Choice::Again(job) => {
+                    self.retry.remove(&job);
+                    self.assign(slot, job);
                 }
                 Choice::New => {
-                    if let Some(number) = self.start_trial() {
-                        self.assign(slot, number);
+                    let trial = self.start_trial().map(Job::trial);
+                    if let Some(job) = trial.or_else(|| self.start_repeat()) {
+                        self.assign(slot, job);
                     }
                 }
                 Choice::Leave => self.leave(slot, false),
@@ -62,18 +64,18 @@ impl Core {
             return Choice::Wait;
         }
         let shared = self.busy_on(device) > 0;
-        let fits = |number: u64| !(shared && self.wants_device(number));
-        if let Some(number) = worker.reserved {
-            return match (worker.fresh() && self.retry.contains(&number), fits(number)) {
-                (true, true) => Choice::Again(number),
+        let fits = |job: Job| !(shared && self.wants_device(job));
+        if let Some(job) = worker.reserved {
+            return match (worker.fresh() && self.retry.contains(&job), fits(job)) {
+                (true, true) => Choice::Again(job),
                 (true, false) => Choice::Wait,
                 (false, _) => Choice::Leave,
             };
         }
         if worker.fresh()
-            && let Some(&number) = self.retry.iter().find(|n| !self.suspect(**n) && fits(**n))
+            && let Some(&job) = self.retry.iter().find(|j| !self.suspect(**j) && fits(**j))
         {
-            return Choice::Again(number);
+            return Choice::Again(job);
         }
         if self.waits_for_device(device) {
             // Nothing new is started here, so that the device becomes free.
@@ -97,7 +99,7 @@ impl Core {
             .iter()
             .filter(|s| s.device == device)
             .filter_map(Slot::attempt)
-            .any(|a| self.wants_device(a.number))
+            .any(|a| self.wants_device(a.job()))
     }
 
     /// Attempts on the device.
@@ -109,26 +111,24 @@ impl Core {
     }
 
     /// Whether the trial has to run alone on its device: it ran out of its memory before.
-    fn wants_device(&self, number: u64) -> bool {
-        self.live.get(&number).is_some_and(|l| l.tally.oom > 0)
+    fn wants_device(&self, job: Job) -> bool {
+        self.live.get(&job).is_some_and(|l| l.tally.oom > 0)
     }
 
     /// Whether the trial is a suspect: its next attempt decides whether it is to blame.
-    fn suspect(&self, number: u64) -> bool {
-        self.live
-            .get(&number)
-            .is_some_and(|l| l.tally.suspected > 0)
+    fn suspect(&self, job: Job) -> bool {
+        self.live.get(&job).is_some_and(|l| l.tally.suspected > 0)
     }
 
     /// Whether a trial waits to have this device to itself. Kept free for it is the device of the
     /// worker that was started for it, else the one with the fewest attempts, the first among
     /// equals.
     fn waits_for_device(&self, device: Device) -> bool {
-        let waiting = |n: &u64| self.retry.contains(n) && self.wants_device(*n);
+        let waiting = |j: &Job| self.retry.contains(j) && self.wants_device(*j);
         let waits = self.retry.iter().any(waiting);
         let reserved = self.slots.iter().find(|s| {
-            let number = s.worker().and_then(|w| w.reserved);
-            number.is_some_and(|n| waiting(&n))
+            let job = s.worker().and_then(|w| w.reserved);
+            job.is_some_and(|j| waiting(&j))
         });
         if let Some(slot) = reserved {
             return slot.device == device;
@@ -178,17 +178,17 @@ impl Core {
 
     /// Trials to run again that any fresh worker can take.
     fn plain_retries(&self) -> usize {
-        self.retry.iter().filter(|n| !self.suspect(**n)).count()
+        self.retry.iter().filter(|j| !self.suspect(**j)).count()
     }
 
     /// Suspects that wait for a worker of their own.
-    fn suspects_without_a_worker(&self) -> impl Iterator<Item = u64> {
-        self.retry.iter().copied().filter(|&number| {
+    fn suspects_without_a_worker(&self) -> impl Iterator<Item = Job> {
+        self.retry.iter().copied().filter(|&job| {
             let reserved = |s: &Slot| {
                 s.worker()
-                    .is_some_and(|w| w.reserved == Some(number) && w.fresh())
+                    .is_some_and(|w| w.reserved == Some(job) && w.fresh())
             };
-            self.suspect(number) && !self.slots.iter().any(reserved)
+            self.suspect(job) && !self.slots.iter().any(reserved)
         })
     }
 
@@ -207,7 +207,8 @@ impl Core {
             })
             .count() as u64;
         let mut needed =
-            (self.plain_retries() as u64 + self.new_trials_wanted()).saturating_sub(free);
+            (self.plain_retries() as u64 + self.new_trials_wanted() + self.repeats.waiting())
+                .saturating_sub(free);
         let mut workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
         for slot in 0..self.slots.len() {
             let State::Empty { not_before } = self.slots[slot].state else {
@@ -228,7 +229,7 @@ impl Core {
         }
     }
 
-    fn spawn(&mut self, slot: usize, reserved: Option<u64>) {
+    fn spawn(&mut self, slot: usize, reserved: Option<Job>) {
         let worker = self.next_worker;
         self.next_worker += 1;
         self.slots[slot].state = State::Starting(Worker::new(worker, reserved, self.now));
@@ -242,7 +243,8 @@ impl Core {
 
     /// How many trials beyond the live ones the goal still needs, as far as the sampler has any.
     pub(super) fn new_trials_wanted(&self) -> u64 {
-        let sure = self.board.counts().finished() + self.live.len() as u64;
+        let live = self.live.keys().filter(|j| j.searches()).count() as u64;
+        let sure = self.board.counts().finished() + live;
         let wanted = self.spec.operation.trials.saturating_sub(sure);
         match self.searched_out() {
             true => wanted.min(self.waiting.len() as u64),
@@ -250,29 +252,44 @@ impl Core {
         }
     }
 
-    /// Records that the slot's idle worker gets this trial; it is sent once that is durable.
-    fn assign(&mut self, slot: usize, number: u64) {
+    /// Records that the slot's idle worker gets this trial or repeat; it is sent once that is
+    /// durable.
+    fn assign(&mut self, slot: usize, job: Job) {
         let State::Idle(worker) = self.slots[slot].take(self.now) else {
             return;
         };
         let device = self.slots[slot].device.to_string();
-        let Some(live) = self.live.get_mut(&number) else {
+        let Some(live) = self.live.get_mut(&job) else {
             self.slots[slot].state = State::Idle(worker);
             return;
         };
         live.place = Some((device.clone(), worker.id));
         live.epochs.clear();
         let attempt = AttemptId {
-            number,
+            number: job.number,
+            purpose: job.purpose,
             attempt: live.attempt,
         };
-        self.outbox.push(Write::AttemptStarted {
-            number,
-            attempt: attempt.attempt,
-            worker: worker.id,
-            pid: worker.pid,
-            device,
-            log: log_name(&self.spec.study, attempt),
+        let (number, log) = (job.number, log_name(&self.spec.study, attempt));
+        self.outbox.push(match job.purpose {
+            Purpose::Search => Write::AttemptStarted {
+                number,
+                attempt: attempt.attempt,
+                worker: worker.id,
+                pid: worker.pid,
+                device,
+                log,
+            },
+            Purpose::Repeat(_) | Purpose::Test => Write::RepeatStarted {
+                number,
+                purpose: job.purpose,
+                attempt: attempt.attempt,
+                seed: live.seed,
+                worker: worker.id,
+                pid: worker.pid,
+                device,
+                log,
+            },
         });
         let sends = Some((worker.id, attempt));
         self.slots[slot].state = State::Recording(worker, attempt);

@@ -127,6 +127,7 @@ impl Core {
                 best: self.board.best().cloned(),
                 front: self.board.front(),
                 baseline: self.baseline.clone(),
+                chosen: Box::new(self.repeats.chosen(&self.spec.objective.metric)),
             });
             self.actions.push(Action::Finish { exit, reason });
         }

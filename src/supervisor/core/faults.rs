@@ -1,19 +1,19 @@
 //! What a fault does to its trial, and how trials end.
 
-use super::live::End;
+use super::live::{End, Live};
 use super::{Core, Mode};
 use crate::fault::{self, Fault, FaultKind, Verdict};
 use crate::protocol::AttemptId;
 use crate::report;
 use crate::store::{AttemptEnd, Write};
-use crate::study::TrialState;
+use crate::study::{Job, Purpose, TrialState};
 
 impl Core {
     /// Judges a fault of an attempt and carries out the verdict on the trial. Returns whether the
     /// process must be replaced.
     pub(super) fn apply_fault(&mut self, slot: usize, attempt: AttemptId, fault: &Fault) -> bool {
-        let number = attempt.number;
-        let Some(live) = self.live.get_mut(&number) else {
+        let job = attempt.job();
+        let Some(live) = self.live.get_mut(&job) else {
             return true;
         };
         let outcome = fault::judge(fault.kind, &live.tally);
@@ -27,12 +27,15 @@ impl Core {
         if fault.kind == FaultKind::Poisoned
             && let Some(previous) = previous
         {
-            detail += &format!("; trial {previous}, which this worker ran before, is suspect");
-            let why = format!("the next trial of its worker, {number}, found a broken context");
-            self.outbox.push(Write::TrialNoted {
-                number: previous,
-                user_attrs: [("suspect".to_owned(), why.into())].into_iter().collect(),
-            });
+            detail += &format!("; {previous}, which this worker ran before, is suspect");
+            if previous.searches() {
+                let next = job.number;
+                let why = format!("the next trial of its worker, {next}, found a broken context");
+                self.outbox.push(Write::TrialNoted {
+                    number: previous.number,
+                    user_attrs: [("suspect".to_owned(), why.into())].into_iter().collect(),
+                });
+            }
         }
         let (again, verdict) = match outcome.verdict {
             Verdict::Again { suspect: false } => (true, "again"),
@@ -40,22 +43,21 @@ impl Core {
             Verdict::Pruned(_) => (false, "pruned"),
             Verdict::Fail => (false, "fail"),
         };
-        self.outbox.push(Write::AttemptEnded {
-            number,
-            attempt: attempt.attempt,
-            end: AttemptEnd {
+        self.end_attempt(
+            attempt,
+            AttemptEnd {
                 outcome: fault.kind.word().into(),
                 detail: detail.clone(),
                 again,
             },
-        });
+        );
         let stopping = self.mode != Mode::Running;
         if !(stopping && fault.kind == FaultKind::Interrupted) {
             self.last_fault = Some(format!("{}: {detail}", fault.kind.word()));
             self.report(report::Event::Fault {
                 fault: fault.kind.word().into(),
                 worker,
-                trial: Some((number, attempt.attempt)),
+                attempt: Some(attempt),
                 detail,
                 verdict: verdict.into(),
             });
@@ -64,9 +66,9 @@ impl Core {
             self.host_out_of_memory();
         }
         match outcome.verdict {
-            Verdict::Again { .. } => self.put_back(number),
-            Verdict::Pruned(reason) => self.end_by_fault(number, fault, Some(reason)),
-            Verdict::Fail => self.end_by_fault(number, fault, None),
+            Verdict::Again { .. } => self.put_back(job),
+            Verdict::Pruned(reason) => self.end_by_fault(job, fault, Some(reason)),
+            Verdict::Fail => self.end_by_fault(job, fault, None),
         }
         outcome.replace
     }
@@ -83,31 +85,60 @@ impl Core {
         }
     }
 
-    fn put_back(&mut self, number: u64) {
-        if let Some(live) = self.live.get_mut(&number) {
+    fn put_back(&mut self, job: Job) {
+        if let Some(live) = self.live.get_mut(&job) {
             live.attempt += 1;
             live.epochs.clear();
             live.trial.intermediate.clear();
-            self.history.clear_reports(number);
-            self.retry.insert(number);
+            if job.searches() {
+                self.history.clear_reports(job.number);
+            }
+            self.retry.insert(job);
         }
     }
 
-    fn end_by_fault(&mut self, number: u64, fault: &Fault, reason: Option<&str>) {
-        let Some(live) = self.live.get(&number) else {
+    fn end_by_fault(&mut self, job: Job, fault: &Fault, reason: Option<&str>) {
+        let Some(live) = self.live.get(&job) else {
             return;
         };
         let config = self.spec.effective(&live.trial.params);
         let objectives = self.spec.objectives();
         let end = live.fault_end(fault, reason, &config, &objectives, self.now);
-        self.finish_trial(number, end);
+        self.finish(job, end);
     }
 
-    pub(super) fn finish_trial(&mut self, number: u64, end: End) {
-        let Some(live) = self.live.remove(&number) else {
+    /// Records the end of an attempt.
+    pub(super) fn end_attempt(&mut self, attempt: AttemptId, end: AttemptEnd) {
+        let (number, purpose, attempt) = (attempt.number, attempt.purpose, attempt.attempt);
+        self.outbox.push(match purpose {
+            Purpose::Search => Write::AttemptEnded {
+                number,
+                attempt,
+                end,
+            },
+            Purpose::Repeat(_) | Purpose::Test => Write::RepeatAttemptEnded {
+                number,
+                purpose,
+                attempt,
+                end,
+            },
+        });
+    }
+
+    /// A trial, or a repeat of one, has ended.
+    pub(super) fn finish(&mut self, job: Job, end: End) {
+        let Some(live) = self.live.remove(&job) else {
             return;
         };
-        self.retry.remove(&number);
+        self.retry.remove(&job);
+        match job.purpose {
+            Purpose::Search => self.finish_trial(live, end),
+            Purpose::Repeat(_) | Purpose::Test => self.finish_repeat(job, &live, end),
+        }
+    }
+
+    fn finish_trial(&mut self, live: Live, end: End) {
+        let number = live.trial.number;
         let mut trial = live.trial;
         let mut values = end.values.clone();
         if values.is_empty() && end.state == TrialState::Pruned && self.spec.further.is_empty() {

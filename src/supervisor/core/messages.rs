@@ -7,6 +7,7 @@ use crate::gpu::Device;
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, ToWorker, VERSION};
 use crate::report;
 use crate::store::{AttemptEnd, Write};
+use crate::study::Job;
 use crate::supervisor::{Action, WorkerId};
 use crate::task::{Ended, Metrics};
 
@@ -36,7 +37,7 @@ impl Core {
             FromWorker::Hello { protocol, version } => self.on_hello(slot, protocol, &version),
             FromWorker::Ready => self.on_ready(slot),
             FromWorker::Stepped { attempt, steps } => {
-                if self.sign_of_life(slot, attempt) {
+                if self.sign_of_life(slot, attempt) && attempt.job().searches() {
                     self.report(report::Event::TrialStepped {
                         number: attempt.number,
                         steps,
@@ -54,7 +55,7 @@ impl Core {
             }
             FromWorker::Resumed { attempt, epochs } => {
                 if self.sign_of_life(slot, attempt) {
-                    self.on_resumed(attempt.number, epochs);
+                    self.on_resumed(attempt.job(), epochs);
                 }
             }
             FromWorker::Ended {
@@ -63,7 +64,7 @@ impl Core {
                 peak_memory_mb,
             } => {
                 if self.sign_of_life(slot, attempt) {
-                    if let Some(live) = self.live.get_mut(&attempt.number) {
+                    if let Some(live) = self.live.get_mut(&attempt.job()) {
                         live.peak_memory_mb = Some(peak_memory_mb);
                     }
                     self.on_ended(slot, attempt, ended);
@@ -138,21 +139,26 @@ impl Core {
     }
 
     fn on_epoch(&mut self, slot: usize, attempt: AttemptId, epoch: u32, metrics: Metrics) {
-        let number = attempt.number;
-        if !self.live.contains_key(&number) {
+        let job = attempt.job();
+        if !self.live.contains_key(&job) {
             // Another program has ended the trial meanwhile: there is nothing to train for.
             self.decide(slot, true);
             return;
         }
         self.slots[slot].progressed();
-        let value = self.note_epoch(number, epoch, metrics.clone());
+        let value = self.note_epoch(job, epoch, metrics.clone());
+        if !job.searches() {
+            // No pruner: a mean needs whole trainings.
+            self.decide(slot, false);
+            return;
+        }
         let prune = self
             .history
-            .get(number)
+            .get(job.number)
             .is_some_and(|entry| self.pruner.should_prune(&self.history, entry));
         self.decide(slot, prune);
         self.report(report::Event::EpochFinished {
-            number,
+            number: job.number,
             epoch,
             value,
             metrics,
@@ -170,26 +176,29 @@ impl Core {
     }
 
     /// The attempt goes on from a checkpoint: what was reported up to it holds again.
-    fn on_resumed(&mut self, number: u64, epochs: Vec<Epoch>) {
+    fn on_resumed(&mut self, job: Job, epochs: Vec<Epoch>) {
         for Epoch { epoch, metrics } in epochs {
-            self.note_epoch(number, epoch, metrics);
+            self.note_epoch(job, epoch, metrics);
         }
     }
 
-    fn note_epoch(&mut self, number: u64, epoch: u32, metrics: Metrics) -> f64 {
+    /// Notes an epoch; of the search's own trials for the history and in the database as well.
+    fn note_epoch(&mut self, job: Job, epoch: u32, metrics: Metrics) -> f64 {
         let value = metrics
             .get(&self.spec.objective.metric)
             .copied()
             .unwrap_or(f64::NAN);
-        self.history.report(number, i64::from(epoch), value);
-        self.actions.push(Action::WriteSoon {
-            write: Write::Reported {
-                number,
-                step: i64::from(epoch),
-                value,
-            },
-        });
-        if let Some(live) = self.live.get_mut(&number) {
+        if job.searches() {
+            self.history.report(job.number, i64::from(epoch), value);
+            self.actions.push(Action::WriteSoon {
+                write: Write::Reported {
+                    number: job.number,
+                    step: i64::from(epoch),
+                    value,
+                },
+            });
+        }
+        if let Some(live) = self.live.get_mut(&job) {
             live.epochs.insert(epoch, metrics);
             live.trial.intermediate.insert(i64::from(epoch), value);
         }
@@ -198,7 +207,7 @@ impl Core {
 
     fn on_ended(&mut self, slot: usize, attempt: AttemptId, ended: Ended) {
         let objectives = self.spec.objectives();
-        let Some(live) = self.live.get(&attempt.number) else {
+        let Some(live) = self.live.get(&attempt.job()) else {
             // Another program ended the trial meanwhile; its word stands.
             self.free(slot, true);
             return;
@@ -221,17 +230,16 @@ impl Core {
         };
         // Programs may end without ever having reported an epoch.
         self.slots[slot].progressed();
-        self.outbox.push(Write::AttemptEnded {
-            number: attempt.number,
-            attempt: attempt.attempt,
-            end: AttemptEnd {
+        self.end_attempt(
+            attempt,
+            AttemptEnd {
                 outcome: outcome.into(),
                 detail: if victim { VICTIM.into() } else { String::new() },
                 again: false,
             },
-        });
+        );
         self.learn(slot);
-        self.finish_trial(attempt.number, end);
+        self.finish(attempt.job(), end);
         self.free(slot, true);
     }
 

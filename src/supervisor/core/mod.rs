@@ -11,6 +11,7 @@ mod faults;
 mod live;
 mod messages;
 mod pace;
+mod repeats;
 mod slot;
 mod storage;
 #[cfg(test)]
@@ -29,10 +30,11 @@ use crate::report::{self, Counts};
 use crate::sampler::Sampler;
 use crate::space::Params;
 use crate::store::Write;
-use crate::study::{self, FrozenTrial, History, TrialState};
-use crate::task::Baseline;
+use crate::study::{self, FrozenTrial, History, Job, TrialState};
+use crate::task::{Baseline, TestSplit};
 
 pub use assign::{checkpoint_name, checkpoints_dir};
+pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
@@ -40,6 +42,7 @@ use dispatch::Concurrency;
 use exits::Remains;
 use live::Live;
 use pace::Pace;
+use repeats::Repeats;
 use slot::Slot;
 use storage::{Kept, Outage};
 
@@ -68,6 +71,12 @@ pub struct Start {
     pub threads: usize,
     /// The trivial baseline.
     pub baseline: Option<Baseline>,
+    /// The test split, where the task has one.
+    pub test: Option<TestSplit>,
+    /// Repeats that earlier runs have started or finished.
+    pub repeats: Vec<Repeated>,
+    /// The selection that the study's attributes tell of.
+    pub selected: Option<serde_json::Value>,
     /// Sampler.
     pub sampler: Box<dyn Sampler>,
     /// Pruner.
@@ -93,8 +102,8 @@ struct Pending {
     writes: Vec<Write>,
     /// The attempt that is sent to this worker when the batch is durable.
     sends: Option<(WorkerId, AttemptId)>,
-    /// Trials whose end it records: their checkpoints are of no use once it is durable.
-    ends: Vec<u64>,
+    /// What ends with it: its checkpoints are of no use once it is durable.
+    ends: Vec<Job>,
     /// Where it is while the database cannot be written.
     kept: Kept,
 }
@@ -111,10 +120,12 @@ pub struct Core {
     board: Board,
     /// Whether the sampler has an end and has reached it, and the counts for which that was asked.
     searched_out: Option<(Counts, bool)>,
-    /// Trials of this run that have not ended.
-    live: BTreeMap<u64, Live>,
-    /// Those of them that wait for a worker.
-    retry: BTreeSet<u64>,
+    /// Trials and repeats of this run that have not ended.
+    live: BTreeMap<Job, Live>,
+    /// Those of them that wait for a worker to run again on.
+    retry: BTreeSet<Job>,
+    /// What comes after the goal.
+    repeats: Repeats,
     /// Enqueued trials, by anyone.
     waiting: BTreeMap<u64, FrozenTrial>,
     slots: Vec<Slot>,
@@ -136,9 +147,38 @@ pub struct Core {
     actions: Vec<Action>,
 }
 
+/// What ends with a write.
+fn ended_job(write: &Write) -> Option<Job> {
+    match write {
+        Write::TrialFinished { number, .. } => Some(Job::trial(*number)),
+        Write::RepeatFinished {
+            number, purpose, ..
+        } => Some(Job {
+            number: *number,
+            purpose: *purpose,
+        }),
+        Write::TrialCreated { .. }
+        | Write::TrialClaimed { .. }
+        | Write::AttemptStarted { .. }
+        | Write::Reported { .. }
+        | Write::AttemptEnded { .. }
+        | Write::RepeatStarted { .. }
+        | Write::RepeatAttemptEnded { .. }
+        | Write::TrialNoted { .. }
+        | Write::StudyAttributes { .. }
+        | Write::RunEnded { .. } => None,
+    }
+}
+
 impl Core {
     /// A core at the start of a run.
     pub fn new(start: Start) -> Core {
+        let repeats = Repeats::new(
+            &start.spec.operation,
+            start.test,
+            start.repeats,
+            start.selected,
+        );
         let mut history = History::new(start.spec.directions());
         let mut board = Board::new(start.spec.directions());
         let mut waiting = BTreeMap::new();
@@ -159,7 +199,7 @@ impl Core {
                 let mut trial = trial.clone();
                 trial.intermediate.clear();
                 live.insert(
-                    again.number,
+                    Job::trial(again.number),
                     Live::new(trial, again.attempt, seed, again.tally),
                 );
             }
@@ -169,6 +209,7 @@ impl Core {
             retry: live.keys().copied().collect(),
             reclaimed: live.len() as u64,
             live,
+            repeats,
             threads: start.threads,
             baseline: start.baseline,
             sampler: start.sampler,
@@ -195,11 +236,16 @@ impl Core {
         }
     }
 
-    /// Whether the goal is reached already and nothing is left to run.
+    /// Whether the goal is reached already and nothing is left to run, repeats included.
     pub fn done(&self) -> bool {
+        self.live.is_empty() && self.search_done() && self.repeats.done()
+    }
+
+    /// Whether the goal is reached, or nothing is left to try, and no trial is under way.
+    fn search_done(&self) -> bool {
         let nothing_left = self.searched_out() && self.waiting.is_empty();
         let reached = self.board.counts().finished() >= self.spec.operation.trials;
-        self.live.is_empty() && (reached || nothing_left)
+        (reached || nothing_left) && !self.live.keys().any(|j| j.searches())
     }
 
     /// Counts now.
@@ -267,6 +313,7 @@ impl Core {
     /// Everything that follows from the state as it is now.
     fn advance(&mut self) {
         self.look_for_end_of_search();
+        self.plan_repeats();
         self.check_times();
         if self.mode == Mode::Running {
             self.check_breaker();
@@ -309,8 +356,10 @@ impl Core {
 
     /// Takes in trials that another program added or changed.
     fn take_in(&mut self, trials: Vec<FrozenTrial>) {
+        self.repeats.look_again();
         for trial in trials {
-            let ours = self.live.contains_key(&trial.number);
+            let job = Job::trial(trial.number);
+            let ours = self.live.contains_key(&job);
             let ended_here = self
                 .board
                 .state(trial.number)
@@ -319,8 +368,8 @@ impl Core {
                 continue;
             }
             if ours {
-                self.live.remove(&trial.number);
-                self.retry.remove(&trial.number);
+                self.live.remove(&job);
+                self.retry.remove(&job);
             }
             self.history.put(&self.spec.space, &trial);
             if !ended_here {
@@ -349,11 +398,7 @@ impl Core {
             batch,
             writes: writes.clone(),
         });
-        let ends = writes
-            .iter()
-            .filter(|w| matches!(w, Write::TrialFinished { .. }))
-            .filter_map(Write::number)
-            .collect();
+        let ends = writes.iter().filter_map(ended_job).collect();
         let pending = Pending {
             writes,
             sends,

@@ -8,7 +8,7 @@ use super::pace::Silences;
 use crate::config::SupervisorPolicy;
 use crate::gpu::Device;
 use crate::protocol::{AttemptId, ErrorReport};
-use crate::study;
+use crate::study::{self, Job};
 use crate::supervisor::{Now, WorkerId};
 
 /// A slot.
@@ -60,11 +60,11 @@ pub struct Worker {
     /// Successful trials.
     pub successes: u64,
     /// Started with blocking launches for this suspect trial; it takes no other.
-    pub reserved: Option<u64>,
-    /// The trial it was given last.
-    pub trial: Option<u64>,
-    /// The trial before that one.
-    pub previous: Option<u64>,
+    pub reserved: Option<Job>,
+    /// The trial it was given last, or the repeat of one.
+    pub trial: Option<Job>,
+    /// The one before.
+    pub previous: Option<Job>,
     /// The silences of its present attempt.
     pub silences: Silences,
     /// Its last words, if it said any.
@@ -89,7 +89,7 @@ pub struct Worker {
 
 impl Worker {
     /// A worker that is about to be started, for a suspect trial or for any.
-    pub fn new(id: WorkerId, reserved: Option<u64>, now: Now) -> Worker {
+    pub fn new(id: WorkerId, reserved: Option<Job>, now: Now) -> Worker {
         Worker {
             id,
             pid: 0,
@@ -198,7 +198,7 @@ impl Slot {
         }
         if let State::Recording(mut worker, attempt) = self.take(now) {
             worker.since = now;
-            worker.previous = worker.trial.replace(attempt.number);
+            worker.previous = worker.trial.replace(attempt.job());
             worker.silences = Silences::default();
             self.state = State::Busy(worker, attempt);
         }

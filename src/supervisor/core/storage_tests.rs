@@ -9,6 +9,7 @@ use super::*;
 use crate::fault::Death;
 use crate::protocol::{AttemptId, FromWorker, ToWorker, VERSION};
 use crate::store::Write;
+use crate::study::Purpose;
 use crate::supervisor::{Action, Event};
 use crate::task::{Ended, Metrics};
 
@@ -60,6 +61,7 @@ impl Run {
     fn end_trial(&mut self) {
         let attempt = AttemptId {
             number: 0,
+            purpose: Purpose::Search,
             attempt: 0,
         };
         self.receive(FromWorker::EpochFinished {

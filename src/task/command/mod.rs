@@ -33,6 +33,7 @@ use super::{
 use crate::config::{DevicePolicy, Objective, Problems, StudySpec};
 use crate::gpu::Device;
 use crate::space::{Params, Value};
+use crate::study::Purpose;
 use crate::supervisor::strays;
 use attempt::{Attempt, Progress};
 use follow::Follow;
@@ -271,6 +272,7 @@ impl Opened {
             ("TUNE_STUDY", self.study.clone()),
             ("TUNE_TRIAL", trial.number.to_string()),
             ("TUNE_ATTEMPT", trial.attempt.to_string()),
+            ("TUNE_REPEAT", repeat(trial.purpose).to_string()),
             ("TUNE_SEED", trial.seed.to_string()),
             ("TUNE_DEVICE", self.device.to_string()),
         ];
@@ -312,6 +314,14 @@ fn visible(device: Device, hide: bool, ours: Option<String>) -> Option<String> {
             devices.nth(index).map(str::to_owned)
         }
         (Device::Cuda(index), Some(_) | None) => Some(index.to_string()),
+    }
+}
+
+/// Which repeat of the trial this is; 0: the trial itself.
+fn repeat(purpose: Purpose) -> u32 {
+    match purpose {
+        Purpose::Repeat(repeat) => repeat,
+        Purpose::Search | Purpose::Test => 0,
     }
 }
 

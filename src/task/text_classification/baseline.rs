@@ -5,21 +5,27 @@ use super::scores::Confusion;
 use super::split::{Part, Split};
 use crate::task::Baseline;
 
-/// Scores the majority class on the validation split by `metric`. For `loss` the answer is the
+/// Scores the majority class of the training rows on a part by `metric`. For `loss` the answer is the
 /// training rows' class shares. `None` for a metric that the kind does not have.
-pub fn baseline(data: &Dataset, split: &Split, label: &str, metric: &str) -> Option<Baseline> {
+pub fn baseline(
+    data: &Dataset,
+    split: &Split,
+    part: Part,
+    label: &str,
+    metric: &str,
+) -> Option<Baseline> {
     let classes = data.classes.len();
     let train = counts(data, split, Part::Train);
-    let validation = counts(data, split, Part::Validation);
+    let scored = counts(data, split, part);
     // The first of equally frequent classes.
     let majority = (0..classes).rev().max_by_key(|c| train[*c])?;
     let mut confusion = vec![0.0; classes * classes];
-    for (class, n) in validation.iter().enumerate() {
+    for (class, n) in scored.iter().enumerate() {
         confusion[class * classes + majority] = *n as f64;
     }
     let total: usize = train.iter().sum();
-    let rows: usize = validation.iter().sum();
-    let loss = validation
+    let rows: usize = scored.iter().sum();
+    let loss = scored
         .iter()
         .zip(&train)
         .map(|(n, t)| -(*n as f64) * (*t as f64 / total.max(1) as f64).ln())

@@ -10,7 +10,7 @@ use super::tokens::Tokenised;
 use crate::config::{Problem, Problems, Source, StudySpec};
 use crate::space::{Domain, Params, Value};
 use crate::study::rng;
-use crate::task::Prepared;
+use crate::task::{Prepared, TestSplit};
 
 /// See [`crate::task::TaskKind::prepare`].
 pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
@@ -27,7 +27,13 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
         let label = Columns::of(spec).label;
         prepared.data_fingerprint = Some(data.fingerprint());
         prepared.split_fingerprint = Some(split.fingerprint());
-        prepared.baseline = baseline(data, split, &label, &spec.objective.metric);
+        let trivial = |part| baseline(data, split, part, &label, &spec.objective.metric);
+        prepared.baseline = trivial(Part::Validation);
+        if !split.rows(Part::Test).is_empty() {
+            prepared.test = Some(TestSplit {
+                baseline: trivial(Part::Test),
+            });
+        }
         data_facts(spec, data, split, &mut prepared.facts);
     }
     let caches = cache_directories();

@@ -1,5 +1,6 @@
 //! The core against a simulated world: workers that train, die, hang and babble at random moments.
 
+mod repeats;
 mod world;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use super::*;
 use crate::fault::Death;
 use crate::protocol::FromWorker;
 use crate::space::Value;
+use crate::study::Purpose;
 use crate::task::Metrics;
 pub(super) use world::{Disk, core, exited, spec};
 use world::{World, results};
@@ -112,6 +114,7 @@ fn messages_of_a_stale_attempt_change_nothing() {
     let stale = FromWorker::EpochFinished {
         attempt: AttemptId {
             number: 0,
+            purpose: Purpose::Search,
             attempt: 9,
         },
         epoch: 1,

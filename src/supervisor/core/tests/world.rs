@@ -14,8 +14,8 @@ use crate::protocol::{Epoch, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
 use crate::space::{Domain, Parameter, Space, Value};
-use crate::study::Direction;
-use crate::task::{Ended, Metrics, TrialSpec};
+use crate::study::{Direction, Job, Purpose};
+use crate::task::{Ended, Metrics, TestSplit, TrialSpec};
 
 pub fn spec(trials: u64, slots: usize) -> StudySpec {
     let x = Parameter {
@@ -62,6 +62,9 @@ pub fn core(spec: StudySpec, disk: &Disk) -> Core {
     Core::new(Start {
         trials: disk.trials.values().cloned().collect(),
         reclaimed: disk.reclaimable(),
+        repeats: disk.repeated(),
+        selected: disk.attributes.get("selection").cloned(),
+        test: Some(TestSplit::default()),
         spec,
         devices,
         threads: 1,
@@ -78,9 +81,41 @@ pub struct Disk {
     /// Attempts by trial: the outcome, once there is one.
     pub attempts: BTreeMap<u64, Vec<Option<String>>>,
     pub ended: Option<u8>,
+    pub repeats: BTreeMap<Job, Repeat>,
+    pub attributes: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A repeat on disk.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repeat {
+    pub seed: u64,
+    pub ended: Option<Outcome>,
+    pub attempts: Vec<Option<String>>,
 }
 
 impl Disk {
+    pub fn repeated(&self) -> Vec<Repeated> {
+        let found = self.repeats.iter().map(|(job, repeat)| {
+            let mut tally = Tally::default();
+            let outcomes = repeat.attempts.iter().flatten();
+            outcomes.for_each(|w| tally.add_word(w));
+            Repeated {
+                job: *job,
+                ended: repeat.ended.clone(),
+                attempt: repeat.attempts.len() as u32,
+                tally,
+            }
+        });
+        found.collect()
+    }
+
+    fn attempts_of(&self, job: Job) -> Vec<Option<String>> {
+        match job.searches() {
+            true => self.attempts[&job.number].clone(),
+            false => self.repeats[&job].attempts.clone(),
+        }
+    }
+
     fn reclaimable(&self) -> Vec<Reclaimed> {
         self.trials
             .values()
@@ -163,8 +198,48 @@ impl Disk {
                 let trial = self.trials.get_mut(number).unwrap();
                 trial.user_attrs.extend(user_attrs.clone());
             }
+            Write::RepeatStarted {
+                number,
+                purpose,
+                attempt,
+                seed,
+                ..
+            } => {
+                assert_eq!(self.trials[number].state, TrialState::Complete);
+                let repeat = self.repeats.entry(job(*number, *purpose)).or_default();
+                assert_eq!(repeat.ended, None, "a repeat ends once");
+                assert_eq!(repeat.attempts.len(), *attempt as usize, "no gaps");
+                repeat.seed = *seed;
+                repeat.attempts.push(None);
+            }
+            Write::RepeatAttemptEnded {
+                number,
+                purpose,
+                attempt,
+                end,
+            } => {
+                let repeat = self.repeats.get_mut(&job(*number, *purpose)).unwrap();
+                let slot = &mut repeat.attempts[*attempt as usize];
+                assert_eq!(*slot, None, "an attempt ends once");
+                *slot = Some(end.outcome.clone());
+            }
+            Write::RepeatFinished {
+                number,
+                purpose,
+                value,
+                user_attrs,
+                ..
+            } => {
+                let repeat = self.repeats.get_mut(&job(*number, *purpose)).unwrap();
+                let before = repeat.ended.replace(Outcome {
+                    value: *value,
+                    attrs: user_attrs.clone(),
+                });
+                assert_eq!(before, None, "a repeat ends once");
+            }
             Write::RunEnded { exit } => self.ended = Some(*exit),
-            Write::TrialClaimed { .. } | Write::StudyAttributes { .. } => unreachable!(),
+            Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
+            Write::TrialClaimed { .. } => unreachable!(),
         }
     }
 }
@@ -193,9 +268,9 @@ pub struct World {
     /// Workers that were given a trial.
     used: BTreeSet<WorkerId>,
     /// Epochs that checkpoints hold, by trial; they survive everything.
-    pub kept: BTreeMap<u64, u32>,
-    /// Epochs trained, by trial.
-    pub trained: BTreeMap<u64, u32>,
+    pub kept: BTreeMap<Job, u32>,
+    /// Epochs trained, by trial and repeat.
+    pub trained: BTreeMap<Job, u32>,
     /// When workers were started since the last finished epoch.
     starts: Vec<Now>,
     pub now: Now,
@@ -271,9 +346,13 @@ impl World {
             Action::Abandon { worker } => {
                 assert_eq!(self.workers.remove(&worker), Some(Life::Wedged));
             }
-            Action::Forget { number } => {
-                assert!(self.disk.trials[&number].state.finished(), "ended durably");
-                self.kept.remove(&number);
+            Action::Forget { job } => {
+                let durably = match job.searches() {
+                    true => self.disk.trials[&job.number].state.finished(),
+                    false => self.disk.repeats[&job].ended.is_some(),
+                };
+                assert!(durably, "ended durably");
+                self.kept.remove(&job);
             }
             Action::Write { batch, writes } => self.unwritten.push((batch, writes)),
             Action::WriteSoon { write } => self.soon.push(write),
@@ -299,7 +378,10 @@ impl World {
                 trial, checkpoint, ..
             } => {
                 assert_eq!(*life, Life::Idle, "one attempt at a time");
-                let attempts = &self.disk.attempts[&trial.number];
+                let attempts = self.disk.attempts_of(trial.job());
+                if !trial.job().searches() {
+                    assert_eq!(trial.seed, self.disk.repeats[&trial.job()].seed);
+                }
                 assert_eq!(
                     attempts.len() as u32,
                     trial.attempt + 1,
@@ -316,7 +398,7 @@ impl World {
                     let others = self.workers.values().filter(training).count();
                     assert_eq!(others, 0, "alone on the device");
                 }
-                let from = checkpoint.and_then(|_| self.kept.get(&trial.number));
+                let from = checkpoint.and_then(|_| self.kept.get(&trial.job()));
                 let from = from.copied().unwrap_or(0);
                 let resumed = FromWorker::Resumed {
                     attempt: id(&trial),
@@ -387,9 +469,9 @@ impl World {
             }
             Life::Training(trial, epoch) if *epoch < 3 => {
                 *epoch += 1;
-                *self.trained.entry(trial.number).or_default() += 1;
+                *self.trained.entry(trial.job()).or_default() += 1;
                 if self.core.spec.operation.supervisor.checkpoint {
-                    self.kept.insert(trial.number, *epoch);
+                    self.kept.insert(trial.job(), *epoch);
                 }
                 self.starts.clear();
                 let Epoch { epoch, metrics } = finished(trial, *epoch);
@@ -481,17 +563,15 @@ impl World {
                 held.push(*a);
             }
         }
-        let numbers: BTreeSet<u64> = held.iter().map(|a| a.number).collect();
-        assert_eq!(numbers.len(), held.len(), "one live attempt a trial");
+        let jobs: BTreeSet<Job> = held.iter().map(|a| a.job()).collect();
+        assert_eq!(jobs.len(), held.len(), "one live attempt a trial");
         for a in &held {
-            assert!(self.core.live.contains_key(&a.number) && !self.core.retry.contains(&a.number));
+            let job = a.job();
+            assert!(self.core.live.contains_key(&job) && !self.core.retry.contains(&job));
         }
-        for number in self.core.live.keys() {
-            let waits = self.core.retry.contains(number);
-            assert!(
-                waits != numbers.contains(number),
-                "a live trial waits or runs"
-            );
+        for job in self.core.live.keys() {
+            let waits = self.core.retry.contains(job);
+            assert!(waits != jobs.contains(job), "a live trial waits or runs");
         }
         if self.core.slots.len() == 1 {
             let recent = |t: &&Now| self.now.saturating_sub(**t) <= Duration::from_secs(60);
@@ -501,17 +581,28 @@ impl World {
         }
         let goal = self.core.spec.operation.trials;
         let counts = self.core.counts();
-        assert!(counts.finished() + self.core.live.len() as u64 <= goal.max(counts.finished()));
+        let live = self.core.live.keys().filter(|j| j.searches()).count() as u64;
+        assert!(counts.finished() + live <= goal.max(counts.finished()));
+        if self.core.live.len() as u64 > live {
+            assert_eq!(live, 0, "repeats come after the search");
+        }
     }
 }
 
 /// What a trial reports at an epoch.
 fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
     let x = trial.config["x"].as_f64().unwrap();
-    Epoch {
-        epoch,
-        metrics: Metrics::from([("loss".into(), x + f64::from(3 - epoch))]),
+    // The search's own values are lucky or not; repeats differ by their seeds.
+    let noise = match trial.purpose {
+        Purpose::Search => 0.0,
+        Purpose::Repeat(_) | Purpose::Test => (trial.seed % 1000) as f64 / 1e4,
+    };
+    let loss = x + noise + f64::from(3 - epoch);
+    let mut metrics = Metrics::from([("loss".into(), loss)]);
+    if trial.tests() {
+        metrics.insert("test.loss".into(), loss + 1.0);
     }
+    Epoch { epoch, metrics }
 }
 
 pub fn error(phase: Phase, text: &str) -> ErrorReport {
@@ -534,8 +625,13 @@ fn failed(trial: &TrialSpec, text: &str) -> FromWorker {
 fn id(trial: &TrialSpec) -> AttemptId {
     AttemptId {
         number: trial.number,
+        purpose: trial.purpose,
         attempt: trial.attempt,
     }
+}
+
+fn job(number: u64, purpose: Purpose) -> Job {
+    Job { number, purpose }
 }
 
 pub fn exited(worker: WorkerId, death: Death) -> Event {

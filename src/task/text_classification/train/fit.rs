@@ -1,5 +1,7 @@
 //! The training loop of one trial.
 
+use std::ops::Range;
+
 use anyhow::{Result, ensure};
 use tch::{Kind, Reduction, Tensor};
 
@@ -11,7 +13,7 @@ use crate::study::{Direction, rng};
 use crate::task::text_classification::batches::{bucketed, by_length};
 use crate::task::text_classification::schedule::factor;
 use crate::task::text_classification::scores::Confusion;
-use crate::task::{Decision, Ended, Metrics, Reporter, TrialSpec};
+use crate::task::{Decision, Ended, Metrics, Reporter, TrialSpec, test_metric};
 
 /// What the loop reads of a trial's configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,12 +50,15 @@ impl Settings {
     }
 }
 
-/// What is trained on: rows, of which the first `train` are training rows, and what the model reads.
+/// What is trained on: rows, of which the first `train` are training rows, those up to `searched`
+/// validate, the others, if there are any, test; and what the model reads.
 pub struct Material<'a> {
     /// All rows.
     pub rows: &'a Rows,
-    /// Training rows; the others validate.
+    /// Training rows.
     pub train: usize,
+    /// Training and validation rows.
+    pub searched: usize,
     /// Classes.
     pub classes: usize,
     /// What the first trainable layer reads.
@@ -80,7 +85,13 @@ pub fn fit(
     reporter: &mut dyn Reporter,
 ) -> Result<Ended> {
     let mut optimizer = Optimizer::new(&model.parameters(), settings.optimizer)?;
-    let validation = Validation::new(material)?;
+    let validation = Scored::new(material, material.train..material.searched)?;
+    let rows = material.rows.lengths.len();
+    let test = match material.searched < rows {
+        true => Some(Scored::new(material, material.searched..rows)?),
+        false => None,
+    };
+    let mut best = None;
     let mut patience = Patience::new(settings, objective.direction);
     for epoch in 1..=settings.epochs {
         let trained = train_epoch(model, material, settings, epoch, &mut optimizer, reporter)?;
@@ -97,6 +108,13 @@ pub fn fit(
         let Some(value) = metrics.get(objective.metric).copied() else {
             anyhow::bail!("the task has no metric {}", objective.metric);
         };
+        let improves = best.is_none_or(|best| objective.direction.better(value, best));
+        if let Some(test) = test.as_ref().filter(|_| improves) {
+            best = Some(value);
+            let scored = test.score(model, material, reporter)?;
+            let named = |(name, value): (String, f64)| (test_metric(&name), value);
+            metrics.extend(scored.into_iter().map(named));
+        }
         match reporter.epoch(epoch, &metrics)? {
             Decision::Continue => {}
             Decision::Prune => return Ok(Ended::Pruned),
@@ -173,22 +191,28 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Resu
     Ok(logits.f_cross_entropy_loss(labels, None::<Tensor>, reduction, -100, 0.0)?)
 }
 
-/// The validation rows, in fixed batches.
-struct Validation {
+/// The rows of a part that is scored, in fixed batches.
+struct Scored {
+    /// How many.
+    rows: usize,
     batches: Vec<Vec<usize>>,
     on_device: Vec<Tensor>,
 }
 
-impl Validation {
-    fn new(material: &Material<'_>) -> Result<Validation> {
-        let lengths = &material.rows.lengths[material.train..];
+impl Scored {
+    fn new(material: &Material<'_>, part: Range<usize>) -> Result<Scored> {
+        let lengths = &material.rows.lengths[part.clone()];
         let tokens = fixed_batch_tokens(material.rows.labels.device());
         let batches: Vec<Vec<usize>> = by_length(lengths, tokens)
             .into_iter()
-            .map(|batch| batch.into_iter().map(|r| r + material.train).collect())
+            .map(|batch| batch.into_iter().map(|r| r + part.start).collect())
             .collect();
         let on_device = material.rows.upload(&batches)?;
-        Ok(Validation { batches, on_device })
+        Ok(Scored {
+            batches,
+            on_device,
+            rows: part.len(),
+        })
     }
 
     /// All metrics; the counts are taken on the device and fetched once.
@@ -223,9 +247,8 @@ impl Validation {
         let fetched = Tensor::f_cat(&[counts.f_flatten(0, 1)?, loss], 0)?;
         let mut numbers: Vec<f64> = Vec::try_from(fetched)?;
         let loss = numbers.pop().unwrap_or(f64::NAN);
-        let scored = rows.lengths.len() - material.train;
         let confusion = Confusion::new(material.classes, numbers);
-        Ok(confusion.metrics(loss / scored.max(1) as f64))
+        Ok(confusion.metrics(loss / self.rows.max(1) as f64))
     }
 }
 

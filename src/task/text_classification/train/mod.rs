@@ -36,15 +36,17 @@ pub struct TextTask {
     objective: Objective,
     models: BTreeMap<String, PathBuf>,
     data: Rc<Dataset>,
-    /// Rows of the data in the order of training: those to train on, then those to validate on.
+    /// Rows of the data in the order of training: those to train on, to validate on, to test on.
     order: Vec<usize>,
     /// How many of `order` are trained on.
     train: usize,
+    /// How many of `order` are not tested on: only the winner's test reads the others.
+    searched: usize,
     checkpoints: BTreeMap<String, (Checkpoint, Tokenised)>,
     /// The one encoder that is kept on the device.
     encoder: Option<(String, Rc<Encoder>)>,
-    /// By model and longest row; the most recent last.
-    rows: Vec<((String, usize), SharedRows)>,
+    /// By model, longest row and whether test rows are among them; the most recent last.
+    rows: Vec<((String, usize, bool), SharedRows)>,
     cache: PrefixCache,
 }
 
@@ -85,7 +87,7 @@ impl TextTask {
     /// The data or that checkpoint cannot be used.
     pub fn open(spec: &StudySpec, device: Device) -> Result<TextTask> {
         let (data, split) = super::prepare::load(spec)?;
-        let (order, train) = training_order(&split);
+        let (order, train, searched) = training_order(&split);
         let mut task = TextTask {
             device,
             objective: spec.objective.clone(),
@@ -93,6 +95,7 @@ impl TextTask {
             data: Rc::new(data),
             order,
             train,
+            searched,
             checkpoints: BTreeMap::new(),
             encoder: None,
             rows: Vec::new(),
@@ -103,7 +106,7 @@ impl TextTask {
         if let Some(name) = value("model.name").as_ref().and_then(|v| v.as_str()) {
             task.encoder(name)?;
             if let Some(length) = value("tok.max_length").and_then(|v| v.as_i64()) {
-                task.rows(name, usize::try_from(length)?)?;
+                task.rows(name, usize::try_from(length)?, false)?;
             }
         }
         Ok(task)
@@ -122,14 +125,16 @@ impl TextTask {
         let settings = fit::Settings::of(trial)?;
         let name = trial.text("model.name")?;
         let encoder = self.encoder(name)?;
-        let (rows, longest) = self.rows(name, usize::try_from(trial.int("tok.max_length")?)?)?;
+        let tests = trial.tests();
+        let max_length = usize::try_from(trial.int("tok.max_length")?)?;
+        let (rows, longest) = self.rows(name, max_length, tests)?;
         let frozen = usize::try_from(trial.int("train.freeze_encoder_layers")?)?;
         let layers = encoder.blocks.len();
         ensure!(
             frozen <= layers,
             "train.freeze_encoder_layers = {frozen}: the model {name} has {layers} layers"
         );
-        let key = (name.to_owned(), longest, frozen);
+        let key = (name.to_owned(), longest, frozen, tests);
         let input = self.cache.get(&key, &encoder, &rows, reporter)?;
         let classes = self.data.classes.len();
         let mut generator = rng(trial.seed, 0, "classifier");
@@ -139,6 +144,7 @@ impl TextTask {
         let material = fit::Material {
             rows: &rows,
             train: self.train,
+            searched: self.searched,
             classes,
             input: &input,
         };
@@ -181,12 +187,17 @@ impl TextTask {
         Ok(encoder)
     }
 
-    /// The rows on the device, cut at `max_length`, and their longest length.
-    fn rows(&mut self, name: &str, max_length: usize) -> Result<(SharedRows, usize)> {
-        let (order, device) = (self.order.clone(), self.device);
+    /// The rows on the device, cut at `max_length`, and their longest length. Those of the test
+    /// split are among them only where a test is made.
+    fn rows(&mut self, name: &str, max_length: usize, tests: bool) -> Result<(SharedRows, usize)> {
+        let device = self.device;
+        let order = match tests {
+            true => self.order.clone(),
+            false => self.order[..self.searched].to_vec(),
+        };
         let data = Rc::clone(&self.data);
         let longest = max_length.min(self.checkpoint(name)?.1.longest());
-        let key = (name.to_owned(), longest);
+        let key = (name.to_owned(), longest, tests);
         if let Some(at) = self.rows.iter().position(|(k, _)| *k == key) {
             let entry = self.rows.remove(at);
             let rows = Rc::clone(&entry.1);
@@ -227,11 +238,14 @@ impl Task for TextTask {
     }
 }
 
-fn training_order(split: &Split) -> (Vec<usize>, usize) {
+/// The rows by part; how many are trained on; how many are trained or validated on.
+fn training_order(split: &Split) -> (Vec<usize>, usize, usize) {
     let mut order = split.rows(Part::Train);
     let train = order.len();
     order.extend(split.rows(Part::Validation));
-    (order, train)
+    let searched = order.len();
+    order.extend(split.rows(Part::Test));
+    (order, train, searched)
 }
 
 /// Problems as one error.

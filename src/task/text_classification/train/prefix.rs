@@ -41,8 +41,8 @@ impl Input {
     }
 }
 
-/// Model, longest row in tokens, frozen blocks.
-pub type PrefixKey = (String, usize, usize);
+/// Model, longest row in tokens, frozen blocks, and whether test rows are among the rows.
+pub type PrefixKey = (String, usize, usize, bool);
 
 /// The least recently used prefixes go first when the limit is reached.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use tch::{Device, Kind, Tensor};
 use super::encoder::Encoder;
 use crate::task::text_classification::tokens::Tokens;
 
-/// The rows that training reads, training rows first, then those of validation.
+/// The rows that training reads, training rows first, then those of validation, then, for a test,
+/// those of the test split.
 ///
 /// Shapes: n rows, T tokens of all rows together.
 #[derive(Debug)]

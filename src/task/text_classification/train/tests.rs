@@ -10,6 +10,7 @@ use super::super::testing::Site;
 use super::*;
 use crate::gpu::GENERATOR;
 use crate::space::Value;
+use crate::study::Purpose;
 use crate::task::{Decision, Metrics};
 
 /// Records what is reported and prunes at an epoch.
@@ -51,6 +52,7 @@ fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
     }
     TrialSpec {
         number: 0,
+        purpose: Purpose::Search,
         attempt: 0,
         seed,
         params: Default::default(),
@@ -174,7 +176,7 @@ fn the_cache_forgets_the_least_recently_used_first() {
     let _alone = alone();
     let site = site();
     let mut task = open(&site);
-    let (rows, _) = task.rows("tiny", 16).unwrap();
+    let (rows, _) = task.rows("tiny", 16, false).unwrap();
     let one = rows.tokens() * 16 * 4;
     // Room for one deep prefix only: each trial evicts the other's.
     task.limit_cache(one + 100);
@@ -205,6 +207,35 @@ fn a_tiny_model_learns_rows_whose_class_is_one_word() {
     assert!(last["loss"] < recorder.epochs[0]["loss"]);
     assert!(recorder.steps >= 15 * 6);
     assert!(last.contains_key("accuracy") && last.contains_key("train_loss"));
+}
+
+#[test]
+fn the_test_split_is_scored_in_a_test_alone_and_changes_nothing_else() {
+    let _alone = alone();
+    let site = site();
+    let mut task = open(&site);
+    let changed = [("train.epochs", Value::Int(6))];
+    let run = |task: &mut TextTask, purpose| {
+        let mut recorder = Recorder::default();
+        let mut trial = trial(&site, 5, &changed);
+        trial.purpose = purpose;
+        let trained = task.train(&trial, &mut recorder).unwrap();
+        (trained.weights_fingerprint().unwrap(), recorder.epochs)
+    };
+    let (weights, plain) = run(&mut task, Purpose::Search);
+    assert!(plain.iter().all(|m| !m.contains_key("test.macro_f1")));
+    let (tested_weights, tested) = run(&mut task, Purpose::Test);
+    assert_eq!(weights, tested_weights);
+    let mut best = f64::NEG_INFINITY;
+    for (plain, tested) in plain.iter().zip(&tested) {
+        let value = tested["macro_f1"];
+        assert_eq!(value, plain["macro_f1"]);
+        assert_eq!(tested.contains_key("test.macro_f1"), value > best);
+        best = best.max(value);
+    }
+    assert!(tested[0]["test.loss"].is_finite());
+    assert_ne!(tested[0]["test.loss"], tested[0]["loss"]);
+    assert_eq!(run(&mut task, Purpose::Search).1, plain);
 }
 
 #[test]

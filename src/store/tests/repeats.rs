@@ -1,0 +1,185 @@
+//! Repeats of trials, in tables of their own.
+
+use super::*;
+use crate::store::TakenIn;
+use crate::study::{Job, Purpose};
+
+fn repeat_started(purpose: Purpose, attempt: u32) -> Write {
+    Write::RepeatStarted {
+        number: 0,
+        purpose,
+        attempt,
+        seed: 77,
+        worker: 3,
+        pid: 99,
+        device: "cpu".to_owned(),
+        log: format!("logs/{attempt}.log"),
+    }
+}
+
+fn repeat_ended(purpose: Purpose, attempt: u32, outcome: &str) -> Write {
+    Write::RepeatAttemptEnded {
+        number: 0,
+        purpose,
+        attempt,
+        end: AttemptEnd {
+            outcome: outcome.to_owned(),
+            detail: String::new(),
+            again: false,
+        },
+    }
+}
+
+fn repeat_finished(purpose: Purpose, state: TrialState, value: Option<f64>) -> Write {
+    Write::RepeatFinished {
+        number: 0,
+        purpose,
+        seed: 77,
+        state,
+        value,
+        user_attrs: attrs(json!({"best_epoch": 2})),
+    }
+}
+
+/// A study whose only trial is complete.
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    bench.start(0);
+    bench.apply(&[
+        ended(0, 0, "completed", false),
+        finished(0, TrialState::Complete, &[0.5]),
+    ]);
+    bench
+}
+
+#[test]
+fn a_repeat_is_read_as_it_was_written_and_the_trial_stays_as_it_was() {
+    let mut bench = bench();
+    let before = bench.store.trials(bench.study).unwrap();
+    let purpose = Purpose::Repeat(1);
+    bench.apply(&[repeat_started(purpose, 0)]);
+    let open = bench.store.repeats(bench.study, None).unwrap();
+    assert_eq!(open[0].state, TrialState::Running);
+    bench.apply(&[repeat_started(purpose, 1)]);
+    bench.apply(&[
+        repeat_ended(purpose, 1, "completed"),
+        repeat_finished(purpose, TrialState::Complete, Some(0.1 + 0.2)),
+        repeat_started(Purpose::Test, 0),
+    ]);
+    let stored = bench.store.repeats(bench.study, Some(0)).unwrap();
+    let jobs: Vec<Job> = stored.iter().map(|r| r.job).collect();
+    assert_eq!(jobs, [Job::repeat(0, 1), Job::test(0)]);
+    let first = &stored[0];
+    assert_eq!((first.state, first.seed), (TrialState::Complete, 77));
+    assert_eq!(first.value, Some(0.1 + 0.2));
+    assert_eq!(first.attrs["best_epoch"], 2);
+    let outcomes: Vec<Option<&str>> = first
+        .attempts
+        .iter()
+        .map(|a| a.outcome.as_deref())
+        .collect();
+    assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
+    assert_eq!(bench.store.trials(bench.study).unwrap(), before);
+    assert!(bench.store.reclaimable(bench.study).unwrap().is_empty());
+    assert!(
+        bench
+            .store
+            .repeats(bench.study, Some(1))
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_repeat_ends_once_and_only_of_a_complete_trial() {
+    let mut bench = bench();
+    let purpose = Purpose::Repeat(2);
+    bench.apply(&[
+        repeat_started(purpose, 0),
+        repeat_ended(purpose, 0, "hang"),
+        repeat_finished(purpose, TrialState::Pruned, None),
+    ]);
+    let again = repeat_finished(purpose, TrialState::Complete, Some(1.0));
+    assert!(bench.error(&[again]).contains("has ended before"));
+    assert!(
+        bench
+            .error(&[repeat_started(purpose, 1)])
+            .contains("has ended")
+    );
+    let other = Purpose::Repeat(3);
+    let infinite = repeat_finished(other, TrialState::Complete, Some(f64::INFINITY));
+    assert!(bench.error(&[infinite]).contains("repeat 3"));
+    assert!(
+        bench
+            .error(&[repeat_ended(other, 0, "x")])
+            .contains("cannot end")
+    );
+    let none = repeat_finished(Purpose::Search, TrialState::Fail, None);
+    assert!(bench.error(&[none]).contains("no repeat"));
+    bench.start(1);
+    let mut running = repeat_started(other, 0);
+    if let Write::RepeatStarted { number, .. } = &mut running {
+        *number = 1;
+    }
+    assert!(bench.error(&[running]).contains("RUNNING"));
+}
+
+#[test]
+fn ends_that_waited_in_a_spool_are_taken_in_once() {
+    let mut bench = bench();
+    let purpose = Purpose::Repeat(1);
+    bench.apply(&[repeat_started(purpose, 0)]);
+    let writes = [
+        repeat_ended(purpose, 0, "completed"),
+        repeat_finished(purpose, TrialState::Complete, Some(1.0)),
+    ];
+    let (study, run) = (bench.study, bench.run);
+    let time = jiff::Timestamp::UNIX_EPOCH;
+    let mut take = |writes: &[Write]| bench.store.take_in(study, run, time, writes).unwrap();
+    assert_eq!(take(&writes), TakenIn::Written);
+    assert_eq!(take(&writes), TakenIn::There);
+    let other = [repeat_finished(purpose, TrialState::Fail, None)];
+    assert!(matches!(take(&other), TakenIn::Refused(_)));
+    // One whose start could not be recorded is made by its end.
+    let unstarted = [repeat_finished(Purpose::Test, TrialState::Fail, None)];
+    assert_eq!(take(&unstarted), TakenIn::Written);
+}
+
+#[test]
+fn a_file_of_the_version_before_has_no_repeats_until_it_is_opened_for_writing() {
+    let bench = bench();
+    let (path, study) = (bench.path(), bench.study);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "DROP TRIGGER tune_repeated_trial_deleted; DROP TABLE tune_repeat_attempts;
+         DROP TABLE tune_repeats; DELETE FROM tune_migrations WHERE version = 2",
+    )
+    .unwrap();
+    let before = Store::open_read_only(&path).unwrap();
+    assert!(before.repeats(study, None).unwrap().is_empty());
+    drop((before, conn));
+    let mut after = Store::open(&path).unwrap();
+    let run = bench.run;
+    after
+        .apply(study, run, &[repeat_started(Purpose::Test, 0)])
+        .unwrap();
+    assert_eq!(after.repeats(study, None).unwrap().len(), 1);
+}
+
+#[test]
+fn repeats_go_with_their_trial_whoever_deletes_it() {
+    let mut bench = bench();
+    bench.apply(&[repeat_started(Purpose::Repeat(1), 0)]);
+    let conn = rusqlite::Connection::open(bench.path()).unwrap();
+    conn.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials")
+        .unwrap();
+    let left: u64 = conn
+        .query_row(
+            "SELECT (SELECT COUNT(*) FROM tune_repeats)
+                 + (SELECT COUNT(*) FROM tune_repeat_attempts)",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(left, 0);
+}

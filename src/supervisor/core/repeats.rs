@@ -1,0 +1,376 @@
+//! After the goal: repeats of the leading trials, the choice of the winner, and its one look at the
+//! test split. Who is repeated and who wins is [`crate::study::selection`]'s business.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Map, Value as Json};
+
+use super::live::{End, Live};
+use super::{Core, Mode};
+use crate::config::{Operation, TestPolicy};
+use crate::fault::Tally;
+use crate::report::{self, Chosen, Tested, number_from_json, selection_json, tested_json};
+use crate::space::Params;
+use crate::store::Write;
+use crate::study::selection::{self, Leader, Next, Outcomes, Selection};
+use crate::study::{FrozenTrial, Job, Purpose, TrialState};
+use crate::task::{TestSplit, test_metric};
+
+/// A repeat, or the test, as an earlier run has left it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repeated {
+    /// Which.
+    pub job: Job,
+    /// Its end; `None`: it is to be run again.
+    pub ended: Option<Outcome>,
+    /// The attempt to make next.
+    pub attempt: u32,
+    /// Its faulty attempts so far.
+    pub tally: Tally,
+}
+
+/// How a repeat ended.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// The objective's value, with the test that of the test split; `None`: it failed for good.
+    pub value: Option<f64>,
+    /// The names of a trial's user attributes.
+    pub attrs: Map<String, Json>,
+}
+
+/// What comes after the goal.
+#[derive(Debug)]
+pub(super) struct Repeats {
+    repeats: u32,
+    policy: TestPolicy,
+    split: Option<TestSplit>,
+    ended: BTreeMap<Job, Outcome>,
+    /// Started by an earlier run and not ended: the next attempt, and its faults so far.
+    open: BTreeMap<Job, (u32, Tally)>,
+    /// To be started, in order.
+    wanted: VecDeque<Job>,
+    /// Something has changed that `wanted` may follow from.
+    stale: bool,
+    selection: Option<Selection>,
+    /// The selection that was last told and recorded.
+    told: Option<Json>,
+    /// The trial that is to be tested, once it is known.
+    target: Option<u64>,
+    /// It was told that the test split has been used for another trial.
+    refusal_told: bool,
+}
+
+impl Repeats {
+    pub(super) fn new(
+        operation: &Operation,
+        split: Option<TestSplit>,
+        found: Vec<Repeated>,
+        told: Option<Json>,
+    ) -> Repeats {
+        let (mut ended, mut open) = (BTreeMap::new(), BTreeMap::new());
+        for repeated in found {
+            match repeated.ended {
+                Some(outcome) => _ = ended.insert(repeated.job, outcome),
+                None => _ = open.insert(repeated.job, (repeated.attempt, repeated.tally)),
+            }
+        }
+        Repeats {
+            repeats: operation.repeats,
+            policy: operation.test,
+            split,
+            ended,
+            open,
+            wanted: VecDeque::new(),
+            stale: true,
+            selection: None,
+            told,
+            target: None,
+            refusal_told: false,
+        }
+    }
+
+    /// Whether nothing is left to start. What is under way is the core's business.
+    pub(super) fn done(&self) -> bool {
+        !self.active() || (!self.stale && self.wanted.is_empty())
+    }
+
+    /// Repeats that wait for a worker and have not been run before.
+    pub(super) fn waiting(&self) -> u64 {
+        self.wanted.len() as u64
+    }
+
+    /// A trial or a repeat has ended or changed.
+    pub(super) fn look_again(&mut self) {
+        self.stale = true;
+    }
+
+    /// What is to be told at the end of the run.
+    pub(super) fn chosen(&self, metric: &str) -> Chosen {
+        Chosen {
+            selection: self.selection.clone(),
+            test: self.tested(metric),
+        }
+    }
+
+    fn selects(&self) -> bool {
+        self.repeats > 1
+    }
+
+    fn tests(&self) -> bool {
+        self.split.is_some()
+            && match self.policy {
+                TestPolicy::Auto => self.selects(),
+                TestPolicy::On | TestPolicy::Again => true,
+                TestPolicy::Off => false,
+            }
+    }
+
+    fn active(&self) -> bool {
+        self.selects() || self.tests()
+    }
+
+    fn outcomes(&self) -> Outcomes {
+        let repeat = |(job, outcome): (&Job, &Outcome)| match job.purpose {
+            Purpose::Repeat(repeat) => Some(((job.number, repeat), outcome.value)),
+            Purpose::Search | Purpose::Test => None,
+        };
+        self.ended.iter().filter_map(repeat).collect()
+    }
+
+    /// Tests that have shown a value: each is a look at the test split.
+    fn looks(&self) -> impl Iterator<Item = u64> {
+        let seen = |(job, o): (&Job, &Outcome)| {
+            (job.purpose == Purpose::Test && o.value.is_some()).then_some(job.number)
+        };
+        self.ended.iter().filter_map(seen)
+    }
+
+    /// What the test split said of the winner, else of the trial that it was used for.
+    fn tested(&self, metric: &str) -> Option<Tested> {
+        let own = self
+            .target
+            .filter(|n| self.ended.contains_key(&Job::test(*n)));
+        let number = own.or_else(|| self.looks().last())?;
+        let outcome = self.ended.get(&Job::test(number))?;
+        let text = |key: &str| outcome.attrs.get(key).and_then(Json::as_str);
+        Some(Tested {
+            number,
+            metric: metric.to_owned(),
+            value: outcome.value,
+            validation: outcome.attrs.get(VALIDATION).and_then(number_from_json),
+            baseline: self.split.as_ref().and_then(|s| s.baseline.clone()),
+            looks: self.looks().count() as u64,
+            error: match outcome.value {
+                Some(_) => None,
+                None => Some(text("error_msg").or(text("fault")).unwrap_or("").to_owned()),
+            },
+        })
+    }
+}
+
+/// Attribute of a test: the value on the validation split at the same epoch.
+const VALIDATION: &str = "validation";
+
+impl Core {
+    /// Once the goal is reached: who is to be repeated, and whether the winner is known.
+    pub(super) fn plan_repeats(&mut self) {
+        let due = self.repeats.stale && self.mode == Mode::Running && self.search_done();
+        if !due || !self.repeats.active() {
+            return;
+        }
+        self.repeats.stale = false;
+        let direction = self.spec.objective.direction;
+        let runs = |params: &Params| self.spec.space.holds(params);
+        let leaders = selection::leaders(self.history.entries(), direction, runs);
+        let wanted = self.next_repeats(&leaders);
+        self.repeats.wanted.clear();
+        for job in wanted {
+            if self.live.contains_key(&job) {
+                continue;
+            }
+            match self.repeats.open.remove(&job) {
+                // Again means a fresh worker.
+                Some((attempt, tally)) if attempt > 0 => {
+                    if self.add_repeat(job, attempt, tally) {
+                        self.retry.insert(job);
+                    }
+                }
+                Some(_) | None => self.repeats.wanted.push_back(job),
+            }
+        }
+    }
+
+    fn next_repeats(&mut self, leaders: &[Leader]) -> Vec<Job> {
+        let Some(first) = leaders.first() else {
+            return Vec::new();
+        };
+        let mut winner = Some(first.number);
+        if self.repeats.selects() {
+            let direction = self.spec.objective.direction;
+            let outcomes = self.repeats.outcomes();
+            match selection::next(leaders, &outcomes, self.repeats.repeats, direction) {
+                Next::Run(jobs) => {
+                    self.repeats.selection = None;
+                    return jobs.into_iter().map(|(n, r)| Job::repeat(n, r)).collect();
+                }
+                Next::Done(selection) => {
+                    winner = selection.winner().map(|w| w.number);
+                    self.tell_selection(selection);
+                }
+            }
+        }
+        self.repeats.target = winner;
+        winner
+            .and_then(|n| self.test_wanted(n))
+            .into_iter()
+            .collect()
+    }
+
+    /// Records and tells who won, unless that was done before.
+    fn tell_selection(&mut self, selection: Selection) {
+        let trials = self.board.counts().finished();
+        let json = selection_json(&selection, trials);
+        if self.repeats.told.as_ref() != Some(&json) {
+            self.outbox.extend(notes(&json));
+            let user_attrs = [("selection".to_owned(), json.clone())]
+                .into_iter()
+                .collect();
+            self.outbox.push(Write::StudyAttributes { user_attrs });
+            if selection.winner.is_none() {
+                self.warn(
+                    "no candidate has enough repeats with a value: nobody is the winner; the \
+                     attempts' logs say what happened"
+                        .into(),
+                );
+            }
+            self.report(report::Event::WinnerSelected {
+                selection: Box::new(selection.clone()),
+                trials,
+            });
+            self.repeats.told = Some(json);
+        }
+        self.repeats.selection = Some(selection);
+    }
+
+    /// The test of the winner, if it is to be run: it runs once, and not after that of another.
+    fn test_wanted(&mut self, winner: u64) -> Option<Job> {
+        let job = Job::test(winner);
+        if !self.repeats.tests() || self.repeats.ended.contains_key(&job) {
+            return None;
+        }
+        let before = self.repeats.looks().last();
+        let Some(before) = before.filter(|_| self.repeats.policy != TestPolicy::Again) else {
+            return Some(job);
+        };
+        if !self.repeats.refusal_told {
+            self.repeats.refusal_told = true;
+            self.warn(format!(
+                "trial {winner} wins, but the test split has been used for trial {before} already \
+                 and is not used again: a test value that is chosen among several is no test. \
+                 --test=again looks once more, and says that it did"
+            ));
+        }
+        None
+    }
+
+    /// The next repeat that has not been run before, if one is wanted.
+    pub(super) fn start_repeat(&mut self) -> Option<Job> {
+        while let Some(job) = self.repeats.wanted.pop_front() {
+            if self.add_repeat(job, 0, Tally::default()) {
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    /// False where another program has deleted the trial.
+    fn add_repeat(&mut self, job: Job, attempt: u32, tally: Tally) -> bool {
+        let Some(entry) = self.history.get(job.number) else {
+            return false;
+        };
+        let trial = FrozenTrial {
+            trial_id: 0,
+            number: job.number,
+            state: TrialState::Running,
+            distributions: self.spec.space.distributions(&entry.params),
+            params: entry.params.clone(),
+            values: Vec::new(),
+            intermediate: BTreeMap::new(),
+            user_attrs: Map::new(),
+            system_attrs: Map::new(),
+            datetime_start: None,
+            datetime_complete: None,
+        };
+        let seed = job.purpose.seed(self.spec.seed, job.number);
+        self.live
+            .insert(job, Live::new(trial, attempt, seed, tally));
+        true
+    }
+
+    /// A repeat has ended; only a finite value is one.
+    pub(super) fn finish_repeat(&mut self, job: Job, live: &Live, end: End) {
+        let metric = self.spec.objective.metric.clone();
+        let (mut state, mut attrs) = (end.state, end.user_attrs);
+        let own = end.values.first().copied();
+        let value = match (state, job.purpose) {
+            (TrialState::Complete, Purpose::Test) => {
+                attrs.extend(own.map(|v| (VALIDATION.to_owned(), report::json_number(v))));
+                let name = format!("metric.{}", test_metric(&metric));
+                attrs.get(&name).and_then(number_from_json)
+            }
+            (TrialState::Complete, Purpose::Search | Purpose::Repeat(_)) => own,
+            (
+                TrialState::Pruned | TrialState::Fail | TrialState::Waiting | TrialState::Running,
+                _,
+            ) => None,
+        };
+        let value = value.filter(|v| v.is_finite());
+        if state == TrialState::Complete && value.is_none() {
+            state = TrialState::Fail;
+            let message = format!("no finite value of {metric} came out of it");
+            attrs.insert("error_msg".into(), message.into());
+        }
+        self.outbox.push(Write::RepeatFinished {
+            number: job.number,
+            purpose: job.purpose,
+            seed: live.seed,
+            state,
+            value,
+            user_attrs: attrs.clone(),
+        });
+        self.report(report::Event::RepeatFinished {
+            job,
+            state,
+            value,
+            seed: live.seed,
+            attrs: attrs.clone(),
+        });
+        self.repeats.ended.insert(job, Outcome { value, attrs });
+        self.repeats.look_again();
+        if job.purpose == Purpose::Test
+            && let Some(tested) = self.repeats.tested(&metric)
+        {
+            let user_attrs = [("test".to_owned(), tested_json(&tested))];
+            self.outbox.push(Write::StudyAttributes {
+                user_attrs: user_attrs.into_iter().collect(),
+            });
+        }
+    }
+}
+
+/// Notes on the candidates' trials, from the selection's own account of them.
+fn notes(selection: &Json) -> Vec<Write> {
+    let candidates = selection.get("candidates").and_then(Json::as_array);
+    let note = |candidate: &Json| {
+        let mut attrs = Map::new();
+        for key in ["mean", "low", "high", "values", "missing"] {
+            let value = candidate.get(key).filter(|v| !v.is_null())?;
+            attrs.insert(format!("repeats.{key}"), value.clone());
+        }
+        Some(Write::TrialNoted {
+            number: candidate.get("number")?.as_u64()?,
+            user_attrs: attrs,
+        })
+    };
+    candidates.into_iter().flatten().filter_map(note).collect()
+}
