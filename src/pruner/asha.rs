@@ -72,9 +72,11 @@ impl AshaPruner {
                 return true;
             }
             let others = history.entries().iter();
-            let others = others.filter(|e| e.number != trial.number && !e.chosen && competes(e));
-            let mut losses: Vec<f64> = others.filter_map(|e| reached(e, rung, direction)).collect();
-            losses.retain(|v| !v.is_nan());
+            let others = others.filter(|e| e.number != trial.number && !e.chosen);
+            // Whether a trial competes is asked last: it can cost a hash.
+            let losses = others.filter_map(|e| Some((e, reached(e, rung, direction)?)));
+            let losses = losses.filter(|(e, loss)| !loss.is_nan() && competes(e));
+            let mut losses: Vec<f64> = losses.map(|(_, loss)| loss).collect();
             if losses.len() < self.bootstrap_count {
                 return true;
             }
