@@ -136,7 +136,7 @@ pub const SETTINGS: [Setting; 34] = [
     setting("supervisor.storage_patience", DURATION, "60s", "how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
     setting("logging.max_log", SettingType::Size, "4MiB", "a worker's log of one attempt is cut at this size"),
     setting("logging.max_logs", SettingType::Size, "512MiB", "all logs of a study together; the oldest are deleted"),
-    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe", "nsga2"]), "auto", "how parameters are chosen"),
+    setting("sampler.kind", SettingType::Word(&["auto", "random", "sobol", "grid", "tpe", "gp", "nsga2"]), "auto", "how parameters are chosen"),
     setting("pruner.kind", KINDS, "auto", "how unpromising trials are ended early"),
 ];
 
@@ -161,12 +161,26 @@ const GRID: [Setting; 1] = [
     setting("n_points", int(1, 1_000_000), "5", "values of a range that has no steps: a float without `step`, any `log` range"),
 ];
 
-/// Every sampler. `auto` takes the options of the one that it chooses.
-pub const SAMPLERS: [Algorithm; 6] = [
+#[rustfmt::skip]
+const GP: [Setting; 2] = [
+    setting("n_startup_trials", int(2, 1_000_000), "8", "trials spread over the space before the model is used"),
+    setting("n_exact", int(10, 10_000), "1000", "most trials that the model holds: of more the best, the latest and some of the others"),
+];
+
+#[rustfmt::skip]
+const AUTO: [Setting; 4] = [
+    setting("n_startup_trials", int(2, 1_000_000), "8", "trials spread over the space before a model is used"),
+    setting("n_ei_candidates", int(1, 1_000_000), "24", "of TPE: candidates drawn a proposal, of which the best is taken"),
+    setting("multivariate", SettingType::Bool, "true", "of TPE: model parameters together instead of one by one"),
+    setting("constant_liar", SettingType::Bool, "true", "of TPE: count trials in progress as bad, so that workers spread out"),
+];
+
+/// Every sampler.
+pub const SAMPLERS: [Algorithm; 7] = [
     Algorithm {
         name: "auto",
-        options: &TPE,
-        help: "what suits the space: at present tpe",
+        options: &AUTO,
+        help: "a Gaussian process and TPE by turns, by space and number of trials",
     },
     Algorithm {
         name: "random",
@@ -187,6 +201,11 @@ pub const SAMPLERS: [Algorithm; 6] = [
         name: "tpe",
         options: &TPE,
         help: "tree-structured Parzen estimator",
+    },
+    Algorithm {
+        name: "gp",
+        options: &GP,
+        help: "Gaussian process with expected improvement: the best values of few trials",
     },
     Algorithm {
         name: "nsga2",

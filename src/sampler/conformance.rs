@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::testing::{self, categorical, float, int, parameter, trial};
-use super::{Ask, Sampler, TpeOptions, TpeSampler, sampler};
+use super::{Ask, GpOptions, GpSampler, Sampler, TpeOptions, TpeSampler, sampler};
 use crate::config::SamplerSpec;
 use crate::space::{Constraint, Domain, Params, Space, Value};
 use crate::study::{Direction, History, TrialState};
@@ -14,12 +14,18 @@ type Make = fn() -> Box<dyn Sampler>;
 type Objective = fn(&Params) -> f64;
 
 /// Every kind, and the variants of TPE.
-const SAMPLERS: [Make; 7] = [
+const SAMPLERS: [Make; 8] = [
     || by_kind("random"),
     || by_kind("sobol"),
     || by_kind("grid"),
     || by_kind("nsga2"),
     || by_kind("auto"),
+    || {
+        Box::new(GpSampler::new(GpOptions {
+            n_startup_trials: 2,
+            n_exact: 40,
+        }))
+    },
     || {
         Box::new(TpeSampler::new(TpeOptions {
             n_startup_trials: 0,
@@ -208,9 +214,10 @@ fn every_choice_and_both_ends_of_every_range_are_proposed() {
                 }
             }
             points.drain(..20);
-            for (name, count) in [("n", 4), ("log", 4), ("c", 3)] {
+            for (name, all) in [("n", "1 4"), ("log", "1 4"), ("c", "null false x")] {
                 let seen: BTreeSet<String> = points.iter().map(|p| p[name].to_string()).collect();
-                assert_eq!(seen.len(), count, "{} {name}", sampler.name());
+                let missed = all.split(' ').find(|value| !seen.contains(*value));
+                assert_eq!(missed, None, "{} {name}: {seen:?}", sampler.name());
             }
             let xs = || points.iter().map(|p| p["x"].as_f64().unwrap());
             assert!(xs().any(|x| x < 0.1) && xs().any(|x| x > 0.9));
@@ -396,6 +403,83 @@ fn conditional(point: &Params) -> f64 {
         .get("rate")
         .map_or(0.5, |r| (r.as_f64().unwrap() - 0.7).abs());
     lr + branch + rate
+}
+
+/// A limit to memory that hardly a fifth of the mixed space keeps to; the best points are near it.
+fn memory(point: &Params) -> f64 {
+    let layers = number(point, "width") * (1.0 + number(point, "layers"));
+    number(point, "batch") * layers / 4_000.0
+}
+
+/// The number of points beyond the limit, the longest run of them, and the best value of the rest.
+fn limited(sampler: &mut dyn Sampler, budget: u64, seed: u64) -> (u64, u64, f64) {
+    let space = testing::mixed_space();
+    let mut history = History::new(vec![Direction::Minimize]);
+    let (mut wasted, mut streak, mut longest) = (0, 0, 0);
+    for trial_number in 0..budget {
+        let ask = Ask {
+            space: &space,
+            history: &history,
+            number: trial_number,
+            seed,
+        };
+        let point = sampler.suggest(&ask).unwrap();
+        let told = if memory(&point) > 1.0 {
+            (wasted, streak) = (wasted + 1, streak + 1);
+            longest = longest.max(streak);
+            trial(trial_number, TrialState::Fail, point, None)
+        } else {
+            streak = 0;
+            let value = mixed(&point) - number(&point, "layers") / 8.0;
+            trial(trial_number, TrialState::Complete, point, Some(value))
+        };
+        history.put(&space, &told);
+    }
+    (wasted, longest, history.best().unwrap().value().unwrap())
+}
+
+#[test]
+fn failed_trials_teach_where_a_space_cannot_be_run() {
+    let mean = |kind: &str| {
+        let runs: Vec<(u64, u64, f64)> = (0..4)
+            .map(|seed| limited(&mut *by_kind(kind), 60, seed))
+            .collect();
+        let wasted = runs.iter().map(|r| r.0).sum::<u64>() as f64 / 240.0;
+        let longest = runs.iter().map(|r| r.1).max().unwrap();
+        (wasted, longest, runs.iter().map(|r| r.2).sum::<f64>() / 4.0)
+    };
+    let random = mean("random");
+    assert!(random.0 > 0.7, "{random:?}");
+    for kind in ["gp", "auto"] {
+        let taught = mean(kind);
+        assert!(taught.0 < 0.3 && taught.1 <= 5, "{kind} {taught:?}");
+        assert!(taught.2 < random.2, "{kind} {taught:?} {random:?}");
+    }
+}
+
+#[test]
+fn the_gaussian_process_needs_fewer_trials_than_tpe() {
+    let names = ["a", "b", "c", "d", "e"];
+    let ball = Space {
+        parameters: names.map(|n| parameter(n, float(-5.0, 5.0))).to_vec(),
+        ..Space::default()
+    };
+    let problems: [(&Space, Objective); 3] = [
+        (&ball, sphere),
+        (&testing::mixed_space(), mixed),
+        (&testing::conditional_space(), conditional),
+    ];
+    for (i, (space, f)) in problems.into_iter().enumerate() {
+        let mean = |kind: &str| {
+            let runs = (0..5).map(|seed| optimise(&mut *by_kind(kind), space, f, 40, seed));
+            runs.sum::<f64>() / 5.0
+        };
+        let tpe = mean("tpe");
+        for kind in ["gp", "auto"] {
+            let value = mean(kind);
+            assert!(value < 0.7 * tpe, "problem {i}: {kind} {value}, tpe {tpe}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Samplers: which point to try next. One file an algorithm, one interface, one shared test suite
 //! (`conformance`). Pure: a proposal is a function of the [`Ask`] alone.
 
+mod auto;
+mod encoding;
+mod gp;
 mod grid;
 mod nsga2;
+mod outcome;
 mod random;
 mod sobol;
 mod tpe;
@@ -20,6 +24,8 @@ use crate::config::SamplerSpec;
 use crate::space::{Params, Space};
 use crate::study::{self, History};
 
+pub use auto::AutoSampler;
+pub use gp::{GpOptions, GpSampler};
 pub use grid::GridSampler;
 pub use nsga2::{Nsga2Options, Nsga2Sampler};
 pub use random::RandomSampler;
@@ -63,20 +69,37 @@ pub trait Sampler: Send {
     }
 }
 
-/// The sampler that a configuration asks for; `None` for an unknown kind. `auto` is `tpe`.
+/// The sampler that a configuration asks for; `None` for an unknown kind.
 /// Missing options take their defaults.
 pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
     match spec.kind.as_str() {
         "random" => Some(Box::new(RandomSampler)),
+        "auto" => Some(Box::new(AutoSampler::new(tpe_options(&spec.options)))),
+        "gp" => Some(Box::new(GpSampler::new(gp_options(&spec.options)))),
         "sobol" => Some(Box::new(SobolSampler)),
         "grid" => {
             let n_points = spec.options.get("n_points").and_then(|v| v.as_i64());
             let n_points = n_points.and_then(|n| usize::try_from(n).ok());
             Some(Box::new(GridSampler::new(n_points.unwrap_or(5))))
         }
+        "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
         "nsga2" => Some(Box::new(Nsga2Sampler::new(nsga2_options(&spec.options)))),
-        "auto" | "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
         _ => None,
+    }
+}
+
+fn count(options: &Params, name: &str, otherwise: usize) -> usize {
+    let given = options.get(name).and_then(|v| v.as_i64());
+    given
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(otherwise)
+}
+
+fn gp_options(options: &Params) -> GpOptions {
+    let default = GpOptions::default();
+    GpOptions {
+        n_startup_trials: count(options, "n_startup_trials", default.n_startup_trials),
+        n_exact: count(options, "n_exact", default.n_exact),
     }
 }
 
@@ -93,19 +116,13 @@ fn nsga2_options(options: &Params) -> Nsga2Options {
 
 fn tpe_options(options: &Params) -> TpeOptions {
     let default = TpeOptions::default();
-    let count = |name: &str, otherwise: usize| {
-        let given = options.get(name).and_then(|v| v.as_i64());
-        given
-            .and_then(|n| usize::try_from(n).ok())
-            .unwrap_or(otherwise)
-    };
     let flag = |name: &str, otherwise: bool| {
         let given = options.get(name).and_then(|v| v.as_bool());
         given.unwrap_or(otherwise)
     };
     TpeOptions {
-        n_startup_trials: count("n_startup_trials", default.n_startup_trials),
-        n_ei_candidates: count("n_ei_candidates", default.n_ei_candidates),
+        n_startup_trials: count(options, "n_startup_trials", default.n_startup_trials),
+        n_ei_candidates: count(options, "n_ei_candidates", default.n_ei_candidates),
         multivariate: flag("multivariate", default.multivariate),
         constant_liar: flag("constant_liar", default.constant_liar),
     }

@@ -232,6 +232,44 @@ impl Domain {
         }
     }
 
+    /// The place of a value (in internal representation) on the unit interval: the inverse of
+    /// [`Domain::from_unit`], in the middle of the share of a grid value or choice. Outside 0..=1
+    /// for a number outside the bounds; NaN where the scale has no place for it.
+    pub fn to_unit(&self, internal: f64) -> f64 {
+        let part = |x: f64, a: f64, b: f64| if a < b { (x - a) / (b - a) } else { 0.5 };
+        match *self {
+            Domain::Float {
+                low,
+                high,
+                log: true,
+                ..
+            } => part(internal.ln(), low.ln(), high.ln()),
+            Domain::Float {
+                low, high, step, ..
+            } => {
+                let half = step.unwrap_or(0.0) / 2.0;
+                part(internal, low - half, high + half)
+            }
+            Domain::Int {
+                low,
+                high,
+                log: true,
+                ..
+            } => part(
+                internal.ln(),
+                (low as f64 - 0.5).ln(),
+                (high as f64 + 0.5).ln(),
+            ),
+            Domain::Int {
+                low, high, step, ..
+            } => {
+                let half = step as f64 / 2.0;
+                part(internal, low as f64 - half, high as f64 + half)
+            }
+            Domain::Categorical { ref choices } => (internal + 0.5) / choices.len() as f64,
+        }
+    }
+
     /// The value of the domain nearest to a number. Categorical: the number is an index.
     pub fn from_number(&self, x: f64) -> Value {
         match *self {
@@ -350,6 +388,28 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_place_of_a_value_on_the_unit_interval_leads_back_to_it(
+            u in 0.0f64..=1.0, low in 1i64..50, width in 0i64..500, step in 1i64..40, log: bool,
+        ) {
+            let float = |step| Domain::Float {
+                low: low as f64 / 7.0, high: (low + width) as f64 / 7.0, log, step,
+            };
+            let choices = (0..step).map(Value::Int).collect();
+            for domain in [
+                int(low, low + width, log, if log { 1 } else { step }).on_grid(),
+                float((!log).then_some(step as f64 / 11.0)).on_grid(),
+                float(None),
+                Domain::Categorical { choices },
+            ] {
+                let internal = domain.to_internal(&domain.from_unit(u)).unwrap();
+                let place = domain.to_unit(internal);
+                let back = domain.to_internal(&domain.from_unit(place)).unwrap();
+                prop_assert!((0.0..=1.0).contains(&place), "{domain:?} {place}");
+                prop_assert!((back - internal).abs() <= 1e-9 * internal.abs(), "{domain:?}");
+            }
+        }
+
         #[test]
         fn every_point_of_the_unit_interval_maps_into_the_domain(
             u in 0.0f64..=1.0, low in 1i64..50, width in 0i64..500, step in 1i64..40, log: bool,

@@ -1,0 +1,122 @@
+//! The default: a portfolio of the Gaussian process and the tree-structured Parzen estimator.
+//!
+//! The Gaussian process finds the best values within the first hundreds of trials, but its cost
+//! grows with their number, and where the function is not what its kernel expects it stays in one
+//! place; the Parzen estimator expects little and costs little. Measured in
+//! `docs/search-quality.md`.
+
+use super::gp::{GpOptions, GpSampler};
+use super::outcome::Outcome;
+use super::tpe::{TpeOptions, TpeSampler};
+use super::{Ask, Sampler};
+use crate::space::{Params, Space};
+
+/// Every so many trials one is the Parzen estimator's, in a study of few trials.
+const OTHER: u64 = 8;
+
+/// Most trials that the Gaussian process holds here: it costs some tens of milliseconds then.
+const HELD: usize = 300;
+
+/// From so many trials on (in thousands), a Gaussian process proposes one of so many.
+const RARER: [(usize, u64); 3] = [(300, 2), (1000, 4), (3000, 8)];
+
+/// Chooses and mixes by what the study holds.
+#[derive(Debug, Clone)]
+pub struct AutoSampler {
+    gp: GpSampler,
+    tpe: TpeSampler,
+}
+
+/// Who proposes a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Gp,
+    Tpe,
+}
+
+impl AutoSampler {
+    /// A sampler whose parts have these options; the Gaussian process takes the number of startup
+    /// trials.
+    pub fn new(options: TpeOptions) -> AutoSampler {
+        AutoSampler {
+            gp: GpSampler::new(GpOptions {
+                n_startup_trials: options.n_startup_trials,
+                n_exact: HELD,
+            }),
+            tpe: TpeSampler::new(options),
+        }
+    }
+
+    /// What it will do in a space, and why, for people.
+    pub fn plan(space: &Space) -> String {
+        let active = space.parameters.iter().filter(|p| !p.domain.single());
+        let conditional = active.clone().filter(|p| !p.when.is_empty()).count();
+        let conditional = match conditional {
+            0 => String::new(),
+            n => format!(", {n} of them conditional"),
+        };
+        format!(
+            "scrambled Sobol points first, then a Gaussian process ({} parameters{conditional}), \
+             every {OTHER}th trial TPE so that no model is trusted alone; from {} trials on more \
+             and more TPE, which costs less; infeasible trials teach the Gaussian process alone",
+            active.count(),
+            RARER[0].0,
+        )
+    }
+}
+
+impl Sampler for AutoSampler {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+        let direction = ask.history.direction();
+        let (mut ended, mut infeasible) = (0, false);
+        for entry in ask.history.entries() {
+            match Outcome::of(entry, direction) {
+                _ if entry.number == ask.number => {}
+                Outcome::Finished { .. } | Outcome::Stopped { .. } => ended += 1,
+                Outcome::Infeasible => infeasible = true,
+                Outcome::Pending | Outcome::Waiting => {}
+            }
+        }
+        match turn(ask.number, ended, infeasible) {
+            Turn::Gp => self.gp.suggest(ask),
+            Turn::Tpe => self.tpe.suggest(ask),
+        }
+    }
+}
+
+/// Whose turn trial `number` is after so many ended ones. Beside infeasible regions it is always
+/// the Gaussian process's, which knows of them what can be known.
+fn turn(number: u64, ended: usize, infeasible: bool) -> Turn {
+    if infeasible {
+        return Turn::Gp;
+    }
+    let rarer = RARER.iter().rev().find(|(trials, _)| ended >= *trials);
+    match rarer {
+        Some((_, every)) if number.is_multiple_of(*every) => Turn::Gp,
+        Some(_) => Turn::Tpe,
+        None if number % OTHER == OTHER - 1 && ended >= 2 * OTHER as usize => Turn::Tpe,
+        None => Turn::Gp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parzen_estimator_takes_over_as_trials_become_many() {
+        let share = |ended: usize| {
+            let turns = (0..800).map(|number| turn(number, ended, false));
+            turns.filter(|t| *t == Turn::Gp).count()
+        };
+        assert_eq!(
+            [0, 50, 300, 1000, 5000].map(share),
+            [800, 700, 400, 200, 100]
+        );
+        assert!((0..20).all(|number| turn(number, 5000, true) == Turn::Gp));
+    }
+}

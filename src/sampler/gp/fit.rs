@@ -1,0 +1,281 @@
+//! The kernel's parameters: maximum a posteriori, from fixed starts.
+//!
+//! Length scales have the log-normal prior that grows with the square root of the dimension
+//! (Hvarfner, Hellsten and Nardi, "Vanilla Bayesian Optimization Performs Great in High
+//! Dimensions", 2024, arXiv 2402.02229); noise and signal have log-normal priors of their own. They
+//! keep a fit of a few points from explaining them by one short length scale or by noise alone.
+
+use faer::linalg::solvers::DenseSolveCore;
+use faer::{Mat, Side};
+
+use super::kernel::{Hyper, matern, square};
+use super::lbfgs::{self, Limits};
+
+/// Mean and deviation of the logarithm of a length scale, without the dimension's part.
+const LENGTH: (f64, f64) = (-1.0, 1.0);
+/// The same of the signal's variance.
+const SIGNAL: (f64, f64) = (0.0, 1.0);
+/// The same of the noise's variance.
+const NOISE: (f64, f64) = (-7.0, 2.0);
+/// Deviation of the mean.
+const MEAN: f64 = 1.0;
+
+/// Bounds of the logarithms of inverse squared length scales, signal and noise, and of the mean.
+const WEIGHT_BOUNDS: (f64, f64) = (-9.0, 8.0);
+const SIGNAL_BOUNDS: (f64, f64) = (-4.0, 4.0);
+const NOISE_BOUNDS: (f64, f64) = (-16.0, 1.0);
+const MEAN_BOUNDS: (f64, f64) = (-3.0, 3.0);
+
+/// Added to the diagonal whatever the noise, for the factorisation's sake.
+pub(super) const JITTER: f64 = 1e-8;
+
+/// What is fitted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample<'a> {
+    /// Features, a row each.
+    pub features: &'a [Vec<f64>],
+    /// By feature: whether it is a choice.
+    pub categorical: &'a [bool],
+    /// Standardised targets.
+    pub targets: &'a [f64],
+    /// Variance that a target is known to have beside the noise of all.
+    pub noise: &'a [f64],
+}
+
+/// The kernel's parameters for a sample; those of the prior where it is empty.
+pub(super) fn fit(sample: Sample, evaluations: usize) -> Hyper {
+    let problem = Problem::new(sample);
+    let limits = Limits {
+        evaluations,
+        tolerance: 1e-5,
+    };
+    let bounds = problem.bounds();
+    let mut best: Option<(f64, Vec<f64>)> = None;
+    for shift in [0.0, -1.2] {
+        let mut theta = problem.start(shift);
+        let value = lbfgs::minimise(&mut theta, &bounds, limits, |t, g| problem.loss(t, g));
+        let better = best.as_ref().is_none_or(|(least, _)| value < *least);
+        if value.is_finite() && better {
+            best = Some((value, theta));
+        }
+    }
+    let theta = best.map_or_else(|| problem.start(0.0), |(_, theta)| theta);
+    problem.hyper(&theta)
+}
+
+/// The negative logarithm of the posterior as a function of (log weights, log signal, log noise,
+/// mean).
+struct Problem<'a> {
+    sample: Sample<'a>,
+    /// By feature: the squared differences of all pairs, the later point first.
+    squares: Vec<Vec<f64>>,
+    /// Mean of the logarithm of a length scale.
+    length: f64,
+}
+
+impl<'a> Problem<'a> {
+    fn new(sample: Sample<'a>) -> Problem<'a> {
+        let rows = sample.features;
+        let features = sample.categorical.len();
+        let squares = |k: usize| {
+            let categorical = sample.categorical[k];
+            let pair = |i: usize| (0..i).map(move |j| square(categorical, rows[i][k], rows[j][k]));
+            (0..rows.len()).flat_map(pair).collect()
+        };
+        Problem {
+            sample,
+            squares: (0..features).map(squares).collect(),
+            length: LENGTH.0 + 0.5 * (features.max(1) as f64).ln(),
+        }
+    }
+
+    fn features(&self) -> usize {
+        self.squares.len()
+    }
+
+    fn bounds(&self) -> Vec<(f64, f64)> {
+        let mut bounds = vec![WEIGHT_BOUNDS; self.features()];
+        bounds.extend([SIGNAL_BOUNDS, NOISE_BOUNDS, MEAN_BOUNDS]);
+        bounds
+    }
+
+    /// The prior's middle, with length scales moved by `shift` in logarithm.
+    fn start(&self, shift: f64) -> Vec<f64> {
+        let mut theta = vec![-2.0 * (self.length + shift); self.features()];
+        theta.extend([SIGNAL.0, NOISE.0, 0.0]);
+        theta
+    }
+
+    fn hyper(&self, theta: &[f64]) -> Hyper {
+        let d = self.features();
+        Hyper {
+            weights: theta[..d].iter().map(|t| t.exp()).collect(),
+            signal: theta[d].exp(),
+            noise: theta[d + 1].exp(),
+            mean: theta[d + 2],
+        }
+    }
+
+    /// The loss; its gradient into `gradient`. NaN where the covariance cannot be factorised.
+    fn loss(&self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        let d = self.features();
+        let hyper = self.hyper(theta);
+        let n = self.sample.targets.len();
+        let mut slopes = vec![0.0; n * n.saturating_sub(1) / 2];
+        for (square, weight) in self.squares.iter().zip(&hyper.weights) {
+            for (sum, s) in slopes.iter_mut().zip(square) {
+                *sum += weight * s;
+            }
+        }
+        let mut covariance = Mat::<f64>::zeros(n, n);
+        let mut pair = 0;
+        for i in 0..n {
+            for j in 0..i {
+                let (value, slope) = matern(slopes[pair]);
+                covariance[(i, j)] = hyper.signal * value;
+                slopes[pair] = hyper.signal * slope;
+                pair += 1;
+            }
+            covariance[(i, i)] = hyper.signal + hyper.noise + self.sample.noise[i] + JITTER;
+        }
+        let Ok(factor) = covariance.llt(Side::Lower) else {
+            return f64::NAN;
+        };
+        let inverse = factor.inverse();
+        let residual: Vec<f64> = self.sample.targets.iter().map(|y| y - hyper.mean).collect();
+        let alpha: Vec<f64> = (0..n)
+            .map(|i| (0..n).map(|j| inverse[(j, i)] * residual[j]).sum())
+            .collect();
+        let fitted: f64 = residual.iter().zip(&alpha).map(|(r, a)| r * a).sum();
+        let lower = factor.L();
+        let log_det: f64 = (0..n).map(|i| lower[(i, i)].ln()).sum();
+        // The derivatives: half the trace of (inverse - alpha alpha^T) with that of the covariance.
+        let (mut by_signal, mut trace) = (0.0, 0.0);
+        pair = 0;
+        for j in 0..n {
+            let diagonal = inverse[(j, j)] - alpha[j] * alpha[j];
+            trace += diagonal;
+            by_signal += 0.5 * diagonal * hyper.signal;
+        }
+        for i in 0..n {
+            for j in 0..i {
+                let weight = inverse[(j, i)] - alpha[i] * alpha[j];
+                by_signal += weight * covariance[(i, j)];
+                slopes[pair] *= weight;
+                pair += 1;
+            }
+        }
+        let by_feature = self.squares.iter().zip(&hyper.weights);
+        for (derivative, (squares, weight)) in gradient.iter_mut().zip(by_feature) {
+            let products = squares.iter().zip(&slopes).map(|(s, w)| s * w);
+            *derivative = weight * products.sum::<f64>();
+        }
+        gradient[d] = by_signal;
+        gradient[d + 1] = 0.5 * trace * hyper.noise;
+        gradient[d + 2] = -alpha.iter().sum::<f64>();
+        0.5 * fitted + log_det + self.prior(theta, gradient)
+    }
+
+    /// The priors' part of the loss; its gradient is added.
+    fn prior(&self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        let d = self.features();
+        let mut sum = 0.0;
+        let mut normal = |k: usize, mean: f64, deviation: f64| {
+            let z = (theta[k] - mean) / deviation;
+            gradient[k] += z / deviation;
+            sum += 0.5 * z * z;
+        };
+        for k in 0..d {
+            normal(k, -2.0 * self.length, 2.0 * LENGTH.1);
+        }
+        normal(d, SIGNAL.0, SIGNAL.1);
+        normal(d + 1, NOISE.0, NOISE.1);
+        normal(d + 2, 0.0, MEAN);
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+
+    const CATEGORICAL: [bool; 3] = [false, false, true];
+
+    /// Points, and values that depend on the first feature alone, with some noise.
+    fn rows(n: u64, noise: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
+        let mut rng = crate::study::rng(7, n, "test");
+        let rows = (0..n).map(|_| {
+            let row = vec![
+                rng.random(),
+                rng.random(),
+                f64::from(rng.random_range(0..3u8)),
+            ];
+            let value = (6.0 * row[0]).sin() + noise * (rng.random::<f64>() - 0.5) * 12f64.sqrt();
+            (row, value)
+        });
+        rows.unzip()
+    }
+
+    fn sample<'a>(features: &'a [Vec<f64>], targets: &'a [f64], noise: &'a [f64]) -> Sample<'a> {
+        Sample {
+            features,
+            categorical: &CATEGORICAL,
+            targets,
+            noise,
+        }
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_loss() {
+        let (features, targets) = rows(12, 0.1);
+        let doubts: Vec<f64> = (0..12).map(|i| 0.1 * f64::from(i % 3)).collect();
+        let problem = Problem::new(sample(&features, &targets, &doubts));
+        let theta = [0.7, -0.4, 0.2, 0.3, -3.0, 0.2];
+        let mut gradient = [0.0; 6];
+        problem.loss(&theta, &mut gradient);
+        for k in 0..6 {
+            let at = |h: f64| {
+                let mut moved = theta;
+                moved[k] += h;
+                problem.loss(&moved, &mut [0.0; 6])
+            };
+            let numeric = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!(
+                (numeric - gradient[k]).abs() < 1e-5,
+                "{k}: {numeric} {}",
+                gradient[k]
+            );
+        }
+    }
+
+    #[test]
+    fn what_decides_gets_a_shorter_length_than_what_does_not() {
+        let (features, targets) = rows(40, 0.0);
+        let hyper = fit(sample(&features, &targets, &[0.0; 40]), 40);
+        assert!(hyper.weights[0] > 20.0 * hyper.weights[1], "{hyper:?}");
+        assert!(hyper.weights[0] > 20.0 * hyper.weights[2], "{hyper:?}");
+    }
+
+    #[test]
+    fn noise_is_learned() {
+        let learned = |noise: f64| {
+            let (features, targets) = rows(80, noise);
+            fit(sample(&features, &targets, &[0.0; 80]), 40).noise
+        };
+        assert!(learned(0.0) < 1e-3);
+        let noisy = learned(0.5).sqrt();
+        assert!((0.35..0.65).contains(&noisy), "{noisy}");
+    }
+
+    #[test]
+    fn few_points_or_none_get_what_the_priors_say() {
+        let nothing = fit(sample(&[], &[], &[]), 40);
+        assert!((nothing.noise.ln() - NOISE.0).abs() < 1e-3);
+        let (features, targets) = rows(2, 0.0);
+        let hyper = fit(sample(&features, &targets, &[0.0; 2]), 40);
+        let prior = -2.0 * (LENGTH.0 + 0.5 * 3f64.ln());
+        assert!(hyper.weights.iter().all(|w| (w.ln() - prior).abs() < 2.0));
+    }
+}
