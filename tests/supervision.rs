@@ -127,8 +127,10 @@ fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
         &SLOW,
     ));
     for _ in 0..3 {
-        wait_for("workers", || project.workers().len() == 2);
-        std::thread::sleep(Duration::from_millis(120));
+        // Both are at work, so that whichever is killed leaves a trial behind.
+        wait_for("two trials to run", || {
+            project.database().exists() && open_attempts(&project) == 2
+        });
         if let Some(&pid) = project.workers().first() {
             signal(pid, Signal::SIGKILL);
         }

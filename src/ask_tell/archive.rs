@@ -96,6 +96,9 @@ impl Archive for Kept {
 fn create(store: &mut Store, asked: &Asked, study: &str) -> Result<i64, StoreError> {
     let mut user_attrs = Map::new();
     user_attrs.insert("task_kind".into(), KIND.into());
+    user_attrs.insert("sampler".into(), asked.sampler.kind.clone().into());
+    let plan = crate::sampler::plan(&asked.sampler, &asked.space);
+    user_attrs.insert("sampler_plan".into(), plan.into());
     user_attrs.extend(asked.n_evals.map(|n| ("trials_goal".to_owned(), n.into())));
     let mut identity = Map::new();
     identity.insert("task.kind".into(), KIND.into());

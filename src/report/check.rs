@@ -6,6 +6,7 @@ use super::format::value;
 use super::json_lines::{baseline_json, params_json};
 use super::lines::param_lines;
 use crate::config::StudySpec;
+use crate::sampler::plan;
 use crate::space::{Condition, Domain, Parameter, Value};
 use crate::task::Prepared;
 
@@ -18,7 +19,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         format!("study          {}, seed {}", spec.study, spec.seed),
         objective_line(spec),
         format!("goal           {} trials", operation.trials),
-        format!("sampler        {}", operation.sampler.kind),
+        format!("sampler        {}", sampler(spec)),
         format!("pruner         {}", pruner(spec)),
     ];
     lines.extend(
@@ -69,6 +70,7 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "objective": { "metric": spec.objective.metric, "direction": spec.objective.direction },
         "trials": spec.operation.trials,
         "sampler": spec.operation.sampler.kind, "pruner": spec.operation.pruner.kind,
+        "sampler_plan": plan(&spec.operation.sampler, &spec.space),
         "pruner_options": params_json(&spec.operation.pruner.options),
         "last_epoch": spec.horizon().max_step,
         "data_fingerprint": prepared.data_fingerprint,
@@ -89,6 +91,18 @@ fn objective_line(spec: &StudySpec) -> String {
     match all.len() {
         1 => format!("objective      {}", all.join("")),
         _ => format!("objectives     {}", all.join(", ")),
+    }
+}
+
+fn sampler(spec: &StudySpec) -> String {
+    let sampler = &spec.operation.sampler;
+    match plan(sampler, &spec.space) {
+        Some(plan) => format!(
+            "{}: {}",
+            sampler.kind,
+            plan.replace("; ", ";\n               ")
+        ),
+        None => sampler.kind.clone(),
     }
 }
 

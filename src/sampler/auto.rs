@@ -11,8 +11,13 @@ use super::tpe::{TpeOptions, TpeSampler};
 use super::{Ask, Sampler};
 use crate::space::{Params, Space};
 
-/// Every so many trials one is the Parzen estimator's, in a study of few trials.
+/// Every so many trials one is the Parzen estimator's, in a study of few trials: the models of
+/// conditional spaces err more often.
 const OTHER: u64 = 8;
+const OTHER_IF_CONDITIONAL: u64 = 5;
+
+/// Other trials before the Parzen estimator has a turn.
+const UNTIL: usize = 16;
 
 /// Most trials that the Gaussian process holds here: it costs some tens of milliseconds then.
 const HELD: usize = 300;
@@ -47,19 +52,23 @@ impl AutoSampler {
         }
     }
 
-    /// What it will do in a space, and why, for people.
+    /// What it will do in a space, and why, for people: clauses with semicolons between them.
     pub fn plan(space: &Space) -> String {
         let active = space.parameters.iter().filter(|p| !p.domain.single());
         let conditional = active.clone().filter(|p| !p.when.is_empty()).count();
-        let conditional = match conditional {
-            0 => String::new(),
-            n => format!(", {n} of them conditional"),
+        let spaces = match conditional {
+            0 => format!("{} parameters", active.count()),
+            n => format!("{} parameters, {n} of them conditional", active.count()),
+        };
+        let branches = match conditional {
+            0 => "",
+            _ => ", some go to branches that are not the best one",
         };
         format!(
-            "scrambled Sobol points first, then a Gaussian process ({} parameters{conditional}), \
-             every {OTHER}th trial TPE so that no model is trusted alone; from {} trials on more \
-             and more TPE, which costs less; infeasible trials teach the Gaussian process alone",
-            active.count(),
+            "after some spread points a Gaussian process ({spaces}); every {}th trial is TPE's{branches}: no model is \
+             right everywhere; from {} trials on more and more are TPE's, which costs less; once a \
+             trial was infeasible all are the Gaussian process's, which learns where",
+            other(space),
             RARER[0].0,
         )
     }
@@ -72,33 +81,43 @@ impl Sampler for AutoSampler {
 
     fn suggest(&mut self, ask: &Ask) -> Option<Params> {
         let direction = ask.history.direction();
-        let (mut ended, mut infeasible) = (0, false);
+        // Running trials cost the Gaussian process as much as ended ones.
+        let (mut held, mut infeasible) = (0, false);
         for entry in ask.history.entries() {
             match Outcome::of(entry, direction) {
                 _ if entry.number == ask.number => {}
-                Outcome::Finished { .. } | Outcome::Stopped { .. } => ended += 1,
+                Outcome::Finished { .. } | Outcome::Stopped { .. } | Outcome::Pending => held += 1,
                 Outcome::Infeasible => infeasible = true,
-                Outcome::Pending | Outcome::Waiting => {}
+                Outcome::Waiting => {}
             }
         }
-        match turn(ask.number, ended, infeasible) {
+        let every = other(ask.space);
+        match turn(ask.number, held, infeasible, every) {
             Turn::Gp => self.gp.suggest(ask),
             Turn::Tpe => self.tpe.suggest(ask),
         }
     }
 }
 
-/// Whose turn trial `number` is after so many ended ones. Beside infeasible regions it is always
+/// Every how many trials one is the Parzen estimator's.
+fn other(space: &Space) -> u64 {
+    match space.parameters.iter().any(|p| !p.when.is_empty()) {
+        true => OTHER_IF_CONDITIONAL,
+        false => OTHER,
+    }
+}
+
+/// Whose turn trial `number` is after so many others. Beside infeasible regions it is always
 /// the Gaussian process's, which knows of them what can be known.
-fn turn(number: u64, ended: usize, infeasible: bool) -> Turn {
+fn turn(number: u64, others: usize, infeasible: bool, other: u64) -> Turn {
     if infeasible {
         return Turn::Gp;
     }
-    let rarer = RARER.iter().rev().find(|(trials, _)| ended >= *trials);
+    let rarer = RARER.iter().rev().find(|(trials, _)| others >= *trials);
     match rarer {
         Some((_, every)) if number.is_multiple_of(*every) => Turn::Gp,
         Some(_) => Turn::Tpe,
-        None if number % OTHER == OTHER - 1 && ended >= 2 * OTHER as usize => Turn::Tpe,
+        None if number % other == other - 1 && others >= UNTIL => Turn::Tpe,
         None => Turn::Gp,
     }
 }
@@ -110,13 +129,13 @@ mod tests {
     #[test]
     fn the_parzen_estimator_takes_over_as_trials_become_many() {
         let share = |ended: usize| {
-            let turns = (0..800).map(|number| turn(number, ended, false));
+            let turns = (0..800).map(|number| turn(number, ended, false, OTHER));
             turns.filter(|t| *t == Turn::Gp).count()
         };
         assert_eq!(
             [0, 50, 300, 1000, 5000].map(share),
             [800, 700, 400, 200, 100]
         );
-        assert!((0..20).all(|number| turn(number, 5000, true) == Turn::Gp));
+        assert!((0..20).all(|number| turn(number, 5000, true, OTHER) == Turn::Gp));
     }
 }

@@ -156,7 +156,9 @@ fn other_numbers_and_seeds_give_other_points_and_equal_ranges_other_values() {
             for (i, a) in points.iter().enumerate() {
                 // A grid has few values of a range.
                 assert!(a["dropout"] != a["twin"] || sampler.name() == "grid");
-                assert!(points[..i].iter().all(|b| a != b));
+                // Without knowing of each other, two may find the same best point of a model.
+                let by_model = ["gp", "auto"].contains(&sampler.name());
+                assert!(by_model || points[..i].iter().all(|b| a != b));
             }
         }
     }

@@ -3,10 +3,15 @@
 //! A coordinate is the place on the unit interval for a number (in the middle of its cell for a
 //! grid value), the index for a choice, and NaN while the parameter is inactive.
 
+use std::collections::BTreeSet;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::space::{Condition, Domain, Params, Space};
+
+/// Most values of a range that a branch each can hang on.
+const FEW: usize = 8;
 
 /// Coordinates of a point, one a parameter in the space's order.
 pub(super) type Point = Vec<f64>;
@@ -93,6 +98,21 @@ impl<'a> Encoding<'a> {
     /// How the parameter's coordinate moves.
     pub fn axis(&self, index: usize) -> Axis {
         self.dimensions[index].axis
+    }
+
+    /// The parameters of few values that others depend on, with the coordinates of their values.
+    pub fn parents(&self) -> Vec<(usize, Vec<f64>)> {
+        let links = self.dimensions.iter().flat_map(|d| d.when.iter().flatten());
+        let parents: BTreeSet<usize> = links.map(|link| link.parent).collect();
+        let values = |parent: usize| match self.axis(parent) {
+            Axis::Choice(n) => Some((0..n).map(|c| c as f64).collect()),
+            Axis::Grid(n) if n <= FEW => {
+                Some((0..n).map(|c| (c as f64 + 0.5) / n as f64).collect())
+            }
+            Axis::Grid(_) | Axis::Continuous | Axis::Fixed => None,
+        };
+        let parents = parents.into_iter();
+        parents.filter_map(|p| Some((p, values(p)?))).collect()
     }
 
     /// The coordinates of a stored point (see [`Space::encode`]). Numbers may lie outside the

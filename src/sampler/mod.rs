@@ -88,6 +88,12 @@ pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
     }
 }
 
+/// What a sampler that chooses and mixes will do in a space, and why, for people; `None` for one
+/// that does one thing.
+pub fn plan(spec: &SamplerSpec, space: &Space) -> Option<String> {
+    (spec.kind == "auto").then(|| AutoSampler::plan(space))
+}
+
 fn count(options: &Params, name: &str, otherwise: usize) -> usize {
     let given = options.get(name).and_then(|v| v.as_i64());
     given

@@ -378,6 +378,10 @@ pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<Str
         attrs.insert("metrics".into(), metrics.collect());
     }
     attrs.insert("trials_goal".into(), spec.operation.trials.into());
+    let sampler = &spec.operation.sampler;
+    attrs.insert("sampler".into(), sampler.kind.clone().into());
+    let plan = crate::sampler::plan(sampler, &spec.space);
+    attrs.insert("sampler_plan".into(), plan.into());
     if let Some(baseline) = &prepared.baseline {
         let json = serde_json::json!({
             "value": json_number(baseline.value),

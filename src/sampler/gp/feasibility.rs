@@ -194,7 +194,7 @@ impl Feasibility {
 
     /// The logarithm of the probability at a point, and its derivatives by the features.
     pub fn ln_one(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let (n, d) = (self.features.len(), point.len());
+        let (n, d) = (self.features.len(), self.kernel.categorical.len());
         let (mut mean, mut mean_slope) = (0.0, vec![0.0; d]);
         let mut cross = Mat::<f64>::zeros(n, 1);
         let mut slopes = vec![0.0; n];

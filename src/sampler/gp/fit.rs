@@ -8,13 +8,17 @@
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 
-use super::kernel::{Hyper, matern, square};
+use super::kernel::{Hyper, common, matern, rational, square};
 use super::lbfgs::{self, Limits};
 
 /// Mean and deviation of the logarithm of a length scale, without the dimension's part.
 const LENGTH: (f64, f64) = (-1.0, 1.0);
-/// The same of the signal's variance.
-const SIGNAL: (f64, f64) = (0.0, 1.0);
+/// The same of a length scale of a feature's own part.
+const SINGLE: (f64, f64) = (-1.3, 1.0);
+/// The same of the variance of the joint part.
+const JOINT: (f64, f64) = (-0.7, 1.0);
+/// The same of the variance of the sum.
+const SUM: (f64, f64) = (0.2, 1.0);
 /// The same of the noise's variance.
 const NOISE: (f64, f64) = (-7.0, 2.0);
 /// Deviation of the mean.
@@ -63,12 +67,13 @@ pub(super) fn fit(sample: Sample, evaluations: usize) -> Hyper {
     problem.hyper(&theta)
 }
 
-/// The negative logarithm of the posterior as a function of (log weights, log signal, log noise,
-/// mean).
+/// The negative logarithm of the posterior as a function of (log weights, log weights of the
+/// features' own parts, log variances of the joint part, the sum and the noise, mean).
 struct Problem<'a> {
     sample: Sample<'a>,
     /// By feature: the squared differences of all pairs, the later point first.
     squares: Vec<Vec<f64>>,
+    common: Vec<f64>,
     /// Mean of the logarithm of a length scale.
     length: f64,
 }
@@ -85,6 +90,9 @@ impl<'a> Problem<'a> {
         Problem {
             sample,
             squares: (0..features).map(squares).collect(),
+            common: (0..rows.len())
+                .flat_map(|i| (0..i).map(move |j| common(&rows[i], &rows[j])))
+                .collect(),
             length: LENGTH.0 + 0.5 * (features.max(1) as f64).ln(),
         }
     }
@@ -94,15 +102,27 @@ impl<'a> Problem<'a> {
     }
 
     fn bounds(&self) -> Vec<(f64, f64)> {
-        let mut bounds = vec![WEIGHT_BOUNDS; self.features()];
-        bounds.extend([SIGNAL_BOUNDS, NOISE_BOUNDS, MEAN_BOUNDS]);
+        let mut bounds = vec![WEIGHT_BOUNDS; 2 * self.features()];
+        bounds.extend([SIGNAL_BOUNDS, SIGNAL_BOUNDS, NOISE_BOUNDS, MEAN_BOUNDS]);
         bounds
+    }
+
+    /// The prior's middle of the logarithm of the weight of a feature's own part. All choices are
+    /// equally far apart: far enough for a weak kernel, or its slope would not tell those that
+    /// matter from those that do not.
+    fn single(&self, k: usize) -> f64 {
+        if self.sample.categorical[k] {
+            0.0
+        } else {
+            -2.0 * SINGLE.0
+        }
     }
 
     /// The prior's middle, with length scales moved by `shift` in logarithm.
     fn start(&self, shift: f64) -> Vec<f64> {
         let mut theta = vec![-2.0 * (self.length + shift); self.features()];
-        theta.extend([SIGNAL.0, NOISE.0, 0.0]);
+        theta.extend((0..self.features()).map(|k| self.single(k) - 2.0 * shift));
+        theta.extend([JOINT.0, SUM.0, NOISE.0, 0.0]);
         theta
     }
 
@@ -110,9 +130,11 @@ impl<'a> Problem<'a> {
         let d = self.features();
         Hyper {
             weights: theta[..d].iter().map(|t| t.exp()).collect(),
-            signal: theta[d].exp(),
-            noise: theta[d + 1].exp(),
-            mean: theta[d + 2],
+            single: theta[d..2 * d].iter().map(|t| t.exp()).collect(),
+            joint: theta[2 * d].exp(),
+            sum: theta[2 * d + 1].exp(),
+            noise: theta[2 * d + 2].exp(),
+            mean: theta[2 * d + 3],
         }
     }
 
@@ -121,22 +143,30 @@ impl<'a> Problem<'a> {
         let d = self.features();
         let hyper = self.hyper(theta);
         let n = self.sample.targets.len();
-        let mut slopes = vec![0.0; n * n.saturating_sub(1) / 2];
-        for (square, weight) in self.squares.iter().zip(&hyper.weights) {
-            for (sum, s) in slopes.iter_mut().zip(square) {
-                *sum += weight * s;
+        let pairs = n * n.saturating_sub(1) / 2;
+        let (mut slopes, mut sums) = (vec![0.0; pairs], vec![0.0; pairs]);
+        let weights = hyper.weights.iter().zip(&hyper.single);
+        for (squares, (weight, single)) in self.squares.iter().zip(weights) {
+            for ((distance, sum), s) in slopes.iter_mut().zip(&mut sums).zip(squares) {
+                *distance += weight * s;
+                *sum += rational(single * s).0;
             }
         }
+        for (sum, common) in sums.iter_mut().zip(&self.common) {
+            *sum *= common;
+        }
+        let share = hyper.sum / d.max(1) as f64;
         let mut covariance = Mat::<f64>::zeros(n, n);
         let mut pair = 0;
         for i in 0..n {
             for j in 0..i {
                 let (value, slope) = matern(slopes[pair]);
-                covariance[(i, j)] = hyper.signal * value;
-                slopes[pair] = hyper.signal * slope;
+                covariance[(i, j)] = hyper.joint * value + share * sums[pair];
+                slopes[pair] = hyper.joint * slope;
+                sums[pair] *= share;
                 pair += 1;
             }
-            covariance[(i, i)] = hyper.signal + hyper.noise + self.sample.noise[i] + JITTER;
+            covariance[(i, i)] = hyper.signal() + hyper.noise + self.sample.noise[i] + JITTER;
         }
         let Ok(factor) = covariance.llt(Side::Lower) else {
             return f64::NAN;
@@ -150,29 +180,36 @@ impl<'a> Problem<'a> {
         let lower = factor.L();
         let log_det: f64 = (0..n).map(|i| lower[(i, i)].ln()).sum();
         // The derivatives: half the trace of (inverse - alpha alpha^T) with that of the covariance.
-        let (mut by_signal, mut trace) = (0.0, 0.0);
-        pair = 0;
+        let (mut by_joint, mut by_sum, mut trace) = (0.0, 0.0, 0.0);
         for j in 0..n {
-            let diagonal = inverse[(j, j)] - alpha[j] * alpha[j];
-            trace += diagonal;
-            by_signal += 0.5 * diagonal * hyper.signal;
+            trace += inverse[(j, j)] - alpha[j] * alpha[j];
         }
+        let mut effects = vec![0.0; pairs];
+        pair = 0;
         for i in 0..n {
             for j in 0..i {
-                let weight = inverse[(j, i)] - alpha[i] * alpha[j];
-                by_signal += weight * covariance[(i, j)];
-                slopes[pair] *= weight;
+                let effect = inverse[(j, i)] - alpha[i] * alpha[j];
+                by_joint += effect * (covariance[(i, j)] - sums[pair]);
+                by_sum += effect * sums[pair];
+                slopes[pair] *= effect;
+                effects[pair] = effect * share * self.common[pair];
                 pair += 1;
             }
         }
-        let by_feature = self.squares.iter().zip(&hyper.weights);
-        for (derivative, (squares, weight)) in gradient.iter_mut().zip(by_feature) {
-            let products = squares.iter().zip(&slopes).map(|(s, w)| s * w);
-            *derivative = weight * products.sum::<f64>();
+        let weights = hyper.weights.iter().zip(&hyper.single);
+        for (k, (squares, (weight, single))) in self.squares.iter().zip(weights).enumerate() {
+            let (mut joint, mut own) = (0.0, 0.0);
+            for ((s, slope), effect) in squares.iter().zip(&slopes).zip(&effects) {
+                joint += s * slope;
+                own += s * effect * rational(single * s).1;
+            }
+            gradient[k] = weight * joint;
+            gradient[d + k] = single * own;
         }
-        gradient[d] = by_signal;
-        gradient[d + 1] = 0.5 * trace * hyper.noise;
-        gradient[d + 2] = -alpha.iter().sum::<f64>();
+        gradient[2 * d] = by_joint + 0.5 * trace * hyper.joint;
+        gradient[2 * d + 1] = by_sum + 0.5 * trace * hyper.sum;
+        gradient[2 * d + 2] = 0.5 * trace * hyper.noise;
+        gradient[2 * d + 3] = -alpha.iter().sum::<f64>();
         0.5 * fitted + log_det + self.prior(theta, gradient)
     }
 
@@ -187,10 +224,12 @@ impl<'a> Problem<'a> {
         };
         for k in 0..d {
             normal(k, -2.0 * self.length, 2.0 * LENGTH.1);
+            normal(d + k, self.single(k), 2.0 * SINGLE.1);
         }
-        normal(d, SIGNAL.0, SIGNAL.1);
-        normal(d + 1, NOISE.0, NOISE.1);
-        normal(d + 2, 0.0, MEAN);
+        normal(2 * d, JOINT.0, JOINT.1);
+        normal(2 * d + 1, SUM.0, SUM.1);
+        normal(2 * d + 2, NOISE.0, NOISE.1);
+        normal(2 * d + 3, 0.0, MEAN);
         sum
     }
 }
@@ -232,14 +271,14 @@ mod tests {
         let (features, targets) = rows(12, 0.1);
         let doubts: Vec<f64> = (0..12).map(|i| 0.1 * f64::from(i % 3)).collect();
         let problem = Problem::new(sample(&features, &targets, &doubts));
-        let theta = [0.7, -0.4, 0.2, 0.3, -3.0, 0.2];
-        let mut gradient = [0.0; 6];
+        let theta = [0.7, -0.4, 0.2, 2.0, 0.5, 1.0, 0.3, -0.5, -3.0, 0.2];
+        let mut gradient = [0.0; 10];
         problem.loss(&theta, &mut gradient);
-        for k in 0..6 {
+        for k in 0..10 {
             let at = |h: f64| {
                 let mut moved = theta;
                 moved[k] += h;
-                problem.loss(&moved, &mut [0.0; 6])
+                problem.loss(&moved, &mut [0.0; 10])
             };
             let numeric = (at(1e-5) - at(-1e-5)) / 2e-5;
             assert!(
@@ -254,8 +293,7 @@ mod tests {
     fn what_decides_gets_a_shorter_length_than_what_does_not() {
         let (features, targets) = rows(40, 0.0);
         let hyper = fit(sample(&features, &targets, &[0.0; 40]), 40);
-        assert!(hyper.weights[0] > 20.0 * hyper.weights[1], "{hyper:?}");
-        assert!(hyper.weights[0] > 20.0 * hyper.weights[2], "{hyper:?}");
+        assert!(hyper.single[0] > 100.0 * hyper.single[1], "{hyper:?}");
     }
 
     #[test]

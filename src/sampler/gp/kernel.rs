@@ -1,11 +1,17 @@
-//! The covariance of two points: Matérn 5/2 of a weighted distance (Rasmussen and Williams,
-//! "Gaussian Processes for Machine Learning", 2006, equation 4.17).
+//! The covariance of two points, of two parts.
+//!
+//! One looks at all parameters together: Matérn 5/2 of a weighted distance (Rasmussen and Williams,
+//! "Gaussian Processes for Machine Learning", 2006, equation 4.17). The other is a sum of what each
+//! parameter does by itself (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011),
+//! a rational quadratic kernel each: effects of their own need few trials to be learned, and much of
+//! what hyperparameters do is of this kind.
 //!
 //! Numbers enter by the square of their difference on the unit interval, choices by whether they
 //! differ (Hamming). A parameter that is inactive stands in the middle of its range (a choice: on
 //! a choice of its own), so that points of different branches of a conditional space differ by the
 //! parameter that chose the branch and by what only one of them has, and points of the same branch
-//! by what they share. All of it is an embedding, so that covariances stay positive definite.
+//! by what they share. Points of different branches have half of each parameter's own effect in
+//! common. All of it is an embedding, so that covariances stay positive definite.
 
 use crate::sampler::encoding::{Axis, Encoding};
 
@@ -32,7 +38,7 @@ impl Geometry {
         }
     }
 
-    /// The features of a point.
+    /// The features of a point; behind them its branch.
     pub fn features(&self, point: &[f64]) -> Vec<f64> {
         let feature = |(&index, &categorical): (&usize, &bool)| match point[index] {
             x if !x.is_nan() => x,
@@ -40,7 +46,8 @@ impl Geometry {
             _ => 0.5,
         };
         let both = self.parameters.iter().zip(&self.categorical);
-        both.map(feature).collect()
+        let branch = branch(self.parameters.iter().map(|&index| point[index].is_nan()));
+        both.map(feature).chain([branch]).collect()
     }
 
     /// The squared distance of two feature vectors, every feature alike.
@@ -48,6 +55,15 @@ impl Geometry {
         let features = self.categorical.iter().enumerate();
         features.map(|(k, &c)| square(c, a[k], b[k])).sum()
     }
+}
+
+/// A number for the branch of a conditional space: for what is inactive there. It has 52 bits, so
+/// that two of a space's branches share one only by an absurd chance.
+fn branch(absent: impl Iterator<Item = bool>) -> f64 {
+    let bits = absent.fold(0u64, |bits, absent| {
+        bits.rotate_left(7).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(absent)
+    });
+    (bits >> 12) as f64
 }
 
 /// The squared difference of two values of a feature.
@@ -67,13 +83,35 @@ pub(super) fn matern(square: f64) -> (f64, f64) {
     ((1.0 + s + s * s / 3.0) * e, -5.0 / 6.0 * (1.0 + s) * e)
 }
 
+/// The part of a feature's own effect that points of different branches have in common.
+const COMMON: f64 = 0.5;
+
+/// The part of the sum that two feature vectors have in common.
+#[inline]
+pub(super) fn common(a: &[f64], b: &[f64]) -> f64 {
+    if a.last() == b.last() { 1.0 } else { COMMON }
+}
+
+/// A rational quadratic kernel (of index 2) of one feature at a squared weighted difference, and
+/// its derivative by that square. It costs no exponential.
+#[inline]
+pub(super) fn rational(square: f64) -> (f64, f64) {
+    let inverse = 1.0 / (1.0 + 0.5 * square);
+    let value = inverse * inverse;
+    (value, -value * inverse)
+}
+
 /// What a fit finds, on the scale of standardised targets.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Hyper {
-    /// By feature: the inverse square of the length scale.
+    /// By feature: the inverse square of the length scale of the joint part.
     pub weights: Vec<f64>,
-    /// Variance of the function.
-    pub signal: f64,
+    /// By feature: the same of its own part of the sum.
+    pub single: Vec<f64>,
+    /// Variance of the joint part.
+    pub joint: f64,
+    /// Variance of the sum of the features' own parts.
+    pub sum: f64,
     /// Variance of the noise.
     pub noise: f64,
     /// The mean far from all points.
@@ -81,14 +119,49 @@ pub(super) struct Hyper {
 }
 
 impl Hyper {
-    /// The squared weighted distance of two feature vectors.
+    /// Variance of the function.
+    pub fn signal(&self) -> f64 {
+        self.joint + self.sum
+    }
+
+    /// The covariance of the function at two points.
     #[inline]
-    pub fn distance(&self, categorical: &[bool], a: &[f64], b: &[f64]) -> f64 {
-        let mut sum = 0.0;
+    pub fn covariance(&self, categorical: &[bool], a: &[f64], b: &[f64]) -> f64 {
+        let (mut distance, mut sum) = (0.0, 0.0);
         for k in 0..self.weights.len() {
-            sum += self.weights[k] * square(categorical[k], a[k], b[k]);
+            let square = square(categorical[k], a[k], b[k]);
+            distance += self.weights[k] * square;
+            sum += rational(self.single[k] * square).0;
         }
-        sum
+        self.joint * matern(distance).0 + self.share() * common(a, b) * sum
+    }
+
+    /// The covariance, and its derivatives by the features of the second point (0 for choices).
+    pub fn covariance_slopes(&self, categorical: &[bool], a: &[f64], b: &[f64]) -> (f64, Vec<f64>) {
+        let (mut distance, mut sum) = (0.0, 0.0);
+        let share = self.share() * common(a, b);
+        let mut slopes = vec![0.0; self.weights.len()];
+        for k in 0..self.weights.len() {
+            let square = square(categorical[k], a[k], b[k]);
+            distance += self.weights[k] * square;
+            let (value, slope) = rational(self.single[k] * square);
+            sum += value;
+            slopes[k] = share * self.single[k] * slope;
+        }
+        let (value, slope) = matern(distance);
+        for k in 0..self.weights.len() {
+            let by_square = slopes[k] + self.joint * slope * self.weights[k];
+            slopes[k] = match categorical[k] {
+                true => 0.0,
+                false => by_square * 2.0 * (b[k] - a[k]),
+            };
+        }
+        (self.joint * value + share * sum, slopes)
+    }
+
+    /// Variance of the part of one feature.
+    fn share(&self) -> f64 {
+        self.sum / self.weights.len().max(1) as f64
     }
 }
 

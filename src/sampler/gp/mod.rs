@@ -7,11 +7,13 @@
 //! run count as having the value that is expected of them, trials that were stopped early as
 //! having the value they were heading for, with a doubt of their own (`observations`).
 
+mod acquisition;
 mod feasibility;
 mod fit;
 mod improvement;
 mod kernel;
 mod lbfgs;
+mod model;
 mod observations;
 mod posterior;
 mod propose;
@@ -22,7 +24,12 @@ use super::encoding::Encoding;
 use super::{Ask, Sampler, random};
 use crate::space::Params;
 
+use self::model::Fits;
 use self::observations::Observations;
+use self::propose::Known;
+
+/// In a conditional space every so many trials one is that of a branch which is not the best one.
+const CHALLENGE: u64 = 6;
 
 /// Options of [`GpSampler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +53,16 @@ impl Default for GpOptions {
 #[derive(Debug, Clone, Default)]
 pub struct GpSampler {
     options: GpOptions,
+    fits: Fits,
 }
 
 impl GpSampler {
     /// A sampler with these options.
     pub fn new(options: GpOptions) -> GpSampler {
-        GpSampler { options }
+        GpSampler {
+            options,
+            fits: Fits::default(),
+        }
     }
 }
 
@@ -62,12 +73,28 @@ impl Sampler for GpSampler {
 
     fn suggest(&mut self, ask: &Ask) -> Option<Params> {
         let encoding = Encoding::new(ask.space);
-        let seen = Observations::new(ask, &encoding);
+        let seen = Observations::new(ask, &encoding, usize::MAX);
         let mut rng = ask.rng();
-        let point = if seen.points.len() < self.options.n_startup_trials.max(2) {
+        let trials = seen.points.len();
+        let point = if trials < self.options.n_startup_trials.max(2) {
             propose::start(ask, &encoding, &seen, &mut rng)
         } else {
-            propose::improve(&encoding, &seen, self.options.n_exact, &mut rng)
+            let known = Known {
+                encoding: &encoding,
+                earlier: Observations::new(ask, &encoding, model::settled(trials)),
+                seen,
+                most: self.options.n_exact,
+            };
+            let parents = encoding.parents();
+            let turn = ask.number / CHALLENGE;
+            let branches = parents
+                .get(turn as usize % parents.len().max(1))
+                .filter(|_| ask.number % CHALLENGE == CHALLENGE - 1);
+            branches
+                .and_then(|(parent, places)| {
+                    known.challenge((*parent, places), &mut self.fits, &mut rng)
+                })
+                .or_else(|| known.improve(&mut self.fits, &mut rng))
         };
         point
             .map(|point| encoding.params(&point))

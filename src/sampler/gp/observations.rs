@@ -31,13 +31,21 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    pub fn new(ask: &Ask, encoding: &Encoding) -> Observations {
+    /// What an ask can know; of the trials with a loss only the first `most`, by number.
+    pub fn new(ask: &Ask, encoding: &Encoding, most: usize) -> Observations {
         let direction = ask.history.direction();
         let others = ask.history.entries().iter();
         let mut seen: Vec<(&Entry, Point, Outcome)> = Vec::new();
+        let mut with_loss = 0;
         for entry in others.filter(|e| e.number != ask.number) {
+            let outcome = Outcome::of(entry, direction);
+            let counts = matches!(outcome, Outcome::Finished { .. } | Outcome::Stopped { .. });
+            if counts && with_loss == most {
+                continue;
+            }
             if let Some(point) = encoding.point(&entry.code) {
-                seen.push((entry, point, Outcome::of(entry, direction)));
+                seen.push((entry, point, outcome));
+                with_loss += usize::from(counts);
             }
         }
         let finished: Vec<(&Entry, f64)> = seen
@@ -75,6 +83,24 @@ impl Observations {
         self.points.push(point);
         self.losses.push(loss);
         self.doubts.push(doubt);
+    }
+
+    /// All points.
+    pub fn taken(&self) -> Vec<Point> {
+        let points = self.points.iter().chain(&self.pending);
+        points.chain(&self.infeasible).cloned().collect()
+    }
+
+    /// The same of those points with a loss only that have a parameter at one place.
+    pub fn within(&self, parameter: usize, place: f64) -> Observations {
+        let rows = (0..self.points.len()).filter(|&i| self.points[i][parameter] == place);
+        let rows: Vec<usize> = rows.collect();
+        Observations {
+            points: rows.iter().map(|&i| self.points[i].clone()).collect(),
+            losses: rows.iter().map(|&i| self.losses[i]).collect(),
+            doubts: rows.iter().map(|&i| self.doubts[i]).collect(),
+            ..self.clone()
+        }
     }
 
     /// Indices of the points with a loss, the best first; finished ones before others.

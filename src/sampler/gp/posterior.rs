@@ -6,7 +6,7 @@ use faer::linalg::triangular_solve::{
 use faer::{Mat, MatRef, Par, Side};
 
 use super::fit::{JITTER, Sample};
-use super::kernel::{Hyper, matern};
+use super::kernel::Hyper;
 
 /// A Gaussian process given observations, and pending points at which the function is taken to be
 /// what the observations predict ("fantasies": they change no mean and lower the variance).
@@ -39,11 +39,11 @@ impl Posterior {
         let mut covariance = Mat::<f64>::zeros(n, n);
         for i in 0..n {
             for j in 0..i {
-                let square = hyper.distance(sample.categorical, &features[i], &features[j]);
-                covariance[(i, j)] = hyper.signal * matern(square).0;
+                covariance[(i, j)] =
+                    hyper.covariance(sample.categorical, &features[i], &features[j]);
             }
             let known = sample.noise.get(i).copied().unwrap_or(0.0);
-            covariance[(i, i)] = hyper.signal + hyper.noise + known + JITTER;
+            covariance[(i, i)] = hyper.signal() + hyper.noise + known + JITTER;
         }
         let factor = covariance.llt(Side::Lower).ok()?.L().to_owned();
         let mut alpha = Mat::from_fn(m, 1, |i, _| sample.targets[i] - hyper.mean);
@@ -66,8 +66,7 @@ impl Posterior {
         let mut cross = Mat::<f64>::zeros(n, points.len());
         for (j, point) in points.iter().enumerate() {
             for (i, row) in self.features.iter().enumerate() {
-                let square = self.hyper.distance(&self.categorical, row, point);
-                cross[(i, j)] = self.hyper.signal * matern(square).0;
+                cross[(i, j)] = self.hyper.covariance(&self.categorical, row, point);
             }
         }
         let mean = |j: usize| {
@@ -78,7 +77,7 @@ impl Posterior {
         solve_lower_triangular_in_place(self.factor.as_ref(), cross.as_mut(), Par::Seq);
         let variance = |j: usize| {
             let explained: f64 = (0..n).map(|i| cross[(i, j)] * cross[(i, j)]).sum();
-            (self.hyper.signal - explained).max(1e-12)
+            (self.hyper.signal() - explained).max(1e-12)
         };
         let variances = (0..points.len()).map(variance);
         means.into_iter().zip(variances).collect()
@@ -88,12 +87,11 @@ impl Posterior {
     pub fn one(&self, point: &[f64]) -> Prediction {
         let n = self.features.len();
         let mut values = Mat::<f64>::zeros(n, 1);
-        let mut slopes = vec![0.0; n];
+        let mut slopes: Vec<Vec<f64>> = Vec::with_capacity(n);
         for (i, row) in self.features.iter().enumerate() {
-            let square = self.hyper.distance(&self.categorical, row, point);
-            let (value, slope) = matern(square);
-            values[(i, 0)] = self.hyper.signal * value;
-            slopes[i] = self.hyper.signal * slope;
+            let (value, by_feature) = (self.hyper).covariance_slopes(&self.categorical, row, point);
+            values[(i, 0)] = value;
+            slopes.push(by_feature);
         }
         let products = self.alpha.iter().enumerate();
         let mean = self.hyper.mean + products.map(|(i, a)| a * values[(i, 0)]).sum::<f64>();
@@ -103,20 +101,17 @@ impl Posterior {
         solve_upper_triangular_in_place(factor.transpose(), values.as_mut(), Par::Seq);
         let d = self.categorical.len();
         let (mut mean_slope, mut variance_slope) = (vec![0.0; d], vec![0.0; d]);
-        for (i, row) in self.features.iter().enumerate() {
-            let by_mean = self.alpha.get(i).copied().unwrap_or(0.0) * slopes[i];
-            let by_variance = -2.0 * values[(i, 0)] * slopes[i];
+        for (i, slopes) in slopes.iter().enumerate() {
+            let by_mean = self.alpha.get(i).copied().unwrap_or(0.0);
+            let by_variance = -2.0 * values[(i, 0)];
             for k in 0..d {
-                if !self.categorical[k] {
-                    let difference = 2.0 * self.hyper.weights[k] * (point[k] - row[k]);
-                    mean_slope[k] += by_mean * difference;
-                    variance_slope[k] += by_variance * difference;
-                }
+                mean_slope[k] += by_mean * slopes[k];
+                variance_slope[k] += by_variance * slopes[k];
             }
         }
         Prediction {
             mean,
-            variance: (self.hyper.signal - explained).max(1e-12),
+            variance: (self.hyper.signal() - explained).max(1e-12),
             mean_slope,
             variance_slope,
         }
@@ -146,7 +141,9 @@ mod tests {
     fn hyper() -> Hyper {
         Hyper {
             weights: vec![6.0, 0.7],
-            signal: 1.4,
+            single: vec![20.0, 1.5],
+            joint: 0.9,
+            sum: 0.5,
             noise: 1e-6,
             mean: 0.3,
         }
@@ -178,6 +175,12 @@ mod tests {
         for (smooth, target) in posterior.smoothed(sample).iter().zip(sample.targets) {
             assert!((smooth - target).abs() < 1e-4);
         }
+        let joint = Hyper {
+            joint: 1.4,
+            sum: 0.0,
+            ..hyper()
+        };
+        let posterior = Posterior::new(joint, sample, &[]).unwrap();
         let (mean, variance) = posterior.many(&[vec![50.0, 2.0]])[0];
         assert!((mean - 0.3).abs() < 1e-6 && (variance - 1.4).abs() < 1e-6);
     }

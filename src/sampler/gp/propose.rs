@@ -1,23 +1,19 @@
 //! A proposal: spread points at first, then the model's.
 
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use super::acquisition::Improvement;
 use super::feasibility::Feasibility;
-use super::fit::{self, Sample};
-use super::improvement;
 use super::kernel::Geometry;
+use super::model::{Fits, Model};
 use super::observations::Observations;
-use super::posterior::Posterior;
-use super::search::{Acquisition, Effort, Search};
-use super::targets;
+use super::search::{Effort, Search};
 use crate::sampler::encoding::{Axis, Encoding, Point};
 use crate::sampler::{Ask, sobol_point};
 
-/// Most trials that the kernel's parameters are fitted to.
-const FITTED: usize = 150;
-
-/// Evaluations of a fit from each of its starts.
-const EVALUATIONS: usize = 40;
+/// Trials that each branch gets before the better ones get more.
+const TRIED: usize = 3;
 
 /// Best points whose neighbourhood is searched.
 const LEADERS: usize = 5;
@@ -30,9 +26,6 @@ const WINDOW: usize = 20;
 
 /// Wasted share of them that is too much.
 const TOLERATED: f64 = 0.15;
-
-/// How steeply the acquisition falls below the demanded probability.
-const PENALTY: f64 = 2000.0;
 
 /// Spread points that a start beside infeasible regions chooses from.
 const SPREAD: u64 = 48;
@@ -114,60 +107,103 @@ fn least_failed(failed: &[Point], index: usize, choices: usize) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// The point of the highest expected improvement.
-pub(super) fn improve(
-    encoding: &Encoding,
+/// A parameter that others depend on, and its coordinates.
+pub(super) type Branches<'a> = (usize, &'a [f64]);
+
+/// What a proposal is made from.
+pub(super) struct Known<'a> {
+    pub encoding: &'a Encoding<'a>,
+    pub seen: Observations,
+    /// What of it the kernel's parameters are fitted to.
+    pub earlier: Observations,
+    /// Most trials that a model holds.
+    pub most: usize,
+}
+
+impl Known<'_> {
+    /// The point of the highest expected improvement.
+    pub fn improve(&self, fits: &mut Fits, rng: &mut ChaCha8Rng) -> Option<Point> {
+        self.search(None, fits, rng)
+    }
+
+    /// A point of a branch that is not the best one, by a process of its own: what is left to find
+    /// there is not told by what was found elsewhere, and a model of all of the space is soon sure
+    /// of branches of which it has seen little.
+    pub fn challenge(
+        &self,
+        branches: Branches,
+        fits: &mut Fits,
+        rng: &mut ChaCha8Rng,
+    ) -> Option<Point> {
+        let (parameter, _) = branches;
+        let place = challenger(&self.seen, branches, rng)?;
+        let branch = Known {
+            encoding: self.encoding,
+            seen: self.seen.within(parameter, place),
+            earlier: self.earlier.within(parameter, place),
+            most: self.most,
+        };
+        branch.search(Some((parameter, place)), fits, rng)
+    }
+
+    fn search(
+        &self,
+        pinned: Option<(usize, f64)>,
+        fits: &mut Fits,
+        rng: &mut ChaCha8Rng,
+    ) -> Option<Point> {
+        let (encoding, seen) = (self.encoding, &self.seen);
+        let geometry = Geometry::new(encoding);
+        let model = Model::new(&geometry, seen, &self.earlier, self.most, fits)?;
+        let ranked = seen.ranked().into_iter().take(LEADERS);
+        let search = Search {
+            encoding,
+            acquisition: &Improvement {
+                geometry: &geometry,
+                parameters: encoding.len(),
+                posterior: &model.posterior,
+                best: model.best,
+                feasibility: Feasibility::new(&geometry, &seen.points, &seen.infeasible),
+                demanded: demanded(&seen.ran).ln(),
+            },
+            leaders: &ranked.map(|i| seen.points[i].clone()).collect::<Vec<_>>(),
+            taken: &seen.taken(),
+            effort: effort(model.rows),
+            pinned,
+        };
+        search.run(rng).map(|(point, _)| point)
+    }
+}
+
+/// The branch whose turn it is: one that has hardly been tried; else any but the best one, the more
+/// often the better its best trial.
+fn challenger(
     seen: &Observations,
-    most: usize,
+    (parameter, places): Branches,
     rng: &mut ChaCha8Rng,
-) -> Option<Point> {
-    let geometry = Geometry::new(encoding);
-    let features = |points: &[Point]| -> Vec<Vec<f64>> {
-        points.iter().map(|p| geometry.features(p)).collect()
-    };
+) -> Option<f64> {
+    let taken = seen.taken();
+    let count = |place: f64| taken.iter().filter(|p| p[parameter] == place).count();
+    let fewest = places.iter().copied().min_by_key(|p| count(*p))?;
+    if count(fewest) < TRIED {
+        return Some(fewest);
+    }
     let ranked = seen.ranked();
-    let all = Rows {
-        features: features(&seen.points),
-        targets: targets::standardised(&seen.losses),
-        noise: seen.doubts.clone(),
+    let rank = |place: f64| {
+        let best = ranked
+            .iter()
+            .position(|&i| seen.points[i][parameter] == place);
+        best.unwrap_or(usize::MAX)
     };
-    let kept = all.only(&subset(&ranked, most));
-    let few = all.only(&subset(&ranked, FITTED.min(most)));
-    let hyper = fit::fit(few.sample(&geometry), EVALUATIONS);
-    let posterior = Posterior::new(hyper, kept.sample(&geometry), &features(&seen.pending))?;
-    let sure = kept.noise.iter().map(|n| *n == 0.0);
-    let smoothed = posterior.smoothed(kept.sample(&geometry));
-    let best = smoothed
-        .iter()
-        .zip(sure)
-        .filter(|(_, sure)| *sure)
-        .map(|(s, _)| *s);
-    let acquisition = Improvement {
-        best: best.reduce(f64::min).unwrap_or(0.0),
-        feasibility: Feasibility::new(&geometry, &seen.points, &seen.infeasible),
-        demanded: demanded(&seen.ran).ln(),
-        geometry: &geometry,
-        parameters: encoding.len(),
-        posterior: &posterior,
-    };
-    let leaders: Vec<Point> = ranked
-        .iter()
-        .take(LEADERS)
-        .map(|&i| seen.points[i].clone())
-        .collect();
-    let taken = seen
-        .points
-        .iter()
-        .chain(&seen.pending)
-        .chain(&seen.infeasible);
-    let search = Search {
-        encoding,
-        acquisition: &acquisition,
-        leaders: &leaders,
-        taken: &taken.cloned().collect::<Vec<Point>>(),
-        effort: effort(kept.targets.len()),
-    };
-    search.run(rng).map(|(point, _)| point)
+    let mut branches = places.to_vec();
+    branches.sort_by_key(|place| rank(*place));
+    let weights: Vec<f64> = (2..=branches.len()).map(|n| 1.0 / n as f64).collect();
+    let mut left = rng.random::<f64>() * weights.iter().sum::<f64>();
+    let chosen = weights.iter().position(|weight| {
+        left -= weight;
+        left <= 0.0
+    });
+    branches.get(1 + chosen?).copied()
 }
 
 /// The probability of being feasible below which a point is hardly ever proposed: the higher, the
@@ -191,138 +227,5 @@ fn effort(trials: usize) -> Effort {
         neighbours: scaled(300.0),
         starts: scaled(6.0),
         evaluations: 20,
-    }
-}
-
-/// What a model is made from.
-#[derive(Debug, Clone)]
-struct Rows {
-    features: Vec<Vec<f64>>,
-    targets: Vec<f64>,
-    noise: Vec<f64>,
-}
-
-impl Rows {
-    fn only(&self, rows: &[usize]) -> Rows {
-        Rows {
-            features: rows.iter().map(|&i| self.features[i].clone()).collect(),
-            targets: rows.iter().map(|&i| self.targets[i]).collect(),
-            noise: rows.iter().map(|&i| self.noise[i]).collect(),
-        }
-    }
-
-    fn sample<'a>(&'a self, geometry: &'a Geometry) -> Sample<'a> {
-        Sample {
-            features: &self.features,
-            categorical: &geometry.categorical,
-            targets: &self.targets,
-            noise: &self.noise,
-        }
-    }
-}
-
-/// At most `most` of the rows, ascending: the best third, the latest third, and others spread
-/// evenly over the ranks.
-fn subset(ranked: &[usize], most: usize) -> Vec<usize> {
-    let n = ranked.len();
-    if n <= most {
-        return (0..n).collect();
-    }
-    let third = most / 3;
-    let mut keep = vec![false; n];
-    ranked[..third].iter().for_each(|&i| keep[i] = true);
-    keep[n - third..].fill(true);
-    let rest: Vec<usize> = ranked.iter().copied().filter(|&i| !keep[i]).collect();
-    let free = most - keep.iter().filter(|k| **k).count();
-    for k in 0..free {
-        keep[rest[k * rest.len() / free]] = true;
-    }
-    (0..n).filter(|&i| keep[i]).collect()
-}
-
-/// The logarithm of the expected improvement times the probability of being feasible.
-struct Improvement<'a> {
-    geometry: &'a Geometry,
-    /// Number of parameters.
-    parameters: usize,
-    posterior: &'a Posterior,
-    best: f64,
-    feasibility: Option<Feasibility>,
-    /// The logarithm of the probability that is demanded.
-    demanded: f64,
-}
-
-impl Improvement<'_> {
-    /// What the logarithm of a probability of being feasible adds, and its derivative.
-    fn feasible(&self, chance: f64) -> (f64, f64) {
-        if chance < self.demanded {
-            (chance + PENALTY * (chance - self.demanded), 1.0 + PENALTY)
-        } else {
-            (chance, 1.0)
-        }
-    }
-}
-
-impl Acquisition for Improvement<'_> {
-    fn many(&self, points: &[Point]) -> Vec<f64> {
-        let features: Vec<Vec<f64>> = points.iter().map(|p| self.geometry.features(p)).collect();
-        let noise = self.posterior.noise();
-        let predictions = self.posterior.many(&features).into_iter();
-        let mut values: Vec<f64> = predictions
-            .map(|(mean, variance)| {
-                improvement::ln_improvement(mean, variance, self.best)
-                    + improvement::augmented(variance, noise).0
-            })
-            .collect();
-        if let Some(feasibility) = &self.feasibility {
-            for (value, chance) in values.iter_mut().zip(feasibility.ln_many(&features)) {
-                *value += self.feasible(chance).0;
-            }
-        }
-        values
-    }
-
-    fn one(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let features = self.geometry.features(point);
-        let p = self.posterior.one(&features);
-        let (gain, by_mean, by_variance) = improvement::with_slopes(p.mean, p.variance, self.best);
-        let (worth, worth_slope) = improvement::augmented(p.variance, self.posterior.noise());
-        let by_variance = by_variance + worth_slope;
-        let mut value = gain + worth;
-        let mut by_feature: Vec<f64> = (0..features.len())
-            .map(|k| by_mean * p.mean_slope[k] + by_variance * p.variance_slope[k])
-            .collect();
-        if let Some(feasibility) = &self.feasibility {
-            let (chance, slopes) = feasibility.ln_one(&features);
-            let (chance, factor) = self.feasible(chance);
-            value += chance;
-            for (sum, slope) in by_feature.iter_mut().zip(slopes) {
-                *sum += factor * slope;
-            }
-        }
-        let mut slopes = vec![0.0; self.parameters];
-        for (slope, &index) in by_feature.iter().zip(&self.geometry.parameters) {
-            slopes[index] = *slope;
-        }
-        (value, slopes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subset_holds_the_best_and_the_latest_and_never_too_many() {
-        let ranked: Vec<usize> = (0..500).rev().collect();
-        let rows = subset(&ranked, 90);
-        assert_eq!(rows.len(), 90);
-        assert!(rows.windows(2).all(|w| w[0] < w[1]));
-        assert!((470..500).all(|i| rows.contains(&i)));
-        let forward: Vec<usize> = (0..500).collect();
-        let rows = subset(&forward, 90);
-        assert_eq!(rows.len(), 90);
-        assert!((0..30).chain(470..500).all(|i| rows.contains(&i)));
-        assert_eq!(subset(&ranked, 500).len(), 500);
     }
 }

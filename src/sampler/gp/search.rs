@@ -43,6 +43,8 @@ pub(super) struct Search<'a, A> {
     /// Points that are not proposed again while there are others.
     pub taken: &'a [Point],
     pub effort: Effort,
+    /// A parameter that keeps its coordinate.
+    pub pinned: Option<(usize, f64)>,
 }
 
 impl<A: Acquisition> Search<'_, A> {
@@ -82,14 +84,24 @@ impl<A: Acquisition> Search<'_, A> {
     fn candidates(&self, rng: &mut ChaCha8Rng) -> Vec<Point> {
         let mut candidates = Vec::new();
         for _ in 0..self.effort.draws {
-            candidates.push(self.encoding.draw(rng));
+            let mut point = self.encoding.draw(rng);
+            if let Some((index, place)) = self.pinned
+                && !point[index].is_nan()
+            {
+                point[index] = place;
+                self.encoding.settle(&mut point, |_| rng.random());
+            }
+            candidates.push(point);
         }
         for k in 0..self.effort.neighbours {
             if let Some(leader) = self.leaders.get(k % self.leaders.len().max(1)) {
                 candidates.push(self.neighbour(leader, rng));
             }
         }
-        candidates.retain(|c| self.encoding.allowed(c));
+        candidates.retain(|c| {
+            let stays = self.pinned.is_none_or(|(index, place)| c[index] == place);
+            stays && self.encoding.allowed(c)
+        });
         candidates
     }
 
@@ -97,7 +109,7 @@ impl<A: Acquisition> Search<'_, A> {
     fn neighbour(&self, leader: &[f64], rng: &mut ChaCha8Rng) -> Point {
         let mut point = leader.to_vec();
         let active: Vec<usize> = (0..point.len())
-            .filter(|&i| !point[i].is_nan() && self.encoding.axis(i) != Axis::Fixed)
+            .filter(|&i| !point[i].is_nan() && self.moves(i))
             .collect();
         if active.is_empty() {
             return point;
@@ -124,6 +136,12 @@ impl<A: Acquisition> Search<'_, A> {
         point
     }
 
+    /// Whether a parameter has other places to go to.
+    fn moves(&self, index: usize) -> bool {
+        let pinned = self.pinned.is_some_and(|(pinned, _)| pinned == index);
+        !pinned && self.encoding.axis(index) != Axis::Fixed
+    }
+
     /// Uphill from a point.
     fn climb(&self, value: f64, point: Point, rng: &mut ChaCha8Rng) -> (f64, Point) {
         let mut best = (value, point);
@@ -142,6 +160,7 @@ impl<A: Acquisition> Search<'_, A> {
     fn ascend(&self, from: (f64, Point)) -> (f64, Point) {
         let (value, point) = from;
         let moves = |&i: &usize| match self.encoding.axis(i) {
+            _ if !self.moves(i) => false,
             Axis::Continuous => true,
             Axis::Grid(n) => n > FINE,
             Axis::Fixed | Axis::Choice(_) => false,
@@ -193,7 +212,7 @@ impl<A: Acquisition> Search<'_, A> {
     fn step(&self, from: (f64, Point), rng: &mut ChaCha8Rng) -> (f64, Point) {
         let mut best = from;
         for index in 0..self.encoding.len() {
-            if best.1[index].is_nan() {
+            if best.1[index].is_nan() || !self.moves(index) {
                 continue;
             }
             let mut around: Vec<Point> = places(self.encoding.axis(index), best.1[index])
@@ -296,6 +315,7 @@ mod tests {
             leaders: taken,
             taken,
             effort: EFFORT,
+            pinned: None,
         };
         search
             .run(&mut crate::study::rng(3, 0, "test"))

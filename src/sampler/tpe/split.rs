@@ -50,8 +50,10 @@ pub(super) struct Split {
 struct Rank(u8, f64, f64);
 
 /// Splits the trials in `rows`; with several objectives the good ones are whole fronts and, of the
-/// last one, those that add most to the volume (Ozaki et al., 2022). FAIL and WAITING trials are left out; RUNNING ones are taken for
-/// bad where `constant_liar`, and else left out.
+/// last one, those that add most to the volume (Ozaki et al., 2022). FAIL trials, and
+/// PRUNED ones that reported nothing, are bad, so that what cannot be run is proposed less, but do
+/// not make the number of good ones larger, which they do not resemble; RUNNING
+/// ones are bad where `constant_liar`, and else left out as WAITING ones are.
 pub(super) fn split(
     entries: &[Entry],
     rows: impl Iterator<Item = usize>,
@@ -64,8 +66,11 @@ pub(super) fn split(
     for row in rows {
         match rank(&entries[row], direction) {
             Some(rank) => finished.push((rank, row)),
-            None if constant_liar && entries[row].state == TrialState::Running => above.push(row),
-            None => {}
+            None => match entries[row].state {
+                TrialState::Fail | TrialState::Pruned => above.push(row),
+                TrialState::Running if constant_liar => above.push(row),
+                TrialState::Running | TrialState::Waiting | TrialState::Complete => {}
+            },
         }
     }
     let good = gamma(finished.len());
@@ -133,7 +138,7 @@ fn rank(entry: &Entry, direction: Direction) -> Option<Rank> {
         TrialState::Complete => Some(Rank(0, loss(entry.value()), 0.0)),
         TrialState::Pruned => Some(match entry.last_report() {
             Some((step, value)) => Rank(1, -(step as f64), loss(Some(value))),
-            None => Rank(1, f64::INFINITY, 0.0),
+            None => return None,
         }),
     }
 }
@@ -178,12 +183,12 @@ mod tests {
             .collect();
         ranked.sort_by(|a, b| a.partial_cmp(b).unwrap());
         let numbers: Vec<u64> = ranked.iter().map(|r| r.1).collect();
-        assert_eq!(numbers, [3, 2, 1, 8, 0, 4]);
+        assert_eq!(numbers, [3, 2, 1, 8, 4]);
         let lied = split(&entries, 0..9, &[Direction::Minimize], true);
         assert_eq!(lied.below, [3]);
-        assert_eq!(lied.above, [0, 1, 2, 4, 5, 8]);
+        assert_eq!(lied.above, [0, 1, 2, 4, 5, 6, 8]);
         let honest = split(&entries, 0..9, &[Direction::Minimize], false);
-        assert_eq!(honest.above, [0, 1, 2, 4, 8]);
+        assert_eq!(honest.above, [0, 1, 2, 4, 6, 8]);
     }
 
     #[test]
