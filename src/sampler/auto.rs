@@ -5,6 +5,7 @@
 //! place; the Parzen estimator expects little and costs little. Measured in
 //! `docs/search-quality.md`.
 
+use super::encoding::Encoding;
 use super::gp::{GpOptions, GpSampler};
 use super::outcome::Outcome;
 use super::tpe::{TpeOptions, TpeSampler};
@@ -60,14 +61,14 @@ impl AutoSampler {
             0 => format!("{} parameters", active.count()),
             n => format!("{} parameters, {n} of them conditional", active.count()),
         };
-        let branches = match conditional {
-            0 => "",
-            _ => ", some go to branches that are not the best one",
+        let choices = match Encoding::new(space).forks().is_empty() {
+            true => "",
+            false => ", some go to choices that are not the best ones",
         };
         format!(
-            "after some spread points a Gaussian process ({spaces}); every {}th trial is TPE's{branches}: no model is \
-             right everywhere; from {} trials on more and more are TPE's, which costs less; once a \
-             trial was infeasible all are the Gaussian process's, which learns where",
+            "after some spread points a Gaussian process ({spaces}); every {}th trial is TPE's{choices}: \
+             no model is right everywhere; from {} trials on more and more are TPE's, which costs \
+             less; once a trial was infeasible all are the Gaussian process's, which learns where",
             other(space),
             RARER[0].0,
         )

@@ -100,19 +100,21 @@ impl<'a> Encoding<'a> {
         self.dimensions[index].axis
     }
 
-    /// The parameters of few values that others depend on, with the coordinates of their values.
-    pub fn parents(&self) -> Vec<(usize, Vec<f64>)> {
+    /// Choices, and parameters of few values that others depend on, with the coordinates of their
+    /// values.
+    pub fn forks(&self) -> Vec<(usize, Vec<f64>)> {
         let links = self.dimensions.iter().flat_map(|d| d.when.iter().flatten());
-        let parents: BTreeSet<usize> = links.map(|link| link.parent).collect();
-        let values = |parent: usize| match self.axis(parent) {
+        let mut forks: BTreeSet<usize> = links.map(|link| link.parent).collect();
+        forks.extend((0..self.len()).filter(|&i| matches!(self.axis(i), Axis::Choice(_))));
+        let values = |fork: usize| match self.axis(fork) {
             Axis::Choice(n) => Some((0..n).map(|c| c as f64).collect()),
             Axis::Grid(n) if n <= FEW => {
                 Some((0..n).map(|c| (c as f64 + 0.5) / n as f64).collect())
             }
             Axis::Grid(_) | Axis::Continuous | Axis::Fixed => None,
         };
-        let parents = parents.into_iter();
-        parents.filter_map(|p| Some((p, values(p)?))).collect()
+        let forks = forks.into_iter();
+        forks.filter_map(|p| Some((p, values(p)?))).collect()
     }
 
     /// The coordinates of a stored point (see [`Space::encode`]). Numbers may lie outside the

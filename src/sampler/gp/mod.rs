@@ -26,10 +26,13 @@ use crate::space::Params;
 
 use self::model::Fits;
 use self::observations::Observations;
-use self::propose::Known;
+use self::propose::{Branches, Known};
 
-/// In a conditional space every so many trials one is that of a branch which is not the best one.
+/// Where there are choices, every so many trials one is that of a choice which is not the best one.
 const CHALLENGE: u64 = 6;
+
+/// The same while nothing better is found.
+const CHALLENGE_IF_STAGNANT: u64 = 3;
 
 /// Options of [`GpSampler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,15 +88,9 @@ impl Sampler for GpSampler {
                 seen,
                 most: self.options.n_exact,
             };
-            let parents = encoding.parents();
-            let turn = ask.number / CHALLENGE;
-            let branches = parents
-                .get(turn as usize % parents.len().max(1))
-                .filter(|_| ask.number % CHALLENGE == CHALLENGE - 1);
+            let branches = turn(&known, ask.number);
             branches
-                .and_then(|(parent, places)| {
-                    known.challenge((*parent, places), &mut self.fits, &mut rng)
-                })
+                .and_then(|branches| known.challenge(&branches, &mut self.fits, &mut rng))
                 .or_else(|| known.improve(&mut self.fits, &mut rng))
         };
         point
@@ -101,4 +98,18 @@ impl Sampler for GpSampler {
             .filter(|params| ask.space.violated(params).is_none())
             .or_else(|| random::draw(ask.space, &mut rng))
     }
+}
+
+/// The parameter whose choices are challenged by a trial, if it is the turn of one.
+fn turn(known: &Known, number: u64) -> Option<Branches> {
+    let every = match known.seen.stagnant() {
+        true => CHALLENGE_IF_STAGNANT,
+        false => CHALLENGE,
+    };
+    let mut forks = known.encoding.forks();
+    if forks.is_empty() || number % every != every - 1 {
+        return None;
+    }
+    let turn = (number / every) as usize % forks.len();
+    Some(forks.swap_remove(turn))
 }

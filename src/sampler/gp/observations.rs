@@ -6,6 +6,9 @@ use crate::sampler::encoding::{Encoding, Point};
 use crate::sampler::outcome::{Outcome, best_until};
 use crate::study::Entry;
 
+/// Trials without a better one after which a search may have stagnated.
+const STALE: usize = 16;
+
 /// Finished trials that a prediction from unfinished ones needs.
 const ENOUGH: usize = 4;
 
@@ -83,6 +86,13 @@ impl Observations {
         self.points.push(point);
         self.losses.push(loss);
         self.doubts.push(doubt);
+    }
+
+    /// Whether nothing better has been found for long.
+    pub fn stagnant(&self) -> bool {
+        let n = self.points.len();
+        let best = self.ranked().first().copied().unwrap_or(0);
+        n - best.min(n) > STALE.max(n / 4)
     }
 
     /// All points.

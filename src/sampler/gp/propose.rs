@@ -107,8 +107,8 @@ fn least_failed(failed: &[Point], index: usize, choices: usize) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// A parameter that others depend on, and its coordinates.
-pub(super) type Branches<'a> = (usize, &'a [f64]);
+/// A parameter of few values, and its coordinates.
+pub(super) type Branches = (usize, Vec<f64>);
 
 /// What a proposal is made from.
 pub(super) struct Known<'a> {
@@ -126,16 +126,17 @@ impl Known<'_> {
         self.search(None, fits, rng)
     }
 
-    /// A point of a branch that is not the best one, by a process of its own: what is left to find
-    /// there is not told by what was found elsewhere, and a model of all of the space is soon sure
-    /// of branches of which it has seen little.
+    /// A point of a choice that is not the best one, by a process of its own: what is left to find
+    /// there is not told by what was found elsewhere (where one optimiser has its best rate is not
+    /// where the other has it), and a model of all of the space is soon sure of choices of which it
+    /// has seen little.
     pub fn challenge(
         &self,
-        branches: Branches,
+        branches: &Branches,
         fits: &mut Fits,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
-        let (parameter, _) = branches;
+        let parameter = branches.0;
         let place = challenger(&self.seen, branches, rng)?;
         let branch = Known {
             encoding: self.encoding,
@@ -179,11 +180,11 @@ impl Known<'_> {
 /// often the better its best trial.
 fn challenger(
     seen: &Observations,
-    (parameter, places): Branches,
+    (parameter, places): &Branches,
     rng: &mut ChaCha8Rng,
 ) -> Option<f64> {
     let taken = seen.taken();
-    let count = |place: f64| taken.iter().filter(|p| p[parameter] == place).count();
+    let count = |place: f64| taken.iter().filter(|p| p[*parameter] == place).count();
     let fewest = places.iter().copied().min_by_key(|p| count(*p))?;
     if count(fewest) < TRIED {
         return Some(fewest);
@@ -192,7 +193,7 @@ fn challenger(
     let rank = |place: f64| {
         let best = ranked
             .iter()
-            .position(|&i| seen.points[i][parameter] == place);
+            .position(|&i| seen.points[i][*parameter] == place);
         best.unwrap_or(usize::MAX)
     };
     let mut branches = places.to_vec();
