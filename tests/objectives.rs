@@ -205,6 +205,21 @@ fn objectives_in_a_file_and_what_is_wrong_with_them() {
         ),
         (
             "[\"loss\", \"cost\"]",
+            &["--sampler", "gp"],
+            "sampler.kind: found gp beside several objectives",
+        ),
+        (
+            "[\"loss\", \"cost\"]",
+            &["--set", "sampler.n_startup_trials=20"],
+            "sampler.n_startup_trials: found an option of auto beside several objectives",
+        ),
+        (
+            "[\"loss\", \"cost\"]",
+            &["--pruner", "auto", "--set", "pruner.chance=0.5"],
+            "pruner.chance: found an option of auto beside several objectives",
+        ),
+        (
+            "[\"loss\", \"cost\"]",
             &["--set", "run.repeats=3"],
             "run.repeats: found 3 beside several objectives in objective.metrics",
         ),

@@ -71,6 +71,41 @@ pub struct Common {
 pub struct RunArgs {
     /// A task: the name of a file in configs/ without .toml, or a path that ends in .toml
     pub task: String,
+    /// What a run asks of its configuration.
+    #[command(flatten)]
+    pub asked: Asked,
+    /// Where the study differs from what is asked, search in a fork of it: NAME@2, with the trials
+    /// that still fit
+    #[arg(long)]
+    pub fork: bool,
+    /// Begin a new study with the trials of this one that fit
+    #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
+    pub from: Option<String>,
+    /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
+    #[arg(long, value_name = "FAULTS")]
+    pub inject: Option<String>,
+    /// Decides which trials they hit [default: the study's seed]
+    #[arg(long, value_name = "N", requires = "inject")]
+    pub inject_seed: Option<u64>,
+    /// What every command has.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl RunArgs {
+    /// What a study that does not exist yet is made from.
+    pub fn origin(&self) -> Origin {
+        match &self.from {
+            Some(study) => Origin::From(study.clone()),
+            None if self.fork => Origin::Fork,
+            None => Origin::New,
+        }
+    }
+}
+
+/// Flags that stand for keys of the configuration.
+#[derive(Debug, Args)]
+pub struct Asked {
     /// Goal: finished trials in the study
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
@@ -80,13 +115,6 @@ pub struct RunArgs {
     /// Study [default: the task's name]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
-    /// Where the study differs from what is asked, search in a fork of it: NAME@2, with the trials
-    /// that still fit
-    #[arg(long)]
-    pub fork: bool,
-    /// Begin a new study with the trials of this one that fit
-    #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
-    pub from: Option<String>,
     /// Train the leading points again with other seeds, the last ones this often; the best mean wins
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub repeats: Option<String>,
@@ -124,27 +152,9 @@ pub struct RunArgs {
     /// Override any key of the configuration; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
-    #[arg(long, value_name = "FAULTS")]
-    pub inject: Option<String>,
-    /// Decides which trials they hit [default: the study's seed]
-    #[arg(long, value_name = "N", requires = "inject")]
-    pub inject_seed: Option<u64>,
-    /// What every command has.
-    #[command(flatten)]
-    pub common: Common,
 }
 
-impl RunArgs {
-    /// What a study that does not exist yet is made from.
-    pub fn origin(&self) -> Origin {
-        match &self.from {
-            Some(study) => Origin::From(study.clone()),
-            None if self.fork => Origin::Fork,
-            None => Origin::New,
-        }
-    }
-
+impl Asked {
     /// The overrides: `--set` first, in order; a flag of its own wins over it.
     pub fn overrides(&self) -> Overrides {
         let mut set = set_overrides(&self.set);
@@ -206,7 +216,7 @@ pub enum Query {
     /// Points to be tried next, also while the study is run
     Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing
-    Check(Check),
+    Check(Box<Check>),
     /// Take in a study that Optuna made elsewhere, and say what it is worth
     Adopt(AdoptArgs),
     /// Fire drill: make faults on purpose and see what becomes of them
@@ -293,18 +303,9 @@ pub struct ReplayArgs {
 pub struct Check {
     /// A task: the name of a file in configs/ without .toml, or a path that ends in .toml
     pub task: String,
-    /// Override any key of the configuration; repeatable
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
-    pub set: Vec<(String, String)>,
-}
-
-impl Check {
-    /// The overrides.
-    pub fn overrides(&self) -> Overrides {
-        Overrides {
-            set: set_overrides(&self.set),
-        }
-    }
+    /// What a run would ask.
+    #[command(flatten)]
+    pub asked: Asked,
 }
 
 /// `tune explain`

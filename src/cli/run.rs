@@ -17,7 +17,7 @@ use crate::task::{self, Prepared};
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common)?;
-    let mut spec = read(&project, &args.task, args.overrides())?;
+    let mut spec = read(&project, &args.task, args.asked.overrides())?;
     let devices = gpu::probe::resolve(&spec.operation.device, in_process(&spec))?;
     let prepared = prepare(&spec)?;
     let storage = storage(&project, &args.common);
@@ -68,7 +68,7 @@ fn injection(
 pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = project(common)?;
-    let spec = read(&project, &args.task, args.overrides())?;
+    let spec = read(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;
     let text = if common.json {
         format!("{:#}\n", report::check_json(&spec, &prepared))

@@ -72,7 +72,7 @@ fn flags_become_overrides_and_win_over_set() {
         ("supervisor.deadline", "off", flag("--deadline off")),
     ];
     let expected = expected.map(|(k, v, s)| (k.to_owned(), v.to_owned(), s));
-    assert_eq!(args.overrides().set, expected);
+    assert_eq!(args.asked.overrides().set, expected);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! `objective.metrics`.
 
 use super::document::Document;
+use super::keys::{Algorithm, PRUNERS, SAMPLERS};
 use super::problem::{Problem, hint};
 use super::resolve::source_of;
 use super::settings::Settings;
@@ -79,6 +80,11 @@ pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &
         let expected = "none or auto: a trial's epochs are judged by one objective alone";
         problem("pruner.kind", kind, expected);
     }
+    if operation.sampler.kind == "gp" {
+        let expected =
+            "nsga2, tpe, auto, random, sobol or grid: a Gaussian process models one objective";
+        problem("sampler.kind", "gp", expected);
+    }
     if operation.repeats > 1 {
         let expected = "1: repeats find one winner, and of several objectives there is a front";
         problem("run.repeats", &operation.repeats.to_string(), expected);
@@ -92,6 +98,10 @@ pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &
         let expected = "auto or off: there is no single winner to test";
         problem("run.test", word, expected);
     }
+    for key in idle_options(document, operation) {
+        let expected = "no such option: auto is nsga2 here, and no trial is pruned";
+        problem(&key, "an option of auto", expected);
+    }
     if operation.sampler.kind == "auto" {
         operation.sampler = SamplerSpec {
             kind: "nsga2".into(),
@@ -102,6 +112,19 @@ pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &
         kind: "none".into(),
         options: Params::new(),
     };
+}
+
+/// Options given to an `auto` that stands for something else.
+fn idle_options(document: &Document, operation: &Operation) -> Vec<String> {
+    let of = |part: &'static str, kind: &str, kinds: &'static [Algorithm]| {
+        let auto = kinds.iter().find(|k| k.name == "auto" && kind == "auto");
+        let options = auto.map_or(&[][..], |auto| auto.options).iter();
+        options.map(move |option| format!("{part}.{}", option.name))
+    };
+    of("sampler", &operation.sampler.kind, &SAMPLERS)
+        .chain(of("pruner", &operation.pruner.kind, &PRUNERS))
+        .filter(|key| document.key(key).is_some())
+        .collect()
 }
 
 fn one(

@@ -5,12 +5,15 @@
 //! place; the Parzen estimator expects little and costs little. Measured in
 //! `docs/search-quality.md`.
 
+use rand::RngExt;
+
 use super::encoding::Encoding;
 use super::gp::{GpOptions, GpSampler};
 use super::outcome::Outcome;
 use super::tpe::{TpeOptions, TpeSampler};
 use super::{Ask, Sampler};
 use crate::space::{Params, Space};
+use crate::study;
 
 /// Every so many trials one is the Parzen estimator's, in a study of few trials: the models of
 /// conditional spaces err more often.
@@ -23,8 +26,14 @@ const UNTIL: usize = 16;
 /// Most trials that the Gaussian process holds here: it costs some tens of milliseconds then.
 const HELD: usize = 300;
 
-/// From so many trials on (in thousands), a Gaussian process proposes one of so many.
+/// From so many trials on, a Gaussian process proposes one of so many.
 const RARER: [(usize, u64); 3] = [(300, 2), (1000, 4), (3000, 8)];
+
+/// Latest trials that are looked at for those that could not be run.
+const LATEST: usize = 40;
+
+/// The share of them that needs no attention.
+const ACCIDENTS: f64 = 0.05;
 
 /// Chooses and mixes by what the study holds.
 #[derive(Debug, Clone)]
@@ -33,16 +42,8 @@ pub struct AutoSampler {
     tpe: TpeSampler,
 }
 
-/// Who proposes a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    Gp,
-    Tpe,
-}
-
 impl AutoSampler {
-    /// A sampler whose parts have these options; the Gaussian process takes the number of startup
-    /// trials.
+    /// A sampler whose parts have these options; both take the number of startup trials.
     pub fn new(options: TpeOptions) -> AutoSampler {
         AutoSampler {
             gp: GpSampler::new(GpOptions {
@@ -66,9 +67,9 @@ impl AutoSampler {
             false => ", some go to choices that are not the best ones",
         };
         format!(
-            "after some spread points a Gaussian process ({spaces}); every {}th trial is TPE's{choices}: \
+            "after some spread points a Gaussian process ({spaces}); one trial in {} is TPE's{choices}: \
              no model is right everywhere; from {} trials on more and more are TPE's, which costs \
-             less; once a trial was infeasible all are the Gaussian process's, which learns where",
+             less; while trials are infeasible all are the Gaussian process's, which learns where",
             other(space),
             RARER[0].0,
         )
@@ -83,21 +84,34 @@ impl Sampler for AutoSampler {
     fn suggest(&mut self, ask: &Ask) -> Option<Params> {
         let direction = ask.history.direction();
         // Running trials cost the Gaussian process as much as ended ones.
-        let (mut held, mut infeasible) = (0, false);
+        let (mut held, mut ran) = (0, Vec::new());
         for entry in ask.history.entries() {
             match Outcome::of(entry, direction) {
                 _ if entry.number == ask.number => {}
-                Outcome::Finished { .. } | Outcome::Stopped { .. } | Outcome::Pending => held += 1,
-                Outcome::Infeasible => infeasible = true,
+                Outcome::Finished { .. } | Outcome::Stopped { .. } => {
+                    held += 1;
+                    ran.push(true);
+                }
+                Outcome::Pending => held += 1,
+                Outcome::Infeasible => ran.push(false),
                 Outcome::Waiting => {}
             }
         }
-        let every = other(ask.space);
-        match turn(ask.number, held, infeasible, every) {
-            Turn::Gp => self.gp.suggest(ask),
-            Turn::Tpe => self.tpe.suggest(ask),
+        let share = share(held, wasteful(&ran), other(ask.space));
+        let mut rng = study::rng(ask.seed, ask.number, "turn");
+        if rng.random::<f64>() < share {
+            self.gp.suggest(ask)
+        } else {
+            self.tpe.suggest(ask)
         }
     }
+}
+
+/// Whether more of the latest trials could not be run than happens by accident.
+fn wasteful(ran: &[bool]) -> bool {
+    let latest = &ran[ran.len().saturating_sub(LATEST)..];
+    let wasted = latest.iter().filter(|ran| !**ran).count();
+    wasted as f64 > ACCIDENTS * latest.len() as f64
 }
 
 /// Every how many trials one is the Parzen estimator's.
@@ -108,18 +122,15 @@ fn other(space: &Space) -> u64 {
     }
 }
 
-/// Whose turn trial `number` is after so many others. Beside infeasible regions it is always
-/// the Gaussian process's, which knows of them what can be known.
-fn turn(number: u64, others: usize, infeasible: bool, other: u64) -> Turn {
-    if infeasible {
-        return Turn::Gp;
-    }
+/// The probability that a trial after so many others is the Gaussian process's. Where many of the
+/// latest trials could not be run it is 1: it knows of that what can be known.
+fn share(others: usize, wasteful: bool, other: u64) -> f64 {
     let rarer = RARER.iter().rev().find(|(trials, _)| others >= *trials);
     match rarer {
-        Some((_, every)) if number.is_multiple_of(*every) => Turn::Gp,
-        Some(_) => Turn::Tpe,
-        None if number % other == other - 1 && others >= UNTIL => Turn::Tpe,
-        None => Turn::Gp,
+        _ if wasteful => 1.0,
+        Some((_, every)) => 1.0 / *every as f64,
+        None if others >= UNTIL => 1.0 - 1.0 / other as f64,
+        None => 1.0,
     }
 }
 
@@ -129,14 +140,8 @@ mod tests {
 
     #[test]
     fn the_parzen_estimator_takes_over_as_trials_become_many() {
-        let share = |ended: usize| {
-            let turns = (0..800).map(|number| turn(number, ended, false, OTHER));
-            turns.filter(|t| *t == Turn::Gp).count()
-        };
-        assert_eq!(
-            [0, 50, 300, 1000, 5000].map(share),
-            [800, 700, 400, 200, 100]
-        );
-        assert!((0..20).all(|number| turn(number, 5000, true, OTHER) == Turn::Gp));
+        let shares = [0, 50, 300, 1000, 5000].map(|others| share(others, false, OTHER));
+        assert_eq!(shares, [1.0, 0.875, 0.5, 0.25, 0.125]);
+        assert_eq!(share(5000, true, OTHER), 1.0);
     }
 }

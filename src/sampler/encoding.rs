@@ -108,13 +108,24 @@ impl<'a> Encoding<'a> {
         forks.extend((0..self.len()).filter(|&i| matches!(self.axis(i), Axis::Choice(_))));
         let values = |fork: usize| match self.axis(fork) {
             Axis::Choice(n) => Some((0..n).map(|c| c as f64).collect()),
-            Axis::Grid(n) if n <= FEW => {
-                Some((0..n).map(|c| (c as f64 + 0.5) / n as f64).collect())
-            }
+            Axis::Grid(n) if n <= FEW => Some(self.cells(fork)),
             Axis::Grid(_) | Axis::Continuous | Axis::Fixed => None,
         };
         let forks = forks.into_iter();
         forks.filter_map(|p| Some((p, values(p)?))).collect()
+    }
+
+    /// The coordinates of all values of a grid, ascending; the cells of a logarithmic one differ in
+    /// width.
+    pub fn cells(&self, index: usize) -> Vec<f64> {
+        let Axis::Grid(n) = self.axis(index) else {
+            return Vec::new();
+        };
+        let fine = 64 * n;
+        let places = (0..fine).map(|i| self.on_grid(index, (i as f64 + 0.5) / fine as f64));
+        let mut cells: Vec<f64> = places.collect();
+        cells.dedup();
+        cells
     }
 
     /// The coordinates of a stored point (see [`Space::encode`]). Numbers may lie outside the

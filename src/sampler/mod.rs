@@ -74,7 +74,10 @@ pub trait Sampler: Send {
 pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
     match spec.kind.as_str() {
         "random" => Some(Box::new(RandomSampler)),
-        "auto" => Some(Box::new(AutoSampler::new(tpe_options(&spec.options)))),
+        "auto" => Some(Box::new(AutoSampler::new(TpeOptions {
+            n_startup_trials: gp_options(&spec.options).n_startup_trials,
+            ..tpe_options(&spec.options)
+        }))),
         "gp" => Some(Box::new(GpSampler::new(gp_options(&spec.options)))),
         "sobol" => Some(Box::new(SobolSampler)),
         "grid" => {

@@ -62,7 +62,7 @@ pub(super) fn minimise(
             let moved: f64 = (0..n).map(|i| gradient[i] * (trial[i] - x[i])).sum();
             let reached = f(&trial, &mut trial_gradient);
             left -= 1;
-            if reached.is_finite() && reached <= value + DECREASE * moved {
+            if reached.is_finite() && reached <= value + DECREASE * moved.min(0.0) {
                 found = Some(reached);
                 break;
             }

@@ -1,7 +1,7 @@
 //! Bayesian optimisation with a Gaussian process over mixed and conditional spaces.
 //!
 //! The losses of the trials (see `targets`) are modelled by a process with a Matérn 5/2 kernel
-//! (`kernel`), its parameters fitted anew at each ask (`fit`) from the history alone; the next
+//! and additive kernel (`kernel`), its parameters fitted (`fit`) to the history alone; the next
 //! point has the highest logarithm of the expected improvement (`improvement`), times the
 //! probability that it can be run (`feasibility`), over all of the space (`search`). Trials that
 //! run count as having the value that is expected of them, trials that were stopped early as
@@ -20,19 +20,23 @@ mod propose;
 mod search;
 mod targets;
 
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
 use super::encoding::Encoding;
 use super::{Ask, Sampler, random};
 use crate::space::Params;
+use crate::study;
 
 use self::model::Fits;
 use self::observations::Observations;
 use self::propose::{Branches, Known};
 
-/// Where there are choices, every so many trials one is that of a choice which is not the best one.
-const CHALLENGE: u64 = 6;
+/// Where there are choices, one trial in so many is that of a choice which is not the best one.
+const CHALLENGE: u32 = 6;
 
 /// The same while nothing better is found.
-const CHALLENGE_IF_STAGNANT: u64 = 3;
+const CHALLENGE_IF_STAGNANT: u32 = 3;
 
 /// Options of [`GpSampler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +92,7 @@ impl Sampler for GpSampler {
                 seen,
                 most: self.options.n_exact,
             };
-            let branches = turn(&known, ask.number);
+            let branches = turn(&known, &mut study::rng(ask.seed, ask.number, "challenge"));
             branches
                 .and_then(|branches| known.challenge(&branches, &mut self.fits, &mut rng))
                 .or_else(|| known.improve(&mut self.fits, &mut rng))
@@ -101,15 +105,15 @@ impl Sampler for GpSampler {
 }
 
 /// The parameter whose choices are challenged by a trial, if it is the turn of one.
-fn turn(known: &Known, number: u64) -> Option<Branches> {
+fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Branches> {
     let every = match known.seen.stagnant() {
         true => CHALLENGE_IF_STAGNANT,
         false => CHALLENGE,
     };
     let mut forks = known.encoding.forks();
-    if forks.is_empty() || number % every != every - 1 {
+    if forks.is_empty() || rng.random_range(0..every) != 0 {
         return None;
     }
-    let turn = (number / every) as usize % forks.len();
-    Some(forks.swap_remove(turn))
+    let fork = rng.random_range(0..forks.len());
+    Some(forks.swap_remove(fork))
 }

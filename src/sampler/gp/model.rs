@@ -50,10 +50,11 @@ impl Model {
         let posterior = Posterior::new(hyper, kept.sample(geometry), &pending)?;
         let smoothed = posterior.smoothed(kept.sample(geometry));
         let sure = smoothed.iter().zip(&kept.noise).filter(|(_, n)| **n == 0.0);
-        let best = sure.map(|(s, _)| *s).reduce(f64::min).unwrap_or(0.0);
+        let least = sure.map(|(s, _)| *s).reduce(f64::min);
+        let best = least.or_else(|| smoothed.iter().copied().reduce(f64::min));
         Some(Model {
             posterior,
-            best,
+            best: best.unwrap_or(0.0),
             rows: kept.targets.len(),
         })
     }
@@ -80,6 +81,7 @@ impl Fits {
 /// What a model is made from.
 #[derive(Debug, Clone, PartialEq)]
 struct Rows {
+    categorical: Vec<bool>,
     features: Vec<Vec<f64>>,
     targets: Vec<f64>,
     noise: Vec<f64>,
@@ -91,6 +93,7 @@ impl Rows {
         let targets = targets::standardised(&seen.losses);
         let features = rows.iter().map(|&i| geometry.features(&seen.points[i]));
         Rows {
+            categorical: geometry.categorical.clone(),
             features: features.collect(),
             targets: rows.iter().map(|&i| targets[i]).collect(),
             noise: rows.iter().map(|&i| seen.doubts[i]).collect(),

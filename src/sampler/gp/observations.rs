@@ -12,6 +12,9 @@ const STALE: usize = 16;
 /// Finished trials that a prediction from unfinished ones needs.
 const ENOUGH: usize = 4;
 
+/// Latest finished trials that others are compared with.
+const COMPARED: usize = 300;
+
 /// Added to the number of finished trials when their agreement is judged: few agree by chance.
 const CAUTION: f64 = 3.0;
 
@@ -61,7 +64,8 @@ impl Observations {
                 | Outcome::Waiting => None,
             })
             .collect();
-        let mut rungs = Rungs::new(&finished, direction);
+        let latest = &finished[finished.len().saturating_sub(COMPARED)..];
+        let mut rungs = Rungs::new(latest, direction);
         let mut found = Observations::default();
         for (_, point, outcome) in seen {
             match outcome {
@@ -91,8 +95,14 @@ impl Observations {
     /// Whether nothing better has been found for long.
     pub fn stagnant(&self) -> bool {
         let n = self.points.len();
-        let best = self.ranked().first().copied().unwrap_or(0);
-        n - best.min(n) > STALE.max(n / 4)
+        let best = (0..n).reduce(|a, b| {
+            if self.losses[b] < self.losses[a] {
+                b
+            } else {
+                a
+            }
+        });
+        n - best.unwrap_or(n) > STALE.max(n / 4)
     }
 
     /// All points.
@@ -187,13 +197,20 @@ impl Rung {
             return loss;
         }
         let (first, last) = (self.here[0], self.here[n - 1]);
-        if loss <= first {
+        if loss < first {
             return self.there[0] - (first - loss);
         }
-        if loss >= last {
+        if loss > last {
             return self.there[n - 1] + (loss - last);
         }
-        let above = self.here.partition_point(|h| *h <= loss);
+        let equals =
+            (self.here).partition_point(|h| *h < loss)..self.here.partition_point(|h| *h <= loss);
+        if !equals.is_empty() {
+            // Of several that were equal here nobody knows which is which.
+            let count = equals.len() as f64;
+            return self.there[equals].iter().sum::<f64>() / count;
+        }
+        let above = equals.end;
         let (a, b) = (self.here[above - 1], self.here[above]);
         let part = if b > a { (loss - a) / (b - a) } else { 0.5 };
         self.there[above - 1] + part * (self.there[above] - self.there[above - 1])

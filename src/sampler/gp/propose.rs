@@ -72,16 +72,17 @@ fn smaller(encoding: &Encoding, failed: &[Point], rng: &mut ChaCha8Rng) -> Optio
     let mut draws: Vec<Point> = draws.filter(|p| encoding.allowed(p)).collect();
     if failed.len() > PATIENCE && failed.len().is_multiple_of(2) {
         let geometry = Geometry::new(encoding);
-        let apart = |p: &Point| {
-            let own = geometry.features(p);
-            let distances = failed
-                .iter()
-                .map(|f| geometry.distance(&own, &geometry.features(f)));
-            distances.fold(f64::INFINITY, f64::min)
+        let failed: Vec<Vec<f64>> = failed.iter().map(|f| geometry.features(f)).collect();
+        let apart = |point: Point| {
+            let own = geometry.features(&point);
+            let distances = failed.iter().map(|f| geometry.distance(&own, f));
+            (distances.fold(f64::INFINITY, f64::min), point)
         };
-        return draws
+        let farthest = draws
             .into_iter()
-            .max_by(|a, b| apart(a).total_cmp(&apart(b)));
+            .map(apart)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        return farthest.map(|(_, point)| point);
     }
     let part = 0.3f64.powi(failed.len().min(PATIENCE) as i32);
     for point in &mut draws {
@@ -123,7 +124,8 @@ pub(super) struct Known<'a> {
 impl Known<'_> {
     /// The point of the highest expected improvement.
     pub fn improve(&self, fits: &mut Fits, rng: &mut ChaCha8Rng) -> Option<Point> {
-        self.search(None, fits, rng)
+        let (good, bad) = (&self.seen.points, &self.seen.infeasible);
+        self.search(None, (good, bad), fits, rng)
     }
 
     /// A point of a choice that is not the best one, by a process of its own: what is left to find
@@ -144,12 +146,14 @@ impl Known<'_> {
             earlier: self.earlier.within(parameter, place),
             most: self.most,
         };
-        branch.search(Some((parameter, place)), fits, rng)
+        let (good, bad) = (&self.seen.points, &self.seen.infeasible);
+        branch.search(Some((parameter, place)), (good, bad), fits, rng)
     }
 
     fn search(
         &self,
         pinned: Option<(usize, f64)>,
+        (good, bad): (&[Point], &[Point]),
         fits: &mut Fits,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
@@ -164,7 +168,7 @@ impl Known<'_> {
                 parameters: encoding.len(),
                 posterior: &model.posterior,
                 best: model.best,
-                feasibility: Feasibility::new(&geometry, &seen.points, &seen.infeasible),
+                feasibility: Feasibility::new(&geometry, good, bad),
                 demanded: demanded(&seen.ran).ln(),
             },
             leaders: &ranked.map(|i| seen.points[i].clone()).collect::<Vec<_>>(),
@@ -190,21 +194,20 @@ fn challenger(
         return Some(fewest);
     }
     let ranked = seen.ranked();
-    let rank = |place: f64| {
-        let best = ranked
-            .iter()
-            .position(|&i| seen.points[i][*parameter] == place);
-        best.unwrap_or(usize::MAX)
+    // A choice none of whose trials could be run has no rank, and no turn.
+    let rank = |place: &f64| {
+        let same = |&i: &usize| seen.points[i][*parameter] == *place;
+        Some((ranked.iter().position(same)?, *place))
     };
-    let mut branches = places.to_vec();
-    branches.sort_by_key(|place| rank(*place));
+    let mut branches: Vec<(usize, f64)> = places.iter().filter_map(rank).collect();
+    branches.sort_by_key(|(rank, _)| *rank);
     let weights: Vec<f64> = (2..=branches.len()).map(|n| 1.0 / n as f64).collect();
     let mut left = rng.random::<f64>() * weights.iter().sum::<f64>();
     let chosen = weights.iter().position(|weight| {
         left -= weight;
         left <= 0.0
     });
-    branches.get(1 + chosen?).copied()
+    branches.get(1 + chosen?).map(|(_, place)| *place)
 }
 
 /// The probability of being feasible below which a point is hardly ever proposed: the higher, the

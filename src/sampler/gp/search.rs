@@ -73,7 +73,9 @@ impl<A: Acquisition> Search<'_, A> {
             }
         }
         // All that was climbed to is taken already: the best other candidate.
-        let best = best.or_else(|| ranked.into_iter().find(|(_, p)| !self.taken(p)));
+        // Where nothing is left that is new, the best of what is not.
+        let new = || ranked.iter().find(|(_, p)| !self.taken(p));
+        let best = best.or_else(|| new().or(ranked.first()).cloned());
         best.map(|(value, point)| (point, value))
     }
 
@@ -215,7 +217,7 @@ impl<A: Acquisition> Search<'_, A> {
             if best.1[index].is_nan() || !self.moves(index) {
                 continue;
             }
-            let mut around: Vec<Point> = places(self.encoding.axis(index), best.1[index])
+            let mut around: Vec<Point> = places(self.encoding, index, best.1[index])
                 .into_iter()
                 .map(|place| {
                     let mut point = best.1.clone();
@@ -236,17 +238,16 @@ impl<A: Acquisition> Search<'_, A> {
 }
 
 /// Other coordinates to try along an axis.
-fn places(axis: Axis, now: f64) -> Vec<f64> {
-    match axis {
+fn places(encoding: &Encoding, index: usize, now: f64) -> Vec<f64> {
+    match encoding.axis(index) {
         Axis::Fixed | Axis::Continuous => Vec::new(),
         Axis::Choice(n) => (0..n).map(|c| c as f64).collect(),
-        Axis::Grid(n) if n <= FINE => (0..n).map(|c| (c as f64 + 0.5) / n as f64).collect(),
+        Axis::Grid(n) if n <= FINE => encoding.cells(index),
         Axis::Grid(n) => {
             let cell = 1.0 / n as f64;
-            [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0]
-                .into_iter()
-                .map(|k| (now + k * cell).clamp(0.0, 1.0))
-                .collect()
+            let steps = [cell, 2.0 * cell, 3.0 * cell, 0.03, 0.1];
+            let both = steps.into_iter().flat_map(|step| [now - step, now + step]);
+            both.map(|place| place.clamp(0.0, 1.0)).collect()
         }
     }
 }
