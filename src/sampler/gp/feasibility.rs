@@ -5,7 +5,8 @@
 //! What cannot be run is usually what is too large: a border that rises or falls with each number.
 //! The latent function is therefore a linear one plus a smooth rest, with one length scale for all:
 //! length scales of their own would explain points that crowd on both sides of a border by
-//! whatever else distinguishes them. How steep it is, is chosen by the evidence.
+//! whatever else distinguishes them. How steep it is, is chosen by the evidence; and whether the
+//! region has such a border at all, and whether failures depend on the point.
 
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place, solve_upper_triangular_in_place,
@@ -15,17 +16,25 @@ use faer::{Mat, Par, Side};
 use super::kernel::{Geometry, matern, square};
 use crate::sampler::encoding::Point;
 
-/// Variances of the linear part and of the rest that the evidence chooses from.
-const STEEPNESS: [(f64, f64); 5] = [
-    (4.0, 1.0),
-    (25.0, 2.0),
-    (100.0, 5.0),
-    (400.0, 10.0),
-    (2000.0, 20.0),
+/// What the evidence chooses from: variances of the linear part and of the rest, and the length
+/// scale of the rest in units of the square root of the number of features. The last ones are for
+/// regions without a border that rises or falls: slabs, islands.
+const SHAPES: [(f64, f64, f64); 7] = [
+    (4.0, 1.0, 0.5),
+    (25.0, 2.0, 0.5),
+    (100.0, 5.0, 0.5),
+    (400.0, 10.0, 0.5),
+    (2000.0, 20.0, 0.5),
+    (0.0, 10.0, 0.25),
+    (0.0, 10.0, 0.1),
 ];
 
-/// Length scale of the rest, in units of the square root of the number of features.
-const LENGTH: f64 = 0.5;
+/// Variance of the constant where there is no linear part.
+const CONSTANT: f64 = 2.0;
+
+/// How much likelier (in logarithm) it must be that failures have nothing to do with the point,
+/// before a classifier is done without.
+const CHANCE: f64 = 2.0;
 
 /// Most labels that enter: the latest ones.
 const MOST: usize = 250;
@@ -49,6 +58,7 @@ pub(super) struct Feasibility {
 #[derive(Debug, Clone)]
 struct Kernel {
     categorical: Vec<bool>,
+    constant: f64,
     linear: f64,
     rest: f64,
     /// The inverse square of the length scale.
@@ -56,19 +66,20 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn new(categorical: &[bool], (linear, rest): (f64, f64)) -> Kernel {
+    fn new(categorical: &[bool], (linear, rest, length): (f64, f64, f64)) -> Kernel {
         let features = categorical.len().max(1) as f64;
         Kernel {
             categorical: categorical.to_vec(),
+            constant: if linear > 0.0 { linear } else { CONSTANT },
             linear,
             rest,
-            weight: 1.0 / (LENGTH * LENGTH * features),
+            weight: 1.0 / (length * length * features),
         }
     }
 
     /// The covariance, and the derivative of its rest by the squared weighted distance.
     fn value(&self, a: &[f64], b: &[f64]) -> (f64, f64) {
-        let (mut product, mut distance) = (1.0, 0.0);
+        let (mut product, mut distance) = (0.0, 0.0);
         for (k, &categorical) in self.categorical.iter().enumerate() {
             let apart = square(categorical, a[k], b[k]);
             distance += self.weight * apart;
@@ -79,12 +90,14 @@ impl Kernel {
             };
         }
         let (value, slope) = matern(distance);
-        (self.linear * product + self.rest * value, self.rest * slope)
+        let value = self.constant + self.linear * product + self.rest * value;
+        (value, self.rest * slope)
     }
 }
 
 impl Feasibility {
-    /// Learns from points that could be run and points that could not; `None` without the latter.
+    /// Learns from points that could be run and points that could not; `None` without the latter,
+    /// and where these seem to have failed by chance.
     pub fn new(geometry: &Geometry, good: &[Point], bad: &[Point]) -> Option<Feasibility> {
         if bad.is_empty() {
             return None;
@@ -98,15 +111,13 @@ impl Feasibility {
         };
         let rows = [latest(good, 1.0), latest(bad, -1.0)].concat();
         let (features, labels): (Vec<Vec<f64>>, Vec<f64>) = rows.into_iter().unzip();
-        let fits = STEEPNESS.iter().filter_map(|&variances| {
-            Feasibility::with(
-                Kernel::new(&geometry.categorical, variances),
-                &features,
-                &labels,
-            )
+        let fits = SHAPES.iter().filter_map(|&shape| {
+            let kernel = Kernel::new(&geometry.categorical, shape);
+            Feasibility::with(kernel, &features, &labels)
         });
         let best = fits.reduce(|a, b| if b.1 > a.1 { b } else { a });
-        best.map(|(feasibility, _)| feasibility)
+        best.filter(|(_, evidence)| *evidence > by_chance(&labels) - CHANCE)
+            .map(|(feasibility, _)| feasibility)
     }
 
     /// The mode of the latent function, with the logarithm of the evidence; `None` where it cannot
@@ -246,6 +257,13 @@ fn ln_one_plus_exp(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
+/// The logarithm of the evidence of labels that are independent draws of one unknown rate.
+fn by_chance(labels: &[f64]) -> f64 {
+    let n = labels.len() as f64;
+    let good = labels.iter().filter(|l| **l > 0.0).count() as f64;
+    libm::lgamma(good + 1.0) + libm::lgamma(n - good + 1.0) - libm::lgamma(n + 2.0)
+}
+
 fn times(matrix: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
     let n = vector.len();
     let mut product = vec![0.0; n];
@@ -287,6 +305,28 @@ mod tests {
         assert!(chance(0.1, 0.1) > 0.95 && chance(0.7, 0.7) < 0.05);
         assert!(chance(0.05, 0.5) > 0.7 && chance(0.5, 0.5) < 0.5);
         assert!(Feasibility::new(&geometry(), &good, &[]).is_none());
+    }
+
+    #[test]
+    fn it_learns_a_slab() {
+        let mut rng = crate::study::rng(2, 0, "test");
+        let points = (0..80).map(|_| vec![rng.random(), rng.random(), 0.0]);
+        let (good, bad): (Vec<Point>, Vec<Point>) =
+            points.partition(|p: &Point| (0.35..0.6).contains(&p[0]));
+        let feasibility = Feasibility::new(&geometry(), &good, &bad).unwrap();
+        let chance = |x, y| feasibility.ln_many(&[vec![x, y, 0.0]])[0].exp();
+        assert!(chance(0.47, 0.3) > 0.6 && chance(0.47, 0.8) > 0.6);
+        assert!(chance(0.05, 0.5) < 0.3 && chance(0.95, 0.05) < 0.3);
+    }
+
+    #[test]
+    fn failures_by_chance_teach_nothing() {
+        let mut rng = crate::study::rng(3, 0, "test");
+        let points: Vec<Point> = (0..100)
+            .map(|_| vec![rng.random(), rng.random(), 0.0])
+            .collect();
+        let (bad, good) = points.split_at(25);
+        assert!(Feasibility::new(&geometry(), good, bad).is_none());
     }
 
     #[test]

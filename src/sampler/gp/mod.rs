@@ -38,6 +38,12 @@ const CHALLENGE: u32 = 6;
 /// The same while nothing better is found.
 const CHALLENGE_IF_STAGNANT: u32 = 3;
 
+/// Points in a row that could not be run, after which the model is doubted.
+const STREAK: usize = 3;
+
+/// The share of spread points while nothing better is found.
+const SPREAD_IF_STAGNANT: f64 = 0.1;
+
 /// Options of [`GpSampler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpOptions {
@@ -83,7 +89,9 @@ impl Sampler for GpSampler {
         let seen = Observations::new(ask, &encoding, usize::MAX);
         let mut rng = ask.rng();
         let trials = seen.points.len();
-        let point = if trials < self.options.n_startup_trials.max(2) {
+        let point = if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
+            propose::spread(ask, &encoding, ask.number)
+        } else if trials < self.options.n_startup_trials.max(2) {
             propose::start(ask, &encoding, &seen, &mut rng)
         } else {
             let known = Known {
@@ -102,6 +110,20 @@ impl Sampler for GpSampler {
             .filter(|params| ask.space.violated(params).is_none())
             .or_else(|| random::draw(ask.space, &mut rng))
     }
+}
+
+/// Whether a trial is for a point that no model chose: the more often, the less a model can know.
+fn spreads(seen: &Observations, rng: &mut ChaCha8Rng) -> bool {
+    let share = if seen.flat() {
+        1.0
+    } else if seen.streak() >= STREAK {
+        0.5
+    } else if seen.stagnant() {
+        SPREAD_IF_STAGNANT
+    } else {
+        0.0
+    };
+    rng.random::<f64>() < share
 }
 
 /// The parameter whose choices are challenged by a trial, if it is the turn of one.

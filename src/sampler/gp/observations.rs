@@ -1,6 +1,7 @@
 //! The history as a Gaussian process needs it: points with their losses, and how far each of them
 //! can be relied on.
 
+use super::propose::streak;
 use crate::sampler::Ask;
 use crate::sampler::encoding::{Encoding, Point};
 use crate::sampler::outcome::{Outcome, best_until};
@@ -103,6 +104,17 @@ impl Observations {
             }
         });
         n - best.unwrap_or(n) > STALE.max(n / 4)
+    }
+
+    /// Whether all losses are equal, so that there is nothing to go by.
+    pub fn flat(&self) -> bool {
+        let first = self.losses.first();
+        self.losses.len() > 1 && self.losses.iter().all(|loss| Some(loss) == first)
+    }
+
+    /// The number of trials in a row, up to the latest one, that could not be run.
+    pub fn streak(&self) -> usize {
+        streak(&self.ran)
     }
 
     /// All points.

@@ -33,6 +33,12 @@ const SPREAD: u64 = 48;
 /// The probability to be feasible that satisfies a start.
 const LIKELY: f64 = 0.6;
 
+/// A point of the scrambled Sobol sequence.
+pub(super) fn spread(ask: &Ask, encoding: &Encoding, index: u64) -> Option<Point> {
+    let params = sobol_point(ask.space, ask.seed, index)?;
+    encoding.point(&ask.space.encode(&params))
+}
+
 /// Another spread point. Where some points could not be run: the first that probably can be.
 pub(super) fn start(
     ask: &Ask,
@@ -40,20 +46,18 @@ pub(super) fn start(
     seen: &Observations,
     rng: &mut ChaCha8Rng,
 ) -> Option<Point> {
-    let spread = |index: u64| {
-        let params = sobol_point(ask.space, ask.seed, index)?;
-        encoding.point(&ask.space.encode(&params))
-    };
     if seen.infeasible.is_empty() {
-        return spread(ask.number);
+        return spread(ask, encoding, ask.number);
     }
     if seen.points.is_empty() {
         return smaller(encoding, &seen.infeasible, rng);
     }
     let geometry = Geometry::new(encoding);
-    let feasibility = Feasibility::new(&geometry, &seen.points, &seen.infeasible)?;
+    let Some(feasibility) = Feasibility::new(&geometry, &seen.points, &seen.infeasible) else {
+        return spread(ask, encoding, ask.number);
+    };
     let points: Vec<Point> = (0..SPREAD)
-        .filter_map(|k| spread(ask.number + k * SPREAD))
+        .filter_map(|k| spread(ask, encoding, ask.number + k * SPREAD))
         .collect();
     let features: Vec<Vec<f64>> = points.iter().map(|p| geometry.features(p)).collect();
     let chances = feasibility.ln_many(&features);
@@ -214,12 +218,17 @@ fn challenger(
 /// more of the latest trials were wasted. Where the best points lie on the border of what can be
 /// run, the expected improvement alone would waste every other trial there.
 fn demanded(ran: &[bool]) -> f64 {
-    let streak = ran.iter().rev().take_while(|ran| !**ran).count();
+    let streak = streak(ran);
     let latest = &ran[ran.len().saturating_sub(WINDOW)..];
     let wasted = latest.iter().filter(|ran| !**ran).count() as f64 / WINDOW as f64;
     let by_share = 0.5 + 0.4 * (wasted / TOLERATED).min(1.0);
     let by_streak = [0.0, 0.9, 0.97][streak.min(2)];
     by_share.max(by_streak)
+}
+
+/// The number of trials in a row, up to the latest one, that could not be run.
+pub(super) fn streak(ran: &[bool]) -> usize {
+    ran.iter().rev().take_while(|ran| !**ran).count()
 }
 
 /// What a search costs grows with the square of the trials; its work shrinks with them.
