@@ -30,8 +30,8 @@ MEMORY = Path("/dev/shm")
 # An ask of Optuna's GP takes seconds.
 GP_TRIALS = 100
 WARM_UP = 3
-LEAST_ASKS = 24
-SECONDS = 1.0
+# A multiple of the turns of `auto`; more would make a small study a larger one.
+ASKS = 40
 # The first trials are drawn at random; with more of them a study would no longer be an empty one.
 FIRST_ASKS = 7
 FIRST_STUDIES = 5
@@ -108,18 +108,18 @@ class Study:
     def measure(self, member):
         """Raises ServiceError where the sampler fails."""
         if self.trials:
-            return self.one(member, LEAST_ASKS, SECONDS)
-        figures = [self.one(member, FIRST_ASKS, 0) for _ in range(FIRST_STUDIES)]
+            return self.one(member, ASKS)
+        figures = [self.one(member, FIRST_ASKS) for _ in range(FIRST_STUDIES)]
         return Figure(*(statistics.median(getattr(f, name) for f in figures) for name in ("seconds", "resident")))
 
-    def one(self, member, least, seconds):
+    def one(self, member, asks):
         with tempfile.TemporaryDirectory() as disk:
             storage = Path(disk) / "study.db" if member.durable else None
             if storage is not None:
                 shutil.copy(self.full(member.program), storage)
             service = self.start(member.program, member.kind, storage)
             try:
-                spent = cpu_of_a_trial(service, self.space, self.trials, least, seconds)
+                spent = cpu_of_a_trial(service, self.space, self.trials, asks)
                 return Figure(spent, resident(service.process.pid))
             finally:
                 service.close()
@@ -133,17 +133,16 @@ def one_trial(service, space):
     return reply["id"], reply["params"], value
 
 
-def cpu_of_a_trial(service, space, before, least, seconds):
-    """Seconds, over at least so many trials that take at least so long, in a study that holds `before` others."""
+def cpu_of_a_trial(service, space, before, asks):
+    """Seconds, over so many trials in a study that holds `before` others."""
     for warm in range(WARM_UP):
         number = one_trial(service, space)[0]
         if number != before + warm:
             raise ServiceError(f"trial {number} where {before + warm} was expected")
-    began, trials = service.cpu(), 0
-    while trials < least or service.cpu() - began < seconds:
+    began = service.cpu()
+    for _ in range(asks):
         one_trial(service, space)
-        trials += 1
-    return (service.cpu() - began) / trials
+    return (service.cpu() - began) / asks
 
 
 def resident(pid):
