@@ -52,7 +52,8 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check bench search-bench install uninstall clean help \
+.PHONY: build run test test-all soak check bench search-bench bench-search-cost \
+        install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
@@ -121,6 +122,10 @@ search-bench: SHOWN_AS = --tune "$(TUNE):tune"
 search-bench: build ## Compare the search with Optuna, SMAC3 and Hyperopt (a night; ARGS="--seeds 3")
 	$(PYTHON) -B benches/search/run.py $(SHOWN_AS) --quiet $(ARGS)
 	$(PYTHON) -B benches/search/report.py $(SHOWN_AS) $(ARGS)
+
+bench-search-cost: build ## What the search costs, and a memory limit, beside Optuna (an hour or two)
+	$(PYTHON) -B benches/search/cost.py --tune "$(TUNE)"
+	$(PYTHON) -B benches/search/limit.py --tune "$(TUNE)"
 
 fmt:
 	$(CARGO) fmt --all --check

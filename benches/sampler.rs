@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tune::sampler::{Ask, RandomSampler, Sampler, TpeOptions, TpeSampler};
+use tune::sampler::{
+    Ask, AutoSampler, GpOptions, GpSampler, RandomSampler, Sampler, TpeOptions, TpeSampler,
+};
 use tune::space::{Condition, Domain, Parameter, Params, Space, Value};
 use tune::study::{Direction, FrozenTrial, History, TrialState};
 
@@ -115,39 +117,59 @@ fn study(space: &Space, n: u64) -> History {
     history
 }
 
+fn sampler(kind: &str) -> Box<dyn Sampler> {
+    match kind {
+        "gp" => Box::new(GpSampler::new(GpOptions::default())),
+        "auto" => Box::new(AutoSampler::new(TpeOptions::default())),
+        _ => Box::new(TpeSampler::new(TpeOptions::default())),
+    }
+}
+
+/// The first `n` trials of a study.
+fn beginning(space: &Space, full: &History, n: u64) -> History {
+    let mut history = History::new(vec![Direction::Minimize]);
+    for entry in full.entries().iter().take(n as usize) {
+        let params = entry.params.clone();
+        put(
+            space,
+            &mut history,
+            entry.number,
+            TrialState::Complete,
+            params,
+        );
+    }
+    history
+}
+
 fn asks(c: &mut Criterion) {
     for (name, conditional) in [("mixed", false), ("conditional", true)] {
         let space = space(conditional);
-        let mut group = c.benchmark_group(format!("ask/{name}"));
         let full = study(&space, 5000);
-        for n in [0, 1000, 5000] {
-            let mut history = History::new(vec![Direction::Minimize]);
-            for entry in full.entries().iter().take(n as usize) {
-                let params = entry.params.clone();
-                put(
-                    &space,
-                    &mut history,
-                    entry.number,
-                    TrialState::Complete,
-                    params,
-                );
-            }
-            // Ask, then tell, then ask: each ask meets a trial that it has not seen before.
-            group.bench_function(BenchmarkId::from_parameter(n), |b| {
-                let mut sampler = TpeSampler::new(TpeOptions::default());
-                let mut number = n;
-                b.iter(|| {
-                    number += 1;
-                    let params = ask(&mut sampler, &space, &history, number);
-                    if n > 0 {
-                        let other = params.clone();
-                        put(&space, &mut history, n, TrialState::Running, other);
-                    }
-                    black_box(params)
+        for (kind, counts) in [
+            ("tpe", [0, 1000, 5000]),
+            ("gp", [0, 100, 1000]),
+            ("auto", [0, 100, 1000]),
+        ] {
+            let mut group = c.benchmark_group(format!("ask/{name}/{kind}"));
+            for n in counts {
+                let mut history = beginning(&space, &full, n);
+                // Ask, then tell, then ask: each ask meets a trial that it has not seen before.
+                group.bench_function(BenchmarkId::from_parameter(n), |b| {
+                    let mut sampler = sampler(kind);
+                    let mut number = n;
+                    b.iter(|| {
+                        number += 1;
+                        let params = ask(&mut *sampler, &space, &history, number);
+                        if n > 0 {
+                            let other = params.clone();
+                            put(&space, &mut history, n, TrialState::Running, other);
+                        }
+                        black_box(params)
+                    });
                 });
-            });
+            }
+            group.finish();
         }
-        group.finish();
     }
 }
 

@@ -20,6 +20,16 @@ impl Store {
             .map_err(|c| self.at(c))
     }
 
+    /// All trials of a study, ascending by number, with what decides which is the best and which
+    /// count, and nothing else: states, values, constraints and the attribute `infeasible`. What
+    /// else a trial holds is most of a database.
+    ///
+    /// # Errors
+    /// See [`Store::trials`].
+    pub fn outlines(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
+        self.outlines_of(study_id).map_err(|c| self.at(c))
+    }
+
     /// The trials with numbers above `number`, ascending; all of them for `None`.
     ///
     /// # Errors
@@ -50,12 +60,32 @@ impl Store {
         reader.read_params()?;
         reader.read_values()?;
         reader.read_intermediate()?;
-        reader.read_attributes("trial_user_attributes", "trial_user_attribute_id", |t| {
-            &mut t.user_attrs
-        })?;
+        reader.read_attributes(
+            "trial_user_attributes",
+            "ORDER BY t.trial_id, r.trial_user_attribute_id",
+            |t| &mut t.user_attrs,
+        )?;
         reader.read_attributes(
             "trial_system_attributes",
-            "trial_system_attribute_id",
+            "ORDER BY t.trial_id, r.trial_system_attribute_id",
+            |t| &mut t.system_attrs,
+        )?;
+        Ok(reader.trials)
+    }
+
+    fn outlines_of(&self, study_id: i64) -> Result<Vec<FrozenTrial>, Cause> {
+        let tx = self.conn.unchecked_transaction()?;
+        let mut reader = Reader::new(&tx, study_id, Range::All);
+        reader.read_trials()?;
+        reader.read_values()?;
+        reader.read_attributes(
+            "trial_user_attributes",
+            "AND r.\"key\" = 'infeasible'",
+            |t| &mut t.user_attrs,
+        )?;
+        reader.read_attributes(
+            "trial_system_attributes",
+            "AND r.\"key\" GLOB 'constraints:*'",
             |t| &mut t.system_attrs,
         )?;
         Ok(reader.trials)
@@ -144,19 +174,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Runs `SELECT trial_id, {columns} FROM {table}` for the trials read, in the given order.
+    /// Runs `SELECT trial_id, {columns} FROM {table}` for the trials read; `rest` is what follows
+    /// the condition for these.
     fn each(
         &mut self,
         table: &str,
         columns: &str,
-        order: &str,
+        rest: &str,
         mut take: impl FnMut(
             &mut FrozenTrial,
             &Row<'_>,
             &mut HashMap<String, Domain>,
         ) -> Result<(), Cause>,
     ) -> Result<(), Cause> {
-        let mut statement = self.statement(table, columns, order)?;
+        let mut statement = self.statement(table, columns, rest)?;
         let mut rows = statement.query((self.study_id, self.bounds.0, self.bounds.1))?;
         while let Some(row) = rows.next()? {
             if let Some(&i) = self.index.get(&row.get(0)?) {
@@ -166,7 +197,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn statement(&self, table: &str, columns: &str, order: &str) -> Result<Statement<'a>, Cause> {
+    fn statement(&self, table: &str, columns: &str, rest: &str) -> Result<Statement<'a>, Cause> {
         let condition = if self.whole {
             "?2 = ?2 AND ?3 = ?3"
         } else {
@@ -174,7 +205,7 @@ impl<'a> Reader<'a> {
         };
         Ok(self.conn.prepare(&format!(
             "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND {condition} ORDER BY {order}"
+             WHERE t.study_id = ?1 AND {condition} {rest}"
         ))?)
     }
 
@@ -183,7 +214,7 @@ impl<'a> Reader<'a> {
         self.each(
             "trial_params",
             columns,
-            "t.trial_id",
+            "ORDER BY t.trial_id",
             |trial, row, domains| {
                 let name: String = row.get(1)?;
                 let internal: Option<f64> = row.get(2)?;
@@ -222,7 +253,7 @@ impl<'a> Reader<'a> {
         self.each(
             "trial_values",
             columns,
-            "t.trial_id, r.objective",
+            "ORDER BY t.trial_id, r.objective",
             |trial, row, _| {
                 let value = number(row, 1, || format!("the value of trial {}", trial.number))?;
                 if value.is_nan() {
@@ -242,7 +273,7 @@ impl<'a> Reader<'a> {
         self.each(
             "trial_intermediate_values",
             columns,
-            "t.trial_id",
+            "ORDER BY t.trial_id",
             |trial, row, _| {
                 let step: i64 = row.get(1)?;
                 let value = number(row, 2, || {
@@ -257,11 +288,10 @@ impl<'a> Reader<'a> {
     fn read_attributes(
         &mut self,
         table: &str,
-        id: &str,
+        rest: &str,
         map: impl Fn(&mut FrozenTrial) -> &mut Map<String, Json>,
     ) -> Result<(), Cause> {
-        let order = format!("t.trial_id, r.{id}");
-        self.each(table, "r.key, r.value_json", &order, |trial, row, _| {
+        self.each(table, "r.key, r.value_json", rest, |trial, row, _| {
             let (key, value) = attribute(row, || format!("trial {}", trial.number))?;
             map(trial).insert(key, value);
             Ok(())

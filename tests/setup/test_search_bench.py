@@ -1,15 +1,23 @@
-"""The functions of the search-quality benchmark and how results are read."""
+"""The functions of the search-quality benchmark and how results are read; the spaces and counts of the search's cost."""
 
 import sys
 import unittest
 from pathlib import Path
 
+try:
+    import tomllib
+except ImportError:  # Python 3.10 and older
+    tomllib = None
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benches" / "search"))
 
+import cost  # noqa: E402
+import limit  # noqa: E402
 import results  # noqa: E402
 import samplers  # noqa: E402
 import service  # noqa: E402
+import spaces  # noqa: E402
 from functions import ALL, KINDS, SPLITS, check_point, draw, stream  # noqa: E402
 
 
@@ -122,6 +130,77 @@ class Results(unittest.TestCase):
         self.assertEqual(results.pick(lengths, 50, False), {"evals": 100})
         self.assertIsNone(results.pick(lengths, 200, False))
         self.assertIsNone(results.pick(lengths, 50, True))
+
+
+class Spaces(unittest.TestCase):
+    def test_values_of_the_spaces_lie_between_0_and_1(self):
+        for space in cost.SPACES.values():
+            rng = stream("spaces", len(space))
+            for _ in range(100):
+                point = draw(space, rng)
+                self.assertTrue(0 <= spaces.value(space, point) <= 1, point)
+
+    @unittest.skipIf(tomllib is None, "reads TOML")
+    def test_the_conditional_space_is_the_one_of_the_field_notes(self):
+        text = (ROOT / "tests" / "data" / "field-notes-space.toml").read_text()
+        found, expected = {}, {}
+        for name, parameter in tomllib.loads(text)["space"].items():
+            when = {key: [one] if isinstance(one, str) else one for key, one in parameter.pop("when", {}).items()}
+            parameter.pop("high_when", None)
+            whole = parameter.pop("int", False)
+            kind = "cat" if "choices" in parameter else "int" if whole else "float"
+            expected[name] = {"type": kind, "log": False, **parameter, "when": when}
+        for parameter in spaces.CONDITIONAL:
+            when = parameter.get("when")
+            found[parameter["name"]] = {"log": False, **parameter, "when": {when["param"]: when["in"]} if when else {}}
+            del found[parameter["name"]]["name"]
+        self.assertEqual(found, expected)
+
+    def test_figures_have_two_digits_or_all_before_the_point(self):
+        shown = [cost.milliseconds(seconds) for seconds in (0.000123, 0.00123, 0.0123, 0.1234, 12.34)]
+        self.assertEqual(shown, ["0.12", "1.2", "12", "123", "12,340"])
+
+    def test_a_cell_says_how_many_times_as_fast_as_its_rival_a_sampler_is(self):
+        one = cost.Member("one", "tune", "tpe", "other")
+        figures = {("one", 5): cost.Figure(0.001, 1), ("other", 5): cost.Figure(0.02, 1), ("one", 9): cost.Figure(2, 1)}
+        self.assertEqual([cost.cell(figures, one, n) for n in (5, 9, 10)], ["1.0 (20x)", "2,000", ""])
+
+
+class Asking:
+    """Proposes the given points and records what is told."""
+
+    def __init__(self, points):
+        self.points, self.told = iter(points), []
+
+    def call(self, op, **request):
+        if op == "ask":
+            return {"id": len(self.told), "params": next(self.points)}
+        self.told.append((request["state"], request["value"]))
+        return {"ok": True}
+
+
+class Limit(unittest.TestCase):
+    SMALL = {"model": "mini", "batch": 8, "length": 64, "hidden": 128, "layers": 1, "lr": 1e-3, "wd": 1e-3,
+             "dropout": 0.2, "act": "gelu", "opt": "adam"}  # fmt: skip
+    LARGE = {**SMALL, "model": "xl"}
+
+    def test_the_limit_leaves_18_percent_of_the_space(self):
+        rng = stream("limit")
+        fits = sum(limit.memory(draw(limit.SPACE, rng)) <= limit.LIMIT for _ in range(10_000))
+        self.assertTrue(1700 < fits < 1900, fits)
+
+    def test_what_needs_too_much_memory_is_told_as_failed_and_counted(self):
+        service = Asking([self.SMALL, self.LARGE, self.LARGE, self.SMALL, self.LARGE])
+        count = limit.run(service, 5, constraints=False)
+        self.assertEqual((count.trials, count.wasted, count.longest, count.best), (5, 3, 2, limit.value(self.SMALL)))
+        self.assertEqual(service.told[:2], [("ok", limit.value(self.SMALL)), ("failed", None)])
+
+    def test_a_constraint_is_told_beside_the_value_and_positive_where_it_is_violated(self):
+        service = Asking([self.SMALL, self.LARGE])
+        count = limit.run(service, 2, constraints=True)
+        (_, (_, kept)), (state, (value, violated)) = service.told
+        self.assertEqual((count.wasted, state, value), (1, "ok", limit.value(self.LARGE)))
+        self.assertTrue(kept < 0 < violated)
 
 
 if __name__ == "__main__":

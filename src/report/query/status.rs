@@ -46,16 +46,22 @@ struct Status {
 impl Status {
     fn read(store: &Store, name: Option<&str>, context: &Context) -> Result<Status, Failure> {
         let study = choose(store, name)?;
-        let trials = store.trials(study.study_id)?;
+        let single = study.directions.len() == 1;
+        // The front shows the parameters of many trials.
+        let trials = match single {
+            true => store.outlines(study.study_id)?,
+            false => store.trials(study.study_id)?,
+        };
+        let best = best_trial(&study, &trials).filter(|_| single);
+        let best = best.map(|t| whole(store, &study, t)).transpose()?;
         let runs = store.runs(study.study_id)?;
         let asked = runs
             .last()
             .and_then(|r| r.record.operation.get("trials")?.as_u64());
-        let single = study.directions.len() == 1;
         let front = (!single).then(|| pareto::front(&study.directions, &trials));
         Ok(Status {
             front: front.map(|f| f.into_iter().cloned().collect()),
-            best: best_trial(&study, &trials).filter(|_| single).cloned(),
+            best,
             baseline: baseline(&study),
             counted: trials.iter().filter(|t| t.counts()).count() as u64,
             goal: context.goal.or(asked),
@@ -241,18 +247,31 @@ pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
 
 /// The winner by repeats or else the best trial, and how many trials have finished.
 fn read_best(store: &Store, study: &StudySummary) -> Result<(FrozenTrial, u64), Failure> {
-    let trials = store.trials(study.study_id)?;
+    let trials = store.outlines(study.study_id)?;
     let counted = trials.iter().filter(|t| t.counts()).count() as u64;
     let best = winner::trial(study, &trials).or(best_trial(study, &trials));
-    let best = best.cloned();
-    let counts = counts_text(&study.counts);
-    best.ok_or_else(|| {
+    let best = best.ok_or_else(|| {
+        let counts = counts_text(&study.counts);
         Failure::input(format!(
             "study {:?} has no complete trial yet: {counts}",
             study.name
         ))
+    })?;
+    Ok((whole(store, study, best)?, counted))
+}
+
+/// All of a trial of which the outline is known.
+fn whole(
+    store: &Store,
+    study: &StudySummary,
+    outline: &FrozenTrial,
+) -> Result<FrozenTrial, Failure> {
+    store.trial(study.study_id, outline.number)?.ok_or_else(|| {
+        Failure::input(format!(
+            "trial {} of study {:?} was deleted meanwhile",
+            outline.number, study.name
+        ))
     })
-    .map(|trial| (trial, counted))
 }
 
 fn beats(study: &StudySummary, trial: &FrozenTrial, baseline: &Baseline) -> bool {

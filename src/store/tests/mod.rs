@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{AttemptEnd, RunRecord, Store, Write, Written};
 use crate::space::{Domain, Params, Value};
-use crate::study::{Direction, TrialState};
+use crate::study::{Direction, FrozenTrial, TrialState};
 
 /// A store in a directory of its own, with one study and one run.
 struct Bench {

@@ -64,6 +64,74 @@ fn a_trial_is_read_as_it_was_written() {
 }
 
 #[test]
+fn an_outline_has_what_decides_which_trial_is_best_and_nothing_else() {
+    let mut bench = Bench::new();
+    let end = |number, state, values: &[f64], user: Json, system: Json| Write::TrialFinished {
+        number,
+        state,
+        values: values.to_vec(),
+        user_attrs: attrs(user),
+        system_attrs: attrs(system),
+    };
+    let other = json!({"constraints:gpu_memory": -1.0, "else": 1});
+    bench.apply(&[
+        created(0),
+        created(1),
+        created(2),
+        reported(0, 1, 2.0),
+        end(
+            0,
+            TrialState::Complete,
+            &[1.5],
+            json!({"oom": false}),
+            other,
+        ),
+        end(
+            1,
+            TrialState::Complete,
+            &[0.5],
+            json!({}),
+            json!({"constraints:gpu_memory": 2.0}),
+        ),
+        end(
+            2,
+            TrialState::Pruned,
+            &[],
+            json!({"infeasible": true}),
+            json!({}),
+        ),
+    ]);
+    let outlines = bench.store.outlines(bench.study).unwrap();
+    let whole = bench.store.trials(bench.study).unwrap();
+    let decides = |trials: &[FrozenTrial]| -> Vec<_> {
+        let one = |t: &FrozenTrial| {
+            (
+                t.number,
+                t.state,
+                t.values.clone(),
+                t.feasible(),
+                t.counts(),
+            )
+        };
+        trials.iter().map(one).collect()
+    };
+    assert_eq!(decides(&outlines), decides(&whole));
+    assert_eq!(
+        decides(&outlines)
+            .iter()
+            .map(|d| (d.3, d.4))
+            .collect::<Vec<_>>(),
+        [(true, true), (false, true), (true, false)]
+    );
+    assert!(
+        outlines
+            .iter()
+            .all(|t| t.params.is_empty() && t.intermediate.is_empty())
+    );
+    assert!(outlines[0].user_attrs.is_empty() && outlines[0].system_attrs.len() == 1);
+}
+
+#[test]
 fn times_are_naive_utc_with_microseconds() {
     let mut bench = Bench::new();
     let time: jiff::Timestamp = "2026-11-21T03:04:05.000678+02:00".parse().unwrap();
