@@ -1,7 +1,7 @@
 //! Patience around another pruner, as Optuna's `PatientPruner` has it.
 
+use super::reports::losses;
 use super::{Judged, Pruner};
-use crate::study::{Direction, Entry};
 
 /// Asks the wrapped pruner only about a trial whose last `patience + 1` reports are all worse than
 /// its best before them.
@@ -58,23 +58,12 @@ impl PatientPruner {
     }
 }
 
-/// The reports as losses, NaN as the worst.
-fn losses(trial: &Entry, direction: Direction) -> Vec<(i64, f64)> {
-    let reports = trial.intermediate.iter();
-    reports
-        .map(|(step, value)| {
-            let loss = direction.loss(*value);
-            (*step, if loss.is_nan() { f64::INFINITY } else { loss })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{entry, epochs, history, prunes};
     use super::super::{AshaPruner, NoPruner, PercentilePruner};
     use super::*;
-    use crate::study::TrialState;
+    use crate::study::{Direction, TrialState};
 
     fn patient(patience: usize, min_delta: f64) -> PatientPruner {
         PatientPruner {

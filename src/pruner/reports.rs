@@ -26,6 +26,17 @@ pub(super) fn best<'a>(history: &'a History, trial: &'a Entry) -> Option<&'a Ent
     best.map(|(entry, _)| entry)
 }
 
+/// The reports as losses, ascending by step, NaN as the worst.
+pub(super) fn losses(trial: &Entry, direction: Direction) -> Vec<(i64, f64)> {
+    let reports = trial.intermediate.iter();
+    reports
+        .map(|(step, value)| {
+            let loss = direction.loss(*value);
+            (*step, if loss.is_nan() { f64::INFINITY } else { loss })
+        })
+        .collect()
+}
+
 /// The best report up to `step` as a loss: NaN where all are NaN, `None` where there is none.
 pub(super) fn best_until(entry: &Entry, step: i64, direction: Direction) -> Option<f64> {
     let reports = entry.intermediate.range(..=step);

@@ -1,10 +1,9 @@
 //! Stopping by Wilcoxon's signed-rank test against the best trial, as Optuna's `WilcoxonPruner` has
 //! it: for objectives that are the mean over folds or instances, each of which is a step.
 
-use super::reports;
+use super::reports::{self, losses};
 use super::signed_rank;
 use super::{Judged, Pruner};
-use crate::study::{Direction, Entry};
 
 /// Ends a trial that is worse than the best one on the steps that both have reported, unless this
 /// can be chance.
@@ -62,21 +61,11 @@ fn mean(losses: &[(i64, f64)]) -> f64 {
     losses.iter().map(|(_, loss)| loss).sum::<f64>() / losses.len() as f64
 }
 
-/// The reports as losses, ascending by step, NaN as the worst.
-fn losses(trial: &Entry, direction: Direction) -> Vec<(i64, f64)> {
-    let reports = trial.intermediate.iter();
-    reports
-        .map(|(step, value)| {
-            let loss = direction.loss(*value);
-            (*step, if loss.is_nan() { f64::INFINITY } else { loss })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::prunes;
     use super::*;
+    use crate::study::Direction;
 
     fn wilcoxon() -> WilcoxonPruner {
         WilcoxonPruner::default()

@@ -250,6 +250,7 @@ mod tests {
                 rng.random(),
                 rng.random(),
                 f64::from(rng.random_range(0..3u8)),
+                0.0,
             ];
             let value = (6.0 * row[0]).sin() + noise * (rng.random::<f64>() - 0.5) * 12f64.sqrt();
             (row, value)

@@ -151,7 +151,7 @@ mod tests {
 
     fn features() -> Vec<Vec<f64>> {
         let rows = [(0.05, 0.0), (0.3, 1.0), (0.45, 0.0), (0.8, 0.0), (0.9, 1.0)];
-        rows.map(|(x, choice)| vec![x, choice]).to_vec()
+        rows.map(|(x, choice)| vec![x, choice, 0.0]).to_vec()
     }
 
     fn sample<'a>(features: &'a [Vec<f64>], noise: &'a [f64]) -> Sample<'a> {
@@ -181,7 +181,7 @@ mod tests {
             ..hyper()
         };
         let posterior = Posterior::new(joint, sample, &[]).unwrap();
-        let (mean, variance) = posterior.many(&[vec![50.0, 2.0]])[0];
+        let (mean, variance) = posterior.many(&[vec![50.0, 2.0, 0.0]])[0];
         assert!((mean - 0.3).abs() < 1e-6 && (variance - 1.4).abs() < 1e-6);
     }
 
@@ -200,11 +200,11 @@ mod tests {
     #[test]
     fn pending_points_lower_the_variance_and_leave_the_mean() {
         let (features, noise) = (features(), [0.0; 5]);
-        let pending = [vec![0.62, 1.0]];
+        let pending = [vec![0.62, 1.0, 0.0]];
         let of = |pending: &[Vec<f64>]| {
             Posterior::new(hyper(), sample(&features, &noise), pending)
                 .unwrap()
-                .many(&[vec![0.62, 1.0], vec![0.7, 1.0]])
+                .many(&[vec![0.62, 1.0, 0.0], vec![0.7, 1.0, 0.0]])
         };
         let (without, with) = (of(&[]), of(&pending));
         for (a, b) in without.iter().zip(&with) {
@@ -218,10 +218,10 @@ mod tests {
     fn one_point_is_as_many_and_the_derivatives_are_those_of_the_values() {
         let features = features();
         let noise = [0.0, 0.3, 0.0, 0.0, 0.1];
-        let pending = [vec![0.6, 0.0]];
+        let pending = [vec![0.6, 0.0, 0.0]];
         let posterior = Posterior::new(hyper(), sample(&features, &noise), &pending).unwrap();
-        let at = |x: f64| posterior.many(&[vec![x, 1.0]])[0];
-        let one = posterior.one(&[0.2, 1.0]);
+        let at = |x: f64| posterior.many(&[vec![x, 1.0, 0.0]])[0];
+        let one = posterior.one(&[0.2, 1.0, 0.0]);
         let (mean, variance) = at(0.2);
         assert!((one.mean - mean).abs() < 1e-12 && (one.variance - variance).abs() < 1e-12);
         let h = 1e-6;

@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::lbfgs::{self, Limits};
 use crate::sampler::encoding::{Axis, Encoding, Point};
+use crate::sampler::tpe::quantile;
 
 /// Grids with more cells than this are searched like an interval first.
 const FINE: usize = 12;
@@ -130,8 +131,8 @@ impl<A: Acquisition> Search<'_, A> {
                         point[i] = rng.random_range(0..n) as f64;
                     }
                 }
-                Axis::Continuous => point[i] += width * normal(rng),
-                Axis::Grid(n) => point[i] += width.max(0.7 / n as f64) * normal(rng),
+                Axis::Continuous => point[i] += width * quantile(rng.random()),
+                Axis::Grid(n) => point[i] += width.max(0.7 / n as f64) * quantile(rng.random()),
             }
         }
         self.encoding.settle(&mut point, |_| rng.random());
@@ -262,12 +263,6 @@ pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
 fn close(a: &[f64], b: &[f64]) -> bool {
     let near = |(x, y): (&f64, &f64)| (x.is_nan() && y.is_nan()) || (x - y).abs() < 0.02;
     a.iter().zip(b).all(near)
-}
-
-/// A standard normal draw (Box and Muller).
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let (u, v): (f64, f64) = (rng.random(), rng.random());
-    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From the values of trials to the targets of a regression.
 
-use std::f64::consts::FRAC_1_SQRT_2;
+use crate::sampler::tpe::quantile;
 
 /// How many times the spread of the better part of the good losses the spread of all of them may
 /// be; beyond it they are not of one scale.
@@ -76,27 +76,13 @@ fn half_rank(losses: &[f64], order: &[usize]) -> Option<Vec<f64>> {
             let place = 0.5 + 0.5 * (place - start) / (1.0 - start);
             let place = place.clamp(0.5, 1.0 - 0.25 / n as f64);
             for &i in &order[rank..rank + equals] {
-                warped[i] = border + deviation * normal_quantile(place);
+                warped[i] = border + deviation * quantile(place);
             }
         }
         rank += equals;
     }
     let first = warped.first()?;
     warped.iter().any(|w| w != first).then_some(warped)
-}
-
-/// The standard normal quantile of `p` within 0..1, by bisection: few are needed.
-fn normal_quantile(p: f64) -> f64 {
-    let (mut low, mut high) = (-9.0f64, 9.0f64);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if 0.5 * libm::erfc(-middle * FRAC_1_SQRT_2) < p {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ mod oracle;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+pub(super) use self::normal::quantile;
+
 use self::columns::{Column, Columns};
 use self::groups::Group;
 use self::parzen::{Components, Kernel, Parzen};

@@ -77,7 +77,7 @@ fn left_truncated(a: f64, b: f64, unit: f64) -> f64 {
 
 /// The standard normal quantile: bisection-safe Newton steps on the distribution function from
 /// the tail's asymptote, so that it inverts exactly the function the densities use.
-fn quantile(p: f64) -> f64 {
+pub(in crate::sampler) fn quantile(p: f64) -> f64 {
     if p <= 0.0 {
         return -TAIL;
     }
