@@ -35,6 +35,7 @@ pub mod exit;
 pub mod fault;
 pub mod gpu;
 pub mod inject;
+pub mod memory;
 pub mod protocol;
 pub mod pruner;
 pub mod report;

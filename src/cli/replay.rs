@@ -43,6 +43,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
             seed,
             params: trial.params.clone(),
             config: spec.effective(&trial.params),
+            halvings: 0,
         },
         device,
         // As in the study: sums of floats depend on it.

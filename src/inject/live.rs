@@ -218,6 +218,7 @@ mod tests {
             seed: 0,
             params: Params::new(),
             config: Params::new(),
+            halvings: 0,
         };
         let armed = Armed::of(Some(&spec), &trial, Device::Cpu, -1);
         let mut reporter = Counter::default();

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::config::StudySpec;
 use crate::fault::ProgramEnd;
 use crate::gpu::Device;
+use crate::memory::Usage;
 use crate::report::{json_number, number_from_json};
 use crate::study::{Job, Purpose};
 use crate::task::{Ended, Metrics, TrialSpec};
 
 /// Version of this protocol; supervisor and worker are one binary, so a difference means that the
 /// file was replaced under a running study.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,10 @@ pub enum ToWorker {
         max_log_bytes: u64,
         /// Absolute path of the trial's checkpoint directory; `None`: none is kept.
         checkpoint: Option<String>,
+        /// What the process may take of its GPU's memory, in bytes, its context included; `None`:
+        /// everything.
+        #[serde(default)]
+        grant: Option<u64>,
     },
     /// The answer to [`FromWorker::EpochFinished`].
     Decided {
@@ -88,6 +93,14 @@ pub enum FromWorker {
         attempt: AttemptId,
         /// The epochs, in order.
         epochs: Vec<Epoch>,
+    },
+    /// What the attempt used of memory; sent before [`FromWorker::Ended`] and
+    /// [`FromWorker::Failed`], and before [`FromWorker::Dying`] where the process can still tell.
+    Measured {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What was measured.
+        usage: Usage,
     },
     /// The training came to its end by itself; the worker is ready for the next attempt.
     Ended {

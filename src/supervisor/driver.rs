@@ -228,6 +228,7 @@ impl Hands {
                 log,
                 max_log_bytes,
                 checkpoint,
+                grant,
             } => {
                 let absolute = |path: &str| self.driver.dir.join(path);
                 let log = absolute(&log);
@@ -237,6 +238,7 @@ impl Hands {
                     log: log.to_string_lossy().into_owned(),
                     max_log_bytes,
                     checkpoint: checkpoint.map(|c| absolute(&c).to_string_lossy().into_owned()),
+                    grant,
                 }
             }
             other @ (ToWorker::Open { .. } | ToWorker::Decided { .. } | ToWorker::Exit) => other,

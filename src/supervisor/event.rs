@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::exit::Exit;
 use crate::fault::Death;
 use crate::gpu::Device;
+use crate::memory::Sample;
 use crate::protocol::{FromWorker, ToWorker};
 use crate::report;
 use crate::store::Write;
@@ -112,6 +113,23 @@ pub enum Event {
     TrialsFound {
         /// As they are now.
         trials: Vec<FrozenTrial>,
+    },
+    /// A look at the machine.
+    Sampled {
+        /// What was seen.
+        sample: Sample,
+    },
+    /// The driver reported an Xid error of a GPU.
+    Xid {
+        /// NVML's index of the GPU.
+        gpu: usize,
+        /// The code.
+        code: u64,
+    },
+    /// NVML is absent, hangs or has failed: no samples of GPUs come (any more).
+    ProbeLost {
+        /// Why.
+        reason: String,
     },
     /// SIGINT or SIGTERM.
     StopRequested,

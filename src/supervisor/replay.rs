@@ -192,6 +192,7 @@ impl Player<'_> {
                     log: self.replay.log.to_string_lossy().into_owned(),
                     max_log_bytes: self.replay.spec.operation.max_log_bytes,
                     checkpoint: None,
+                    grant: None,
                 })
             }
             FromWorker::EpochFinished { epoch, metrics, .. } => {
@@ -212,7 +213,9 @@ impl Player<'_> {
                 self.error = Some(error);
                 None
             }
-            FromWorker::Stepped { .. } | FromWorker::Resumed { .. } => None,
+            FromWorker::Stepped { .. }
+            | FromWorker::Resumed { .. }
+            | FromWorker::Measured { .. } => None,
         };
         if let Some(answer) = answer
             && self.process.send(&answer).is_err()

@@ -11,12 +11,14 @@ pub use early_stopping::EarlyStopping;
 pub use schema::{Key, KeyType, Preset, Role};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Problems, StudySpec};
 use crate::fault::ProgramEnd;
 use crate::gpu::Device;
+use crate::memory::Floor;
 use crate::protocol::Epoch;
 use crate::space::Params;
 use crate::study::{Direction, Job, Purpose};
@@ -119,6 +121,12 @@ pub trait TaskKind: Sync {
         false
     }
 
+    /// What a training cannot do without of memory, where the kind knows; called after
+    /// [`TaskKind::prepare`] went well. Like it, it touches neither libtorch nor any device.
+    fn floor(&self, _spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+        None
+    }
+
     /// Reads and validates everything on the CPU: data, split, checkpoints, lengths.
     ///
     /// # Errors
@@ -159,6 +167,10 @@ pub struct TrialSpec {
     pub params: Params,
     /// Everything the training reads: fixed keys and parameters.
     pub config: Params,
+    /// How often its batches are halved, because whole ones did not fit: a batch is computed in
+    /// `2^halvings` parts, whose gradients are added up.
+    #[serde(default)]
+    pub halvings: u32,
 }
 
 impl TrialSpec {

@@ -354,6 +354,7 @@ mod tests {
             seed,
             params: Params::new(),
             config,
+            halvings: 0,
         }
     }
 

@@ -170,6 +170,7 @@ mod tests {
             seed: 123,
             params: Params::new(),
             config: Params::from([("optim.lr".into(), 0.1.into()), ("a.b".into(), "x".into())]),
+            halvings: 0,
         };
         assert_eq!(
             head(&trial, Device::Cpu, 7, jiff::Timestamp::UNIX_EPOCH),

@@ -98,6 +98,7 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
                 log,
                 max_log_bytes,
                 checkpoint,
+                grant: _,
             } => {
                 let paper = Paper {
                     log: log.into(),

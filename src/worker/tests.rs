@@ -144,10 +144,12 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
             seed: 9,
             params: Params::new(),
             config,
+            halvings: 0,
         }),
         log: log.into(),
         max_log_bytes: 1 << 20,
         checkpoint: None,
+        grant: None,
     });
 }
 
@@ -291,6 +293,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         seed: 0,
         params: Params::new(),
         config: Params::new(),
+        halvings: 0,
     };
     let paper = || Paper {
         log: directory.path().join("log"),

@@ -270,6 +270,7 @@ impl Core {
             seed,
             params: live.trial.params.clone(),
             config: self.spec.effective(&live.trial.params),
+            halvings: 0,
         };
         let params = trial.params.clone();
         self.actions.push(Action::Send {
@@ -280,6 +281,7 @@ impl Core {
                 max_log_bytes: self.spec.operation.max_log_bytes,
                 checkpoint: (self.spec.operation.supervisor.checkpoint)
                     .then(|| checkpoint_name(&self.spec.study, attempt.job())),
+                grant: None,
             },
         });
         self.report(match attempt.purpose {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Objective, objectives::MEASURED};
 use crate::fault::{Fault, FaultKind, Tally, cuda};
+use crate::memory::Usage;
 use crate::report::json_number;
 use crate::space::{Params, Value};
 use crate::study::{FrozenTrial, TrialState};
@@ -31,6 +32,8 @@ pub struct Live {
     pub place: Option<(String, u64)>,
     /// Peak resident memory the worker reported, in MiB.
     pub peak_memory_mb: Option<f64>,
+    /// What the worker measured of the current attempt.
+    pub usage: Option<Usage>,
 }
 
 /// What a trial ends with.
@@ -58,6 +61,7 @@ impl Live {
             started: Now::ZERO,
             place: None,
             peak_memory_mb: None,
+            usage: None,
         }
     }
 

@@ -58,6 +58,13 @@ impl Core {
                     self.on_resumed(attempt.job(), epochs);
                 }
             }
+            FromWorker::Measured { attempt, usage } => {
+                if self.sign_of_life(slot, attempt)
+                    && let Some(live) = self.live.get_mut(&attempt.job())
+                {
+                    live.usage = Some(usage);
+                }
+            }
             FromWorker::Ended {
                 attempt,
                 ended,

@@ -303,6 +303,7 @@ impl Core {
             Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
+            Event::Sampled { .. } | Event::Xid { .. } | Event::ProbeLost { .. } => {}
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }

@@ -57,6 +57,7 @@ fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
         seed,
         params: Default::default(),
         config,
+        halvings: 0,
     }
 }
 
