@@ -109,9 +109,12 @@ pub struct Asked {
     /// Goal: finished trials in the study
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
-    /// Most trials at a time
+    /// Most trials at a time, or auto: as many as fit [default: auto on a GPU, 1 on the CPU]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub parallel: Option<String>,
+    /// A spare worker that takes over at once: auto, on or off
+    #[arg(long, value_name = "WHEN")]
+    pub standby: Option<String>,
     /// Study [default: the task's name]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
@@ -161,6 +164,7 @@ impl Asked {
         let flags = [
             ("trials", "run.trials", &self.trials),
             ("parallel", "run.parallel", &self.parallel),
+            ("standby", "run.standby", &self.standby),
             ("repeats", "run.repeats", &self.repeats),
             ("test", "run.test", &self.test),
             ("timeout", "run.timeout", &self.timeout),

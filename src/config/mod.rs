@@ -39,6 +39,6 @@ pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
-    Deadline, DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec,
-    SupervisorPolicy, TestPolicy,
+    Deadline, DevicePolicy, Objective, Operation, Parallel, PrunerSpec, SamplerSpec, Standby,
+    StudySpec, SupervisorPolicy, TestPolicy,
 };

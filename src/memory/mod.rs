@@ -4,6 +4,7 @@
 //! memory, so that everything built on them works on both.
 
 mod predict;
+pub mod rehearsal;
 mod sample;
 
 pub use predict::Predictor;
@@ -84,6 +85,16 @@ pub struct Observation {
     pub peak: u64,
     /// Memory ran out: its true peak is larger.
     pub censored: bool,
+}
+
+/// A size for people: `13.2 GiB`, `512 MiB`.
+pub fn size(bytes: u64) -> String {
+    let mib = bytes as f64 / 1048576.0;
+    match mib {
+        _ if mib >= 1024.0 => format!("{:.1} GiB", mib / 1024.0),
+        _ if mib >= 10.0 => format!("{mib:.0} MiB"),
+        _ => format!("{mib:.1} MiB"),
+    }
 }
 
 /// What a task knows of a training's peak beforehand: a floor, from the sizes of its tensors alone.

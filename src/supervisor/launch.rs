@@ -1,6 +1,7 @@
 //! From a checked configuration to a running study: takes hold of it, compares identities, takes
 //! up what an earlier run left.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::config::StudySpec;
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
+use crate::memory::Predictor;
 use crate::report::{self, Sink};
 use crate::store::{self, Reclaimable, RunRecord, Store, Write};
 use crate::study::{FrozenTrial, Job};
@@ -252,8 +254,8 @@ fn start(
 ) -> Result<Start, Failure> {
     let operation = &spec.operation;
     let unknown = |what: &str, kind: &str| Failure::internal(format!("{what} {kind} has no code"));
-    let slots = operation.parallel.max(1);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = operation.parallel.slots(devices, cores);
     Ok(Start {
         spec: spec.clone(),
         trials: found.trials,
@@ -269,6 +271,12 @@ fn start(
             .ok_or_else(|| unknown("sampler", &operation.sampler.kind))?,
         pruner: pruner::pruner(&operation.pruner, &spec.horizon())
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
+        predictor: Predictor::new(
+            spec.space.clone(),
+            task::kind(&spec.kind).and_then(|kind| kind.floor(spec)),
+        ),
+        peaks: Vec::new(),
+        capacity: BTreeMap::new(),
     })
 }
 

@@ -171,6 +171,10 @@ pub struct TrialSpec {
     /// `2^halvings` parts, whose gradients are added up.
     #[serde(default)]
     pub halvings: u32,
+    /// A rehearsal, for what it needs of memory and time alone: so many training steps, those
+    /// first that need the most memory, and an end without a report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearse: Option<u32>,
 }
 
 impl TrialSpec {
@@ -268,6 +272,10 @@ pub enum Ended {
 pub trait Reporter {
     /// A training step was done; called at every step, it is cheap. The sign of life.
     fn step(&mut self);
+
+    /// The whole training takes so many training steps, unless something ends it early; told once,
+    /// where the task knows.
+    fn plan(&mut self, _steps: u64) {}
 
     /// An epoch (from 1) ended with these metrics, the objective's among them; waits for the
     /// answer.

@@ -62,8 +62,15 @@ impl Core {
                 verdict: verdict.into(),
             });
         }
+        if matches!(fault.kind, FaultKind::Oom | FaultKind::HostOom) {
+            self.learn_memory(slot, job, true);
+        }
         if fault.kind == FaultKind::HostOom {
             self.host_out_of_memory();
+        }
+        if fault.kind == FaultKind::Oom && matches!(outcome.verdict, Verdict::Again { .. }) {
+            let device = self.slots[slot].device;
+            self.halve(job, device, true);
         }
         match outcome.verdict {
             Verdict::Again { .. } => self.put_back(job),
@@ -75,7 +82,8 @@ impl Core {
 
     /// Fewer workers live at the same time from now on, for a while.
     pub(super) fn host_out_of_memory(&mut self) {
-        let workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
+        let slots = self.slots.iter().filter(|s| !s.spare);
+        let workers = slots.filter(|s| s.worker().is_some()).count();
         let before = self.concurrency.limit();
         let limit = self.concurrency.lower(workers);
         if limit < before {
@@ -131,6 +139,7 @@ impl Core {
             return;
         };
         self.retry.remove(&job);
+        self.memory.held.remove(&job);
         match job.purpose {
             Purpose::Search => self.finish_trial(live, end),
             Purpose::Repeat(_) | Purpose::Test => self.finish_repeat(job, &live, end),

@@ -1,6 +1,7 @@
 //! The supervisor's core: every decision of a run, as a function of events and of the time passed
 //! in. It owns no process, no file and no clock.
 
+mod admission;
 mod assign;
 mod board;
 mod devices;
@@ -9,10 +10,12 @@ mod ending;
 mod exits;
 mod faults;
 mod live;
+mod memory;
 mod messages;
 mod pace;
 mod repeats;
 mod slot;
+mod standby;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,7 @@ use crate::config::StudySpec;
 use crate::exit::Exit;
 use crate::fault::Tally;
 use crate::gpu::Device;
+use crate::memory::{Observation, Predictor};
 use crate::protocol::AttemptId;
 use crate::pruner::Pruner;
 use crate::report::{self, Counts};
@@ -41,6 +45,7 @@ use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
 use live::Live;
+use memory::Memory;
 use pace::Pace;
 use repeats::Repeats;
 use slot::Slot;
@@ -81,6 +86,12 @@ pub struct Start {
     pub sampler: Box<dyn Sampler>,
     /// Pruner.
     pub pruner: Box<dyn Pruner>,
+    /// Predicts what trials need of memory.
+    pub predictor: Predictor,
+    /// What earlier runs and rehearsals have measured.
+    pub peaks: Vec<Observation>,
+    /// Memory of GPUs, in bytes, as far as it is known before anything was sampled.
+    pub capacity: BTreeMap<Device, u64>,
 }
 
 /// What the run is at.
@@ -129,6 +140,7 @@ pub struct Core {
     /// Enqueued trials, by anyone.
     waiting: BTreeMap<u64, FrozenTrial>,
     slots: Vec<Slot>,
+    memory: Memory,
     concurrency: Concurrency,
     pace: Pace,
     mode: Mode,
@@ -198,14 +210,19 @@ impl Core {
                 let seed = study::derive_seed(start.spec.seed, again.number, "trial");
                 let mut trial = trial.clone();
                 trial.intermediate.clear();
-                live.insert(
-                    Job::trial(again.number),
-                    Live::new(trial, again.attempt, seed, again.tally),
-                );
+                let mut again_live = Live::new(trial, again.attempt, seed, again.tally);
+                again_live.halvings = match start.spec.operation.halve {
+                    true => again.tally.oom,
+                    false => 0,
+                };
+                live.insert(Job::trial(again.number), again_live);
             }
         }
-        Core {
+        let memory = Memory::new(start.predictor, start.peaks, start.capacity);
+        let concurrency = Concurrency::new(start.devices.len());
+        let mut core = Core {
             points: start.spec.first_points(),
+            memory,
             retry: live.keys().copied().collect(),
             reclaimed: live.len() as u64,
             live,
@@ -218,9 +235,9 @@ impl Core {
             board,
             searched_out: None,
             waiting,
-            concurrency: Concurrency::new(start.devices.len()),
+            concurrency,
             pace: Pace::default(),
-            slots: start.devices.into_iter().map(Slot::new).collect(),
+            slots: standby::slots(start.devices, &start.spec),
             mode: Mode::Running,
             pending: BTreeMap::new(),
             outbox: Vec::new(),
@@ -233,7 +250,10 @@ impl Core {
             slept: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
-        }
+        };
+        let waiting: Vec<Job> = core.retry.iter().copied().collect();
+        waiting.into_iter().for_each(|job| core.predict(job));
+        core
     }
 
     /// Whether the goal is reached already and nothing is left to run, repeats included.
@@ -303,7 +323,8 @@ impl Core {
             Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
-            Event::Sampled { .. } | Event::Xid { .. } | Event::ProbeLost { .. } => {}
+            Event::Sampled { sample } => self.on_sampled(sample),
+            Event::Xid { .. } | Event::ProbeLost { .. } => {}
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }
@@ -321,8 +342,10 @@ impl Core {
         }
         self.check_storage();
         if self.mode == Mode::Running && self.outage.is_none() {
+            self.relieve();
             self.assign_all();
             self.spawn_needed();
+            self.spawn_spares();
         }
         self.flush();
         self.check_end();
@@ -333,7 +356,7 @@ impl Core {
         devices.dedup();
         let event = report::Event::RunStarted {
             trials: self.spec.operation.trials,
-            parallel: self.slots.len(),
+            parallel: self.slots.iter().filter(|s| !s.spare).count(),
             devices,
             metric: self.spec.objective.metric.clone(),
             direction: self.spec.objective.direction,
@@ -371,6 +394,7 @@ impl Core {
             if ours {
                 self.live.remove(&job);
                 self.retry.remove(&job);
+                self.memory.held.remove(&job);
             }
             self.history.put(&self.spec.space, &trial);
             if !ended_here {

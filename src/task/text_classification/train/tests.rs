@@ -58,6 +58,7 @@ fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
         params: Default::default(),
         config,
         halvings: 0,
+        rehearse: None,
     }
 }
 
