@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::{AdoptArgs, DrillArgs};
+use super::{AdoptArgs, DrillArgs, RehearseArgs};
 use crate::config::{DevicePolicy, Overrides, Source, objectives};
 use crate::supervisor::Origin;
 
@@ -81,6 +81,9 @@ pub struct RunArgs {
     /// Begin a new study with the trials of this one that fit
     #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
     pub from: Option<String>,
+    /// Begin a new study on a GPU without a rehearsal of what fits
+    #[arg(long)]
+    pub no_rehearsal: bool,
     /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
     #[arg(long, value_name = "FAULTS")]
     pub inject: Option<String>,
@@ -225,6 +228,8 @@ pub enum Query {
     Adopt(AdoptArgs),
     /// Fire drill: make faults on purpose and see what becomes of them
     Drill(DrillArgs),
+    /// A few steps at the ends of the space: what fits, and how long the search will take
+    Rehearse(Box<RehearseArgs>),
     /// Train one trial again, outside its study; records nothing
     Replay(ReplayArgs),
     /// What an error or a log means, and what to do

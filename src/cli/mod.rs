@@ -8,6 +8,7 @@ mod enqueue;
 mod explain;
 mod logging;
 mod query;
+mod rehearse;
 mod replay;
 mod run;
 
@@ -21,6 +22,7 @@ pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, Study
 pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use logging::init_logging;
+pub use rehearse::RehearseArgs;
 
 use crate::exit::{Exit, Failure};
 use crate::report;
@@ -55,6 +57,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),
     };

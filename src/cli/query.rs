@@ -67,6 +67,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Drill(_)
         | Query::Enqueue(_)
         | Query::Explain(_)
+        | Query::Rehearse(_)
         | Query::Replay(_)
         | Query::AskTell
         | Query::Worker

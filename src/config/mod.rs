@@ -16,6 +16,7 @@ mod conditions;
 mod document;
 mod entry;
 mod fixed;
+mod halving;
 mod identity;
 pub mod keys;
 pub mod objectives;

@@ -121,6 +121,12 @@ pub trait TaskKind: Sync {
         false
     }
 
+    /// Whether its trainings compute a batch in parts where they are told to
+    /// ([`TrialSpec::halvings`]); `train.batch_size` is then the key of the batch size.
+    fn halves_batches(&self) -> bool {
+        false
+    }
+
     /// What a training cannot do without of memory, where the kind knows; called after
     /// [`TaskKind::prepare`] went well. Like it, it touches neither libtorch nor any device.
     fn floor(&self, _spec: &StudySpec) -> Option<Arc<dyn Floor>> {

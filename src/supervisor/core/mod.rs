@@ -38,6 +38,7 @@ use crate::study::{self, FrozenTrial, History, Job, TrialState};
 use crate::task::{Baseline, TestSplit};
 
 pub use assign::{checkpoint_name, checkpoints_dir};
+pub use memory::BATCH_SIZE;
 pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerId};
