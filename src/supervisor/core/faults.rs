@@ -66,7 +66,10 @@ impl Core {
             self.host_out_of_memory();
         }
         match outcome.verdict {
-            Verdict::Again { .. } => self.put_back(job),
+            Verdict::Again { .. } => {
+                self.note_end(slot, job, fault.kind);
+                self.put_back(job);
+            }
             Verdict::Pruned(reason) => self.end_by_fault(job, fault, Some(reason)),
             Verdict::Fail => self.end_by_fault(job, fault, None),
         }

@@ -9,6 +9,7 @@ mod ending;
 mod exits;
 mod faults;
 mod live;
+mod machine;
 mod messages;
 mod pace;
 mod repeats;
@@ -41,6 +42,7 @@ use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
 use live::Live;
+use machine::Machine;
 use pace::Pace;
 use repeats::Repeats;
 use slot::Slot;
@@ -131,6 +133,7 @@ pub struct Core {
     slots: Vec<Slot>,
     concurrency: Concurrency,
     pace: Pace,
+    machine: Machine,
     mode: Mode,
     pending: BTreeMap<u64, Pending>,
     outbox: Vec<Write>,
@@ -165,6 +168,7 @@ fn ended_job(write: &Write) -> Option<Job> {
         | Write::RepeatStarted { .. }
         | Write::RepeatAttemptEnded { .. }
         | Write::TrialNoted { .. }
+        | Write::GpuSampled { .. }
         | Write::StudyAttributes { .. }
         | Write::RunEnded { .. } => None,
     }
@@ -220,6 +224,7 @@ impl Core {
             waiting,
             concurrency: Concurrency::new(start.devices.len()),
             pace: Pace::default(),
+            machine: Machine::default(),
             slots: start.devices.into_iter().map(Slot::new).collect(),
             mode: Mode::Running,
             pending: BTreeMap::new(),
@@ -303,7 +308,9 @@ impl Core {
             Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
-            Event::Sampled { .. } | Event::Xid { .. } | Event::ProbeLost { .. } => {}
+            Event::Sampled { sample } => self.on_sampled(sample),
+            Event::Xid { gpu, code } => self.on_xid(gpu, code),
+            Event::ProbeLost { reason } => self.on_probe_lost(&reason),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }
