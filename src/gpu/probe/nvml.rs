@@ -36,10 +36,10 @@ pub struct Gpu<'a> {
     pub handle: Handle<'a>,
 }
 
-/// The GPUs that CUDA counts, in its order.
+/// The GPUs that CUDA counts, in its order, but for those that are lost already.
 ///
 /// # Errors
-/// NVML cannot list them.
+/// NVML cannot list them, or all are lost.
 pub fn gpus(nvml: &Nvml) -> Result<Vec<Gpu<'_>>, NvmlError> {
     let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let count = nvml.device_count()? as usize;
@@ -54,11 +54,19 @@ pub fn gpus(nvml: &Nvml) -> Result<Vec<Gpu<'_>>, NvmlError> {
             visible(list, &uuids, |uuid| parent(nvml, uuid))
         }
     };
-    let handle = |(index, nvml_index): (usize, usize)| {
-        let handle = nvml.device_by_index(nvml_index as u32)?;
-        Ok(Gpu { index, handle })
-    };
-    order.into_iter().enumerate().map(handle).collect()
+    let mut found = Vec::new();
+    let mut lost = None;
+    for (index, nvml_index) in order.into_iter().enumerate() {
+        match nvml.device_by_index(nvml_index as u32) {
+            Ok(handle) => found.push(Gpu { index, handle }),
+            Err(error @ NvmlError::GpuLost) => lost = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match lost {
+        Some(error) if found.is_empty() => Err(error),
+        Some(_) | None => Ok(found),
+    }
 }
 
 /// NVML's index of the GPU that a part of a GPU (MIG) belongs to.

@@ -68,9 +68,9 @@ fn watch() -> String {
         Ok(nvml) => nvml,
         Err(error) => return nvml::explain(error),
     };
-    let (gpus, for_events) = match (nvml::gpus(nvml), nvml::gpus(nvml)) {
-        (Ok(gpus), Ok(same)) => (gpus, same),
-        (Err(error), _) | (_, Err(error)) => return nvml::explain(&error),
+    let gpus = match nvml::gpus(nvml) {
+        Ok(gpus) => gpus,
+        Err(error) => return nvml::explain(&error),
     };
     if gpus.is_empty() {
         return "it knows no GPU".to_owned();
@@ -79,7 +79,7 @@ fn watch() -> String {
         // Without the thread there are no Xids, but samples all the same.
         let _ = thread::Builder::new()
             .name("xids".into())
-            .spawn_scoped(scope, || events(nvml, &for_events));
+            .spawn_scoped(scope, || events(nvml, &gpus));
         let reason = samples(&gpus);
         // The scope would wait for the thread.
         say(&Line::Lost { reason });
