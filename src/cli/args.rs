@@ -242,7 +242,15 @@ pub enum Query {
     Worker,
     /// The process that watches the GPUs; started by a run
     #[command(hide = true)]
-    Probe,
+    Probe(ProbeArgs),
+}
+
+/// `tune probe`
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// A JSON line a second with what the GPUs are at, until standard input closes
+    #[arg(long)]
+    pub stream: bool,
 }
 
 /// `tune list`

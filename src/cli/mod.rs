@@ -51,7 +51,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match &invocation {
         Invocation::Query(_, Query::Worker) => return crate::worker::main(),
-        Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
+        Invocation::Query(_, Query::Probe(args)) if args.stream => {
+            return crate::gpu::probe::stream();
+        }
+        Invocation::Query(_, Query::Probe(_)) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
         Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),

@@ -71,7 +71,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Replay(_)
         | Query::AskTell
         | Query::Worker
-        | Query::Probe => Ok(Exit::Done),
+        | Query::Probe(_) => Ok(Exit::Done),
     }
 }
 

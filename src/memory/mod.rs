@@ -3,10 +3,12 @@
 //! All sizes are bytes. On a GPU they mean the device's memory, on the CPU the process's resident
 //! memory, so that everything built on them works on both.
 
+mod minute;
 mod predict;
 pub mod rehearsal;
 mod sample;
 
+pub use minute::GpuMinute;
 pub use predict::Predictor;
 pub use sample::{GpuSample, HostSample, Sample};
 

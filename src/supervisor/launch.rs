@@ -125,6 +125,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let core = Core::new(start(&spec, prepared, found, &devices)?);
     let driver = Driver {
         dir,
+        gpus: devices.iter().any(|d| *d != Device::Cpu),
         in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
         study: spec.study,
         study_id,

@@ -8,6 +8,7 @@ mod facts;
 mod guardian;
 mod hold;
 mod launch;
+mod machine;
 mod open_study;
 mod rehearse;
 mod replay;

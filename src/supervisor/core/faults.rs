@@ -73,7 +73,10 @@ impl Core {
             self.halve(job, device, true);
         }
         match outcome.verdict {
-            Verdict::Again { .. } => self.put_back(job),
+            Verdict::Again { .. } => {
+                self.note_end(slot, job, fault.kind);
+                self.put_back(job);
+            }
             Verdict::Pruned(reason) => self.end_by_fault(job, fault, Some(reason)),
             Verdict::Fail => self.end_by_fault(job, fault, None),
         }

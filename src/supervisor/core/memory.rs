@@ -10,9 +10,7 @@ use super::live::End;
 use super::slot::Slot;
 use crate::config::Parallel;
 use crate::gpu::Device;
-use crate::memory::{
-    Estimate, GpuSample, HostSample, Observation, Predictor, Sample, size as bytes,
-};
+use crate::memory::{Estimate, GpuSample, Observation, Predictor, size as bytes};
 use crate::space::{Params, Value};
 use crate::study::{Job, TrialState};
 
@@ -33,8 +31,6 @@ pub(super) struct Memory {
     predictor: Predictor,
     /// The memory of GPUs, in bytes, where samples do not say.
     capacity: BTreeMap<Device, u64>,
-    host: Option<HostSample>,
-    gpus: BTreeMap<usize, GpuSample>,
     /// What other people's processes used of a GPU when none of our workers was on it, in bytes.
     before: BTreeMap<usize, u64>,
     /// Measured size of a context, by device, in bytes.
@@ -59,8 +55,6 @@ impl Memory {
         Memory {
             predictor,
             capacity,
-            host: None,
-            gpus: BTreeMap::new(),
             before: BTreeMap::new(),
             context: BTreeMap::new(),
             resident: 0,
@@ -83,12 +77,23 @@ impl Memory {
         };
         self.context.get(&device).copied().unwrap_or(unmeasured)
     }
+}
 
-    /// What a process was seen to use of a device's memory.
-    fn seen(&self, device: Device, pid: u32) -> Option<u64> {
+impl Core {
+    /// Notes what a GPU is used for while none of our workers is on it.
+    pub(super) fn note_use_before(&mut self, gpu: &GpuSample) {
+        let device = Device::Cuda(gpu.index);
+        let ours = |s: &Slot| s.device == device && s.worker().is_some();
+        if !self.slots.iter().any(ours) {
+            self.memory.before.insert(gpu.index, gpu.memory_used);
+        }
+    }
+
+    /// What a worker's process was seen to use of its device's memory, with what it has started.
+    pub(super) fn seen(&self, device: Device, pid: u32) -> Option<u64> {
         let processes = match device {
-            Device::Cpu => &self.host.as_ref()?.processes,
-            Device::Cuda(index) => &self.gpus.get(&index)?.processes,
+            Device::Cpu => &self.machine.host()?.processes,
+            Device::Cuda(index) => &self.machine.gpu(index)?.processes,
         };
         processes.get(&pid).copied()
     }
@@ -96,35 +101,18 @@ impl Memory {
     /// Total and use of a device's memory, as last seen.
     fn extent(&self, device: Device) -> (u64, u64) {
         match device {
-            Device::Cpu => (self.host.as_ref())
+            Device::Cpu => (self.machine.host())
                 .map_or((0, 0), |h| (h.total, h.total.saturating_sub(h.available))),
-            Device::Cuda(index) => match self.gpus.get(&index) {
+            Device::Cuda(index) => match self.machine.gpu(index) {
                 Some(gpu) => (gpu.memory_total, gpu.memory_used),
-                None => (self.capacity.get(&device).copied().unwrap_or(0), 0),
+                None => (self.memory.capacity.get(&device).copied().unwrap_or(0), 0),
             },
-        }
-    }
-}
-
-impl Core {
-    /// Notes what the machine is at.
-    pub(super) fn on_sampled(&mut self, sample: Sample) {
-        if let Some(host) = sample.host {
-            self.memory.host = Some(host);
-        }
-        for gpu in sample.gpus {
-            let device = Device::Cuda(gpu.index);
-            let ours = |s: &&Slot| s.device == device && s.worker().is_some();
-            if !self.slots.iter().any(|s| ours(&s)) {
-                self.memory.before.insert(gpu.index, gpu.memory_used);
-            }
-            self.memory.gpus.insert(gpu.index, gpu);
         }
     }
 
     /// The memory of a device, as it is for the worker of `asking`, or for a new one.
     pub(super) fn room(&self, device: Device, asking: Option<usize>) -> Room {
-        let (total, used) = self.memory.extent(device);
+        let (total, used) = self.extent(device);
         let share = match device {
             Device::Cpu => self.spec.operation.host_memory,
             Device::Cuda(_) => self.spec.operation.gpu_memory,
@@ -140,7 +128,7 @@ impl Core {
                 continue;
             };
             workers = true;
-            let seen = self.memory.seen(device, worker.pid);
+            let seen = self.seen(device, worker.pid);
             own += seen.unwrap_or(0);
             visible |= seen.is_some();
             match slot.attempt() {
@@ -201,7 +189,7 @@ impl Core {
 
     /// Whether the host's memory carries one more attempt on a GPU, by the largest one seen.
     fn host_has_room(&self, slot: usize) -> bool {
-        let Some(host) = &self.memory.host else {
+        let Some(host) = self.machine.host() else {
             return true;
         };
         let busy = |s: &&Slot| s.attempt().is_some();
@@ -229,7 +217,7 @@ impl Core {
         let needs = waiting.filter_map(|j| Some(self.live.get(j)?.predicted?.upper));
         let needs = needs.min().or_else(|| self.memory.typical());
         match needs {
-            Some(needs) => self.room(device, None).has(needs) || self.memory.extent(device).0 == 0,
+            Some(needs) => self.room(device, None).has(needs) || self.extent(device).0 == 0,
             None => device == Device::Cpu || self.told_how_many(),
         }
     }
@@ -303,7 +291,7 @@ impl Core {
             true => usage.peak(device).max(live.share.grant),
             false => usage.peak(device),
         };
-        let Some(peak) = peak.max(self.memory.seen(device, pid).filter(|_| out_of_memory)) else {
+        let Some(peak) = peak.max(self.seen(device, pid).filter(|_| out_of_memory)) else {
             return;
         };
         let config = self.config_of(&live.trial.params, live.halvings);

@@ -259,6 +259,7 @@ impl Core {
         let mut fault = fault::classify(&Evidence {
             phase: Some(error.phase),
             error: Some(error),
+            xids: self.xids(slot),
             ..Evidence::default()
         });
         // There is no GPU to lose: the program wants one that this run does not have.

@@ -10,6 +10,7 @@ mod ending;
 mod exits;
 mod faults;
 mod live;
+mod machine;
 mod memory;
 mod messages;
 mod pace;
@@ -46,6 +47,7 @@ use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
 use live::Live;
+use machine::Machine;
 use memory::Memory;
 use pace::Pace;
 use repeats::Repeats;
@@ -144,6 +146,7 @@ pub struct Core {
     memory: Memory,
     concurrency: Concurrency,
     pace: Pace,
+    machine: Machine,
     mode: Mode,
     pending: BTreeMap<u64, Pending>,
     outbox: Vec<Write>,
@@ -178,6 +181,7 @@ fn ended_job(write: &Write) -> Option<Job> {
         | Write::RepeatStarted { .. }
         | Write::RepeatAttemptEnded { .. }
         | Write::TrialNoted { .. }
+        | Write::GpuSampled { .. }
         | Write::StudyAttributes { .. }
         | Write::RunEnded { .. } => None,
     }
@@ -238,6 +242,7 @@ impl Core {
             waiting,
             concurrency,
             pace: Pace::default(),
+            machine: Machine::default(),
             slots: standby::slots(start.devices, &start.spec),
             mode: Mode::Running,
             pending: BTreeMap::new(),
@@ -325,7 +330,8 @@ impl Core {
             Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
             Event::Sampled { sample } => self.on_sampled(sample),
-            Event::Xid { .. } | Event::ProbeLost { .. } => {}
+            Event::Xid { gpu, code } => self.on_xid(gpu, code),
+            Event::ProbeLost { reason } => self.on_probe_lost(&reason),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }

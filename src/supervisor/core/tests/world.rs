@@ -241,6 +241,7 @@ impl Disk {
                 });
                 assert_eq!(before, None, "a repeat ends once");
             }
+            Write::GpuSampled { .. } => {}
             Write::RunEnded { exit } => self.ended = Some(*exit),
             Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
             Write::TrialClaimed { .. } => unreachable!(),
