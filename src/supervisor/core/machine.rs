@@ -81,11 +81,13 @@ impl Machine {
         rows.flatten().collect()
     }
 
-    /// Xids of a GPU that came since then, or a little before.
-    fn xids(&self, gpu: usize, since: Now) -> Vec<u32> {
-        let recent = |at: Now| at + APART >= since;
-        let of = self.xids.iter().filter(|x| x.1 == gpu && recent(x.0));
-        of.map(|x| x.2).collect()
+    /// Xids of a GPU that came since then, or just now, or that took the GPU away: whatever fails
+    /// on it after that, fails for want of it.
+    fn xids(&self, gpu: usize, since: Now, now: Now) -> Vec<u32> {
+        let counts = |at: Now, xid| at >= since || at + APART >= now || text::takes_the_gpu(xid);
+        let xids = self.xids.iter().filter(|x| x.1 == gpu);
+        let xids = xids.filter(|x| counts(x.0, x.2));
+        xids.map(|x| x.2).collect()
     }
 }
 
@@ -156,14 +158,13 @@ impl Core {
         }
     }
 
-    /// The Xids that may explain what becomes of the slot's worker: those since its last sign of
-    /// life, or a little before.
+    /// The Xids that may explain what becomes of the slot's worker.
     pub(super) fn xids(&self, slot: usize) -> Vec<u32> {
         match self.slots[slot].device {
             Device::Cpu => Vec::new(),
             Device::Cuda(gpu) => {
                 let since = self.slots[slot].worker().map_or(self.now, |w| w.since);
-                self.machine.xids(gpu, since)
+                self.machine.xids(gpu, since, self.now)
             }
         }
     }

@@ -166,6 +166,21 @@ fn a_silence_on_a_lost_gpu_is_no_hang() {
 }
 
 #[test]
+fn what_works_on_for_a_while_fails_for_want_of_its_gpu_all_the_same() {
+    let mut bench = Bench::training(2);
+    bench.xid(0, 79);
+    bench.now += Duration::from_secs(60);
+    let attempt = bench.core.slots[0].attempt().unwrap();
+    bench.event(Event::Received {
+        worker: bench.worker(0),
+        message: FromWorker::Stepped { attempt, steps: 1 },
+    });
+    bench.now += Duration::from_secs(30);
+    bench.dies(0, 6);
+    assert_eq!(bench.outcomes, ["device_lost"]);
+}
+
+#[test]
 fn xids_of_other_gpus_and_of_long_ago_explain_nothing() {
     let mut bench = Bench::training(2);
     bench.xid(1, 79);
