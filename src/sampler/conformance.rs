@@ -122,6 +122,34 @@ fn the_same_ask_gives_the_same_answer_whatever_was_asked_before() {
 }
 
 #[test]
+fn a_proposal_names_the_part_that_made_it() {
+    let space = testing::mixed_space();
+    let named = |kind: &str, n: u64| -> BTreeSet<&str> {
+        let history = testing::random_history(&space, n, 1);
+        let asks = (n..n + 60).map(|number| Ask {
+            space: &space,
+            history: &history,
+            number,
+            seed: 3,
+        });
+        let mut sampler = by_kind(kind);
+        asks.map(|ask| sampler.propose(&ask).unwrap().by).collect()
+    };
+    for kind in ["random", "sobol", "grid"] {
+        assert_eq!(named(kind, 40), BTreeSet::from([kind]));
+    }
+    for (kind, first) in [("tpe", "random"), ("nsga2", "spread"), ("auto", "spread")] {
+        assert_eq!(named(kind, 2), BTreeSet::from([first]), "{kind}");
+    }
+    assert_eq!(named("tpe", 40), BTreeSet::from(["tpe"]));
+    assert_eq!(named("nsga2", 40), BTreeSet::from(["nsga2"]));
+    assert_eq!(
+        named("auto", 40),
+        BTreeSet::from(["gp", "gp-challenger", "tpe"])
+    );
+}
+
+#[test]
 fn an_ask_does_not_depend_on_its_own_entry() {
     for make in SAMPLERS {
         let space = testing::conditional_space();

@@ -13,7 +13,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Ask, Sampler, sobol_point};
+use super::sobol::{SPREAD, sobol_point};
+use super::{Ask, Proposal, Sampler};
 use crate::space::{Domain, Params, Space, Value};
 use crate::study::{Entry, TrialState, pareto};
 
@@ -71,12 +72,14 @@ impl Sampler for Nsga2Sampler {
         "nsga2"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        let spread = || sobol_point(ask.space, ask.seed, ask.number).map(Proposal::by(SPREAD));
         let size = self.options.population_size.max(2);
         let population = population(ask, size);
         if population.len() < size {
-            return sobol_point(ask.space, ask.seed, ask.number);
+            return spread();
         }
+        let by_nsga2 = Proposal::by(self.name());
         let mut rng = ask.rng();
         let mut any = None;
         for attempt in 0..MAX_CHILDREN {
@@ -89,11 +92,11 @@ impl Sampler for Nsga2Sampler {
             }
             let known = |e: &Entry| e.number != ask.number && e.params == child;
             if !ask.history.entries().iter().any(known) {
-                return Some(child);
+                return Some(by_nsga2(child));
             }
             any = Some(child);
         }
-        any.or_else(|| sobol_point(ask.space, ask.seed, ask.number))
+        any.map(by_nsga2).or_else(spread)
     }
 }
 

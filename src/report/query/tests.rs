@@ -111,6 +111,7 @@ fn start_of(number: u64) -> Vec<Write> {
             ]
             .into(),
             user_attrs: object(json!({"seed": 7})),
+            system_attrs: object(json!({"sampler": "spread"})),
         },
         attempt(number, 0),
     ]
@@ -475,6 +476,7 @@ fn a_trial_is_shown_with_attempts_and_logs() {
         "CUDA out of memory\n",
         "attempt 1",
         "reports\n  1  NaN",
+        "system attributes\n  sampler  spread",
         &format!("{}.d/logs/0.1.log", path.display()),
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
