@@ -166,6 +166,42 @@ fn validate(schema: &str, instance: &Json) -> Result<(), String> {
 }
 
 #[test]
+fn a_trial_in_the_list_is_what_it_is_alone() {
+    let (_dir, example) = example();
+    let dir = tempfile::tempdir().unwrap();
+    let mut own = own(&dir.path().join("tune.db"), 0.5);
+    let study = own.studies().unwrap().remove(0);
+    let run = own.runs(study.study_id).unwrap()[0].run_id;
+    // What Python and JSON write differently, and what must not break a line.
+    let odd = json!({
+        "nan": [1, "NaN", {"deep": "-Infinity"}], "text": "é \u{1f600} \"quoted\"\n\\u0041", "none": null,
+    });
+    let user_attrs = object(odd.clone());
+    let note = Write::TrialNoted {
+        number: 1,
+        user_attrs,
+    };
+    own.apply(study.study_id, run, &[note]).unwrap();
+    for (store, name) in [(&example, "s1"), (&example, "mo"), (&own, "criteria")] {
+        let study = store.find_study(name).unwrap().unwrap();
+        let attempts = store.all_attempts(study.study_id).unwrap();
+        let trials = store.trials(study.study_id).unwrap();
+        let alone = trials.iter().map(|trial| {
+            let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
+            trials::trial_json(trial, own)
+        });
+        let text = trials_json(store, Some(name)).unwrap();
+        let json: Json = serde_json::from_str(&text).unwrap();
+        assert_eq!(json, Json::Array(alone.collect()), "{name}");
+        assert_eq!(text.lines().count(), trials.len() + 2, "one line each");
+    }
+    let text = trials_json(&own, None).unwrap();
+    let json: Json = serde_json::from_str(&text).unwrap();
+    assert_eq!(json[1]["attrs"]["text"], odd["text"]);
+    assert_eq!(json[1]["attrs"]["nan"], odd["nan"]);
+}
+
+#[test]
 fn trials_as_json_obey_their_schema() {
     let (_dir, store) = example();
     for study in ["s1", "mo"] {
