@@ -1,5 +1,7 @@
 //! What a search maximises.
 
+use std::sync::Arc;
+
 use super::feasibility::Feasibility;
 use super::improvement;
 use super::kernel::Geometry;
@@ -18,7 +20,7 @@ pub(super) struct Improvement<'a> {
     pub posterior: &'a Posterior,
     /// The target to be improved upon.
     pub best: f64,
-    pub feasibility: Option<Feasibility>,
+    pub feasibility: Option<Arc<Feasibility>>,
     /// The logarithm of the probability of being feasible that is demanded.
     pub demanded: f64,
 }

@@ -28,6 +28,7 @@ use super::sobol::SPREAD;
 use super::{Ask, Proposal, Sampler, random};
 use crate::study;
 
+use self::feasibility::Borders;
 use self::model::Fits;
 use self::observations::Observations;
 use self::propose::{Branches, Known};
@@ -65,11 +66,18 @@ impl Default for GpOptions {
     }
 }
 
+/// What need not be computed again.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    fits: Fits,
+    borders: Borders,
+}
+
 /// A Gaussian process and the logarithm of the expected improvement.
 #[derive(Debug, Clone, Default)]
 pub struct GpSampler {
     options: GpOptions,
-    fits: Fits,
+    memory: Memory,
 }
 
 impl GpSampler {
@@ -77,7 +85,7 @@ impl GpSampler {
     pub fn new(options: GpOptions) -> GpSampler {
         GpSampler {
             options,
-            fits: Fits::default(),
+            memory: Memory::default(),
         }
     }
 }
@@ -95,7 +103,9 @@ impl Sampler for GpSampler {
         let (point, by) = if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
             (propose::spread(ask, &encoding, ask.number), SPREAD)
         } else if trials < self.options.n_startup_trials.max(2) {
-            (propose::start(ask, &encoding, &seen, &mut rng), SPREAD)
+            let borders = &mut self.memory.borders;
+            let point = propose::start(ask, &encoding, &seen, borders, &mut rng);
+            (point, SPREAD)
         } else {
             let known = Known {
                 encoding: &encoding,
@@ -104,11 +114,11 @@ impl Sampler for GpSampler {
                 most: self.options.n_exact,
             };
             let branches = turn(&known, &mut study::rng(ask.seed, ask.number, "challenge"));
-            let challenged =
-                branches.and_then(|branches| known.challenge(&branches, &mut self.fits, &mut rng));
+            let challenged = branches
+                .and_then(|branches| known.challenge(&branches, &mut self.memory, &mut rng));
             match challenged {
                 Some(point) => (Some(point), CHALLENGER),
-                None => (known.improve(&mut self.fits, &mut rng), self.name()),
+                None => (known.improve(&mut self.memory, &mut rng), self.name()),
             }
         };
         point
