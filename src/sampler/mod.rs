@@ -2,6 +2,7 @@
 //! (`conformance`). Pure: a proposal is a function of the [`Ask`] alone.
 
 mod auto;
+mod elite;
 mod encoding;
 mod gp;
 mod grid;
