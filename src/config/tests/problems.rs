@@ -298,7 +298,7 @@ fn a_point_that_only_the_sampler_finds_is_enough() {
         sizes.join(", ")
     ));
     assert_eq!(lines(&text, &["sampler.kind=grid"]), [""; 0]);
-    assert_eq!(lines(&text, &["sampler.kind=random"]).len(), 2);
+    assert!(!lines(&text, &["sampler.kind=random"]).is_empty());
 }
 
 #[test]
