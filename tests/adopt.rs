@@ -284,13 +284,12 @@ mod adopt {
             "--task",
             "synthetic",
         ];
-        let locks = project.path().join("tune.db.d/locks");
-        std::fs::create_dir_all(&locks).unwrap();
-        let lock = std::fs::File::create(locks.join("s1.lock")).unwrap();
-        lock.lock().unwrap();
+        let me = tune::supervisor::Holder::this_process();
+        let hold = tune::supervisor::Hold::take(&project.path().join("tune.db.d"), "s1", &me);
+        let hold = hold.unwrap();
         project.expect(6, &args);
         assert!(!project.database().exists());
-        drop(lock);
+        drop(hold);
         project.expect(0, &args);
         let (report, stderr) = project.expect(8, &args);
         assert!(report.contains("verdict"));

@@ -37,6 +37,24 @@ fn integrity(project: &Project) -> String {
 }
 
 #[test]
+fn constraints_that_no_point_satisfies_are_bad_input_and_nothing_is_written() {
+    let project = Project::empty();
+    project.config(
+        "tight",
+        "[task]\nkind = \"synthetic\"\n\n[space]\n\
+         \"model.layers\" = { low = 1, high = 8, int = true }\n\
+         [[constraints]]\nexpr = \"model.layers > 8\"\n",
+    );
+    for args in [&["check", "tight"][..], &["tight", "--trials", "3"]] {
+        let (stdout, stderr) = project.expect(2, args);
+        assert_eq!(stdout, "");
+        let said = "tight.toml:7: constraints[0]: found model.layers > 8: none of 10000 random";
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    assert!(!project.database().exists(), "nothing is written");
+}
+
+#[test]
 fn all_problems_of_a_configuration_are_told_at_once_with_their_lines() {
     let project = Project::empty();
     project.config(

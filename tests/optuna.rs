@@ -164,6 +164,7 @@ mod optuna {
             params: params(number),
             distributions: distributions(),
             user_attrs: object(json!({"seed": i64::MAX, "attempts": 1})),
+            system_attrs: Map::new(),
         }
     }
 

@@ -11,8 +11,8 @@ use super::request::TrialResult;
 use super::space::write_params;
 use crate::exit::Exit;
 use crate::pruner::{self, Pruner};
-use crate::sampler::{self, Ask, Sampler};
-use crate::space::{Params, Space};
+use crate::sampler::{self, Ask, PROPOSED_BY, Proposal, Sampler};
+use crate::space::Space;
 use crate::store::{Write, Written};
 use crate::study::{FrozenTrial, History, TrialState};
 
@@ -79,14 +79,14 @@ impl Study {
         for _ in 0..CONFLICTS {
             self.take_in_changes()?;
             let number = self.next;
-            let params = self.sampler.suggest(&Ask {
+            let proposal = self.sampler.propose(&Ask {
                 space: &self.space,
                 history: &self.history,
                 number,
                 seed: self.seed,
             });
-            let params = params.ok_or("no point of the space was found")?;
-            if let Some(reply) = self.begin(number, params)? {
+            let proposal = proposal.ok_or("no point of the space was found")?;
+            if let Some(reply) = self.begin(number, proposal)? {
                 return Ok(reply);
             }
         }
@@ -180,12 +180,12 @@ impl Study {
     }
 
     /// Makes the proposed trial a running one; `None` where another program took its number.
-    fn begin(&mut self, number: u64, params: Params) -> Result<Option<String>, String> {
+    fn begin(&mut self, number: u64, proposal: Proposal) -> Result<Option<String>, String> {
         let mut trial = FrozenTrial {
             trial_id: 0,
             number,
             state: TrialState::Running,
-            params,
+            params: proposal.params,
             distributions: BTreeMap::new(),
             values: Vec::new(),
             intermediate: BTreeMap::new(),
@@ -201,6 +201,9 @@ impl Study {
                 params: trial.params.clone(),
                 distributions: trial.distributions.clone(),
                 user_attrs: Map::new(),
+                system_attrs: [(PROPOSED_BY.to_owned(), proposal.by.into())]
+                    .into_iter()
+                    .collect(),
             };
             match archive.write(&[created])? {
                 Written::Done => {}

@@ -8,6 +8,7 @@
 //! fixed      the task kind's keys that are not searched
 //! search     [space], [[constraints]], [[points]]: entry (one domain), conditions
 //! points     points that people enqueue
+//! satisfiable  whether any point satisfies the constraints
 //! resolve    all of it, to a StudySpec or every problem at once
 //! ```
 
@@ -26,6 +27,7 @@ pub mod points;
 mod problem;
 mod pruners;
 mod resolve;
+mod satisfiable;
 mod search;
 mod settings;
 mod spec;

@@ -7,6 +7,7 @@ use super::StudySpec;
 use super::document::Document;
 use super::overrides::Overrides;
 use super::problem::{Problem, Problems, Source, hint};
+use super::satisfiable::refuse_unsatisfiable;
 use super::settings::Settings;
 use super::tree::Node;
 use super::values::Base;
@@ -100,6 +101,11 @@ pub fn resolve_text(
     if super::objectives::several_asked(&document, &settings) {
         super::objectives::settle(&document, &mut operation, &mut problems);
     }
+    let seed = settings.number("study.seed");
+    if problems.is_empty() {
+        let searched = (&operation.sampler, seed);
+        refuse_unsatisfiable(&document, &space, &points, searched, &mut problems);
+    }
     let mut objectives = objectives.into_iter();
     let (Some(objective), true) = (objectives.next(), problems.is_empty()) else {
         return Err(Problems(problems).sorted());
@@ -111,7 +117,7 @@ pub fn resolve_text(
         study,
         objective,
         further: objectives.collect(),
-        seed: settings.number("study.seed"),
+        seed,
         space,
         fixed,
         lists,

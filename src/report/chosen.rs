@@ -100,6 +100,7 @@ pub(super) fn selection_lines(selection: &Json, metric: &str) -> Vec<String> {
             ));
         }
     }
+    lines.extend(seed_line(winner));
     lines.extend(naive_line(selection, metric));
     let missing = selection["missing"].as_u64().unwrap_or(0);
     if missing > 0 {
@@ -110,6 +111,21 @@ pub(super) fn selection_lines(selection: &Json, metric: &str) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// That repeats with other seeds came to the very same value.
+fn seed_line(winner: &Json) -> Option<String> {
+    let values = winner.get("values")?.as_array()?;
+    let first = values.first()?;
+    let same = values.len() > 1 && values.iter().all(|value| value == first);
+    same.then(|| {
+        format!(
+            "warning: all {} of trial {} have exactly the same value: the training seems to ignore \
+             its seed, and the interval says nothing",
+            plural(values.len() as u64, "repeat"),
+            winner["number"]
+        )
+    })
 }
 
 /// `0.4312 in 0.4100 to 0.4524`.
@@ -194,4 +210,30 @@ pub(super) fn chosen_lines(chosen: &Chosen, metric: &str, best: Option<u64>) -> 
         lines.extend(tested_lines(&tested_json(test), winner));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_winner_whose_repeats_are_all_the_same_is_told_to_ignore_its_seed() {
+        let told = |values: &[f64], number: u64| {
+            let winner = json!({
+                "number": number, "mean": 0.5, "low": 0.5, "high": 0.5, "values": values,
+            });
+            let lines = selection_lines(&json!({"repeats": 3, "winner": winner}), "loss");
+            lines
+                .into_iter()
+                .find(|line| line.contains("ignore its seed"))
+        };
+        assert_eq!(
+            told(&[0.5, 0.5, 0.5], 7).unwrap(),
+            "warning: all 3 repeats of trial 7 have exactly the same value: the training seems to \
+             ignore its seed, and the interval says nothing"
+        );
+        for other in [&[0.5, 0.5, 0.500_000_1][..], &[0.5], &[]] {
+            assert_eq!(told(other, 7), None, "{other:?}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use super::encoding::Encoding;
 use super::gp::{GpOptions, GpSampler};
 use super::outcome::Outcome;
 use super::tpe::{TpeOptions, TpeSampler};
-use super::{Ask, Sampler};
-use crate::space::{Params, Space};
+use super::{Ask, Proposal, Sampler};
+use crate::space::Space;
 use crate::study;
 
 /// Every so many trials one is the Parzen estimator's, in a study of few trials: the models of
@@ -81,7 +81,7 @@ impl Sampler for AutoSampler {
         "auto"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
         let direction = ask.history.direction();
         // Running trials cost the Gaussian process as much as ended ones.
         let (mut held, mut ran) = (0, Vec::new());
@@ -100,9 +100,9 @@ impl Sampler for AutoSampler {
         let share = share(held, wasteful(&ran), other(ask.space));
         let mut rng = study::rng(ask.seed, ask.number, "turn");
         if rng.random::<f64>() < share {
-            self.gp.suggest(ask)
+            self.gp.propose(ask)
         } else {
-            self.tpe.suggest(ask)
+            self.tpe.propose(ask)
         }
     }
 }

@@ -359,4 +359,49 @@ mod tests {
         code[0] = f64::NAN;
         assert!(encoding.point(&code).is_none());
     }
+
+    #[test]
+    fn a_fork_on_a_logarithmic_grid_has_a_branch_for_each_value() {
+        let few = testing::parameter("few", testing::int(1, 6, true, 1));
+        let mut child = testing::parameter("child", testing::float(0.0, 1.0));
+        child.when = vec![Condition {
+            parent: "few".into(),
+            values: vec![1.into(), 6.into()],
+        }];
+        let many = testing::parameter("many", testing::int(1, 9, true, 1));
+        let mut other = testing::parameter("other", testing::float(0.0, 1.0));
+        other.when = vec![Condition {
+            parent: "many".into(),
+            values: vec![1.into()],
+        }];
+        let space = Space {
+            parameters: vec![few, child, many, other],
+            ..Space::default()
+        };
+        let encoding = Encoding::new(&space);
+        let forks = encoding.forks();
+        assert_eq!(
+            forks.len(),
+            1,
+            "a range of nine values is no fork: {forks:?}"
+        );
+        let (fork, places) = &forks[0];
+        let mut values = Vec::new();
+        for place in places {
+            let mut point = vec![f64::NAN; 4];
+            point[*fork] = *place;
+            encoding.settle(&mut point, |_| 0.5);
+            // The search compares coordinates: a branch must be where its trials are.
+            assert_eq!(point[*fork], *place);
+            let params = encoding.params(&point);
+            let stored = encoding.point(&space.encode(&params)).unwrap();
+            assert_eq!(stored[*fork], *place);
+            let value = params["few"].as_i64().unwrap();
+            assert_eq!(params.contains_key("child"), value == 1 || value == 6);
+            values.push(value);
+        }
+        assert_eq!(values, [1, 2, 3, 4, 5, 6]);
+        // Cells of a logarithmic range become narrower.
+        assert!(places[1] - places[0] > 2.0 * (places[5] - places[4]));
+    }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Ask, Sampler};
+use super::{Ask, Proposal, Sampler};
 use crate::space::{Domain, Params, Space, Value};
 use crate::study::{self, TrialState};
 
@@ -72,16 +72,17 @@ impl Sampler for GridSampler {
         "grid"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        let by_grid = Proposal::by(self.name());
         let tried = Tried::new(ask);
         let n_points = self.n_points;
         let Some(points) = self.points(ask) else {
-            return drawn(ask, n_points, &tried);
+            return drawn(ask, n_points, &tried).map(by_grid);
         };
         let start = (ask.number % points.len().max(1) as u64) as usize;
         let mut round = (0..points.len()).map(|i| &points[(start + i) % points.len()]);
         let next = round.find(|p| !tried.contains(p));
-        decode(ask.space, next.or_else(|| points.get(start))?)
+        decode(ask.space, next.or_else(|| points.get(start))?).map(by_grid)
     }
 
     fn exhausted(&mut self, ask: &Ask) -> bool {

@@ -2,6 +2,7 @@
 //! (`conformance`). Pure: a proposal is a function of the [`Ask`] alone.
 
 mod auto;
+mod elite;
 mod encoding;
 mod gp;
 mod grid;
@@ -52,6 +53,26 @@ impl Ask<'_> {
     }
 }
 
+/// A point to try, and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The point.
+    pub params: Params,
+    /// The method that found it: the sampler's own name, or that of the part of it that was at
+    /// work (`spread`, `random`, ...).
+    pub by: &'static str,
+}
+
+impl Proposal {
+    /// Makes proposals of a method's points.
+    fn by(by: &'static str) -> impl Fn(Params) -> Proposal {
+        move |params| Proposal { params, by }
+    }
+}
+
+/// The system attribute of a trial that names the method which proposed it (see [`Proposal::by`]).
+pub const PROPOSED_BY: &str = "sampler";
+
 /// A search algorithm. `&mut self` is for caches alone: the same [`Ask`] always gives the same
 /// answer, whatever was asked before.
 pub trait Sampler: Send {
@@ -60,7 +81,12 @@ pub trait Sampler: Send {
 
     /// Proposes a point: exactly the active parameters, each in its active domain, no declared
     /// constraint violated. `None` where no point that satisfies the constraints was found.
-    fn suggest(&mut self, ask: &Ask) -> Option<Params>;
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal>;
+
+    /// The point alone.
+    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+        self.propose(ask).map(|proposal| proposal.params)
+    }
 
     /// Whether every point that it would propose has been tried or is pending: a run has then
     /// nothing more to do. Only a grid has an end.

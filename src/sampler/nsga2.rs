@@ -13,9 +13,11 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Ask, Sampler, sobol_point};
+use super::elite::Elite;
+use super::sobol::{SPREAD, sobol_point};
+use super::{Ask, Proposal, Sampler};
 use crate::space::{Domain, Params, Space, Value};
-use crate::study::{Entry, TrialState, pareto};
+use crate::study::{Entry, TrialState};
 
 /// How close children are to their parents, for crossover and for mutation: the larger, the closer.
 const ETA: (f64, f64) = (10.0, 10.0);
@@ -54,15 +56,19 @@ impl Default for Nsga2Options {
 }
 
 /// See the module.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Nsga2Sampler {
     options: Nsga2Options,
+    elite: Elite,
 }
 
 impl Nsga2Sampler {
     /// A sampler with these options.
     pub fn new(options: Nsga2Options) -> Nsga2Sampler {
-        Nsga2Sampler { options }
+        Nsga2Sampler {
+            options,
+            elite: Elite::default(),
+        }
     }
 }
 
@@ -71,12 +77,14 @@ impl Sampler for Nsga2Sampler {
         "nsga2"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        let spread = || sobol_point(ask.space, ask.seed, ask.number).map(Proposal::by(SPREAD));
         let size = self.options.population_size.max(2);
-        let population = population(ask, size);
+        let population = population(&mut self.elite, ask, size);
         if population.len() < size {
-            return sobol_point(ask.space, ask.seed, ask.number);
+            return spread();
         }
+        let by_nsga2 = Proposal::by(self.name());
         let mut rng = ask.rng();
         let mut any = None;
         for attempt in 0..MAX_CHILDREN {
@@ -89,11 +97,11 @@ impl Sampler for Nsga2Sampler {
             }
             let known = |e: &Entry| e.number != ask.number && e.params == child;
             if !ask.history.entries().iter().any(known) {
-                return Some(child);
+                return Some(by_nsga2(child));
             }
             any = Some(child);
         }
-        any.or_else(|| sobol_point(ask.space, ask.seed, ask.number))
+        any.map(by_nsga2).or_else(spread)
     }
 }
 
@@ -129,7 +137,7 @@ impl Nsga2Sampler {
 }
 
 /// The best finished trials, best first, at most `size`.
-fn population<'a>(ask: &Ask<'a>, size: usize) -> Vec<&'a Entry> {
+fn population<'a>(elite: &mut Elite, ask: &Ask<'a>, size: usize) -> Vec<&'a Entry> {
     let entries = ask.history.entries();
     let directions = ask.history.directions();
     let whole = |e: &&Entry| {
@@ -144,13 +152,8 @@ fn population<'a>(ask: &Ask<'a>, size: usize) -> Vec<&'a Entry> {
             TrialState::Running | TrialState::Waiting | TrialState::Fail => false,
         })
         .partition(|e| whole(e) && violation(e) <= 0.0);
-    let losses: Vec<Vec<f64>> = good
-        .iter()
-        .map(|e| pareto::losses(directions, &e.values))
-        .collect();
-    let mut chosen: Vec<&Entry> = (pareto::best_first(&losses, size).into_iter())
-        .map(|i| good[i])
-        .collect();
+    let best = elite.best(directions, &good, size).into_iter();
+    let mut chosen: Vec<&Entry> = best.map(|i| good[i]).collect();
     let mut bad = bad;
     bad.sort_by(|a, b| violation(a).total_cmp(&violation(b)));
     chosen.extend(bad);
@@ -286,7 +289,7 @@ mod tests {
             seed: 0,
         };
         let numbers = |size| -> Vec<u64> {
-            let population = population(&ask, size);
+            let population = population(&mut Elite::default(), &ask, size);
             population.iter().map(|e| e.number).collect()
         };
         assert_eq!(numbers(3), [1, 2, 0]);

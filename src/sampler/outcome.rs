@@ -41,23 +41,44 @@ impl Outcome {
                     loss: f64::INFINITY,
                 },
             },
-            TrialState::Pruned => {
-                match (entry.last_report(), best_until(entry, i64::MAX, direction)) {
-                    (Some((step, _)), Some(loss)) => Outcome::Stopped { step, loss },
-                    (Some(_) | None, _) => Outcome::Infeasible,
-                }
-            }
+            TrialState::Pruned => match (entry.last_report(), best(entry, direction)) {
+                (Some((step, _)), Some(loss)) => Outcome::Stopped { step, loss },
+                (Some(_) | None, _) => Outcome::Infeasible,
+            },
         }
     }
 }
 
-/// The best loss that a trial had reported by a step; `None` without any number.
-pub(super) fn best_until(entry: &Entry, step: i64, direction: Direction) -> Option<f64> {
-    let reports = entry.intermediate.range(..=step).map(|(_, v)| *v);
-    reports
-        .filter(|v| !v.is_nan())
-        .map(|v| direction.loss(v))
-        .reduce(f64::min)
+/// The best loss that a trial has reported; `None` without any number.
+fn best(entry: &Entry, direction: Direction) -> Option<f64> {
+    let reports = entry.intermediate.values().filter(|v| !v.is_nan());
+    reports.map(|v| direction.loss(*v)).reduce(f64::min)
+}
+
+/// What a trial had reached when: made in one walk over its reports, so that trials of thousands of
+/// epochs can be asked about every one of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Best(Vec<(i64, f64)>);
+
+impl Best {
+    pub fn new(entry: &Entry, direction: Direction) -> Best {
+        let reports = entry.intermediate.iter().filter(|(_, v)| !v.is_nan());
+        let mut steps: Vec<(i64, f64)> = Vec::new();
+        for (step, value) in reports {
+            let loss = direction.loss(*value);
+            // Only where it became better.
+            if steps.last().is_none_or(|(_, best)| loss < *best) {
+                steps.push((*step, loss));
+            }
+        }
+        Best(steps)
+    }
+
+    /// The best loss that it had reported by a step; `None` without any number.
+    pub fn until(&self, step: i64) -> Option<f64> {
+        let better = self.0.partition_point(|(at, _)| *at <= step);
+        Some(self.0[better.checked_sub(1)?].1)
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +96,34 @@ mod tests {
             violation: None,
             chosen: false,
         }
+    }
+
+    #[test]
+    fn what_was_reached_by_a_step_is_the_least_of_the_reports_until_then() {
+        let nan = f64::NAN;
+        for reports in [
+            &[3.0, nan, 5.0, 1.0, 1.0, 2.0, -0.5][..],
+            &[nan, nan, 2.0],
+            &[f64::INFINITY, 1.0, f64::NEG_INFINITY],
+            &[],
+        ] {
+            let trial = entry(TrialState::Running, None, reports);
+            for direction in [Direction::Minimize, Direction::Maximize] {
+                let best = Best::new(&trial, direction);
+                for step in -1..10 {
+                    let until = trial.intermediate.range(..=step).map(|(_, v)| *v);
+                    let numbers = until.filter(|v| !v.is_nan());
+                    let least = numbers.map(|v| direction.loss(v)).reduce(f64::min);
+                    assert_eq!(best.until(step), least, "{reports:?} {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_curve_is_kept_by_its_improvements_alone() {
+        let flat = entry(TrialState::Running, None, &[1.0; 5000]);
+        assert_eq!(Best::new(&flat, Direction::Minimize), Best(vec![(1, 1.0)]));
     }
 
     #[test]

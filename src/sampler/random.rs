@@ -3,23 +3,26 @@
 
 use rand_chacha::ChaCha8Rng;
 
-use super::{Ask, Sampler};
+use super::{Ask, Proposal, Sampler};
 use crate::space::{Params, Space};
 
 /// Draws every active parameter independently and uniformly (in the logarithm where `log`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomSampler;
 
+/// What random points are said to be proposed by.
+pub(super) const BY: &str = "random";
+
 /// Draws before a space counts as having no point that satisfies its constraints.
 const MAX_DRAWS: usize = 10_000;
 
 impl Sampler for RandomSampler {
     fn name(&self) -> &'static str {
-        "random"
+        BY
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
-        draw(ask.space, &mut ask.rng())
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        draw(ask.space, &mut ask.rng()).map(Proposal::by(BY))
     }
 }
 

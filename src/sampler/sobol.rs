@@ -5,13 +5,16 @@
 //! Each parameter has a dimension of its own, whether it is active or not, so that the points of
 //! every branch of a conditional space are spread evenly, too.
 
-use super::{Ask, Sampler, random};
+use super::{Ask, Proposal, Sampler, random};
 use crate::space::{Params, Space};
 use crate::study;
 
 /// Trial n takes the n-th point of the sequence.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SobolSampler;
+
+/// What points that a sampler spreads before it knows anything are said to be proposed by.
+pub(super) const SPREAD: &str = "spread";
 
 /// Sequences that are tried for a point that satisfies the constraints, before it is drawn.
 const SEQUENCES: u64 = 64;
@@ -24,8 +27,8 @@ impl Sampler for SobolSampler {
         "sobol"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
-        sobol_point(ask.space, ask.seed, ask.number)
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        sobol_point(ask.space, ask.seed, ask.number).map(Proposal::by(self.name()))
     }
 }
 

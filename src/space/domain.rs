@@ -177,11 +177,17 @@ impl Domain {
         }
     }
 
-    /// The inverse of [`Domain::to_internal`]; `None` for an index beyond the choices.
+    /// The inverse of [`Domain::to_internal`]; `None` for an index that no choice has, and for
+    /// what is no finite number.
     pub fn from_internal(&self, internal: f64) -> Option<Value> {
+        if !internal.is_finite() {
+            return None;
+        }
         match self {
             Domain::Float { .. } => Some(Value::Float(internal)),
             Domain::Int { .. } => Some(Value::Int(internal.round() as i64)),
+            // A cast would make the first choice of everything below it.
+            Domain::Categorical { .. } if internal < 0.0 => None,
             Domain::Categorical { choices } => choices.get(internal as usize).cloned(),
         }
     }
@@ -374,6 +380,31 @@ mod tests {
                 let value = domain.from_unit(unit);
                 assert!(domain.contains(&value), "{domain:?} {value}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_no_index_is_no_choice_and_what_is_no_number_no_value() {
+        let choices = vec!["a".into(), "b".into()];
+        let choice = Domain::Categorical { choices };
+        assert_eq!(choice.from_internal(0.0), Some("a".into()));
+        assert_eq!(choice.from_internal(1.0), Some("b".into()));
+        for none in [-1.0, -0.5, 2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(choice.from_internal(none), None, "{none}");
+        }
+        for domain in [int(0, 5, false, 1), float_to(5.0)] {
+            assert!(domain.from_internal(3.0).is_some());
+            assert_eq!(domain.from_internal(f64::NAN), None);
+            assert_eq!(domain.from_internal(f64::INFINITY), None);
+        }
+    }
+
+    fn float_to(high: f64) -> Domain {
+        Domain::Float {
+            low: 0.0,
+            high,
+            log: false,
+            step: None,
         }
     }
 

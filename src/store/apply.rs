@@ -101,7 +101,12 @@ impl Batch<'_> {
                 params,
                 distributions,
                 user_attrs,
-            } => self.create(*number, params, distributions, user_attrs),
+                system_attrs,
+            } => {
+                let trial_id = self.create(*number, params, distributions)?;
+                put_user_attributes(self.conn, trial_id, user_attrs)?;
+                put_system_attributes(self.conn, trial_id, system_attrs)
+            }
             Write::TrialClaimed {
                 number,
                 params,
@@ -139,10 +144,7 @@ impl Batch<'_> {
             } => {
                 let trial_id = self.finish(*number, *state, values)?;
                 put_user_attributes(self.conn, trial_id, user_attrs)?;
-                for (key, value) in system_attrs {
-                    put_system_attribute(self.conn, trial_id, key, &to_python_json(value))?;
-                }
-                Ok(())
+                put_system_attributes(self.conn, trial_id, system_attrs)
             }
             Write::RepeatStarted { .. }
             | Write::RepeatAttemptEnded { .. }
@@ -188,13 +190,13 @@ impl Batch<'_> {
         }
     }
 
+    /// Makes a trial and returns its row id.
     fn create(
         &self,
         number: u64,
         params: &Params,
         distributions: &BTreeMap<String, Domain>,
-        user_attrs: &Map<String, Json>,
-    ) -> Result<(), Cause> {
+    ) -> Result<i64, Cause> {
         if next_number(self.conn, self.study_id)? != number {
             return Err(Cause::Conflict);
         }
@@ -207,7 +209,7 @@ impl Batch<'_> {
         let trial_id = self.conn.last_insert_rowid();
         self.own(trial_id)?;
         put_params(self.conn, trial_id, number, params, distributions)?;
-        put_user_attributes(self.conn, trial_id, user_attrs)
+        Ok(trial_id)
     }
 
     fn claim(
@@ -510,6 +512,17 @@ pub(super) fn put_user_attributes(
     )?;
     for (key, value) in attributes {
         statement.execute((trial_id, key, to_python_json(value)))?;
+    }
+    Ok(())
+}
+
+fn put_system_attributes(
+    conn: &Connection,
+    trial_id: i64,
+    attributes: &Map<String, Json>,
+) -> Result<(), Cause> {
+    for (key, value) in attributes {
+        put_system_attribute(conn, trial_id, key, &to_python_json(value))?;
     }
     Ok(())
 }

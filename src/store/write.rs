@@ -23,6 +23,8 @@ pub enum Write {
         distributions: BTreeMap<String, Domain>,
         /// User attributes (`seed`, ...).
         user_attrs: Map<String, Json>,
+        /// System attributes (`sampler`).
+        system_attrs: Map<String, Json>,
     },
     /// A WAITING trial becomes RUNNING, with these parameters. Conflict unless it is still WAITING.
     TrialClaimed {

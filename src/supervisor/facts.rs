@@ -194,6 +194,7 @@ mod tests {
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),
+            system_attrs: Map::new(),
         }
     }
 

@@ -203,7 +203,8 @@ fn reclaim(store: &Store, study_id: i64) -> Result<Vec<Reclaimed>, Failure> {
 
 /// Repeats and tests of earlier runs; waits until the last processes of those that go on are gone.
 fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
-    let records = store.repeats(study_id, None)?;
+    let mut records = store.repeats(study_id, None)?;
+    records.sort_by(|a, b| a.ended.cmp(&b.ended));
     let open = records.iter().filter(|r| !r.state.finished());
     let pids: Vec<u32> = open.filter_map(|r| Some(r.attempts.last()?.pid)).collect();
     strays::wait_for_exits(&pids, LEFTOVERS);

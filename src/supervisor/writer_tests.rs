@@ -117,6 +117,7 @@ fn start(number: u64) -> [Write; 2] {
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),
+            system_attrs: Map::new(),
         },
         Write::AttemptStarted {
             number,

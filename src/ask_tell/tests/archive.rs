@@ -78,6 +78,19 @@ fn what_could_not_be_written_has_not_happened() {
 }
 
 #[test]
+fn who_proposed_a_trial_is_stored_and_not_part_of_the_answer() {
+    let (mut session, memory) = archived(vec![]);
+    let answer = call(&mut session, json!({"op": "ask"}));
+    let fields: Vec<&String> = answer.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["id", "params"]);
+    let writes = memory.borrow().writes.clone();
+    let [Write::TrialCreated { system_attrs, .. }] = &writes[..] else {
+        panic!("{writes:?}");
+    };
+    assert_eq!(system_attrs["sampler"], "spread");
+}
+
+#[test]
 fn a_study_that_is_continued_goes_on_after_its_last_trial() {
     let (mut session, memory) = archived(vec![
         stored(0, TrialState::Complete),

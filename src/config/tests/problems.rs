@@ -260,6 +260,48 @@ fn cycles_of_conditions_are_refused() {
 }
 
 #[test]
+fn constraints_that_no_point_satisfies_are_refused_by_their_names() {
+    let text = |constraints: &str| {
+        let wide = "train.batch_size = { choices = [8, 64] }\noptim.lr = { low = 1, high = 2 }\n";
+        let each = constraints
+            .split('|')
+            .map(|c| format!("[[constraints]]\nexpr = \"{c}\"\n"));
+        with(&format!("{wide}{}", each.collect::<String>()))
+    };
+    let tried = "none of 10000 random points satisfies it, and the sampler auto finds none either";
+    refused(
+        &text("optim.lr <= 2|train.batch_size > 64"),
+        10,
+        &["constraints[1]: found train.batch_size > 64: ", tried],
+    );
+    let found = lines(
+        &text("train.batch_size > 8|train.batch_size < 64|optim.lr > 0"),
+        &[],
+    );
+    let all = "some points satisfy it, but none of 10000 random ones all constraints, and";
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found.iter().all(|f| f.contains(all)), "{found:?}");
+    assert_eq!(
+        lines(&text("train.batch_size > 8|optim.lr < 1.01"), &[]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_point_that_only_the_sampler_finds_is_enough() {
+    let sizes: Vec<String> = (1..=2000).map(|n| n.to_string()).collect();
+    // One point of eight million, which a grid finds by leaving out all others early.
+    let text = with(&format!(
+        "train.batch_size = {{ choices = [{}] }}\noptim.lr = {{ low = 1, high = 5, step = 0.001 }}\n\
+         [[constraints]]\nexpr = \"train.batch_size >= 2000\"\n\
+         [[constraints]]\nexpr = \"optim.lr >= 4.9999\"\n",
+        sizes.join(", ")
+    ));
+    assert_eq!(lines(&text, &["sampler.kind=grid"]), [""; 0]);
+    assert!(!lines(&text, &["sampler.kind=random"]).is_empty());
+}
+
+#[test]
 fn constraints_are_parsed_and_name_numbers() {
     let constraint = |c: &str, line, says: &[&str]| {
         refused(

@@ -111,6 +111,7 @@ fn start_of(number: u64) -> Vec<Write> {
             ]
             .into(),
             user_attrs: object(json!({"seed": 7})),
+            system_attrs: object(json!({"sampler": "spread"})),
         },
         attempt(number, 0),
     ]
@@ -162,6 +163,42 @@ fn validate(schema: &str, instance: &Json) -> Result<(), String> {
     let schema: Json = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     validator.validate(instance).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_trial_in_the_list_is_what_it_is_alone() {
+    let (_dir, example) = example();
+    let dir = tempfile::tempdir().unwrap();
+    let mut own = own(&dir.path().join("tune.db"), 0.5);
+    let study = own.studies().unwrap().remove(0);
+    let run = own.runs(study.study_id).unwrap()[0].run_id;
+    // What Python and JSON write differently, and what must not break a line.
+    let odd = json!({
+        "nan": [1, "NaN", {"deep": "-Infinity"}], "text": "é \u{1f600} \"quoted\"\n\\u0041", "none": null,
+    });
+    let user_attrs = object(odd.clone());
+    let note = Write::TrialNoted {
+        number: 1,
+        user_attrs,
+    };
+    own.apply(study.study_id, run, &[note]).unwrap();
+    for (store, name) in [(&example, "s1"), (&example, "mo"), (&own, "criteria")] {
+        let study = store.find_study(name).unwrap().unwrap();
+        let attempts = store.all_attempts(study.study_id).unwrap();
+        let trials = store.trials(study.study_id).unwrap();
+        let alone = trials.iter().map(|trial| {
+            let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
+            trials::trial_json(trial, own)
+        });
+        let text = trials_json(store, Some(name)).unwrap();
+        let json: Json = serde_json::from_str(&text).unwrap();
+        assert_eq!(json, Json::Array(alone.collect()), "{name}");
+        assert_eq!(text.lines().count(), trials.len() + 2, "one line each");
+    }
+    let text = trials_json(&own, None).unwrap();
+    let json: Json = serde_json::from_str(&text).unwrap();
+    assert_eq!(json[1]["attrs"]["text"], odd["text"]);
+    assert_eq!(json[1]["attrs"]["nan"], odd["nan"]);
 }
 
 #[test]
@@ -475,6 +512,7 @@ fn a_trial_is_shown_with_attempts_and_logs() {
         "CUDA out of memory\n",
         "attempt 1",
         "reports\n  1  NaN",
+        "system attributes\n  sampler  spread",
         &format!("{}.d/logs/0.1.log", path.display()),
     ] {
         assert!(text.contains(part), "{part:?} in {text}");

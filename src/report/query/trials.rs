@@ -1,7 +1,9 @@
 //! `tune trials`: all trials of a study as table, JSON and CSV.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
+use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::choose;
@@ -9,7 +11,7 @@ use super::format::{self, rfc3339};
 use crate::exit::Failure;
 use crate::report::format::value as number;
 use crate::report::{json_number, params_json};
-use crate::store::{AttemptRecord, Store, to_python_json};
+use crate::store::{AttemptRecord, Members, Store, to_python_json};
 use crate::study::FrozenTrial;
 
 type Attempts = BTreeMap<u64, Vec<AttemptRecord>>;
@@ -19,15 +21,52 @@ type Attempts = BTreeMap<u64, Vec<AttemptRecord>>;
 /// # Errors
 /// No such study (2); reading failed (7).
 pub fn trials_json(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let (trials, attempts) = read(store, name)?;
-    let mut out = String::from("[");
-    for (i, trial) in trials.iter().enumerate() {
+    let study = choose(store, name)?;
+    let trials = store.listing(study.study_id)?;
+    let attempts = store.all_attempts(study.study_id)?;
+    let unwritten = |e| Failure::internal(format!("cannot write JSON: {e}"));
+    let mut out = Vec::from(b"[");
+    for (i, (trial, members)) in trials.iter().enumerate() {
         let history = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
-        out.push_str(if i == 0 { "\n" } else { ",\n" });
-        out.push_str(&trial_json(trial, history).to_string());
+        out.extend_from_slice(if i == 0 { b"\n" } else { b",\n" });
+        write_trial(&mut out, trial, members, history).map_err(unwritten)?;
     }
-    out.push_str("\n]\n");
-    Ok(out)
+    out.extend_from_slice(b"\n]\n");
+    String::from_utf8(out).map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))
+}
+
+/// The text of [`trial_json`], with what is JSON already.
+fn write_trial(
+    out: &mut Vec<u8>,
+    trial: &FrozenTrial,
+    members: &Members,
+    attempts: &[AttemptRecord],
+) -> std::io::Result<()> {
+    let value = format::single_value(&trial.values);
+    write!(
+        out,
+        "{{\"number\":{},\"state\":\"{}\",\"value\":{value},\"params\":{{",
+        trial.number,
+        trial.state.optuna()
+    )?;
+    out.extend_from_slice(&members.params);
+    out.extend_from_slice(b"},\"attrs\":{");
+    out.extend_from_slice(&members.attrs);
+    out.extend_from_slice(b"},\"attempts\":");
+    let attempts: Vec<AttemptJson> = attempts.iter().map(AttemptJson::new).collect();
+    serde_json::to_writer(&mut *out, &attempts)?;
+    out.extend_from_slice(b",\"datetime_start\":");
+    serde_json::to_writer(&mut *out, &trial.datetime_start.as_deref().map(rfc3339))?;
+    out.extend_from_slice(b",\"datetime_complete\":");
+    serde_json::to_writer(&mut *out, &trial.datetime_complete.as_deref().map(rfc3339))?;
+    out.extend_from_slice(b",\"intermediate\":{");
+    out.extend_from_slice(&members.intermediate);
+    out.push(b'}');
+    if let Some(values) = format::values(&trial.values) {
+        write!(out, ",\"values\":{values}")?;
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 /// All trials as CSV, one a row: number, state, value, times, a column a parameter, and the
@@ -131,7 +170,8 @@ pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure
     Ok(format::table(&rows))
 }
 
-/// One trial as the contract has it. Changing it means changing docs/schemas/trials.schema.json.
+/// One trial as the contract has it. Changing it means changing [`trials_json`] and
+/// docs/schemas/trials.schema.json.
 pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Json {
     let intermediate: Map<String, Json> = trial
         .intermediate
@@ -144,7 +184,7 @@ pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Jso
         "value": format::single_value(&trial.values),
         "params": params_json(&trial.params),
         "attrs": trial.user_attrs,
-        "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
+        "attempts": attempts.iter().map(AttemptJson::new).collect::<Vec<_>>(),
         "datetime_start": trial.datetime_start.as_deref().map(rfc3339),
         "datetime_complete": trial.datetime_complete.as_deref().map(rfc3339),
         "intermediate": intermediate,
@@ -155,20 +195,37 @@ pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Jso
     json
 }
 
-fn attempt_json(attempt: &AttemptRecord) -> Json {
-    json!({
-        "attempt": attempt.attempt,
-        "outcome": attempt.outcome,
-        "detail": attempt.detail,
-        "again": attempt.again,
-        "started": rfc3339(&attempt.started),
-        "ended": attempt.ended.as_deref().map(rfc3339),
-        "worker": attempt.worker,
-        "pid": attempt.pid,
-        "device": attempt.device,
-        "log": attempt.log,
-        "run": attempt.run_id,
-    })
+#[derive(Serialize)]
+struct AttemptJson<'a> {
+    attempt: u32,
+    outcome: Option<&'a str>,
+    detail: &'a str,
+    again: bool,
+    started: String,
+    ended: Option<String>,
+    worker: u64,
+    pid: u32,
+    device: &'a str,
+    log: &'a str,
+    run: i64,
+}
+
+impl AttemptJson<'_> {
+    fn new(attempt: &AttemptRecord) -> AttemptJson<'_> {
+        AttemptJson {
+            attempt: attempt.attempt,
+            outcome: attempt.outcome.as_deref(),
+            detail: &attempt.detail,
+            again: attempt.again,
+            started: rfc3339(&attempt.started),
+            ended: attempt.ended.as_deref().map(rfc3339),
+            worker: attempt.worker,
+            pid: attempt.pid,
+            device: &attempt.device,
+            log: &attempt.log,
+            run: attempt.run_id,
+        }
+    }
 }
 
 /// Seconds from a trial's start to its end.

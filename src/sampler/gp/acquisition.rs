@@ -1,5 +1,7 @@
 //! What a search maximises.
 
+use std::sync::Arc;
+
 use super::feasibility::Feasibility;
 use super::improvement;
 use super::kernel::Geometry;
@@ -18,7 +20,7 @@ pub(super) struct Improvement<'a> {
     pub posterior: &'a Posterior,
     /// The target to be improved upon.
     pub best: f64,
-    pub feasibility: Option<Feasibility>,
+    pub feasibility: Option<Arc<Feasibility>>,
     /// The logarithm of the probability of being feasible that is demanded.
     pub demanded: f64,
 }
@@ -76,5 +78,98 @@ impl Acquisition for Improvement<'_> {
             slopes[index] = *slope;
         }
         (value, slopes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::feasibility::Borders;
+    use super::super::fit::Sample;
+    use super::super::kernel::Hyper;
+    use super::super::observations::Observations;
+    use super::*;
+    use crate::sampler::encoding::Encoding;
+    use crate::sampler::testing;
+    use crate::study;
+
+    fn hyper(features: usize) -> Hyper {
+        let weights = (0..features).map(|k| 0.3 + 0.4 * k as f64);
+        Hyper {
+            single: weights.clone().map(|w| 2.0 * w).collect(),
+            weights: weights.collect(),
+            joint: 0.8,
+            sum: 0.4,
+            noise: 0.01,
+            mean: 0.1,
+        }
+    }
+
+    /// Points of which those can be run whose first coordinate is small.
+    fn observed(encoding: &Encoding) -> Observations {
+        let mut rng = study::rng(4, 0, "test");
+        let mut found = Observations::default();
+        for _ in 0..40 {
+            let point = encoding.draw(&mut rng);
+            let runs = point[0] < 0.7;
+            found.ran.push(runs);
+            match runs {
+                true => found.points.push(point),
+                false => found.infeasible.push(point),
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn its_derivatives_are_those_of_its_value() {
+        let space = testing::mixed_space();
+        let encoding = Encoding::new(&space);
+        let geometry = Geometry::new(&encoding);
+        let seen = observed(&encoding);
+        let features: Vec<Vec<f64>> = (seen.points.iter()).map(|p| geometry.features(p)).collect();
+        let targets: Vec<f64> = features.iter().map(|f| (3.0 * f[0]).sin() + f[1]).collect();
+        let sample = Sample {
+            features: &features,
+            categorical: &geometry.categorical,
+            targets: &targets,
+            noise: &vec![0.0; targets.len()],
+        };
+        let posterior = Posterior::new(hyper(geometry.categorical.len()), sample, &[]).unwrap();
+        let border = Borders::default().of(&geometry, &seen);
+        assert!(border.is_some());
+        // Without a border, one that is far enough away, and one whose penalty counts.
+        for (feasibility, demanded) in [(None, 0.0), (border.clone(), -50.0), (border, 0.0)] {
+            let acquisition = Improvement {
+                geometry: &geometry,
+                parameters: encoding.len(),
+                posterior: &posterior,
+                best: -0.4,
+                feasibility,
+                demanded,
+            };
+            let mut rng = study::rng(4, 1, "test");
+            for _ in 0..5 {
+                let point = encoding.draw(&mut rng);
+                let (value, slopes) = acquisition.one(&point);
+                let at = |index: usize, h: f64| {
+                    let mut moved = point.clone();
+                    moved[index] += h;
+                    acquisition.many(&[moved])[0]
+                };
+                assert!((value - at(0, 0.0)).abs() < 1e-9 * value.abs().max(1.0));
+                for (index, slope) in slopes.iter().enumerate() {
+                    if !encoding.axis(index).numeric() {
+                        assert_eq!(*slope, 0.0);
+                        continue;
+                    }
+                    let numeric = (at(index, 1e-6) - at(index, -1e-6)) / 2e-6;
+                    let apart = (numeric - slope).abs();
+                    assert!(
+                        apart < 1e-5 * slope.abs().max(1.0),
+                        "{index}: {numeric} {slope}"
+                    );
+                }
+            }
+        }
     }
 }

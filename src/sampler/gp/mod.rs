@@ -24,13 +24,17 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::encoding::Encoding;
-use super::{Ask, Sampler, random};
-use crate::space::Params;
+use super::sobol::SPREAD;
+use super::{Ask, Proposal, Sampler, random};
 use crate::study;
 
+use self::feasibility::Borders;
 use self::model::Fits;
 use self::observations::Observations;
 use self::propose::{Branches, Known};
+
+/// What points of a choice that is not the best one are said to be proposed by.
+const CHALLENGER: &str = "gp-challenger";
 
 /// Where there are choices, one trial in so many is that of a choice which is not the best one.
 const CHALLENGE: u32 = 6;
@@ -62,11 +66,18 @@ impl Default for GpOptions {
     }
 }
 
+/// What need not be computed again.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    fits: Fits,
+    borders: Borders,
+}
+
 /// A Gaussian process and the logarithm of the expected improvement.
 #[derive(Debug, Clone, Default)]
 pub struct GpSampler {
     options: GpOptions,
-    fits: Fits,
+    memory: Memory,
 }
 
 impl GpSampler {
@@ -74,7 +85,7 @@ impl GpSampler {
     pub fn new(options: GpOptions) -> GpSampler {
         GpSampler {
             options,
-            fits: Fits::default(),
+            memory: Memory::default(),
         }
     }
 }
@@ -84,15 +95,17 @@ impl Sampler for GpSampler {
         "gp"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
         let encoding = Encoding::new(ask.space);
         let seen = Observations::new(ask, &encoding, usize::MAX);
         let mut rng = ask.rng();
         let trials = seen.points.len();
-        let point = if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
-            propose::spread(ask, &encoding, ask.number)
+        let (point, by) = if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
+            (propose::spread(ask, &encoding, ask.number), SPREAD)
         } else if trials < self.options.n_startup_trials.max(2) {
-            propose::start(ask, &encoding, &seen, &mut rng)
+            let borders = &mut self.memory.borders;
+            let point = propose::start(ask, &encoding, &seen, borders, &mut rng);
+            (point, SPREAD)
         } else {
             let known = Known {
                 encoding: &encoding,
@@ -101,14 +114,18 @@ impl Sampler for GpSampler {
                 most: self.options.n_exact,
             };
             let branches = turn(&known, &mut study::rng(ask.seed, ask.number, "challenge"));
-            branches
-                .and_then(|branches| known.challenge(&branches, &mut self.fits, &mut rng))
-                .or_else(|| known.improve(&mut self.fits, &mut rng))
+            let challenged = branches
+                .and_then(|branches| known.challenge(&branches, &mut self.memory, &mut rng));
+            match challenged {
+                Some(point) => (Some(point), CHALLENGER),
+                None => (known.improve(&mut self.memory, &mut rng), self.name()),
+            }
         };
         point
             .map(|point| encoding.params(&point))
             .filter(|params| ask.space.violated(params).is_none())
-            .or_else(|| random::draw(ask.space, &mut rng))
+            .map(Proposal::by(by))
+            .or_else(|| random::draw(ask.space, &mut rng).map(Proposal::by(random::BY)))
     }
 }
 

@@ -4,8 +4,8 @@
 use super::propose::streak;
 use crate::sampler::Ask;
 use crate::sampler::encoding::{Encoding, Point};
-use crate::sampler::outcome::{Outcome, best_until};
-use crate::study::Entry;
+use crate::sampler::outcome::{Best, Outcome};
+use crate::study::{Direction, Entry};
 
 /// Trials without a better one after which a search may have stagnated.
 const STALE: usize = 16;
@@ -152,7 +152,9 @@ impl Observations {
 /// What the finished trials had reached at each step, computed when first asked for.
 struct Rungs<'a> {
     finished: &'a [(&'a Entry, f64)],
-    direction: crate::study::Direction,
+    direction: Direction,
+    /// Of each of them what it had reached when; empty before the first question.
+    reached: Vec<Best>,
     known: std::collections::BTreeMap<i64, Rung>,
 }
 
@@ -166,22 +168,27 @@ struct Rung {
 }
 
 impl<'a> Rungs<'a> {
-    fn new(finished: &'a [(&'a Entry, f64)], direction: crate::study::Direction) -> Rungs<'a> {
+    fn new(finished: &'a [(&'a Entry, f64)], direction: Direction) -> Rungs<'a> {
         Rungs {
             finished,
             direction,
+            reached: Vec::new(),
             known: Default::default(),
         }
     }
 
     fn at(&mut self, step: i64) -> &Rung {
-        let (finished, direction) = (self.finished, self.direction);
+        if self.reached.is_empty() {
+            let best = |(entry, _): &(&Entry, f64)| Best::new(entry, self.direction);
+            self.reached = self.finished.iter().map(best).collect();
+        }
+        let (finished, reached) = (self.finished, &self.reached);
         self.known.entry(step).or_insert_with(|| {
-            let pair = |(entry, last): &(&Entry, f64)| {
-                let here = best_until(entry, step, direction)?;
+            let pair = |(best, (_, last)): (&Best, &(&Entry, f64))| {
+                let here = best.until(step)?;
                 (here.is_finite() && last.is_finite()).then_some((here, *last))
             };
-            Rung::new(finished.iter().filter_map(pair).collect())
+            Rung::new(reached.iter().zip(finished).filter_map(pair).collect())
         })
     }
 }

@@ -3,10 +3,11 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use super::Memory;
 use super::acquisition::Improvement;
-use super::feasibility::Feasibility;
+use super::feasibility::Borders;
 use super::kernel::Geometry;
-use super::model::{Fits, Model};
+use super::model::Model;
 use super::observations::Observations;
 use super::search::{Effort, Search};
 use crate::sampler::encoding::{Axis, Encoding, Point};
@@ -44,6 +45,7 @@ pub(super) fn start(
     ask: &Ask,
     encoding: &Encoding,
     seen: &Observations,
+    borders: &mut Borders,
     rng: &mut ChaCha8Rng,
 ) -> Option<Point> {
     if seen.infeasible.is_empty() {
@@ -53,7 +55,7 @@ pub(super) fn start(
         return smaller(encoding, &seen.infeasible, rng);
     }
     let geometry = Geometry::new(encoding);
-    let Some(feasibility) = Feasibility::new(&geometry, &seen.points, &seen.infeasible) else {
+    let Some(feasibility) = borders.of(&geometry, seen) else {
         return spread(ask, encoding, ask.number);
     };
     let points: Vec<Point> = (0..SPREAD)
@@ -127,9 +129,8 @@ pub(super) struct Known<'a> {
 
 impl Known<'_> {
     /// The point of the highest expected improvement.
-    pub fn improve(&self, fits: &mut Fits, rng: &mut ChaCha8Rng) -> Option<Point> {
-        let (good, bad) = (&self.seen.points, &self.seen.infeasible);
-        self.search(None, (good, bad), fits, rng)
+    pub fn improve(&self, memory: &mut Memory, rng: &mut ChaCha8Rng) -> Option<Point> {
+        self.search(None, &self.seen, memory, rng)
     }
 
     /// A point of a choice that is not the best one, by a process of its own: what is left to find
@@ -139,7 +140,7 @@ impl Known<'_> {
     pub fn challenge(
         &self,
         branches: &Branches,
-        fits: &mut Fits,
+        memory: &mut Memory,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
         let parameter = branches.0;
@@ -150,20 +151,20 @@ impl Known<'_> {
             earlier: self.earlier.within(parameter, place),
             most: self.most,
         };
-        let (good, bad) = (&self.seen.points, &self.seen.infeasible);
-        branch.search(Some((parameter, place)), (good, bad), fits, rng)
+        branch.search(Some((parameter, place)), &self.seen, memory, rng)
     }
 
+    /// `everything`: what can be run is learned from all of the space.
     fn search(
         &self,
         pinned: Option<(usize, f64)>,
-        (good, bad): (&[Point], &[Point]),
-        fits: &mut Fits,
+        everything: &Observations,
+        memory: &mut Memory,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
         let (encoding, seen) = (self.encoding, &self.seen);
         let geometry = Geometry::new(encoding);
-        let model = Model::new(&geometry, seen, &self.earlier, self.most, fits)?;
+        let model = Model::new(&geometry, seen, &self.earlier, self.most, &mut memory.fits)?;
         let ranked = seen.ranked().into_iter().take(LEADERS);
         let search = Search {
             encoding,
@@ -172,7 +173,7 @@ impl Known<'_> {
                 parameters: encoding.len(),
                 posterior: &model.posterior,
                 best: model.best,
-                feasibility: Feasibility::new(&geometry, good, bad),
+                feasibility: memory.borders.of(&geometry, everything),
                 demanded: demanded(&seen.ran).ln(),
             },
             leaders: &ranked.map(|i| seen.points[i].clone()).collect::<Vec<_>>(),

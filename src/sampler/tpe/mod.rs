@@ -31,7 +31,7 @@ use self::columns::{Column, Columns};
 use self::groups::Group;
 use self::parzen::{Components, Kernel, Parzen};
 use self::scale::Scale;
-use super::{Ask, Sampler, random};
+use super::{Ask, Proposal, Sampler, random};
 use crate::space::{Domain, Params, Space, Value};
 use crate::study::TrialState;
 
@@ -92,31 +92,33 @@ impl Sampler for TpeSampler {
         "tpe"
     }
 
-    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        let by_chance = Proposal::by(random::BY);
         let mut rng = ask.rng();
         let finished = ask.history.entries().iter().filter(|e| match e.state {
             TrialState::Complete | TrialState::Pruned => e.number != ask.number,
             TrialState::Running | TrialState::Waiting | TrialState::Fail => false,
         });
         if finished.count() < self.options.n_startup_trials {
-            return random::draw(ask.space, &mut rng);
+            return random::draw(ask.space, &mut rng).map(by_chance);
         }
         self.columns.sync(ask.space, ask.history);
         let groups = groups::groups(ask.space, self.options.multivariate);
-        let mut proposal = Proposal {
+        let mut work = Work {
             ask,
             columns: &self.columns,
             options: &self.options,
             fits: vec![None; groups.len()],
         };
         (0..ATTEMPTS)
-            .find_map(|_| proposal.attempt(&groups, &mut rng))
-            .or_else(|| random::draw(ask.space, &mut rng))
+            .find_map(|_| work.attempt(&groups, &mut rng))
+            .map(Proposal::by(self.name()))
+            .or_else(|| random::draw(ask.space, &mut rng).map(by_chance))
     }
 }
 
 /// The work of one ask.
-struct Proposal<'a> {
+struct Work<'a> {
     ask: &'a Ask<'a>,
     columns: &'a Columns,
     options: &'a TpeOptions,
@@ -131,7 +133,7 @@ struct Fit {
     above: Parzen,
 }
 
-impl Proposal<'_> {
+impl Work<'_> {
     /// A point, group by group, or `None` where the constraints got in the way.
     fn attempt(&mut self, groups: &[Group], rng: &mut ChaCha8Rng) -> Option<Params> {
         let space = self.ask.space;

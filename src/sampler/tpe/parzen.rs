@@ -187,11 +187,7 @@ impl Tables {
                     Grid::Cells(range) => {
                         let a = range.forth(x - range.step / 2.0);
                         let b = range.forth(x + range.step / 2.0);
-                        kernels
-                            .iter()
-                            .zip(&self.whole[dimension])
-                            .map(|(k, whole)| ln_interval(k, a, b) - whole)
-                            .collect()
+                        cell_masses(kernels, &self.whole[dimension], a, b)
                     }
                 };
                 seen.push((x, masses));
@@ -320,6 +316,24 @@ pub(super) fn choice_mass(kernel: &Kernel, n: usize, x: usize, smoothing: f64) -
         }
         Kernel::Choice(None) | Kernel::Normal { .. } => 1.0 / n as f64,
     }
+}
+
+/// The logarithmic mass of the cell `a..b` for each kernel, less that of the whole range.
+fn cell_masses(kernels: &[Kernel], whole: &[f64], a: f64, b: f64) -> Vec<f64> {
+    let ln_cell = (b - a).ln();
+    // Most bandwidths are the least one: their logarithm is taken once.
+    let (mut last, mut ln_width) = (f64::NAN, f64::NAN);
+    let mass = |(kernel, whole): (&Kernel, &f64)| match kernel {
+        Kernel::Normal { mu, sigma } => {
+            if *sigma != last {
+                (last, ln_width) = (*sigma, ln_cell - sigma.ln());
+            }
+            let (from, to) = ((a - mu) / sigma, (b - mu) / sigma);
+            normal::ln_mass_of_width(from, to, || ln_width) - whole
+        }
+        Kernel::Choice(_) => -whole,
+    };
+    kernels.iter().zip(whole).map(mass).collect()
 }
 
 fn ln_interval(kernel: &Kernel, a: f64, b: f64) -> f64 {

@@ -91,6 +91,7 @@ fn created(number: u64) -> Write {
         params: Params::from([("lr".to_owned(), Value::Float(0.01))]),
         distributions: [("lr".to_owned(), lr())].into(),
         user_attrs: attrs(json!({"seed": 1234})),
+        system_attrs: Map::new(),
     }
 }
 

@@ -33,6 +33,7 @@ fn batch(number: u64) -> Vec<Write> {
         params: names.map(|n| (n.to_owned(), Value::Float(0.01))).into(),
         distributions: names.map(|n| (n.to_owned(), lr())).into(),
         user_attrs: attrs(json!({"seed": 1234})),
+        system_attrs: serde_json::Map::new(),
     });
     writes.push(started(number + 1, 0));
     writes

@@ -39,6 +39,7 @@ fn a_trial_is_read_as_it_was_written() {
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user.clone(),
+            system_attrs: attrs(json!({"sampler": "gp"})),
         },
         reported(0, 1, f64::NAN),
         reported(0, 2, f64::INFINITY),
@@ -60,7 +61,8 @@ fn a_trial_is_read_as_it_was_written() {
     assert_eq!(trial.intermediate[&2], -1.5);
     assert_eq!(trial.user_attrs["a"], user["a"]);
     assert_eq!(trial.user_attrs["text"], json!("changed"));
-    assert_eq!(trial.system_attrs["constraints:gpu_memory"], json!(-1.5));
+    let system = json!({"sampler": "gp", "constraints:gpu_memory": -1.5});
+    assert_eq!(Json::Object(trial.system_attrs), system);
 }
 
 #[test]
@@ -316,6 +318,7 @@ fn writes_that_make_no_sense_are_refused() {
         )]
         .into(),
         user_attrs: Map::new(),
+        system_attrs: serde_json::Map::new(),
     };
     assert!(
         bench

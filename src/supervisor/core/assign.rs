@@ -9,7 +9,7 @@ use super::live::Live;
 use crate::fault::Tally;
 use crate::protocol::{AttemptId, ToWorker};
 use crate::report;
-use crate::sampler::Ask;
+use crate::sampler::{Ask, PROPOSED_BY, Proposal};
 use crate::space::Params;
 use crate::store::Write;
 use crate::study::{self, FrozenTrial, Job, Purpose, TrialState};
@@ -43,7 +43,7 @@ impl Core {
     fn claim(&mut self, number: u64, trial: FrozenTrial) -> Option<u64> {
         let mut fixed = trial.fixed_params();
         fixed.extend(trial.params.clone());
-        let proposal = self.suggest(number).unwrap_or_default();
+        let proposal = self.propose(number).map(|p| p.params).unwrap_or_default();
         let completed = self.completed(&fixed, &proposal).or_else(|problem| {
             let defaults = self.spec.space.point(&Params::new());
             let by_default = self.completed(&fixed, &defaults);
@@ -77,13 +77,17 @@ impl Core {
 
     fn create(&mut self) -> Option<u64> {
         let number = self.board.next_number();
+        let mut system_attrs = Map::new();
         let params = match self.points.get(number as usize) {
-            Some(point) => Some(point.clone()),
-            None => self.suggest(number),
-        };
-        let Some(params) = params else {
-            self.give_up_search();
-            return None;
+            Some(point) => point.clone(),
+            None => {
+                let Some(Proposal { params, by }) = self.propose(number) else {
+                    self.give_up_search();
+                    return None;
+                };
+                system_attrs.insert(PROPOSED_BY.into(), by.into());
+                params
+            }
         };
         let seed = study::derive_seed(self.spec.seed, number, "trial");
         let distributions = self.spec.space.distributions(&params);
@@ -94,6 +98,7 @@ impl Core {
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user_attrs.clone(),
+            system_attrs: system_attrs.clone(),
         });
         let trial = FrozenTrial {
             trial_id: 0,
@@ -104,7 +109,7 @@ impl Core {
             values: Vec::new(),
             intermediate: BTreeMap::new(),
             user_attrs,
-            system_attrs: Map::new(),
+            system_attrs,
             datetime_start: None,
             datetime_complete: None,
         };
@@ -140,8 +145,8 @@ impl Core {
         self.searched_out.is_some_and(|(_, exhausted)| exhausted)
     }
 
-    fn suggest(&mut self, number: u64) -> Option<Params> {
-        self.sampler.suggest(&Ask {
+    fn propose(&mut self, number: u64) -> Option<Proposal> {
+        self.sampler.propose(&Ask {
             space: &self.spec.space,
             history: &self.history,
             number,

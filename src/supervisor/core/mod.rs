@@ -81,7 +81,7 @@ pub struct Start {
     pub baseline: Option<Baseline>,
     /// The test split, where the task has one.
     pub test: Option<TestSplit>,
-    /// Repeats that earlier runs have started or finished.
+    /// Repeats that earlier runs have started or finished, in the order in which they ended.
     pub repeats: Vec<Repeated>,
     /// The selection that the study's attributes tell of.
     pub selected: Option<serde_json::Value>,

@@ -45,6 +45,9 @@ pub(super) struct Repeats {
     policy: TestPolicy,
     split: Option<TestSplit>,
     ended: BTreeMap<Job, Outcome>,
+    /// Trials whose test has shown a value, each a look at the test split, in the order of the
+    /// looks.
+    looks: Vec<u64>,
     /// Started by an earlier run and not ended: the next attempt, and its faults so far.
     open: BTreeMap<Job, (u32, Tally)>,
     /// To be started, in order.
@@ -61,24 +64,26 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
+    /// `found` in the order in which they ended.
     pub(super) fn new(
         operation: &Operation,
         split: Option<TestSplit>,
         found: Vec<Repeated>,
         told: Option<Json>,
     ) -> Repeats {
-        let (mut ended, mut open) = (BTreeMap::new(), BTreeMap::new());
+        let (mut ended, mut open) = (Vec::new(), BTreeMap::new());
         for repeated in found {
             match repeated.ended {
-                Some(outcome) => _ = ended.insert(repeated.job, outcome),
+                Some(outcome) => ended.push((repeated.job, outcome)),
                 None => _ = open.insert(repeated.job, (repeated.attempt, repeated.tally)),
             }
         }
-        Repeats {
+        let mut repeats = Repeats {
             repeats: operation.repeats,
             policy: operation.test,
             split,
-            ended,
+            ended: BTreeMap::new(),
+            looks: Vec::new(),
             open,
             wanted: VecDeque::new(),
             stale: true,
@@ -86,7 +91,18 @@ impl Repeats {
             told,
             target: None,
             refusal_told: false,
+        };
+        ended
+            .into_iter()
+            .for_each(|(job, outcome)| repeats.end(job, outcome));
+        repeats
+    }
+
+    fn end(&mut self, job: Job, outcome: Outcome) {
+        if job.purpose == Purpose::Test && outcome.value.is_some() {
+            self.looks.push(job.number);
         }
+        self.ended.insert(job, outcome);
     }
 
     /// Whether nothing is left to start. What is under way is the core's business.
@@ -137,20 +153,12 @@ impl Repeats {
         self.ended.iter().filter_map(repeat).collect()
     }
 
-    /// Tests that have shown a value: each is a look at the test split.
-    fn looks(&self) -> impl Iterator<Item = u64> {
-        let seen = |(job, o): (&Job, &Outcome)| {
-            (job.purpose == Purpose::Test && o.value.is_some()).then_some(job.number)
-        };
-        self.ended.iter().filter_map(seen)
-    }
-
     /// What the test split said of the winner, else of the trial that it was used for.
     fn tested(&self, metric: &str) -> Option<Tested> {
         let own = self
             .target
             .filter(|n| self.ended.contains_key(&Job::test(*n)));
-        let number = own.or_else(|| self.looks().last())?;
+        let number = own.or_else(|| self.looks.last().copied())?;
         let outcome = self.ended.get(&Job::test(number))?;
         let text = |key: &str| outcome.attrs.get(key).and_then(Json::as_str);
         Some(Tested {
@@ -159,7 +167,7 @@ impl Repeats {
             value: outcome.value,
             validation: outcome.attrs.get(VALIDATION).and_then(number_from_json),
             baseline: self.split.as_ref().and_then(|s| s.baseline.clone()),
-            looks: self.looks().count() as u64,
+            looks: self.looks.len() as u64,
             error: match outcome.value {
                 Some(_) => None,
                 None => Some(text("error_msg").or(text("fault")).unwrap_or("").to_owned()),
@@ -258,7 +266,7 @@ impl Core {
         if !self.repeats.tests() || self.repeats.ended.contains_key(&job) {
             return None;
         }
-        let before = self.repeats.looks().last();
+        let before = self.repeats.looks.last().copied();
         let Some(before) = before.filter(|_| self.repeats.policy != TestPolicy::Again) else {
             return Some(job);
         };
@@ -346,7 +354,7 @@ impl Core {
             seed: live.seed,
             attrs: attrs.clone(),
         });
-        self.repeats.ended.insert(job, Outcome { value, attrs });
+        self.repeats.end(job, Outcome { value, attrs });
         self.repeats.look_again();
         if job.purpose == Purpose::Test
             && let Some(tested) = self.repeats.tested(&metric)
@@ -374,4 +382,36 @@ fn notes(selection: &Json) -> Vec<Write> {
         })
     };
     candidates.into_iter().flatten().filter_map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::spec;
+    use super::*;
+
+    #[test]
+    fn the_latest_look_at_the_test_split_is_told_whatever_the_numbers_are() {
+        let looked = |number: u64, value: Option<f64>| Repeated {
+            job: Job::test(number),
+            ended: Some(Outcome {
+                value,
+                attrs: Map::new(),
+            }),
+            attempt: 1,
+            tally: Tally::default(),
+        };
+        let found = vec![looked(9, Some(0.9)), looked(4, Some(0.4)), looked(12, None)];
+        let mut repeats = Repeats::new(&spec(1, 1).operation, None, found, None);
+        let told = |repeats: &Repeats| {
+            let tested = repeats.tested("m").unwrap();
+            (tested.number, tested.looks)
+        };
+        assert_eq!(told(&repeats), (4, 2), "the failed one has shown nothing");
+        let seen = Outcome {
+            value: Some(0.2),
+            attrs: Map::new(),
+        };
+        repeats.end(Job::test(2), seen);
+        assert_eq!(told(&repeats), (2, 3));
+    }
 }

@@ -18,6 +18,15 @@ pub(super) use world::{Disk, core, exited, spec};
 use world::{World, results};
 
 #[test]
+fn a_trial_says_which_method_proposed_it_and_a_given_point_says_none() {
+    let mut world = World::new(spec(3, 1), Disk::default(), 1, 0.0);
+    world.run(10_000);
+    let by = |number: u64| world.disk.trials[&number].system_attrs.get("sampler");
+    assert_eq!(by(0), None, "the point of the defaults");
+    assert_eq!([by(1).unwrap(), by(2).unwrap()], ["random", "random"]);
+}
+
+#[test]
 fn a_quiet_run_reaches_its_goal_and_the_value_is_the_best_epochs() {
     let mut world = World::new(spec(20, 2), Disk::default(), 1, 0.0);
     world.run(10_000);

@@ -144,6 +144,7 @@ impl Disk {
                 params,
                 distributions,
                 user_attrs,
+                system_attrs,
             } => {
                 assert_eq!(*number, self.trials.len() as u64, "numbers have no gaps");
                 let trial = FrozenTrial {
@@ -155,7 +156,7 @@ impl Disk {
                     values: vec![],
                     intermediate: BTreeMap::new(),
                     user_attrs: user_attrs.clone(),
-                    system_attrs: serde_json::Map::new(),
+                    system_attrs: system_attrs.clone(),
                     datetime_start: None,
                     datetime_complete: None,
                 };
