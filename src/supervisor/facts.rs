@@ -82,6 +82,7 @@ impl Unstarted {
             | Write::TrialFinished { .. }
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
+            | Write::MemoryUsed { .. }
             | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => {}
@@ -115,6 +116,7 @@ impl Unstarted {
             | Write::TrialFinished { .. }
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
+            | Write::MemoryUsed { .. }
             | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => false,
@@ -128,6 +130,12 @@ impl Unstarted {
                 number, attempt, ..
             } => Some(of_trial(*number, *attempt)),
             Write::RepeatAttemptEnded {
+                number,
+                purpose,
+                attempt,
+                ..
+            }
+            | Write::MemoryUsed {
                 number,
                 purpose,
                 attempt,

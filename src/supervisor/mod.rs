@@ -23,4 +23,5 @@ pub use hold::{Hold, Holder, holder};
 pub use launch::{Launch, directory_of, launch};
 pub use open_study::{Held, MADE_FROM, Origin, compatible, settle};
 pub use replay::{End, Played, Replay, replay, replay_log};
+pub use spawn::EXPANDABLE;
 pub use take_in::patiently;

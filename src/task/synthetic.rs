@@ -82,7 +82,7 @@ const fn int(
     }
 }
 
-const KEYS: [Key<'static>; 11] = [
+const KEYS: [Key<'static>; 12] = [
     Key {
         role: Role::Operational,
         ..float(
@@ -91,6 +91,16 @@ const KEYS: [Key<'static>; 11] = [
             1e6,
             0.0,
             "time a step takes, in milliseconds",
+        )
+    },
+    Key {
+        role: Role::Operational,
+        ..int(
+            "task.memory_mb",
+            0,
+            1_000_000,
+            0,
+            "memory that a trial holds while it runs, in MiB",
         )
     },
     int("task.steps", 1, 1_000_000, 1, "steps an epoch"),
@@ -188,6 +198,7 @@ struct Opened {
 impl Task for Opened {
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
         let curve = Curve::of(trial)?;
+        let held = touched(trial.int("task.memory_mb")?)?;
         let pause = Duration::from_secs_f64(trial.float("task.step_ms")? / 1000.0);
         let epochs = u32::try_from(trial.int("train.epochs")?)?;
         let mut stopping = EarlyStopping::new(
@@ -229,8 +240,14 @@ impl Task for Opened {
             }
             reporter.keep(&mut |_| Ok(()));
         }
+        std::hint::black_box(&held);
         Ok(Ended::Completed)
     }
+}
+
+/// So many MiB that are really there: each page was written.
+fn touched(mib: i64) -> anyhow::Result<Vec<u8>> {
+    Ok(vec![1; usize::try_from(mib)? << 20])
 }
 
 /// The learning curve of one configuration.

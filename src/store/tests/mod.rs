@@ -3,6 +3,7 @@
 mod example;
 mod files;
 mod import;
+mod memory;
 mod repeats;
 mod speed;
 mod writes;

@@ -270,8 +270,9 @@ impl Core {
             seed,
             params: live.trial.params.clone(),
             config: self.spec.effective(&live.trial.params),
-            halvings: 0,
+            halvings: live.halvings,
         };
+        let grant = live.grant;
         let params = trial.params.clone();
         self.actions.push(Action::Send {
             worker,
@@ -281,7 +282,7 @@ impl Core {
                 max_log_bytes: self.spec.operation.max_log_bytes,
                 checkpoint: (self.spec.operation.supervisor.checkpoint)
                     .then(|| checkpoint_name(&self.spec.study, attempt.job())),
-                grant: None,
+                grant,
             },
         });
         self.report(match attempt.purpose {

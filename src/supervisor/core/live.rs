@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Objective, objectives::MEASURED};
 use crate::fault::{Fault, FaultKind, Tally, cuda};
-use crate::memory::Usage;
+use crate::memory::{Estimate, Usage};
 use crate::report::json_number;
 use crate::space::{Params, Value};
 use crate::study::{FrozenTrial, TrialState};
@@ -30,10 +30,18 @@ pub struct Live {
     pub started: Now,
     /// Device and worker of the current attempt.
     pub place: Option<(String, u64)>,
-    /// Peak resident memory the worker reported, in MiB.
+    /// Peak of the current attempt ([`Usage::peak`]), in MiB.
     pub peak_memory_mb: Option<f64>,
     /// What the worker measured of the current attempt.
     pub usage: Option<Usage>,
+    /// What samples of the machine saw of the current attempt's worker.
+    pub seen: Usage,
+    /// What the current attempt is expected to use.
+    pub predicted: Option<Estimate>,
+    /// What the current attempt may take of its GPU's memory, in bytes.
+    pub grant: Option<u64>,
+    /// How often its batches are halved.
+    pub halvings: u32,
 }
 
 /// What a trial ends with.
@@ -62,6 +70,10 @@ impl Live {
             place: None,
             peak_memory_mb: None,
             usage: None,
+            seen: Usage::default(),
+            predicted: None,
+            grant: None,
+            halvings: 0,
         }
     }
 

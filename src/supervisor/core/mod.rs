@@ -8,6 +8,7 @@ mod dispatch;
 mod ending;
 mod exits;
 mod faults;
+mod ledger;
 mod live;
 mod messages;
 mod pace;
@@ -40,6 +41,7 @@ use super::{Action, Event, Now, WorkerId};
 use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
+use ledger::Ledger;
 use live::Live;
 use pace::Pace;
 use repeats::Repeats;
@@ -130,6 +132,7 @@ pub struct Core {
     waiting: BTreeMap<u64, FrozenTrial>,
     slots: Vec<Slot>,
     concurrency: Concurrency,
+    ledger: Ledger,
     pace: Pace,
     mode: Mode,
     pending: BTreeMap<u64, Pending>,
@@ -164,6 +167,7 @@ fn ended_job(write: &Write) -> Option<Job> {
         | Write::AttemptEnded { .. }
         | Write::RepeatStarted { .. }
         | Write::RepeatAttemptEnded { .. }
+        | Write::MemoryUsed { .. }
         | Write::TrialNoted { .. }
         | Write::StudyAttributes { .. }
         | Write::RunEnded { .. } => None,
@@ -219,6 +223,7 @@ impl Core {
             searched_out: None,
             waiting,
             concurrency: Concurrency::new(start.devices.len()),
+            ledger: Ledger::new(),
             pace: Pace::default(),
             slots: start.devices.into_iter().map(Slot::new).collect(),
             mode: Mode::Running,
@@ -303,7 +308,8 @@ impl Core {
             Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
-            Event::Sampled { .. } | Event::Xid { .. } | Event::ProbeLost { .. } => {}
+            Event::Sampled { sample } => self.note_sample(&sample),
+            Event::Xid { .. } | Event::ProbeLost { .. } => {}
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }
