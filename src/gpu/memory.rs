@@ -166,4 +166,42 @@ mod tests {
         assert_eq!(context(crowded, after, 0), None, "a neighbour's training");
         assert_eq!(context(Some(after), after, 0), None);
     }
+
+    /// 512 MiB of the GPU.
+    #[cfg(feature = "torch")]
+    fn large(device: Device) -> anyhow::Result<()> {
+        tch::Tensor::f_zeros([128 * (1 << 20)], (tch::Kind::Float, device.into()))?;
+        super::super::empty_cache()
+    }
+
+    #[cfg(feature = "torch")]
+    #[test]
+    #[ignore = "needs a GPU; tests/gpu.sh runs it"]
+    fn a_neighbour_without_a_limit_allocates() {
+        super::super::cuda::load(Device::Cuda(0)).unwrap();
+        large(Device::Cuda(0)).unwrap();
+    }
+
+    #[cfg(feature = "torch")]
+    #[test]
+    #[ignore = "needs a GPU; tests/gpu.sh runs it"]
+    fn a_grant_is_the_offenders_limit() {
+        let device = Device::Cuda(0);
+        super::super::cuda::load(device).unwrap();
+        first_allocation(device).unwrap();
+        let (_, all) = memory_info(0).unwrap();
+        set_memory_fraction(0, 256.0 * MIB as f64 / all as f64).unwrap();
+        let error = large(device).unwrap_err().to_string();
+        assert!(crate::fault::cuda::out_of_memory(&error), "{error}");
+        let (free, _) = memory_info(0).unwrap();
+        assert!(free > 1 << 30, "the GPU has room");
+        println!("refused after 256 MiB with {} MiB free", free / MIB);
+        let neighbour = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["a_neighbour_without_a_limit_allocates", "--ignored"])
+            .status()
+            .unwrap();
+        assert!(neighbour.success());
+        set_memory_fraction(0, 1.0).unwrap();
+        large(device).unwrap();
+    }
 }

@@ -19,7 +19,7 @@ fn entry(peak: u64, outcome: &str) -> Entry {
             retries: Some(5),
             ooms: Some(6),
             process: Some(peak),
-            context: Some(8),
+            context: Some(2),
             resident: Some(9),
             resident_before: Some(10),
         },
