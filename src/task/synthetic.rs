@@ -20,6 +20,7 @@ use super::{
 use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
 use crate::protocol::Epoch;
+use crate::space::Value;
 use crate::study::{Direction, derive_seed, rng};
 
 /// The kind.
@@ -94,13 +95,14 @@ const KEYS: [Key<'static>; 12] = [
         )
     },
     Key {
-        role: Role::Operational,
+        // Without it a study is what it was before there was this key.
+        preset: Preset::Optional,
         ..int(
             "task.memory_mb",
             0,
             1_000_000,
             0,
-            "memory that a trial holds while it runs, in MiB",
+            "memory that a trial holds while it runs, in MiB; default 0",
         )
     },
     int("task.steps", 1, 1_000_000, 1, "steps an epoch"),
@@ -198,7 +200,7 @@ struct Opened {
 impl Task for Opened {
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
         let curve = Curve::of(trial)?;
-        let held = touched(trial.int("task.memory_mb")?)?;
+        let held = touched(trial.config.get("task.memory_mb"))?;
         let pause = Duration::from_secs_f64(trial.float("task.step_ms")? / 1000.0);
         let epochs = u32::try_from(trial.int("train.epochs")?)?;
         let mut stopping = EarlyStopping::new(
@@ -246,7 +248,8 @@ impl Task for Opened {
 }
 
 /// So many MiB that are really there: each page was written.
-fn touched(mib: i64) -> anyhow::Result<Vec<u8>> {
+fn touched(mib: Option<&Value>) -> anyhow::Result<Vec<u8>> {
+    let mib = mib.and_then(Value::as_i64).unwrap_or(0);
     Ok(vec![1; usize::try_from(mib)? << 20])
 }
 
@@ -332,7 +335,7 @@ fn metrics(loss: f64) -> Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::{Params, Value};
+    use crate::space::Params;
     use crate::study::Purpose;
 
     /// Records losses; prunes after so many epochs.
