@@ -406,7 +406,8 @@ fn advice(review: &Review, around: Around) -> String {
             "{parallel} of the largest trials do not fit together: --parallel {} always does",
             carries.largest
         )
-    } else if carries.largest > parallel {
+    } else if carries.largest > parallel && review.device != Device::Cpu {
+        // On the CPU it is the cores that are few.
         format!(
             "nothing to do; memory would carry --parallel {}",
             carries.largest

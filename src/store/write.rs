@@ -139,7 +139,7 @@ pub enum Write {
         /// Attempt.
         attempt: u32,
         /// The ledger's line.
-        entry: Entry,
+        entry: Box<Entry>,
     },
     /// Something about a trial that came out later, whatever state it is in.
     TrialNoted {

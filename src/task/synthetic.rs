@@ -496,7 +496,10 @@ mod tests {
     #[test]
     fn presets_lie_within_the_bounds() {
         for key in KEYS {
-            let value = key.preset.value().unwrap();
+            let Some(value) = key.preset.value() else {
+                assert_eq!(key.name, "task.memory_mb", "the others have one");
+                continue;
+            };
             let fits = match key.ty {
                 KeyType::Float { low, high } => (low..=high).contains(&value.as_f64().unwrap()),
                 KeyType::Int { low, high } => (low..=high).contains(&value.as_i64().unwrap()),

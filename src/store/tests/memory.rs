@@ -39,7 +39,7 @@ fn used(number: u64, purpose: Purpose, attempt: u32, entry: &Entry) -> Write {
         number,
         purpose,
         attempt,
-        entry: entry.clone(),
+        entry: Box::new(entry.clone()),
     }
 }
 
@@ -85,7 +85,8 @@ fn a_line_that_is_written_again_stands_once_and_goes_with_its_trial() {
     assert_eq!(read.len(), 1);
     assert_eq!(read[0].entry.peak(), Some(2_000));
     let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.execute("DELETE FROM trials", []).unwrap();
+    conn.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials")
+        .unwrap();
     assert!(bench.store.memory(bench.study).unwrap().is_empty());
     let left: u64 = conn
         .query_row("SELECT COUNT(*) FROM tune_memory", [], |r| r.get(0))

@@ -137,7 +137,7 @@ impl Core {
         let Some(device) = place.and_then(|(device, _)| device.parse().ok()) else {
             return;
         };
-        let entry = Entry {
+        let entry = Box::new(Entry {
             device,
             capacity: self.ledger.capacities.get(&device).copied(),
             usage,
@@ -145,7 +145,7 @@ impl Core {
             predicted: live.predicted,
             halvings: live.halvings,
             outcome: outcome.to_owned(),
-        };
+        });
         self.outbox.push(Write::MemoryUsed {
             number: attempt.number,
             purpose: attempt.purpose,

@@ -129,7 +129,7 @@ impl Run {
                 attempt,
                 entry,
                 purpose: Purpose::Search,
-            } => Some(((*number, *attempt), entry.clone())),
+            } => Some(((*number, *attempt), (**entry).clone())),
             _ => None,
         };
         self.writes().iter().filter_map(entry).collect()

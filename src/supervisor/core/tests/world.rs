@@ -206,7 +206,7 @@ impl Disk {
                 let attempts = self.attempts_of(job(*number, *purpose));
                 assert!(attempts.len() > *attempt as usize, "it was started");
                 self.memory
-                    .insert((job(*number, *purpose), *attempt), entry.clone());
+                    .insert((job(*number, *purpose), *attempt), (**entry).clone());
             }
             Write::TrialNoted { number, user_attrs } => {
                 let trial = self.trials.get_mut(number).unwrap();
