@@ -170,7 +170,10 @@ mod tests {
     /// 512 MiB of the GPU.
     #[cfg(feature = "torch")]
     fn large(device: Device) -> anyhow::Result<()> {
-        tch::Tensor::f_zeros([128 * (1 << 20)], (tch::Kind::Float, device.into()))?;
+        drop(tch::Tensor::f_zeros(
+            [128 * (1 << 20)],
+            (tch::Kind::Float, device.into()),
+        )?);
         super::super::empty_cache()
     }
 

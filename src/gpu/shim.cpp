@@ -74,11 +74,15 @@ c10::DeviceAllocator* cuda_allocator() {
   return at::getDeviceAllocator(at::kCUDA);
 }
 
+}  // namespace
+
 // The first functions of c10::cuda::CUDACachingAllocator::CUDAAllocator, in their order. The header
 // that declares it needs CUDA's own headers, which do not come with libtorch; a version of libtorch
-// that has another order is refused here.
+// that has another order is refused here. Not in the unnamed namespace: there the compiler would see
+// that nothing is derived from it, and that its functions can never be called.
 static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
               "compare CudaAllocator with c10/cuda/CUDACachingAllocator.h of this libtorch");
+namespace tune {
 struct CudaAllocator : c10::DeviceAllocator {
   virtual void* raw_alloc(size_t) = 0;
   virtual void* raw_alloc_with_stream(size_t, void*) = 0;
@@ -87,8 +91,7 @@ struct CudaAllocator : c10::DeviceAllocator {
   virtual double getMemoryFraction(c10::DeviceIndex) = 0;
   virtual void setMemoryFraction(double, c10::DeviceIndex) = 0;
 };
-
-}  // namespace
+}  // namespace tune
 
 // Has `handler` called with the exception's text by std::terminate.
 extern "C" void tune_on_terminate(void (*handler)(const char*)) {
@@ -143,7 +146,7 @@ extern "C" int tune_set_memory_fraction(int device, double fraction, char* messa
     // Not linked: the library is loaded only where there is a GPU.
     void* symbol = dlsym(RTLD_DEFAULT, "_ZN3c104cuda20CUDACachingAllocator9allocatorE");
     TORCH_CHECK(symbol != nullptr, "libtorch's CUDA allocator is not loaded");
-    auto* allocator = static_cast<std::atomic<CudaAllocator*>*>(symbol)->load();
+    auto* allocator = static_cast<std::atomic<tune::CudaAllocator*>*>(symbol)->load();
     TORCH_CHECK(allocator != nullptr, "libtorch's CUDA allocator is not initialised");
     auto index = static_cast<c10::DeviceIndex>(device);
     allocator->setMemoryFraction(fraction, index);
