@@ -22,6 +22,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// the most.
 const DIE_FIRST: i32 = 500;
 
+/// What an attempt may leave behind without a word, in bytes: the next one uses it again.
+const LITTLE: u64 = 4 << 20;
+
 const KIB: u64 = 1 << 10;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -142,7 +145,10 @@ impl Meter {
         if let Some(index) = self.gpu().filter(|_| device_works) {
             add_device(&mut usage, index);
         }
-        give_back();
+        let grown = usage.resident.unwrap_or(0) > usage.resident_before.unwrap_or(0) + LITTLE;
+        if grown {
+            give_back();
+        }
         usage
     }
 
