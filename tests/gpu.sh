@@ -145,6 +145,17 @@ else
     row "PyTorch program: out-of-range gather" skipped "python3 has no torch with CUDA"
 fi
 
+# --- A limit on a worker's memory hits the worker, whatever the GPU has free, and no other process ------------
+if [[ $device != cpu && -n ${TUNE_TESTS:-} ]]; then
+    if "$TUNE_TESTS" a_grant_is_the_offenders_limit --ignored --nocapture > "$out/grant.log" 2>&1; then
+        row "a grant is the offender's limit" held "$(grep -o 'refused after .*' "$out/grant.log" | head -1)"
+    else
+        row "a grant is the offender's limit" FAILED "see $out/grant.log"
+    fi
+else
+    row "a grant is the offender's limit" skipped "TUNE_TESTS=BINARY of the library's tests"
+fi
+
 # --- Training on the device ---------------------------------------------------------------------------------
 model=${MODEL:-$HOME/.cache/tune/models/minilm}
 if [[ -e $model/config.json ]]; then

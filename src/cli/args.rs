@@ -16,6 +16,7 @@ Commands:
   tune best [STUDY]      The best trial
   tune trials [STUDY]    All trials
   tune show STUDY N      Everything about one trial
+  tune memory [STUDY]    What trials use of memory, and why
   tune enqueue STUDY K=V Points to be tried next
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
@@ -220,6 +221,8 @@ pub enum Query {
     Trials(TrialsArgs),
     /// Everything about one trial
     Show(ShowArgs),
+    /// What trials use of memory, what explains it, and how many fit at a time
+    Memory(StudyArgs),
     /// Points to be tried next, also while the study is run
     Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing

@@ -61,6 +61,14 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
             || query::show_json(&store, Some(&args.study), args.number),
             || query::show(&store, Some(&args.study), args.number),
         ),
+        Query::Memory(args) => {
+            let host = query::host_memory();
+            print(
+                common,
+                || query::memory_json(&store, args.study.as_deref(), host),
+                || query::memory(&store, args.study.as_deref(), host),
+            )
+        }
         Query::List(_)
         | Query::Adopt(_)
         | Query::Check(_)

@@ -208,7 +208,9 @@ fn stays(events: &[Json], at: usize) -> bool {
         let event = &later[next];
         let last = || !later.iter().any(|e| e["event"] == "worker_started");
         event["event"] == "trial_started"
-            || event["reason"] == "recycled"
+            || event["reason"]
+                .as_str()
+                .is_some_and(|r| r.starts_with("recycled"))
             || (event["reason"] == "done" && last())
     })
 }

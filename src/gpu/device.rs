@@ -24,12 +24,40 @@ impl fmt::Display for Device {
     }
 }
 
+/// The inverse of [`fmt::Display`].
+impl std::str::FromStr for Device {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Device, ()> {
+        match text.strip_prefix("cuda:") {
+            Some(index) => index.parse().map(Device::Cuda).map_err(|_| ()),
+            None if text == "cpu" => Ok(Device::Cpu),
+            None => Err(()),
+        }
+    }
+}
+
 #[cfg(feature = "torch")]
 impl From<Device> for tch::Device {
     fn from(device: Device) -> tch::Device {
         match device {
             Device::Cpu => tch::Device::Cpu,
             Device::Cuda(i) => tch::Device::Cuda(i),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_read_as_it_is_shown() {
+        for device in [Device::Cpu, Device::Cuda(0), Device::Cuda(11)] {
+            assert_eq!(device.to_string().parse(), Ok(device));
+        }
+        for other in ["cuda", "cuda:", "cuda:x", "CPU", ""] {
+            assert_eq!(other.parse::<Device>(), Err(()));
         }
     }
 }

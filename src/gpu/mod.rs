@@ -3,6 +3,7 @@
 pub mod cuda;
 mod device;
 mod health;
+pub mod memory;
 pub mod probe;
 #[cfg(feature = "torch")]
 mod seed;

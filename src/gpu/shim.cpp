@@ -12,7 +12,11 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/version.h>
 
+#include <dlfcn.h>
+
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -65,7 +69,29 @@ void (*on_terminate)(const char*) = nullptr;
   std::abort();
 }
 
+c10::DeviceAllocator* cuda_allocator() {
+  TORCH_CHECK(at::globalContext().hasCUDA(), "libtorch's CUDA part is not loaded");
+  return at::getDeviceAllocator(at::kCUDA);
+}
+
 }  // namespace
+
+// The first functions of c10::cuda::CUDACachingAllocator::CUDAAllocator, in their order. The header
+// that declares it needs CUDA's own headers, which do not come with libtorch; a version of libtorch
+// that has another order is refused here. Not in the unnamed namespace: there the compiler would see
+// that nothing is derived from it, and that its functions can never be called.
+static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
+              "compare CudaAllocator with c10/cuda/CUDACachingAllocator.h of this libtorch");
+namespace tune {
+struct CudaAllocator : c10::DeviceAllocator {
+  virtual void* raw_alloc(size_t) = 0;
+  virtual void* raw_alloc_with_stream(size_t, void*) = 0;
+  virtual void raw_delete(void*) = 0;
+  virtual void init(int) = 0;
+  virtual double getMemoryFraction(c10::DeviceIndex) = 0;
+  virtual void setMemoryFraction(double, c10::DeviceIndex) = 0;
+};
+}  // namespace tune
 
 // Has `handler` called with the exception's text by std::terminate.
 extern "C" void tune_on_terminate(void (*handler)(const char*)) {
@@ -77,6 +103,54 @@ extern "C" void tune_on_terminate(void (*handler)(const char*)) {
 extern "C" int tune_empty_cache(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     if (at::globalContext().hasCUDA()) at::getDeviceAllocator(at::kCUDA)->emptyCache();
+  });
+}
+
+// Statistics of the CUDA allocator on a device: allocated, reserved and inactive split bytes, each
+// now and at its peak; allocations that needed the cache emptied, and those that failed.
+extern "C" int tune_memory_stats(int device, int64_t* out, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    auto stats = cuda_allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(device));
+    for (const auto* bytes :
+         {&stats.allocated_bytes, &stats.reserved_bytes, &stats.inactive_split_bytes}) {
+      *out++ = (*bytes)[0].current;
+      *out++ = (*bytes)[0].peak;
+    }
+    *out++ = stats.num_alloc_retries;
+    *out++ = stats.num_ooms;
+  });
+}
+
+// Lets peaks and counts of the CUDA allocator on a device start anew.
+extern "C" int tune_reset_memory_stats(int device, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    auto index = static_cast<c10::DeviceIndex>(device);
+    cuda_allocator()->resetPeakStats(index);
+    cuda_allocator()->resetAccumulatedStats(index);
+  });
+}
+
+// The device's memory in bytes: free, and in all.
+extern "C" int tune_memory_info(int device, uint64_t* out, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    auto info = cuda_allocator()->getMemoryInfo(static_cast<c10::DeviceIndex>(device));
+    out[0] = info.first;
+    out[1] = info.second;
+  });
+}
+
+// Limits what the CUDA allocator may take of a device, as a part of its memory in all.
+extern "C" int tune_set_memory_fraction(int device, double fraction, char* message,
+                                        size_t capacity) {
+  return guarded(message, capacity, [&] {
+    // Not linked: the library is loaded only where there is a GPU.
+    void* symbol = dlsym(RTLD_DEFAULT, "_ZN3c104cuda20CUDACachingAllocator9allocatorE");
+    TORCH_CHECK(symbol != nullptr, "libtorch's CUDA allocator is not loaded");
+    auto* allocator = static_cast<std::atomic<tune::CudaAllocator*>*>(symbol)->load();
+    TORCH_CHECK(allocator != nullptr, "libtorch's CUDA allocator is not initialised");
+    auto index = static_cast<c10::DeviceIndex>(device);
+    allocator->setMemoryFraction(fraction, index);
+    TORCH_CHECK(allocator->getMemoryFraction(index) == fraction, "the allocator does not take it");
   });
 }
 

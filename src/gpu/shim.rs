@@ -7,6 +7,25 @@ use tch::Tensor;
 unsafe extern "C" {
     fn tune_on_terminate(handler: extern "C" fn(*const c_char));
     fn tune_empty_cache(message: *mut c_char, capacity: usize) -> c_int;
+    fn tune_memory_stats(
+        device: c_int,
+        out: *mut i64,
+        message: *mut c_char,
+        capacity: usize,
+    ) -> c_int;
+    fn tune_reset_memory_stats(device: c_int, message: *mut c_char, capacity: usize) -> c_int;
+    fn tune_memory_info(
+        device: c_int,
+        out: *mut u64,
+        message: *mut c_char,
+        capacity: usize,
+    ) -> c_int;
+    fn tune_set_memory_fraction(
+        device: c_int,
+        fraction: f64,
+        message: *mut c_char,
+        capacity: usize,
+    ) -> c_int;
     fn tune_seed(seed: u64, message: *mut c_char, capacity: usize) -> c_int;
     fn tune_adamw_step(
         params: *const *mut torch_tensor,
@@ -60,6 +79,96 @@ pub fn seed(seed: u64) -> anyhow::Result<()> {
 pub fn empty_cache() -> anyhow::Result<()> {
     // SAFETY: the message buffer is as long as it is said to be.
     call(|message, capacity| unsafe { tune_empty_cache(message, capacity) })?;
+    Ok(())
+}
+
+/// What libtorch's allocator says of a GPU, in bytes but for the counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AllocatorStats {
+    /// In tensors now.
+    pub allocated: u64,
+    /// Most in tensors since the last reset.
+    pub allocated_peak: u64,
+    /// Taken from the driver now.
+    pub reserved: u64,
+    /// Most taken since the last reset.
+    pub reserved_peak: u64,
+    /// Most in free parts of blocks in use since the last reset.
+    pub inactive_split_peak: u64,
+    /// Allocations since the last reset that went well only after the cache had been emptied.
+    pub retries: u64,
+    /// Allocations since the last reset that failed.
+    pub ooms: u64,
+}
+
+/// The allocator's statistics of the GPU with this index.
+///
+/// # Errors
+/// libtorch's CUDA part is not loaded, or the device has no context yet.
+pub fn allocator_stats(index: usize) -> anyhow::Result<AllocatorStats> {
+    let mut out = [0i64; 8];
+    let device = c_int::try_from(index)?;
+    // SAFETY: the shim writes eight numbers; the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe {
+        tune_memory_stats(device, out.as_mut_ptr(), message, capacity)
+    })?;
+    let [
+        allocated,
+        allocated_peak,
+        reserved,
+        reserved_peak,
+        _split,
+        inactive_split_peak,
+        retries,
+        ooms,
+    ] = out.map(|n| u64::try_from(n).unwrap_or(0));
+    Ok(AllocatorStats {
+        allocated,
+        allocated_peak,
+        reserved,
+        reserved_peak,
+        inactive_split_peak,
+        retries,
+        ooms,
+    })
+}
+
+/// Lets the peaks and counts of [`allocator_stats`] start anew.
+///
+/// # Errors
+/// See [`allocator_stats`].
+pub fn reset_allocator_stats(index: usize) -> anyhow::Result<()> {
+    let device = c_int::try_from(index)?;
+    // SAFETY: the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe { tune_reset_memory_stats(device, message, capacity) })?;
+    Ok(())
+}
+
+/// A GPU's memory in bytes: free, and in all.
+///
+/// # Errors
+/// libtorch's CUDA part is not loaded, or the device's context is broken.
+pub fn memory_info(index: usize) -> anyhow::Result<(u64, u64)> {
+    let mut out = [0u64; 2];
+    let device = c_int::try_from(index)?;
+    // SAFETY: the shim writes two numbers; the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe {
+        tune_memory_info(device, out.as_mut_ptr(), message, capacity)
+    })?;
+    Ok((out[0], out[1]))
+}
+
+/// Limits what libtorch's allocator may take of a GPU to a part of its memory, above 0 and up to 1:
+/// what goes beyond is out of memory for this process, however much is free.
+///
+/// # Errors
+/// libtorch's CUDA part is not loaded, or the device has no context yet.
+pub fn set_memory_fraction(index: usize, fraction: f64) -> anyhow::Result<()> {
+    let device = c_int::try_from(index)?;
+    // SAFETY: the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe {
+        tune_set_memory_fraction(device, fraction, message, capacity)
+    })?;
     Ok(())
 }
 
@@ -208,6 +317,20 @@ mod tests {
         assert!((m.double_value(&[0]) - 0.1).abs() < 1e-5);
         assert!(!p.grad().defined());
         assert_eq!(step.double_value(&[]), 1.0);
+    }
+
+    /// The allocator of CUDA's part of libtorch can be asked without any GPU; that this very function
+    /// of it answers shows that it is found at its place.
+    #[test]
+    fn the_memory_fraction_reaches_the_allocators_own_function() {
+        let library = c"libc10_cuda.so";
+        // SAFETY: the library's constructors are made to run at load time on any thread.
+        let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        assert!(!handle.is_null(), "it comes with libtorch");
+        let error = set_memory_fraction(0, 0.5).unwrap_err().to_string();
+        assert!(error.starts_with("Allocator not initialized"), "{error}");
+        let error = allocator_stats(0).unwrap_err().to_string();
+        assert!(error.contains("not loaded"), "{error}");
     }
 
     #[test]

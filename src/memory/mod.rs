@@ -3,11 +3,16 @@
 //! All sizes are bytes. On a GPU they mean the device's memory, on the CPU the process's resident
 //! memory, so that everything built on them works on both.
 
+mod drift;
+mod entry;
 mod minute;
 mod predict;
 pub mod rehearsal;
+pub mod review;
 mod sample;
 
+pub use drift::drift;
+pub use entry::Entry;
 pub use minute::GpuMinute;
 pub use predict::Predictor;
 pub use sample::{GpuSample, HostSample, Sample};

@@ -19,7 +19,7 @@ use crate::task::{Ended, Metrics, TrialSpec};
 
 /// Version of this protocol; supervisor and worker are one binary, so a difference means that the
 /// file was replaced under a running study.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +66,19 @@ pub enum FromWorker {
         protocol: u32,
         /// `tune`'s version.
         version: String,
+    },
+    /// The device is open; before [`FromWorker::Ready`], from workers that compute on a GPU.
+    DeviceOpened {
+        /// Its memory in all, in bytes.
+        capacity: u64,
+        /// What this process takes of it before any tensor is made, in bytes.
+        context: Option<u64>,
+    },
+    /// The device's first allocation failed with expandable segments, which nobody but the
+    /// supervisor has asked for. The worker waits to be told to leave.
+    NotExpandable {
+        /// The error.
+        error: String,
     },
     /// The task is open; waiting for attempts.
     Ready,
@@ -115,7 +128,7 @@ pub enum FromWorker {
         attempt: AttemptId,
         /// How.
         ended: Ended,
-        /// Peak resident memory of the process so far, in MiB.
+        /// Peak resident memory of the process in this attempt, in MiB.
         peak_memory_mb: f64,
     },
     /// The attempt failed; the worker passed its health check and is ready for the next one.

@@ -149,6 +149,12 @@ impl Batch<'_> {
             Write::RepeatStarted { .. }
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. } => self.write_repeat(write),
+            Write::MemoryUsed {
+                number,
+                purpose,
+                attempt,
+                entry,
+            } => self.note_memory(*number, *purpose, *attempt, entry),
             Write::TrialNoted { number, user_attrs } => {
                 let (trial_id, _) = self.trial(*number)?;
                 put_user_attributes(self.conn, trial_id, user_attrs)

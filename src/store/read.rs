@@ -64,6 +64,23 @@ impl Store {
             .map_err(|c| self.at(c))
     }
 
+    /// The parameters of all trials of a study, by number, and nothing else of them.
+    ///
+    /// # Errors
+    /// See [`Store::trials`].
+    pub fn points(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, StoreError> {
+        self.points_of(study_id).map_err(|c| self.at(c))
+    }
+
+    pub(super) fn points_of(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, Cause> {
+        let tx = self.conn.unchecked_transaction()?;
+        let mut reader = Reader::new(&tx, study_id, Range::All);
+        reader.read_trials()?;
+        reader.read_params()?;
+        let trials = reader.trials.into_iter();
+        Ok(trials.map(|t| (t.number, t.params)).collect())
+    }
+
     fn trials_where(&self, study_id: i64, range: Range) -> Result<Vec<FrozenTrial>, Cause> {
         let tx = self.conn.unchecked_transaction()?;
         let mut reader = Reader::new(&tx, study_id, range);

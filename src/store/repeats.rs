@@ -174,6 +174,7 @@ impl Batch<'_> {
             | Write::Reported { .. }
             | Write::AttemptEnded { .. }
             | Write::TrialFinished { .. }
+            | Write::MemoryUsed { .. }
             | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
             | Write::GpuSampled { .. }
@@ -341,7 +342,7 @@ fn job(number: u64, purpose: Purpose) -> Result<Job, Cause> {
 }
 
 /// The columns `purpose` and `repeat`.
-fn columns(purpose: Purpose) -> (&'static str, u32) {
+pub(super) fn columns(purpose: Purpose) -> (&'static str, u32) {
     match purpose {
         Purpose::Search => ("search", 0),
         Purpose::Repeat(repeat) => ("repeat", repeat),
@@ -349,7 +350,7 @@ fn columns(purpose: Purpose) -> (&'static str, u32) {
     }
 }
 
-fn purpose(word: &str, repeat: u32, number: u64) -> Result<Purpose, Cause> {
+pub(super) fn purpose(word: &str, repeat: u32, number: u64) -> Result<Purpose, Cause> {
     match word {
         "repeat" => Ok(Purpose::Repeat(repeat)),
         "test" => Ok(Purpose::Test),

@@ -27,10 +27,11 @@ pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
 
 /// Our own migrations, in order: only ever appended, never changed. The version of a file is the
 /// number of migrations it has had.
-pub(super) const MIGRATIONS: [(&str, &str); 3] = [
+pub(super) const MIGRATIONS: [(&str, &str); 4] = [
     ("studies, runs and attempts", FIRST),
     ("repeats", REPEATS),
     ("gpu samples", GPU_SAMPLES),
+    ("memory", MEMORY),
 ];
 
 /// Rows of ours go with the rows they describe, whoever deletes those: Optuna deletes studies
@@ -150,5 +151,38 @@ CREATE TABLE tune_gpu_samples (
 ) WITHOUT ROWID;
 CREATE TRIGGER tune_sampled_run_deleted BEFORE DELETE ON tune_runs BEGIN
     DELETE FROM tune_gpu_samples WHERE run_id = OLD.run_id;
+END;
+";
+
+/// What attempts used of memory, in bytes but for `retries` and `ooms`. `purpose` and `repeat` as in
+/// `tune_repeats`, and `search`, 0 for the trials' own attempts.
+const MEMORY: &str = "
+CREATE TABLE tune_memory (
+    trial_id INTEGER NOT NULL REFERENCES trials(trial_id) ON DELETE CASCADE,
+    purpose TEXT NOT NULL,
+    repeat INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    device TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    capacity INTEGER,
+    allocated INTEGER,
+    reserved INTEGER,
+    unallocated INTEGER,
+    inactive_split INTEGER,
+    retries INTEGER,
+    ooms INTEGER,
+    process INTEGER,
+    context INTEGER,
+    resident INTEGER,
+    resident_before INTEGER,
+    granted INTEGER,
+    predicted_lower INTEGER,
+    predicted_expected INTEGER,
+    predicted_upper INTEGER,
+    halvings INTEGER NOT NULL,
+    PRIMARY KEY (trial_id, purpose, repeat, attempt)
+) WITHOUT ROWID;
+CREATE TRIGGER tune_measured_trial_deleted BEFORE DELETE ON trials BEGIN
+    DELETE FROM tune_memory WHERE trial_id = OLD.trial_id;
 END;
 ";

@@ -94,6 +94,7 @@ impl Store {
                 | Write::AttemptStarted { .. }
                 | Write::Reported { .. }
                 | Write::RepeatStarted { .. }
+                | Write::MemoryUsed { .. }
                 | Write::TrialNoted { .. }
                 | Write::StudyAttributes { .. }
                 | Write::GpuSampled { .. }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use crate::memory::GpuMinute;
+use crate::memory::{Entry, GpuMinute};
 use crate::space::{Domain, Params};
 use crate::study::{Purpose, TrialState};
 use std::collections::BTreeMap;
@@ -132,6 +132,17 @@ pub enum Write {
         /// What is known of it, by the names of a trial's user attributes.
         user_attrs: Map<String, Json>,
     },
+    /// What an attempt used of memory.
+    MemoryUsed {
+        /// Trial number.
+        number: u64,
+        /// What the training was for.
+        purpose: Purpose,
+        /// Attempt.
+        attempt: u32,
+        /// The ledger's line.
+        entry: Box<Entry>,
+    },
     /// Something about a trial that came out later, whatever state it is in.
     TrialNoted {
         /// Trial number.
@@ -169,6 +180,7 @@ impl Write {
             | Write::RepeatStarted { number, .. }
             | Write::RepeatAttemptEnded { number, .. }
             | Write::RepeatFinished { number, .. }
+            | Write::MemoryUsed { number, .. }
             | Write::TrialNoted { number, .. } => Some(*number),
             Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => {
                 None
@@ -182,6 +194,7 @@ impl Write {
             Write::RepeatStarted { .. }
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
+            | Write::MemoryUsed { .. }
             | Write::TrialNoted { .. } => true,
             Write::TrialCreated { .. }
             | Write::TrialClaimed { .. }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::core::{Core, checkpoint_name};
 use super::machine::Machine;
-use super::spawn::{Process, environment};
+use super::spawn::{Process, Setting, environment};
 use super::spool::Spool;
 use super::strays::Family;
 use super::writer::{Request, RunId, Writer};
@@ -171,9 +171,16 @@ impl Hands {
                 device,
                 threads,
                 forensic,
+                expandable,
             } => {
-                let in_process = self.driver.in_process;
-                self.spawn(worker, &environment(device, threads, forensic, in_process));
+                let setting = Setting {
+                    device,
+                    threads,
+                    forensic,
+                    in_process: self.driver.in_process,
+                    expandable,
+                };
+                self.spawn(worker, &environment(setting));
             }
             Action::Send { worker, message } => self.send(worker, message),
             Action::Terminate { worker } => {

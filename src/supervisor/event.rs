@@ -150,6 +150,8 @@ pub enum Action {
         threads: usize,
         /// With blocking launches and full stacks, to find the place of a fault.
         forensic: bool,
+        /// With an allocator that uses expandable segments, unless the user says otherwise.
+        expandable: bool,
     },
     /// Send a message.
     Send {

@@ -82,6 +82,7 @@ impl Unstarted {
             | Write::TrialFinished { .. }
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
+            | Write::MemoryUsed { .. }
             | Write::TrialNoted { .. }
             | Write::GpuSampled { .. }
             | Write::StudyAttributes { .. }
@@ -116,6 +117,7 @@ impl Unstarted {
             | Write::TrialFinished { .. }
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
+            | Write::MemoryUsed { .. }
             | Write::TrialNoted { .. }
             | Write::GpuSampled { .. }
             | Write::StudyAttributes { .. }
@@ -130,6 +132,12 @@ impl Unstarted {
                 number, attempt, ..
             } => Some(of_trial(*number, *attempt)),
             Write::RepeatAttemptEnded {
+                number,
+                purpose,
+                attempt,
+                ..
+            }
+            | Write::MemoryUsed {
                 number,
                 purpose,
                 attempt,

@@ -1,14 +1,15 @@
 //! From a checked configuration to a running study: takes hold of it, compares identities, takes
 //! up what an earlier run left.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::core::{Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir};
+use super::core::{
+    Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir, in_parts,
+};
 use super::driver::{Driver, logs_dir};
 use super::guardian::Guardian;
 use super::open_study::{Held, Origin, open_study, study_attributes};
@@ -117,10 +118,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         reclaimed,
         repeats,
         selected,
-        peaks: rehearsed
-            .iter()
-            .filter_map(Rehearsed::observation)
-            .collect(),
+        peaks: peaks(&store, &spec, &devices, &rehearsed),
     };
     let core = Core::new(start(&spec, prepared, found, &devices)?);
     let driver = Driver {
@@ -289,8 +287,32 @@ fn start(
             task::kind(&spec.kind).and_then(|kind| kind.floor(spec)),
         ),
         peaks: found.peaks,
-        capacity: BTreeMap::new(),
     })
+}
+
+/// What is known of the peaks of trainings like these: by the rehearsal, and by this and earlier
+/// studies of the task on the same kind of device. What cannot be read is only missed.
+fn peaks(
+    store: &Store,
+    spec: &StudySpec,
+    devices: &[Device],
+    rehearsed: &[Rehearsed],
+) -> Vec<Observation> {
+    let cpu = devices.first() == Some(&Device::Cpu);
+    let found = store.memory_observations(&spec.kind, &spec.task);
+    let measured = found.unwrap_or_else(|error| {
+        tracing::warn!(%error, "what earlier trials used of memory could not be read");
+        Vec::new()
+    });
+    let here = measured
+        .into_iter()
+        .filter(|o| (o.device == Device::Cpu) == cpu)
+        .map(|o| Observation {
+            config: in_parts(o.observation.config, o.halvings),
+            ..o.observation
+        });
+    let rehearsed = rehearsed.iter().filter_map(Rehearsed::observation);
+    rehearsed.chain(here).collect()
 }
 
 /// The study's attribute that holds what was rehearsed.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Event;
 use super::guardian::Guardian;
-use super::spawn::{Process, environment};
+use super::spawn::{Process, Setting, environment};
 use super::strays::Family;
 use crate::config::{Deadline, StudySpec};
 use crate::exit::Failure;
@@ -71,7 +71,14 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let _guardian = Guardian::start(family.clone());
     let (events, inbox) = mpsc::channel();
     let in_process = task::kind(&replay.spec.kind).is_none_or(|k| k.in_process());
-    let environment = environment(replay.device, replay.threads, replay.blocking, in_process);
+    let environment = environment(Setting {
+        device: replay.device,
+        threads: replay.threads,
+        forensic: replay.blocking,
+        in_process,
+        // It has one worker: none could go on without them.
+        expandable: false,
+    });
     let process = Process::spawn(0, &environment, &replay.log, family.worker(0), &events)
         .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
     let mut player = Player {
@@ -248,7 +255,9 @@ impl Player<'_> {
                 self.usage = Some(usage);
                 None
             }
-            FromWorker::Resumed { .. } => None,
+            FromWorker::DeviceOpened { .. }
+            | FromWorker::NotExpandable { .. }
+            | FromWorker::Resumed { .. } => None,
         };
         if let Some(answer) = answer
             && self.process.send(&answer).is_err()

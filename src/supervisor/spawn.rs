@@ -239,16 +239,39 @@ fn open_log(path: &Path) -> io::Result<std::fs::File> {
     open().or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
 }
 
+/// How a worker is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// Where it trains.
+    pub device: Device,
+    /// libtorch threads.
+    pub threads: usize,
+    /// To find the place of a fault.
+    pub forensic: bool,
+    /// Trials compute in the worker itself.
+    pub in_process: bool,
+    /// Its allocator uses expandable segments, unless the user says otherwise.
+    pub expandable: bool,
+}
+
+/// Tells a worker that expandable segments were our choice: where they do not work, it says so.
+pub const EXPANDABLE: &str = "TUNE_EXPANDABLE_SEGMENTS";
+
+/// libtorch's settings of its allocator, by their new and their old name.
+const ALLOCATOR: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
+
 /// What a worker's environment has beyond ours. A forensic one finds the place of a fault: each
 /// CUDA call waits for its kernels, so that an error is reported where it was made, and stacks are
 /// kept whole. Where trials do not compute in the worker itself, the programs that it starts keep
 /// our search path for libraries: they may bring a libtorch of their own.
-pub fn environment(
-    device: Device,
-    threads: usize,
-    forensic: bool,
-    in_process: bool,
-) -> Vec<(String, String)> {
+pub fn environment(setting: Setting) -> Vec<(String, String)> {
+    let Setting {
+        device,
+        threads,
+        forensic,
+        in_process,
+        expandable,
+    } = setting;
     let mut env = vec![
         // Read when libtorch's thread pools are made, which happens before a worker can set them.
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
@@ -267,13 +290,18 @@ pub fn environment(
         // So that CUDA counts as NVML does, by whose index the device was chosen.
         env.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
     }
+    let free = ALLOCATOR
+        .iter()
+        .all(|name| std::env::var_os(name).is_none());
     if let Device::Cuda(_) = device
-        && std::env::var_os("PYTORCH_CUDA_ALLOC_CONF").is_none()
+        && expandable
+        && free
     {
-        env.push((
-            "PYTORCH_CUDA_ALLOC_CONF".to_owned(),
-            "expandable_segments:True".to_owned(),
-        ));
+        let value = "expandable_segments:True".to_owned();
+        env.push(("PYTORCH_CUDA_ALLOC_CONF".to_owned(), value));
+        if in_process {
+            env.push((EXPANDABLE.to_owned(), "1".to_owned()));
+        }
     }
     if in_process && let Ok(libtorch) = std::env::var("LIBTORCH") {
         let inherited = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();

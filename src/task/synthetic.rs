@@ -20,6 +20,7 @@ use super::{
 use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
 use crate::protocol::Epoch;
+use crate::space::Value;
 use crate::study::{Direction, derive_seed, rng};
 
 /// The kind.
@@ -82,7 +83,7 @@ const fn int(
     }
 }
 
-const KEYS: [Key<'static>; 11] = [
+const KEYS: [Key<'static>; 12] = [
     Key {
         role: Role::Operational,
         ..float(
@@ -91,6 +92,17 @@ const KEYS: [Key<'static>; 11] = [
             1e6,
             0.0,
             "time a step takes, in milliseconds",
+        )
+    },
+    Key {
+        // Without it a study is what it was before there was this key.
+        preset: Preset::Optional,
+        ..int(
+            "task.memory_mb",
+            0,
+            1_000_000,
+            0,
+            "memory that a trial holds while it runs, in MiB; default 0",
         )
     },
     int("task.steps", 1, 1_000_000, 1, "steps an epoch"),
@@ -188,6 +200,7 @@ struct Opened {
 impl Task for Opened {
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
         let curve = Curve::of(trial)?;
+        let held = touched(trial.config.get("task.memory_mb"))?;
         let pause = Duration::from_secs_f64(trial.float("task.step_ms")? / 1000.0);
         let epochs = u32::try_from(trial.int("train.epochs")?)?;
         let mut stopping = EarlyStopping::new(
@@ -237,8 +250,15 @@ impl Task for Opened {
             }
             reporter.keep(&mut |_| Ok(()));
         }
+        std::hint::black_box(&held);
         Ok(Ended::Completed)
     }
+}
+
+/// So many MiB that are really there: each page was written.
+fn touched(mib: Option<&Value>) -> anyhow::Result<Vec<u8>> {
+    let mib = mib.and_then(Value::as_i64).unwrap_or(0);
+    Ok(vec![1; usize::try_from(mib)? << 20])
 }
 
 /// The learning curve of one configuration.
@@ -323,7 +343,7 @@ fn metrics(loss: f64) -> Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::{Params, Value};
+    use crate::space::Params;
     use crate::study::Purpose;
 
     /// Records losses; prunes after so many epochs.
@@ -485,7 +505,10 @@ mod tests {
     #[test]
     fn presets_lie_within_the_bounds() {
         for key in KEYS {
-            let value = key.preset.value().unwrap();
+            let Some(value) = key.preset.value() else {
+                assert_eq!(key.name, "task.memory_mb", "the others have one");
+                continue;
+            };
             let fits = match key.ty {
                 KeyType::Float { low, high } => (low..=high).contains(&value.as_f64().unwrap()),
                 KeyType::Int { low, high } => (low..=high).contains(&value.as_i64().unwrap()),

@@ -5,6 +5,7 @@ mod checkpoint;
 mod guard;
 mod link;
 mod log;
+mod memory;
 mod reporter;
 
 use std::io::Write;
@@ -28,6 +29,7 @@ use checkpoint::Checkpoints;
 use guard::Caught;
 use link::Link;
 use log::Output;
+use memory::{Meter, Opened};
 use reporter::LiveReporter;
 
 /// After this many CUDA errors in a row the process is replaced, even where it seems healthy.
@@ -44,6 +46,7 @@ pub fn main() -> ExitCode {
 
 fn serve() -> anyhow::Result<i32> {
     log::unbuffer();
+    memory::die_first();
     // Trials use one operation at a time; the threads within one are set by the environment that
     // the supervisor gives the process.
     #[cfg(feature = "torch")]
@@ -68,8 +71,20 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
             anyhow::bail!("expected to open a task, was told {other:?}")
         }
     };
-    let task = match guard::catch(|| open(&spec, device)) {
-        Ok(task) => task,
+    let in_process = task::kind(&spec.kind).is_none_or(|k| k.in_process());
+    let opened = guard::catch(|| {
+        let meter = match Meter::open(device, in_process)? {
+            Opened::Open(meter) => meter,
+            Opened::NotExpandable(error) => return Ok(Err(error)),
+        };
+        Ok(Ok((meter, open(&spec, device)?)))
+    });
+    let (meter, task) = match opened {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(error)) => {
+            link.send(&FromWorker::NotExpandable { error })?;
+            return Ok(0);
+        }
         Err(caught) => {
             let _ = writeln!(std::io::stderr(), "{}", caught.text);
             link.send(&FromWorker::Dying {
@@ -79,12 +94,16 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
             return Ok(1);
         }
     };
+    if let Some((capacity, context)) = meter.device() {
+        link.send(&FromWorker::DeviceOpened { capacity, context })?;
+    }
     link.send(&FromWorker::Ready)?;
     let mut worker = Worker {
         link,
         inbox,
         output,
-        in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
+        in_process,
+        meter,
         device,
         // Its tensors must not be dropped in a broken context; the process ends anyway.
         task: ManuallyDrop::new(task),
@@ -98,12 +117,13 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
                 log,
                 max_log_bytes,
                 checkpoint,
-                grant: _,
+                grant,
             } => {
                 let paper = Paper {
                     log: log.into(),
                     max_log_bytes,
                     checkpoints: checkpoint.map(|dir| Checkpoints::new(dir.into(), &trial)),
+                    grant,
                 };
                 if let Some(status) = worker.attempt(&trial, paper)? {
                     return Ok(status);
@@ -119,17 +139,16 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
 
 fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
     let kind = task::kind(&spec.kind).with_context(|| format!("no task kind `{}`", spec.kind))?;
-    if kind.in_process() {
-        gpu::cuda::load(device)?;
-    }
     kind.open(spec, device)
 }
 
-/// Where an attempt writes.
+/// Where an attempt writes, and what it may take.
 struct Paper {
     log: PathBuf,
     max_log_bytes: u64,
     checkpoints: Option<Checkpoints>,
+    /// What the process may take of its GPU's memory, in bytes.
+    grant: Option<u64>,
 }
 
 /// An open task and everything that attempts need.
@@ -140,6 +159,7 @@ struct Worker<'a> {
     device: Device,
     /// Trials compute in this process: it has a context that can be lost.
     in_process: bool,
+    meter: Meter,
     task: ManuallyDrop<Box<dyn Task>>,
     inject: Option<InjectSpec>,
     /// In a row.
@@ -181,6 +201,7 @@ impl Worker<'_> {
             let error = report(caught, Phase::Seeding, Some(false));
             return self.die(id, error, guard::CONTEXT_LOST);
         }
+        self.meter.begin(paper.grant);
         guard::enter(Some(id), Phase::Training);
         let cap = log::Cap::new(log, paper.max_log_bytes);
         let mut reporter = LiveReporter::new(self.link, self.inbox, id, cap, paper.checkpoints);
@@ -201,10 +222,11 @@ impl Worker<'_> {
 
     fn ended(&mut self, attempt: AttemptId, ended: Ended) -> anyhow::Result<Option<i32>> {
         self.cuda_errors = 0;
+        self.measured(attempt, true)?;
         self.link.send(&FromWorker::Ended {
             attempt,
             ended,
-            peak_memory_mb: self.task.peak_memory_mb().unwrap_or_else(peak_memory_mb),
+            peak_memory_mb: self.task.peak_memory_mb().unwrap_or_else(memory::peak_mb),
         })?;
         Ok(None)
     }
@@ -212,12 +234,14 @@ impl Worker<'_> {
     fn failed(&mut self, attempt: AttemptId, caught: Caught) -> anyhow::Result<Option<i32>> {
         self.print(&caught);
         if !self.in_process {
+            self.measured(attempt, false)?;
             let error = report(caught, Phase::Training, None);
             self.link.send(&FromWorker::Failed { attempt, error })?;
             return Ok(None);
         }
         if cuda::sticky(&caught.text) {
             // Nothing may touch the device any more, not even to ask how it is.
+            self.measured(attempt, false)?;
             let error = report(caught, Phase::Training, None);
             return self.die(attempt, error, guard::CONTEXT_LOST);
         }
@@ -233,12 +257,20 @@ impl Worker<'_> {
         if let Err(sick) = &health {
             self.print(sick);
         }
+        self.measured(attempt, health.is_ok())?;
         let error = report(caught, Phase::Training, Some(health.is_ok()));
         if health.is_err() || self.cuda_errors >= MAX_CUDA_ERRORS {
             return self.die(attempt, error, guard::CONTEXT_LOST);
         }
         self.link.send(&FromWorker::Failed { attempt, error })?;
         Ok(None)
+    }
+
+    /// Tells what the attempt has used; the device is asked only where it is known to work.
+    fn measured(&mut self, attempt: AttemptId, device_works: bool) -> anyhow::Result<()> {
+        let program = self.task.peak_memory_mb();
+        let usage = self.meter.end(program, device_works);
+        self.link.send(&FromWorker::Measured { attempt, usage })
     }
 
     fn die(
@@ -287,19 +319,6 @@ fn report(caught: Caught, phase: Phase, healthy: Option<bool>) -> ErrorReport {
         healthy,
         program: caught.program,
     }
-}
-
-/// Peak resident memory of this process, in MiB; 0 where the kernel does not tell.
-fn peak_memory_mb() -> f64 {
-    std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|status| high_water_kib(&status))
-        .map_or(0.0, |kib| kib / 1024.0)
-}
-
-fn high_water_kib(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 #[cfg(test)]

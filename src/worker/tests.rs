@@ -9,6 +9,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 
 use super::*;
 use crate::config::{Objective, Operation};
+use crate::memory::Usage;
 use crate::protocol::{Assembler, MAX_PACKET, packets};
 use crate::space::{Params, Space};
 use crate::study::{Direction, Purpose};
@@ -163,7 +164,18 @@ fn answer_epoch(supervisor: &Supervisor, expected: u32, prune: bool) {
     supervisor.tell(&ToWorker::Decided { prune });
 }
 
+/// What it measured of its attempt, which it says before anything else about the end.
+fn measured(supervisor: &Supervisor) -> Usage {
+    let FromWorker::Measured { usage, .. } = supervisor.hear_news() else {
+        panic!("expected what was measured")
+    };
+    usage
+}
+
 fn ended(supervisor: &Supervisor) -> Ended {
+    let usage = measured(supervisor);
+    assert!(usage.resident.unwrap() >= 1 << 20 && usage.resident_before.is_some());
+    assert_eq!(usage.reserved, None, "there is no GPU");
     let FromWorker::Ended {
         ended,
         peak_memory_mb,
@@ -190,6 +202,7 @@ fn trials_complete_are_pruned_and_fail_in_one_process() {
         answer_epoch(s, 2, false);
         assert_eq!(ended(s), Ended::Completed);
         run_trial(s, log, Some("optim.lr"));
+        assert!(measured(s).resident.is_some());
         let FromWorker::Failed { error, .. } = s.hear_news() else {
             panic!("expected a failure")
         };
@@ -264,6 +277,13 @@ impl Task for Failing {
     }
 }
 
+fn meter() -> Meter {
+    match Meter::open(Device::Cpu, true).unwrap() {
+        Opened::Open(meter) => meter,
+        Opened::NotExpandable(error) => panic!("{error}"),
+    }
+}
+
 /// What a worker with such a task does attempt by attempt: its exit status, if it leaves.
 fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     let _alone = alone();
@@ -279,6 +299,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     let directory = tempfile::tempdir().unwrap();
     let mut worker = Worker {
         in_process: true,
+        meter: meter(),
         link: &link,
         inbox: &inbox,
         output: &mut FileOutput,
@@ -301,6 +322,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         log: directory.path().join("log"),
         max_log_bytes: 1 << 20,
         checkpoints: None,
+        grant: None,
     };
     texts
         .iter()
@@ -321,11 +343,4 @@ fn a_sticky_error_ends_the_process_at_once() {
     let sticky = "CUDA error: an illegal memory access was encountered";
     assert_eq!(outcomes(&[sticky]), [Some(70)]);
     assert_eq!(outcomes(&["shape mismatch"]), [None]);
-}
-
-#[test]
-fn the_peak_is_read_from_the_kernels_status() {
-    let status = "Name:\ttune\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n";
-    assert_eq!(high_water_kib(status), Some(2048.0));
-    assert_eq!(high_water_kib("Name:\ttune\n"), None);
 }

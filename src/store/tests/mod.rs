@@ -4,6 +4,7 @@ mod example;
 mod files;
 mod gpus;
 mod import;
+mod memory;
 mod repeats;
 mod speed;
 mod writes;

@@ -153,10 +153,12 @@ fn a_file_of_the_version_before_has_no_repeats_until_it_is_opened_for_writing() 
     conn.execute_batch(
         "DROP TRIGGER tune_repeated_trial_deleted; DROP TABLE tune_repeat_attempts;
          DROP TABLE tune_repeats; DROP TRIGGER tune_sampled_run_deleted;
-         DROP TABLE tune_gpu_samples; DELETE FROM tune_migrations WHERE version >= 2",
+         DROP TABLE tune_gpu_samples; DROP TRIGGER tune_measured_trial_deleted;
+         DROP TABLE tune_memory; DELETE FROM tune_migrations WHERE version >= 2",
     )
     .unwrap();
     let before = Store::open_read_only(&path).unwrap();
+    assert!(before.memory(study).unwrap().is_empty());
     assert!(before.repeats(study, None).unwrap().is_empty());
     drop((before, conn));
     let mut after = Store::open(&path).unwrap();

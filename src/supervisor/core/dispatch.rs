@@ -351,6 +351,7 @@ impl Core {
             device: self.slots[slot].device,
             threads: self.threads,
             forensic: reserved.is_some(),
+            expandable: self.ledger.expandable,
         });
     }
 
@@ -378,6 +379,7 @@ impl Core {
         };
         live.place = Some((device.clone(), worker.id));
         live.epochs.clear();
+        live.forget_memory();
         let attempt = AttemptId {
             number: job.number,
             purpose: job.purpose,

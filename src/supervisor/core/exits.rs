@@ -124,9 +124,12 @@ impl Core {
             return;
         };
         if let State::Leaving(w) = &self.slots[slot].state {
-            let reason = if w.recycled { "recycled" } else { "done" };
+            let reason = match w.recycled {
+                true => self.why_recycled(worker),
+                false => "done".into(),
+            };
             self.slots[slot].vacate();
-            self.stopped(worker, reason);
+            self.stopped(worker, &reason);
         } else if let Some(fault) = self.post_mortem(slot, remains) {
             self.bury(slot, worker, &fault);
         }

@@ -120,6 +120,7 @@ impl Core {
 
     /// Records the end of an attempt.
     pub(super) fn end_attempt(&mut self, attempt: AttemptId, end: AttemptEnd) {
+        self.note_memory(attempt, &end.outcome);
         let (number, purpose, attempt) = (attempt.number, attempt.purpose, attempt.attempt);
         self.outbox.push(match purpose {
             Purpose::Search => Write::AttemptEnded {

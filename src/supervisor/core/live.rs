@@ -31,7 +31,7 @@ pub struct Live {
     pub started: Now,
     /// Device and worker of the current attempt.
     pub place: Option<(String, u64)>,
-    /// Peak resident memory the worker reported, in MiB.
+    /// Peak of the current attempt ([`Usage::peak`]), in MiB.
     pub peak_memory_mb: Option<f64>,
     /// What the worker measured of the current attempt.
     pub usage: Option<Usage>,
@@ -43,6 +43,8 @@ pub struct Live {
     pub halvings: u32,
     /// Trials after it that were started while it waited for memory.
     pub passed: u32,
+    /// What samples of the machine saw of the current attempt's worker.
+    pub seen: Usage,
 }
 
 /// What a trial ends with.
@@ -75,6 +77,7 @@ impl Live {
             share: Share::default(),
             halvings: 0,
             passed: 0,
+            seen: Usage::default(),
         }
     }
 

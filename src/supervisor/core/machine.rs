@@ -93,6 +93,7 @@ impl Machine {
 
 impl Core {
     pub(super) fn on_sampled(&mut self, sample: Sample) {
+        self.note_sample(&sample);
         if let Some(host) = sample.host {
             self.machine.host = Some(host);
         }

@@ -26,11 +26,21 @@ const RECENT: usize = 20;
 /// The key whose value is halved with the batches.
 pub const BATCH_SIZE: &str = "train.batch_size";
 
+/// A training's configuration with the batch size that is computed at a time, where batches are
+/// halved so often.
+pub fn in_parts(mut config: Params, halvings: u32) -> Params {
+    if halvings > 0
+        && let Some(batch) = config.get(BATCH_SIZE).and_then(Value::as_i64)
+    {
+        let part = (batch.max(1) as u64).div_ceil(1u64.checked_shl(halvings).unwrap_or(u64::MAX));
+        config.insert(BATCH_SIZE.to_owned(), (part as i64).into());
+    }
+    config
+}
+
 /// See the module.
 pub(super) struct Memory {
     predictor: Predictor,
-    /// The memory of GPUs, in bytes, where samples do not say.
-    capacity: BTreeMap<Device, u64>,
     /// What other people's processes used of a GPU when none of our workers was on it, in bytes.
     before: BTreeMap<usize, u64>,
     /// Measured size of a context, by device, in bytes.
@@ -44,17 +54,12 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(
-        mut predictor: Predictor,
-        known: Vec<Observation>,
-        capacity: BTreeMap<Device, u64>,
-    ) -> Memory {
+    pub(super) fn new(mut predictor: Predictor, known: Vec<Observation>) -> Memory {
         for observation in known {
             predictor.learn(observation);
         }
         Memory {
             predictor,
-            capacity,
             before: BTreeMap::new(),
             context: BTreeMap::new(),
             resident: 0,
@@ -80,6 +85,14 @@ impl Memory {
 }
 
 impl Core {
+    /// A worker has measured what its context takes, in bytes.
+    pub(super) fn note_context(&mut self, slot: usize, context: Option<u64>) {
+        if let Some(context) = context.filter(|c| *c > 0) {
+            let device = self.slots[slot].device;
+            self.memory.context.insert(device, context);
+        }
+    }
+
     /// Notes what a GPU is used for while none of our workers is on it.
     pub(super) fn note_use_before(&mut self, gpu: &GpuSample) {
         let device = Device::Cuda(gpu.index);
@@ -103,10 +116,13 @@ impl Core {
         match device {
             Device::Cpu => (self.machine.host())
                 .map_or((0, 0), |h| (h.total, h.total.saturating_sub(h.available))),
-            Device::Cuda(index) => match self.machine.gpu(index) {
-                Some(gpu) => (gpu.memory_total, gpu.memory_used),
-                None => (self.memory.capacity.get(&device).copied().unwrap_or(0), 0),
-            },
+            Device::Cuda(index) => {
+                let told = self.ledger.capacities.get(&device).copied();
+                let gpu = self.machine.gpu(index);
+                let total = gpu.map(|g| g.memory_total).filter(|total| *total > 0);
+                let used = gpu.map_or(0, |g| g.memory_used);
+                (total.or(told).unwrap_or(0), used)
+            }
         }
     }
 
@@ -242,14 +258,7 @@ impl Core {
 
     /// Everything that a training reads, its batch size as it is computed.
     fn config_of(&self, params: &Params, halvings: u32) -> Params {
-        let mut config = self.spec.effective(params);
-        if halvings > 0
-            && let Some(batch) = config.get(BATCH_SIZE).and_then(Value::as_i64)
-        {
-            let part = (batch >> halvings.min(62)).max(1);
-            config.insert(BATCH_SIZE.to_owned(), part.into());
-        }
-        config
+        in_parts(self.spec.effective(params), halvings)
     }
 
     /// A trial starts with this share of its device.
@@ -281,10 +290,7 @@ impl Core {
         let Some(live) = self.live.get(&job) else {
             return;
         };
-        let usage = live.usage.unwrap_or_default();
-        if let Some(context) = usage.context.filter(|c| *c > 0) {
-            self.memory.context.insert(device, context);
-        }
+        let usage = live.used();
         self.memory.resident = self.memory.resident.max(usage.resident.unwrap_or(0));
         let peak = match out_of_memory {
             // At least what it was given; what it had when it failed may be much less.

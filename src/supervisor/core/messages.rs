@@ -35,6 +35,11 @@ impl Core {
         }
         match message {
             FromWorker::Hello { protocol, version } => self.on_hello(slot, protocol, &version),
+            FromWorker::DeviceOpened { capacity, context } => {
+                self.on_device_opened(slot, capacity);
+                self.note_context(slot, context);
+            }
+            FromWorker::NotExpandable { error } => self.on_not_expandable(slot, &error),
             FromWorker::Ready => self.on_ready(slot),
             FromWorker::Stepped { attempt, steps } => {
                 if self.sign_of_life(slot, attempt) && attempt.job().searches() {
@@ -63,10 +68,8 @@ impl Core {
                 }
             }
             FromWorker::Measured { attempt, usage } => {
-                if self.sign_of_life(slot, attempt)
-                    && let Some(live) = self.live.get_mut(&attempt.job())
-                {
-                    live.usage = Some(usage);
+                if self.sign_of_life(slot, attempt) {
+                    self.note_usage(slot, attempt, usage);
                 }
             }
             FromWorker::Ended {
@@ -76,7 +79,7 @@ impl Core {
             } => {
                 if self.sign_of_life(slot, attempt) {
                     if let Some(live) = self.live.get_mut(&attempt.job()) {
-                        live.peak_memory_mb = Some(peak_memory_mb);
+                        live.peak_memory_mb.get_or_insert(peak_memory_mb);
                     }
                     self.on_ended(slot, attempt, ended);
                 }
@@ -287,11 +290,11 @@ impl Core {
     }
 
     /// The slot's worker is done with its attempt: it takes the next one, or is replaced when it
-    /// has had its number of successful trials.
+    /// has had its number of successful trials, or holds on to memory.
     fn free(&mut self, slot: usize, success: bool) {
         let successes = self.slots[slot].freed(success, self.now);
         let due = self.spec.operation.supervisor.recycle_after;
-        if due > 0 && successes >= due {
+        if (due > 0 && successes >= due) || self.drifts(slot) {
             self.leave(slot, true);
         } else if self.slots[slot].closed.is_some() {
             self.leave(slot, false);

@@ -9,6 +9,7 @@ mod dispatch;
 mod ending;
 mod exits;
 mod faults;
+mod ledger;
 mod live;
 mod machine;
 mod memory;
@@ -39,13 +40,14 @@ use crate::study::{self, FrozenTrial, History, Job, TrialState};
 use crate::task::{Baseline, TestSplit};
 
 pub use assign::{checkpoint_name, checkpoints_dir};
-pub use memory::BATCH_SIZE;
+pub use memory::{BATCH_SIZE, in_parts};
 pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
+use ledger::Ledger;
 use live::Live;
 use machine::Machine;
 use memory::Memory;
@@ -93,8 +95,6 @@ pub struct Start {
     pub predictor: Predictor,
     /// What earlier runs and rehearsals have measured.
     pub peaks: Vec<Observation>,
-    /// Memory of GPUs, in bytes, as far as it is known before anything was sampled.
-    pub capacity: BTreeMap<Device, u64>,
 }
 
 /// What the run is at.
@@ -145,6 +145,7 @@ pub struct Core {
     slots: Vec<Slot>,
     memory: Memory,
     concurrency: Concurrency,
+    ledger: Ledger,
     pace: Pace,
     machine: Machine,
     mode: Mode,
@@ -180,6 +181,7 @@ fn ended_job(write: &Write) -> Option<Job> {
         | Write::AttemptEnded { .. }
         | Write::RepeatStarted { .. }
         | Write::RepeatAttemptEnded { .. }
+        | Write::MemoryUsed { .. }
         | Write::TrialNoted { .. }
         | Write::GpuSampled { .. }
         | Write::StudyAttributes { .. }
@@ -223,7 +225,7 @@ impl Core {
                 live.insert(Job::trial(again.number), again_live);
             }
         }
-        let memory = Memory::new(start.predictor, start.peaks, start.capacity);
+        let memory = Memory::new(start.predictor, start.peaks);
         let concurrency = Concurrency::new(start.devices.len());
         let mut core = Core {
             points: start.spec.first_points(),
@@ -241,6 +243,7 @@ impl Core {
             searched_out: None,
             waiting,
             concurrency,
+            ledger: Ledger::new(),
             pace: Pace::default(),
             machine: Machine::default(),
             slots: standby::slots(start.devices, &start.spec),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
+use super::ledger::Held;
 use super::pace::Silences;
 use crate::config::SupervisorPolicy;
 use crate::gpu::Device;
@@ -69,6 +70,8 @@ pub struct Worker {
     pub previous: Option<Job>,
     /// The silences of its present attempt.
     pub silences: Silences,
+    /// What it holds on to of memory.
+    pub held: Held,
     /// Its last words, if it said any.
     pub error: Option<ErrorReport>,
     /// It sent garbage.
@@ -101,6 +104,7 @@ impl Worker {
             trial: None,
             previous: None,
             silences: Silences::default(),
+            held: Held::default(),
             error: None,
             garbage: None,
             silent: None,

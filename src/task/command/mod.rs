@@ -191,6 +191,7 @@ struct Opened {
 
 impl Task for Opened {
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended> {
+        self.peak_memory_mb = None;
         let pattern = self.pattern.as_deref().map(Regex::new).transpose()?;
         let files = Files::make(reporter.directory(), trial.attempt)?;
         let values = parameters(&trial.config);

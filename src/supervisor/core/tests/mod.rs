@@ -41,6 +41,8 @@ fn a_quiet_run_reaches_its_goal_and_the_value_is_the_best_epochs() {
     );
     assert_eq!(first.values, [0.5]);
     assert_eq!(first.user_attrs["best_epoch"], 3);
+    assert_eq!(world.disk.memory.len(), 20, "a line an attempt");
+    assert_eq!(world.disk.memory[&(Job::trial(0), 0)].outcome, "completed");
 }
 
 #[test]

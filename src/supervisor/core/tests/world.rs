@@ -10,6 +10,7 @@ use super::super::slot::State;
 use super::super::*;
 use crate::config::{Deadline, Objective, Operation, Parallel};
 use crate::fault::Death;
+use crate::memory::{Entry, Usage};
 use crate::protocol::{Epoch, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
@@ -74,7 +75,6 @@ pub fn core(spec: StudySpec, disk: &Disk) -> Core {
         pruner: Box::new(NoPruner),
         predictor: Predictor::new(Space::default(), None),
         peaks: vec![],
-        capacity: BTreeMap::new(),
     })
 }
 
@@ -87,6 +87,8 @@ pub struct Disk {
     pub ended: Option<u8>,
     pub repeats: BTreeMap<Job, Repeat>,
     pub attributes: serde_json::Map<String, serde_json::Value>,
+    /// The ledger, by attempt.
+    pub memory: BTreeMap<(Job, u32), Entry>,
 }
 
 /// A repeat on disk.
@@ -198,6 +200,17 @@ impl Disk {
                 trial.state = trial.state.next(*state).unwrap();
                 trial.values = values.clone();
                 trial.user_attrs.extend(user_attrs.clone());
+            }
+            Write::MemoryUsed {
+                number,
+                purpose,
+                attempt,
+                entry,
+            } => {
+                let attempts = self.attempts_of(job(*number, *purpose));
+                assert!(attempts.len() > *attempt as usize, "it was started");
+                self.memory
+                    .insert((job(*number, *purpose), *attempt), (**entry).clone());
             }
             Write::TrialNoted { number, user_attrs } => {
                 let trial = self.trials.get_mut(number).unwrap();
@@ -490,6 +503,14 @@ impl World {
             Life::Training(trial, _) => {
                 let attempt = id(trial);
                 *life = Life::Idle;
+                let usage = Usage {
+                    resident: Some(1 << 20),
+                    ..Usage::default()
+                };
+                self.event(Event::Received {
+                    worker,
+                    message: FromWorker::Measured { attempt, usage },
+                });
                 FromWorker::Ended {
                     attempt,
                     ended: Ended::Completed,

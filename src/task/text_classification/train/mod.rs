@@ -153,6 +153,8 @@ impl TextTask {
             direction: self.objective.direction,
         };
         let ended = fit::fit(&model, &material, &settings, &objective, reporter)?;
+        // Before the model goes: what activations left behind is then not kept together by it.
+        gpu::empty_cache()?;
         Ok(Trained {
             ended,
             parameters: model.parameters(),

@@ -1,0 +1,180 @@
+//! What attempts use of memory, on its way into the ledger; what their workers hold on to; and how
+//! workers' allocators are set up.
+
+use std::collections::BTreeMap;
+
+use super::Core;
+use super::live::Live;
+use super::slot::State;
+use crate::gpu::Device;
+use crate::memory::{Entry, Sample, Usage, drift};
+use crate::protocol::AttemptId;
+use crate::store::Write;
+use crate::supervisor::WorkerId;
+
+/// What the run knows of memory beyond its attempts.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// The devices' memory in all, in bytes.
+    pub(super) capacities: BTreeMap<Device, u64>,
+    /// Workers' allocators use expandable segments.
+    pub(super) expandable: bool,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Ledger {
+        Ledger {
+            capacities: BTreeMap::new(),
+            expandable: true,
+        }
+    }
+}
+
+/// What a worker holds on to.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Attempts that it has measured.
+    measured: u32,
+    /// What it held of the host's memory after its first attempt.
+    settled: Option<u64>,
+    /// Why it should be replaced.
+    pub drift: Option<String>,
+}
+
+impl Live {
+    /// A new attempt begins: nothing was measured of it yet.
+    pub(super) fn forget_memory(&mut self) {
+        self.usage = None;
+        self.seen = Usage::default();
+        self.peak_memory_mb = None;
+    }
+
+    /// Everything that is known of the current attempt, by whoever has measured it.
+    pub(super) fn used(&self) -> Usage {
+        let measured = self.usage.unwrap_or_default();
+        Usage {
+            process: measured.process.max(self.seen.process),
+            resident: measured.resident.or(self.seen.resident),
+            ..measured
+        }
+    }
+}
+
+impl Core {
+    /// A worker that computes on a device says what the device has.
+    pub(super) fn on_device_opened(&mut self, slot: usize, capacity: u64) {
+        let device = self.slots[slot].device;
+        self.ledger.capacities.insert(device, capacity);
+    }
+
+    /// Expandable segments cannot be had on this machine: no worker tries them again. The one that
+    /// found out leaves, and has not died of anything.
+    pub(super) fn on_not_expandable(&mut self, slot: usize, error: &str) {
+        if self.ledger.expandable {
+            self.ledger.expandable = false;
+            self.warn(format!(
+                "libtorch's expandable segments do not work here ({error}); workers go on without \
+                 them, and fragment the GPU's memory more"
+            ));
+        }
+        self.leave(slot, false);
+    }
+
+    /// A worker has measured its attempt.
+    pub(super) fn note_usage(&mut self, slot: usize, attempt: AttemptId, usage: Usage) {
+        let device = self.slots[slot].device;
+        if let Some(live) = self.live.get_mut(&attempt.job()) {
+            live.usage = Some(usage);
+            let peak = live.used().peak(device);
+            live.peak_memory_mb = peak.map(|bytes| mib(bytes as f64));
+        }
+        let capacity = self.ledger.capacities.get(&device).copied();
+        if let Some(worker) = self.slots[slot].worker_mut() {
+            let held = &mut worker.held;
+            held.measured += 1;
+            if held.measured == 2 {
+                held.settled = usage.resident_before;
+            }
+            held.drift = drift(held.settled, &usage, capacity);
+        }
+    }
+
+    /// A look at the machine: what the attempts' workers use just now.
+    pub(super) fn note_sample(&mut self, sample: &Sample) {
+        let capacities = &mut self.ledger.capacities;
+        capacities.extend(sample.host.iter().map(|h| (Device::Cpu, h.total)));
+        let gpus = sample.gpus.iter();
+        capacities.extend(gpus.map(|g| (Device::Cuda(g.index), g.memory_total)));
+        for slot in &self.slots {
+            let State::Busy(worker, attempt) = &slot.state else {
+                continue;
+            };
+            let Some(live) = self.live.get_mut(&attempt.job()) else {
+                continue;
+            };
+            let host = sample.host.as_ref();
+            let resident = host.and_then(|h| h.processes.get(&worker.pid).copied());
+            live.seen.resident = live.seen.resident.max(resident);
+            let gpu = sample
+                .gpus
+                .iter()
+                .find(|g| Device::Cuda(g.index) == slot.device);
+            let process = gpu.and_then(|g| g.processes.get(&worker.pid).copied());
+            live.seen.process = live.seen.process.max(process);
+        }
+    }
+
+    /// Enters an attempt that ends into the ledger, as far as anything is known of it.
+    pub(super) fn note_memory(&mut self, attempt: AttemptId, outcome: &str) {
+        let Some(live) = self.live.get(&attempt.job()) else {
+            return;
+        };
+        let usage = live.used();
+        if usage == Usage::default() && live.predicted.is_none() {
+            return;
+        }
+        let place = live.place.as_ref();
+        let Some(device) = place.and_then(|(device, _)| device.parse().ok()) else {
+            return;
+        };
+        let entry = Box::new(Entry {
+            device,
+            capacity: self.ledger.capacities.get(&device).copied(),
+            usage,
+            grant: live.share.grant,
+            predicted: live.predicted,
+            halvings: live.halvings,
+            outcome: outcome.to_owned(),
+        });
+        self.outbox.push(Write::MemoryUsed {
+            number: attempt.number,
+            purpose: attempt.purpose,
+            attempt: attempt.attempt,
+            entry,
+        });
+    }
+
+    /// Whether the slot's worker should be replaced, because of what it holds on to.
+    pub(super) fn drifts(&self, slot: usize) -> bool {
+        let worker = self.slots[slot].worker();
+        worker.is_some_and(|w| w.held.drift.is_some())
+    }
+
+    /// Why a worker was replaced according to plan.
+    pub(super) fn why_recycled(&self, worker: WorkerId) -> String {
+        let held = self.slot_of(worker).and_then(|s| self.slots[s].worker());
+        match held.and_then(|w| w.held.drift.as_ref()) {
+            Some(why) => format!("recycled: {why}"),
+            None => "recycled".into(),
+        }
+    }
+}
+
+/// MiB with three digits behind the point.
+fn mib(bytes: f64) -> f64 {
+    (bytes / 1024.0 / 1024.0 * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,325 @@
+//! What attempts use on its way into the ledger, and what follows from what workers hold.
+
+#![allow(clippy::wildcard_enum_match_arm)]
+
+use std::collections::BTreeMap;
+
+use super::super::Start;
+use super::super::tests::{Disk, core, exited, spec};
+use super::*;
+use crate::fault::Death;
+use crate::gpu::Device;
+use crate::memory::Predictor;
+use crate::memory::{Estimate, GpuSample, HostSample};
+use crate::protocol::{FromWorker, ToWorker, VERSION};
+use crate::pruner::NoPruner;
+use crate::report;
+use crate::sampler::RandomSampler;
+use crate::space::Space;
+use crate::study::Purpose;
+use crate::supervisor::{Action, Event, Now};
+use crate::task::{Ended, Metrics};
+
+const GIB: u64 = 1 << 30;
+
+/// A core with one slot, and every action so far.
+struct Run {
+    core: Core,
+    actions: Vec<Action>,
+    /// Batches that are durable.
+    written: u64,
+}
+
+impl Run {
+    fn new(core: Core) -> Run {
+        let mut run = Run {
+            core,
+            actions: vec![],
+            written: 0,
+        };
+        run.on(Event::Ticked);
+        run
+    }
+
+    /// On a GPU; the first worker is not ready yet.
+    fn on_gpu() -> Run {
+        let mut spec = spec(50, 1);
+        spec.operation.supervisor.recycle_after = 0;
+        Run::new(Core::new(Start {
+            spec,
+            trials: vec![],
+            reclaimed: vec![],
+            devices: vec![Device::Cuda(0)],
+            threads: 1,
+            baseline: None,
+            test: None,
+            repeats: vec![],
+            selected: None,
+            sampler: Box::new(RandomSampler),
+            pruner: Box::new(NoPruner),
+            predictor: Predictor::new(Space::default(), None),
+            peaks: vec![],
+        }))
+    }
+
+    /// Everything that is written becomes durable at once.
+    fn on(&mut self, event: Event) {
+        self.actions.extend(self.core.handle(event, Now::ZERO));
+        while self.batches() > self.written {
+            let batch = self.written;
+            self.written += 1;
+            let written = self.core.handle(Event::Written { batch }, Now::ZERO);
+            self.actions.extend(written);
+        }
+    }
+
+    fn batches(&self) -> u64 {
+        let batch = |a: &&Action| matches!(a, Action::Write { .. });
+        self.actions.iter().filter(batch).count() as u64
+    }
+
+    fn receive(&mut self, message: FromWorker) {
+        let worker = self.worker();
+        self.on(Event::Received { worker, message });
+    }
+
+    /// The last one that was started.
+    fn worker(&self) -> WorkerId {
+        self.spawned().len() as u64 - 1
+    }
+
+    /// Whether each worker that was started is to use expandable segments.
+    fn spawned(&self) -> Vec<bool> {
+        let spawn = |a: &Action| match a {
+            Action::Spawn { expandable, .. } => Some(*expandable),
+            _ => None,
+        };
+        self.actions.iter().filter_map(spawn).collect()
+    }
+
+    fn hello(&mut self) {
+        let worker = self.worker();
+        self.on(Event::Spawned { worker, pid: 7 });
+        self.receive(FromWorker::Hello {
+            protocol: VERSION,
+            version: env!("CARGO_PKG_VERSION").into(),
+        });
+    }
+
+    fn attempt(&self) -> AttemptId {
+        self.core.slots[0].attempt().unwrap()
+    }
+
+    /// The current attempt ends well.
+    fn end(&mut self, usage: Usage) {
+        let attempt = self.attempt();
+        self.receive(FromWorker::EpochFinished {
+            attempt,
+            epoch: 1,
+            metrics: Metrics::from([("loss".into(), 0.5)]),
+        });
+        self.receive(FromWorker::Measured { attempt, usage });
+        self.receive(FromWorker::Ended {
+            attempt,
+            ended: Ended::Completed,
+            peak_memory_mb: 1.0,
+        });
+    }
+
+    fn ledger(&self) -> BTreeMap<(u64, u32), Entry> {
+        let entry = |w: &Write| match w {
+            Write::MemoryUsed {
+                number,
+                attempt,
+                entry,
+                purpose: Purpose::Search,
+            } => Some(((*number, *attempt), (**entry).clone())),
+            _ => None,
+        };
+        self.writes().iter().filter_map(entry).collect()
+    }
+
+    fn writes(&self) -> Vec<Write> {
+        let writes = |a: &Action| match a {
+            Action::Write { writes, .. } => writes.clone(),
+            _ => vec![],
+        };
+        self.actions.iter().flat_map(writes).collect()
+    }
+
+    fn reports(&self) -> impl Iterator<Item = &report::Event> {
+        self.actions.iter().filter_map(|a| match a {
+            Action::Report(event) => Some(event),
+            _ => None,
+        })
+    }
+
+    fn warnings(&self) -> usize {
+        let warned = |e: &&report::Event| matches!(e, report::Event::Warned { .. });
+        self.reports().filter(warned).count()
+    }
+
+    fn told_to_leave(&self) -> bool {
+        let exit = |a: &Action| matches!(a, Action::Send { message, .. } if matches!(message, ToWorker::Exit));
+        self.actions.iter().any(exit)
+    }
+}
+
+/// One that is in its first attempt.
+fn training() -> Run {
+    let mut run = Run::on_gpu();
+    run.hello();
+    run.receive(FromWorker::DeviceOpened {
+        capacity: 24 * GIB,
+        context: Some(GIB / 2),
+    });
+    run.receive(FromWorker::Ready);
+    run
+}
+
+fn usage(reserved: u64) -> Usage {
+    Usage {
+        reserved: Some(reserved),
+        context: Some(GIB / 2),
+        resident: Some(3 * GIB),
+        resident_before: Some(2 * GIB),
+        ..Usage::default()
+    }
+}
+
+#[test]
+fn an_attempt_is_entered_with_what_was_measured_and_expected() {
+    let mut run = training();
+    let predicted = Estimate {
+        lower: GIB,
+        expected: 2 * GIB,
+        upper: 3 * GIB,
+    };
+    let live = run.core.live.values_mut().next().unwrap();
+    (live.predicted, live.share.grant) = (Some(predicted), Some(4 * GIB));
+    run.end(usage(2 * GIB));
+    let entry = &run.ledger()[&(0, 0)];
+    assert_eq!(entry.usage, usage(2 * GIB));
+    assert_eq!(entry.device, Device::Cuda(0));
+    assert_eq!(entry.capacity, Some(24 * GIB));
+    assert_eq!(
+        (entry.predicted, entry.grant),
+        (Some(predicted), Some(4 * GIB))
+    );
+    assert_eq!(entry.outcome, "completed");
+    let peak = run.writes().into_iter().find_map(|w| match w {
+        Write::TrialFinished { user_attrs, .. } => user_attrs.get("peak_memory_mb").cloned(),
+        _ => None,
+    });
+    assert_eq!(peak, Some(2560.0.into()), "the GPU's, with the context");
+}
+
+#[test]
+fn of_an_attempt_that_died_the_ledger_has_what_samples_saw() {
+    let mut run = training();
+    for (resident, process) in [(1, 5), (3, 9), (2, 4)] {
+        let sample = Sample {
+            host: Some(HostSample {
+                total: 64 * GIB,
+                available: GIB,
+                processes: [(7, resident * GIB), (8, 60 * GIB)].into(),
+            }),
+            gpus: vec![GpuSample {
+                index: 0,
+                memory_total: 24 * GIB,
+                processes: [(7, process * GIB), (8, 12 * GIB)].into(),
+                ..GpuSample::default()
+            }],
+        };
+        run.on(Event::Sampled { sample });
+    }
+    run.on(exited(0, Death::Signaled(11)));
+    let entry = &run.ledger()[&(0, 0)];
+    assert_eq!(entry.usage.process, Some(9 * GIB));
+    assert_eq!(entry.usage.resident, Some(3 * GIB));
+    assert_eq!(entry.outcome, "crash");
+    assert_eq!(entry.peak(), Some(9 * GIB));
+}
+
+#[test]
+fn nothing_is_entered_of_an_attempt_of_which_nothing_is_known() {
+    let mut run = training();
+    run.on(exited(0, Death::Signaled(11)));
+    assert!(run.ledger().is_empty());
+}
+
+#[test]
+fn a_worker_that_keeps_a_tenth_of_its_gpu_is_recycled_before_its_time() {
+    let mut run = training();
+    let kept = |part: u64| Usage {
+        unallocated: Some(24 * GIB * part / 100),
+        ..usage(GIB)
+    };
+    run.end(kept(3));
+    run.end(kept(9));
+    assert!(!run.told_to_leave());
+    run.end(kept(11));
+    assert!(run.told_to_leave());
+    run.on(exited(0, Death::Exited(0)));
+    let stopped = run.reports().find_map(|e| match e {
+        report::Event::WorkerStopped { reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    let reason = stopped.unwrap();
+    assert!(reason.starts_with("recycled: its allocator"), "{reason}");
+    assert_eq!(run.spawned().len(), 2, "another one follows");
+}
+
+#[test]
+fn a_worker_whose_resident_memory_grows_from_trial_to_trial_is_recycled() {
+    let mut run = training();
+    let before = |gib: u64| Usage {
+        resident_before: Some(gib * GIB),
+        ..usage(GIB)
+    };
+    // What it holds before its first trial is not what trials have left.
+    for gib in [0, 2, 2, 3] {
+        run.end(before(gib));
+        assert!(!run.told_to_leave(), "{gib}");
+    }
+    run.end(before(4));
+    assert!(run.told_to_leave());
+}
+
+#[test]
+fn a_machine_without_expandable_segments_is_found_out_once() {
+    let mut run = Run::on_gpu();
+    for _ in 0..2 {
+        run.hello();
+        let error = "CUDA driver error: operation not supported".into();
+        run.receive(FromWorker::NotExpandable { error });
+        assert!(run.told_to_leave());
+        let worker = run.worker();
+        run.on(exited(worker, Death::Exited(0)));
+    }
+    assert_eq!(run.spawned(), [true, false, false]);
+    assert_eq!(run.warnings(), 1);
+    assert_eq!(run.core.slots[0].deaths(), 0, "nothing has died of it");
+}
+
+#[test]
+fn on_the_cpu_the_hosts_memory_is_the_capacity() {
+    let mut run = Run::new(core(spec(3, 1), &Disk::default()));
+    run.hello();
+    run.receive(FromWorker::Ready);
+    let host = HostSample {
+        total: 64 * GIB,
+        ..HostSample::default()
+    };
+    let sample = Sample {
+        host: Some(host),
+        gpus: vec![],
+    };
+    run.on(Event::Sampled { sample });
+    run.end(usage(GIB));
+    let entry = &run.ledger()[&(0, 0)];
+    assert_eq!(
+        (entry.capacity, entry.peak()),
+        (Some(64 * GIB), Some(3 * GIB))
+    );
+}
