@@ -5,6 +5,8 @@
 
 mod predict;
 mod sample;
+#[cfg(test)]
+pub(crate) mod simulated;
 
 pub use predict::Predictor;
 pub use sample::{GpuSample, HostSample, Sample};
