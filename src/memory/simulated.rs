@@ -25,7 +25,7 @@ pub const TOTAL: u64 = (23.56 * GIB) as u64;
 const GIB: f64 = (1u64 << 30) as f64;
 const MIB: f64 = (1u64 << 20) as f64;
 /// Bytes of the simulated card per byte recorded.
-pub const SCALE: f64 = 2.6;
+pub const SCALE: f64 = 3.2;
 /// Share of what grows with batch and length that checkpointing leaves.
 const CHECKPOINTED: f64 = 0.35;
 /// The rows of a step of the simulated trainings for one of the recorded.
@@ -61,6 +61,24 @@ pub fn config(study: &StudySpec, number: u64, seed: u64) -> Params {
 /// A recorded point: rows a step, tokens a row, MiB above a process that has loaded libraries alone.
 type Point = (f64, f64, f64);
 
+/// The longest rows of large models.
+const LONGEST_LARGE: f64 = 384.0;
+
+/// Adds the longest rows to what was recorded of a model: they take as much more than the short ones as
+/// they do with `twin`, which has the same layers and other tables.
+fn grow(points: &mut Vec<Point>, twin: &[Point]) {
+    let at = |points: &[Point], batch: f64, length: f64| {
+        let found = points.iter().find(|p| p.0 == batch && p.1 == length);
+        found.map(|p| p.2)
+    };
+    for point in twin.iter().filter(|p| p.1 == LONGEST_LARGE) {
+        let short = |points: &[Point]| at(points, point.0, 128.0);
+        if let (Some(own), Some(of_twin)) = (short(points), short(twin)) {
+            points.push((point.0, point.1, own + point.2 - of_twin));
+        }
+    }
+}
+
 /// What was recorded of one model at one number of frozen layers: the corners of a rectangle in
 /// the order of (batch, length), and a point within.
 struct Sheet {
@@ -89,7 +107,8 @@ pub struct SimulatedGpu {
 impl SimulatedGpu {
     /// Reads the recorded peaks.
     pub fn new() -> SimulatedGpu {
-        let mut reader = csv::Reader::from_reader(include_str!("../../tests/memory/peaks.csv").as_bytes());
+        let mut reader =
+            csv::Reader::from_reader(include_str!("../../tests/memory/peaks.csv").as_bytes());
         let header = reader.headers().unwrap().clone();
         let rows: Vec<BTreeMap<String, String>> = reader
             .records()
@@ -172,7 +191,8 @@ impl SimulatedGpu {
             false => 1.0,
         };
         let width = if model.layers > 12.0 { 1.8 } else { 1.0 };
-        let work = model.layers / 12.0 * width * number("tok.max_length") / 320.0 * backward * again;
+        let work =
+            model.layers / 12.0 * width * number("tok.max_length") / 320.0 * backward * again;
         let slower = match concurrency {
             0 | 1 => 1.0,
             2 => 1.3,
@@ -183,20 +203,29 @@ impl SimulatedGpu {
 }
 
 /// Of a training with twelve layers and 320 tokens, alone.
-const SECONDS: f64 = 300.0;
+const SECONDS: f64 = 378.0;
 
 impl Model {
     fn read(name: &str, rows: &[BTreeMap<String, String>]) -> Model {
         let number = |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().unwrap();
         let idle = rows.iter().find(|r| r["model"] == "tiny").unwrap();
         let idle = number(idle, "peak_mib");
-        let of = |frozen: f64| -> Vec<Point> {
-            let own = rows.iter().filter(|r| r["model"] == name && number(r, "frozen") == frozen);
+        let points = |name: &str, frozen: f64| -> Vec<Point> {
+            let own = rows
+                .iter()
+                .filter(|r| r["model"] == name && number(r, "frozen") == frozen);
             own.map(|r| {
                 let peak = number(r, "peak_mib") - idle;
                 (number(r, "batch_size"), number(r, "max_length"), peak)
             })
             .collect()
+        };
+        let of = |frozen: f64| {
+            let mut own = points(name, frozen);
+            if name.ends_with("large") && own.iter().all(|p| p.1 < LONGEST_LARGE) {
+                grow(&mut own, &points("bert-large", frozen));
+            }
+            own
         };
         let (trained, frozen) = (Sheet::new(&of(0.0)), Sheet::new(&of(6.0)));
         let first = of(1.0)[0].2;
@@ -215,7 +244,10 @@ impl Model {
             0.0 => 0.0,
             k => self.first + (1.0 - self.first) * (k - 1.0) / 5.0,
         };
-        let (trained, all) = (self.trained.at(batch, length), self.frozen.at(batch, length));
+        let (trained, all) = (
+            self.trained.at(batch, length),
+            self.frozen.at(batch, length),
+        );
         trained + share * (all - trained)
     }
 }
@@ -224,11 +256,19 @@ impl Sheet {
     fn new(points: &[Point]) -> Sheet {
         let longest = points.iter().map(|p| p.1).fold(0.0, f64::max);
         let find = |batch: f64, length: f64| {
-            *points.iter().find(|p| p.0 == batch && p.1 == length).unwrap()
+            *points
+                .iter()
+                .find(|p| p.0 == batch && p.1 == length)
+                .unwrap()
         };
         let (low, high) = (128.0, longest);
         Sheet {
-            corners: [find(1.0, low), find(1.0, high), find(8.0, high), find(8.0, low)],
+            corners: [
+                find(1.0, low),
+                find(1.0, high),
+                find(8.0, high),
+                find(8.0, low),
+            ],
             middle: find(3.0, 256.0),
         }
     }
@@ -258,30 +298,55 @@ fn normal(rng: &mut impl Rng) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-/// Peaks of so many random trainings, by seed.
-#[cfg(test)]
-fn peaks(gpu: &SimulatedGpu, trials: u64, seed: u64) -> Vec<u64> {
-    let study = study();
-    let peak = |number| gpu.peak(&config(&study, number, seed), seed * 1_000_000 + number);
-    (0..trials).map(peak).collect()
+#[test]
+fn the_history_of_the_field_notes_holds() {
+    let (gpu, study) = (SimulatedGpu::new(), study());
+    let mut fullest: f64 = 0.0;
+    for seed in 0..8 {
+        let configs: Vec<Params> = (0..452).map(|n| config(&study, n, seed)).collect();
+        let peak = |(n, config): (usize, &Params)| gpu.peak(config, seed << 32 | n as u64);
+        let peaks: Vec<u64> = configs.iter().enumerate().map(peak).collect();
+        let large = peaks.iter().filter(|p| **p as f64 > 6.0 * GIB).count();
+        assert!((20..226).contains(&large), "{large} of 452 above 6 GiB");
+        // The most that so many at a time hold together, with what is torn before workers are replaced
+        // and what others usually take, as a share of the card.
+        let most = |parallel: usize| {
+            let together = peaks.windows(parallel).map(|w| w.iter().sum::<u64>());
+            let torn: u64 = (0..parallel as u64).map(|w| gpu.fragmentation(50, w)).sum();
+            let others = (0.6 * GIB) as u64;
+            (together.max().unwrap() + torn + others) as f64 / TOTAL as f64
+        };
+        assert!(most(4) > 1.0 && most(3) > 0.97, "{} {}", most(4), most(3));
+        assert!((0.7..1.0).contains(&most(2)), "{}", most(2));
+        fullest = fullest.max(most(2));
+        let seconds = configs.iter().map(|c| gpu.duration(c, 2)).sum::<f64>() / 452.0;
+        let a_day = 2.0 * 86_400.0 / seconds;
+        assert!((200.0..250.0).contains(&a_day), "{a_day} trials a day");
+    }
+    assert!(fullest > 0.9, "{fullest}");
 }
 
 #[test]
-fn the_history_of_the_field_notes_holds() {
-    let gpu = SimulatedGpu::new();
-    let gib = |bytes: f64| bytes / GIB;
-    for seed in 0..4 {
-        let peaks = peaks(&gpu, 1000, seed);
-        let large = peaks.iter().filter(|p| gib(**p as f64) > 6.0).count();
-        assert!((50..500).contains(&large), "{large} of 1000 above 6 GiB");
-        // The most that so many trials at a time hold together, each slot taking the next.
-        let most = |parallel: usize| {
-            let together = peaks.windows(parallel).map(|w| w.iter().sum::<u64>());
-            gib(together.take(452).max().unwrap() as f64)
+fn peaks_rise_with_batch_and_length_and_fall_with_freezing() {
+    let (gpu, study) = (SimulatedGpu::new(), study());
+    let mean = |key: &str, value: Value| {
+        let peak = |n: u64| {
+            let mut config = config(&study, n, 1);
+            config.insert("model.name".into(), "bert-large-uncased".into());
+            config.insert("tok.max_length".into(), Value::Int(256));
+            config.insert(key.into(), value.clone());
+            gpu.peak(&config, n) as f64
         };
-        let total = gib(TOTAL as f64);
-        let torn = 1.0;
-        assert!(most(4) > total && most(3) + torn > total, "{} {}", most(4), most(3));
-        assert!((0.7..0.98).contains(&(most(2) / total)), "{}", most(2) / total);
-    }
+        (0..100).map(peak).sum::<f64>() / 100.0
+    };
+    let int = |key: &str, value: i64| mean(key, Value::Int(value));
+    assert!(int("train.batch_size", 64) > 1.2 * int("train.batch_size", 8));
+    assert!(int("tok.max_length", 384) > 1.05 * int("tok.max_length", 128));
+    let frozen = |k| int("train.freeze_encoder_layers", k);
+    assert!(frozen(0) > frozen(1) && frozen(1) > frozen(6));
+    let again = |on| mean("train.grad_checkpointing", Value::Bool(on));
+    assert!(again(false) > again(true));
+    let (early, late) = (gpu.fragmentation(1, 0), gpu.fragmentation(200, 0));
+    assert!(early < late && (late as f64) < 1.42 * GIB);
+    assert!((0..50).any(|t| gpu.foreign(f64::from(t) * 1800.0, 1) > 0));
 }

@@ -104,7 +104,10 @@ impl Columns {
                 values.entry(key).or_default().push(value);
             }
         }
-        let floors: Vec<Value> = sample.iter().filter_map(|s| s.1.map(Value::Float)).collect();
+        let floors: Vec<Value> = sample
+            .iter()
+            .filter_map(|s| s.1.map(Value::Float))
+            .collect();
         if !floors.is_empty() {
             values.insert(FLOOR, floors.iter().collect());
         }
@@ -116,10 +119,7 @@ impl Columns {
                 present: (values.len() < sample.len()).then_some(share),
             }
         };
-        let (constants, groups) = values
-            .into_iter()
-            .map(group)
-            .partition(|g| g.width() == 0);
+        let (constants, groups) = values.into_iter().map(group).partition(|g| g.width() == 0);
         Columns { groups, constants }
     }
 

@@ -62,8 +62,7 @@ impl Effects {
         let gram = Gram {
             products: x.transpose() * &x,
             by_target: x.transpose() * &y,
-            total: (0..n).map(|i| y[(i, 0)] * y[(i, 0)]).sum::<f64>()
-                + n as f64 * LEAST * LEAST,
+            total: (0..n).map(|i| y[(i, 0)] * y[(i, 0)]).sum::<f64>() + n as f64 * LEAST * LEAST,
             rows: n,
             starts,
         };

@@ -121,7 +121,9 @@ impl Fit {
     }
 
     fn log_floor(&self, floor: Option<u64>) -> Option<f64> {
-        floor.filter(|_| self.floored).map(|f| (f.max(1) as f64).ln())
+        floor
+            .filter(|_| self.floored)
+            .map(|f| (f.max(1) as f64).ln())
     }
 
     /// What targets are relative to.
@@ -138,7 +140,9 @@ impl Fit {
     }
 
     fn row(&self, known: &Known) -> Row {
-        let place = self.effects.place(&known.config, self.log_floor(known.floor));
+        let place = self
+            .effects
+            .place(&known.config, self.log_floor(known.floor));
         let rest = self.target(known) - place.mean;
         let strange = rest.abs() > 8.0 * self.usual;
         Row {
@@ -163,9 +167,8 @@ impl Fit {
                 .collect();
             Effects::new(Columns::new(space, &configs), &configs, targets)
         };
-        let all = |sample: &[&Known]| -> Vec<f64> {
-            sample.iter().map(|k| self.target(k)).collect()
-        };
+        let all =
+            |sample: &[&Known]| -> Vec<f64> { sample.iter().map(|k| self.target(k)).collect() };
         let measured: Vec<&Known> = sample.iter().filter(|k| !k.censored).copied().collect();
         if measured.is_empty() {
             return of(sample, &all(sample));
@@ -197,9 +200,8 @@ impl Fit {
             return predict(&rows, self.hyper, place);
         }
         // A bound below what is predicted anyway says nothing.
-        let says = |row: &&&Row| {
-            !row.censored || predict(&measured, self.hyper, &row.place).0 < row.rest
-        };
+        let says =
+            |row: &&&Row| !row.censored || predict(&measured, self.hyper, &row.place).0 < row.rest;
         let rows: Vec<&Row> = rows.iter().filter(says).copied().collect();
         predict(&rows, self.hyper, place)
     }
@@ -211,7 +213,8 @@ impl Fit {
             let mut far: Vec<(f64, usize)> = (0..n)
                 .map(|i| (distance(place, &self.rows[i].place), n - i))
                 .collect();
-            let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+            let order =
+                |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
             far.select_nth_unstable_by(NEAREST, order);
             indices = far[..NEAREST].iter().map(|(_, i)| n - i).collect();
             indices.extend(n - LATEST..n);
@@ -226,7 +229,9 @@ impl Fit {
     /// How many deviations below and above the mean the interval ends: quantiles of what each of the
     /// latest measurements is off when the others predict it.
     fn calibrate(&self) -> (f64, f64) {
-        let measured = (0..self.rows.len()).rev().filter(|i| !self.rows[*i].censored);
+        let measured = (0..self.rows.len())
+            .rev()
+            .filter(|i| !self.rows[*i].censored);
         let mut off: Vec<f64> = measured
             .take(CALIBRATED)
             .map(|i| {
@@ -239,7 +244,8 @@ impl Fit {
         let m = off.len();
         let square = off.iter().map(|x| x.clamp(-5.0, 5.0).powi(2)).sum::<f64>();
         // Two more that are off by one deviation: few measurements prove little.
-        let scale = ((square + 2.0) / (m as f64 + 2.0)).sqrt().max(0.5) * (1.0 + 4.0 / (m as f64 + 1.0));
+        let scale =
+            ((square + 2.0) / (m as f64 + 2.0)).sqrt().max(0.5) * (1.0 + 4.0 / (m as f64 + 1.0));
         let rank = (0.98 * (m as f64 + 1.0)).ceil() as usize;
         let seen = off.get(rank.min(m).wrapping_sub(1)).copied().unwrap_or(0.0);
         let high = match rank <= m {
@@ -247,8 +253,15 @@ impl Fit {
             false => seen.max(2.1 * scale),
         };
         let rank = (0.05 * (m as f64 + 1.0)).floor() as usize;
-        let seen = off.get(rank.wrapping_sub(1)).copied().unwrap_or(f64::INFINITY);
-        let low = if rank >= 1 { seen.min(-0.5) } else { -1.7 * scale };
+        let seen = off
+            .get(rank.wrapping_sub(1))
+            .copied()
+            .unwrap_or(f64::INFINITY);
+        let low = if rank >= 1 {
+            seen.min(-0.5)
+        } else {
+            -1.7 * scale
+        };
         (low, high.min(12.0))
     }
 }
@@ -277,7 +290,9 @@ fn beside(known: &[&Known]) -> f64 {
         return mib(384);
     }
     let left = |beside: f64| {
-        let rests = measured.iter().map(|(peak, floor)| peak - (floor + beside).max(1.0).ln());
+        let rests = measured
+            .iter()
+            .map(|(peak, floor)| peak - (floor + beside).max(1.0).ln());
         let rests: Vec<f64> = rests.collect();
         let mut sorted = rests.clone();
         sorted.sort_by(f64::total_cmp);

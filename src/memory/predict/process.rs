@@ -55,9 +55,17 @@ impl Hyper {
             let noises = NOISES.map(|noise| Hyper { noise, ..before });
             better(rows, &noises, &mut best);
             let now = best.1;
-            better(rows, &SIGNALS.map(|signal| Hyper { signal, ..now }), &mut best);
+            better(
+                rows,
+                &SIGNALS.map(|signal| Hyper { signal, ..now }),
+                &mut best,
+            );
             let now = best.1;
-            better(rows, &LENGTHS.map(|length| Hyper { length, ..now }), &mut best);
+            better(
+                rows,
+                &LENGTHS.map(|length| Hyper { length, ..now }),
+                &mut best,
+            );
             if best.1 == before {
                 break;
             }
