@@ -69,6 +69,30 @@ for fault in report["faults"]:
 PY
 fi
 
+# --- The probe's figures against those of nvidia-smi -----------------------------------------------------
+if [[ $device != cpu && -z ${CUDA_VISIBLE_DEVICES:-} ]]; then
+    sleep 3 | "$tune" probe --stream > "$out/probe.jsonl" || true
+    nvidia-smi --query-gpu=memory.total,memory.free,temperature.gpu --format=csv,noheader,nounits > "$out/smi.csv"
+    if python3 - "$out/probe.jsonl" "$out/smi.csv" > "$work/probe.txt" 2> "$out/probe.err" <<'PY'
+import json
+import sys
+
+samples = [json.loads(line)["sampled"] for line in open(sys.argv[1]) if "sampled" in line]
+assert len(samples) >= 2, samples
+for gpu, line in zip(samples[-1], open(sys.argv[2]), strict=True):
+    total, free, temperature = (float(x) for x in line.split(","))
+    probed = gpu["memory_total"] / 2**20, gpu["memory_used"] / 2**20
+    assert abs(probed[0] - total) <= 1 and abs(probed[1] - (total - free)) <= 64, (probed, line)
+    assert abs(gpu["temperature"] - temperature) <= 10, (gpu, line)
+    print(f"GPU {gpu['index']}: {probed[1]:.0f} of {probed[0]:.0f} MiB in use", end="; ")
+PY
+    then
+        row "memory figures against NVML" held "$(cat "$work/probe.txt")"
+    else
+        row "memory figures against NVML" FAILED "see $out/probe.jsonl, $out/smi.csv, $out/probe.err"
+    fi
+fi
+
 # --- Programs: each sees its slot's GPU and no other; a real assertion in PyTorch touches one trial --------
 mkdir -p "$work/programs/configs"
 cat > "$work/programs/see.sh" <<'SH'

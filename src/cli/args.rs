@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::{AdoptArgs, DrillArgs};
+use super::{AdoptArgs, DrillArgs, RehearseArgs};
 use crate::config::{DevicePolicy, Overrides, Source, objectives};
 use crate::supervisor::Origin;
 
@@ -81,6 +81,9 @@ pub struct RunArgs {
     /// Begin a new study with the trials of this one that fit
     #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
     pub from: Option<String>,
+    /// Begin a new study on a GPU without a rehearsal of what fits
+    #[arg(long)]
+    pub no_rehearsal: bool,
     /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
     #[arg(long, value_name = "FAULTS")]
     pub inject: Option<String>,
@@ -109,9 +112,12 @@ pub struct Asked {
     /// Goal: finished trials in the study
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
-    /// Most trials at a time
+    /// Most trials at a time, or auto: as many as fit [default: auto on a GPU, 1 on the CPU]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub parallel: Option<String>,
+    /// A spare worker that takes over at once: auto, on or off
+    #[arg(long, value_name = "WHEN")]
+    pub standby: Option<String>,
     /// Study [default: the task's name]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
@@ -161,6 +167,7 @@ impl Asked {
         let flags = [
             ("trials", "run.trials", &self.trials),
             ("parallel", "run.parallel", &self.parallel),
+            ("standby", "run.standby", &self.standby),
             ("repeats", "run.repeats", &self.repeats),
             ("test", "run.test", &self.test),
             ("timeout", "run.timeout", &self.timeout),
@@ -221,6 +228,8 @@ pub enum Query {
     Adopt(AdoptArgs),
     /// Fire drill: make faults on purpose and see what becomes of them
     Drill(DrillArgs),
+    /// A few steps at the ends of the space: what fits, and how long the search will take
+    Rehearse(Box<RehearseArgs>),
     /// Train one trial again, outside its study; records nothing
     Replay(ReplayArgs),
     /// What an error or a log means, and what to do
@@ -233,7 +242,15 @@ pub enum Query {
     Worker,
     /// The process that watches the GPUs; started by a run
     #[command(hide = true)]
-    Probe,
+    Probe(ProbeArgs),
+}
+
+/// `tune probe`
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// A JSON line a second with what the GPUs are at, until standard input closes
+    #[arg(long)]
+    pub stream: bool,
 }
 
 /// `tune list`

@@ -8,6 +8,7 @@ mod enqueue;
 mod explain;
 mod logging;
 mod query;
+mod rehearse;
 mod replay;
 mod run;
 
@@ -21,6 +22,7 @@ pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, Study
 pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use logging::init_logging;
+pub use rehearse::RehearseArgs;
 
 use crate::exit::{Exit, Failure};
 use crate::report;
@@ -49,12 +51,16 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match &invocation {
         Invocation::Query(_, Query::Worker) => return crate::worker::main(),
-        Invocation::Query(_, Query::Probe) => return crate::gpu::probe::main(),
+        Invocation::Query(_, Query::Probe(args)) if args.stream => {
+            return crate::gpu::probe::stream();
+        }
+        Invocation::Query(_, Query::Probe(_)) => return crate::gpu::probe::main(),
         Invocation::Run(args) => run::run(args),
         Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),
     };

@@ -67,10 +67,11 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Drill(_)
         | Query::Enqueue(_)
         | Query::Explain(_)
+        | Query::Rehearse(_)
         | Query::Replay(_)
         | Query::AskTell
         | Query::Worker
-        | Query::Probe => Ok(Exit::Done),
+        | Query::Probe(_) => Ok(Exit::Done),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{Common, ReplayArgs, init_logging, run};
 use crate::adopt::fit;
-use crate::config::StudySpec;
+use crate::config::{Parallel, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::gpu;
 use crate::protocol::AttemptId;
@@ -34,7 +34,10 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     };
     let logs = logs_dir(&directory_of(&storage), &spec.study);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let slots = spec.operation.parallel.max(1);
+    let slots = match spec.operation.parallel {
+        Parallel::Limit(slots) => slots.max(1),
+        Parallel::Unsaid | Parallel::Auto => 1,
+    };
     let plan = Replay {
         trial: TrialSpec {
             number: trial.number,
@@ -44,6 +47,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
             params: trial.params.clone(),
             config: spec.effective(&trial.params),
             halvings: 0,
+            rehearse: None,
         },
         device,
         // As in the study: sums of floats depend on it.

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging};
+use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, rehearse};
 use crate::config::places::{Project, find_project, find_task};
 use crate::config::{
     Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve,
@@ -12,6 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::gpu::{self, Device};
 use crate::inject::{self, Here, InjectSpec, Plan};
 use crate::report::{self, Detached, Mode};
+use crate::store::Store;
 use crate::supervisor::{Launch, directory_of, launch, logs_dir, settle};
 use crate::task::{self, Prepared};
 
@@ -30,7 +31,16 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         args.common.quiet,
         std::io::stdout().is_terminal(),
     );
+    let rehearsed = match wants_rehearsal(args, &spec, &devices, &storage)? {
+        true => {
+            let loud = !args.common.json && !args.common.quiet;
+            let logs = logs_dir(&directory_of(&storage), &spec.study);
+            rehearse::before_run(&spec, &devices, logs, loud)?
+        }
+        false => Vec::new(),
+    };
     launch(Launch {
+        rehearsed,
         sink: Box::new(
             Detached::new(report::sink(mode, &spec.study))
                 .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?,
@@ -42,6 +52,24 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         origin,
         held,
     })
+}
+
+/// Whether what fits is found out before the first trial: for a new study that trains on a GPU.
+fn wants_rehearsal(
+    args: &RunArgs,
+    spec: &StudySpec,
+    devices: &[Device],
+    storage: &Path,
+) -> Result<bool, Failure> {
+    let on_gpu = devices.iter().any(|d| *d != Device::Cpu);
+    if args.no_rehearsal || !on_gpu || !in_process(spec) {
+        return Ok(false);
+    }
+    if !storage.exists() {
+        return Ok(true);
+    }
+    let store = Store::open_read_only(storage)?;
+    Ok(store.find_study(&spec.study)?.is_none())
 }
 
 /// The faults that `--inject` asks for.

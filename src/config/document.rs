@@ -7,7 +7,7 @@ use super::problem::{Problem, Source};
 use super::tree::{Item, Node, Table, parse_value};
 
 /// What an entry of `[space]` may hold.
-pub(super) const ENTRY_KEYS: [&str; 9] = [
+pub(super) const ENTRY_KEYS: [&str; 10] = [
     "low",
     "high",
     "log",
@@ -17,6 +17,7 @@ pub(super) const ENTRY_KEYS: [&str; 9] = [
     "default",
     "when",
     "high_when",
+    "oom",
 ];
 
 /// Sections that hold no plain keys.

@@ -103,7 +103,7 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 34] = [
+pub const SETTINGS: [Setting; 37] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
@@ -113,11 +113,14 @@ pub const SETTINGS: [Setting; 34] = [
     setting("run.trials", int(1, MANY), "100", "goal: this many finished trials in the study, those of earlier runs included"),
     setting("run.repeats", int(1, 1000), "1", "once the goal is reached, the leading points are trained again with other seeds, the last of them this often, and the best mean wins; 1: off"),
     setting("run.test", SettingType::Word(&["auto", "on", "off", "again"]), "auto", "score the winner on the test split, once; auto: with repeats, where the task has a test split; again: another winner, too"),
-    setting("run.parallel", int(1, 1024), "1", "upper limit of workers at the same time"),
+    setting("run.parallel", SettingType::IntOrAuto { low: 1, high: 1024 }, "", "most trials at a time; auto: as many as memory and cores allow; default: auto on a GPU, 1 on the CPU"),
+    setting("run.standby", SettingType::Word(&["auto", "on", "off"]), "auto", "a spare worker waits, ready, to take over from one that dies or is replaced; auto: on GPUs; always only while memory permits"),
     setting("run.timeout", DURATION_OR_OFF, "off", "the run ends after this time (exit code 3), resumable"),
     setting("run.device", SettingType::Device, "auto", "auto (every GPU, else the CPU), cpu, cuda, or GPUs by index: cuda:0,1"),
     setting("run.threads", int(1, 4096), "", "CPU threads of a worker; default: the cores divided among the workers"),
     setting("gpu.memory", SettingType::Fraction, "80%", "part of a GPU's memory that all workers together may use"),
+    setting("gpu.oom", SettingType::Word(&["alone", "halve"]), "alone", "a trial that ran out of memory runs again alone; halve: with its batches in halves, which gives the same updates"),
+    setting("host.memory", SettingType::Fraction, "90%", "part of the host's memory that all workers together may use"),
     setting("supervisor.recycle_after", int(0, MANY), "50", "a worker is replaced after this many successful trials; 0: never"),
     setting("supervisor.deadline", SettingType::Deadline, "auto", "longest time without a training step before a trial counts as hung; auto: learned from the steps seen"),
     setting("supervisor.deadline_factor", SettingType::Float { low: 1.0, high: 1e6 }, "20.0", "a learned deadline is this many times the longest recent silence"),

@@ -16,6 +16,7 @@ mod conditions;
 mod document;
 mod entry;
 mod fixed;
+mod halving;
 mod identity;
 pub mod keys;
 pub mod objectives;
@@ -39,6 +40,6 @@ pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
 pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{
-    Deadline, DevicePolicy, Objective, Operation, PrunerSpec, SamplerSpec, StudySpec,
-    SupervisorPolicy, TestPolicy,
+    Deadline, DevicePolicy, Objective, Operation, Parallel, PrunerSpec, SamplerSpec, Standby,
+    StudySpec, SupervisorPolicy, TestPolicy,
 };

@@ -96,6 +96,7 @@ pub fn resolve_text(
     let fixed = super::fixed::read(&document, &keys, base, &mut problems);
     let (space, points) = super::search::read(&document, kind, &keys, &fixed, base, &mut problems);
     let mut operation = settings.operation();
+    super::halving::settle(&document, kind, &mut operation, &mut problems);
     if super::objectives::several_asked(&document, &settings) {
         super::objectives::settle(&document, &mut operation, &mut problems);
     }

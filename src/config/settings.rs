@@ -8,7 +8,8 @@ use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
 use super::problem::{Problem, hint};
 use super::pruners::{WRAPPED, contradiction};
 use super::spec::{
-    Deadline, DevicePolicy, Operation, PrunerSpec, SamplerSpec, SupervisorPolicy, TestPolicy,
+    Deadline, DevicePolicy, Operation, Parallel, PrunerSpec, SamplerSpec, Standby,
+    SupervisorPolicy, TestPolicy,
 };
 use super::tree::{Item, Node};
 use crate::space::{Params, Value};
@@ -84,7 +85,13 @@ impl Settings {
                 Some("again") => TestPolicy::Again,
                 Some(_) | None => TestPolicy::Auto,
             },
-            parallel: self.number("run.parallel") as usize,
+            parallel: match self.values.get("run.parallel") {
+                Some(Parsed::Value(Value::Str(_))) => Parallel::Auto,
+                Some(Parsed::Value(value)) => {
+                    Parallel::Limit(value.as_i64().unwrap_or(1).max(1) as usize)
+                }
+                Some(_) | None => Parallel::Unsaid,
+            },
             timeout: self.duration("run.timeout"),
             device: match self.values.get("run.device") {
                 Some(Parsed::Device(device)) => device.clone(),
@@ -92,9 +99,13 @@ impl Settings {
             },
             threads: self.int("run.threads").map(|n| n as usize),
             supervisor: self.supervisor(),
-            gpu_memory: match self.values.get("gpu.memory") {
-                Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
-                Some(_) | None => 1.0,
+            gpu_memory: self.part("gpu.memory"),
+            host_memory: self.part("host.memory"),
+            halve: self.text("gpu.oom") == Some("halve"),
+            standby: match self.text("run.standby") {
+                Some("on") => Standby::On,
+                Some("off") => Standby::Off,
+                Some(_) | None => Standby::Auto,
             },
             max_log_bytes: self.size("logging.max_log"),
             max_logs_bytes: self.size("logging.max_logs"),
@@ -145,6 +156,13 @@ impl Settings {
                     Some(_) | None => 1.0,
                 },
             },
+        }
+    }
+
+    fn part(&self, name: &str) -> f64 {
+        match self.values.get(name) {
+            Some(Parsed::Value(value)) => value.as_f64().unwrap_or(1.0),
+            Some(_) | None => 1.0,
         }
     }
 

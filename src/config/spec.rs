@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::Device;
 use crate::inject::InjectSpec;
 use crate::pruner::Horizon;
 use crate::space::{Params, Space, Value};
@@ -108,6 +109,82 @@ pub struct SupervisorPolicy {
     pub checkpoint: bool,
 }
 
+/// How many trials run at a time at most. In records: `null`, `"auto"` or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "Option<ParallelRecord>", into = "Option<ParallelRecord>")]
+pub enum Parallel {
+    /// Nothing was said: as many as fit on a GPU, one on the CPU.
+    #[default]
+    Unsaid,
+    /// As many as fit.
+    Auto,
+    /// This many, as far as they fit.
+    Limit(usize),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ParallelRecord {
+    Limit(usize),
+    Word(ParallelWord),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ParallelWord {
+    Auto,
+}
+
+impl From<Option<ParallelRecord>> for Parallel {
+    fn from(record: Option<ParallelRecord>) -> Parallel {
+        match record {
+            None => Parallel::Unsaid,
+            Some(ParallelRecord::Limit(n)) => Parallel::Limit(n),
+            Some(ParallelRecord::Word(ParallelWord::Auto)) => Parallel::Auto,
+        }
+    }
+}
+
+impl From<Parallel> for Option<ParallelRecord> {
+    fn from(parallel: Parallel) -> Option<ParallelRecord> {
+        match parallel {
+            Parallel::Unsaid => None,
+            Parallel::Limit(n) => Some(ParallelRecord::Limit(n)),
+            Parallel::Auto => Some(ParallelRecord::Word(ParallelWord::Auto)),
+        }
+    }
+}
+
+/// As many trials share a GPU at most where memory alone decides: more slow each other down.
+const SHARED: usize = 8;
+
+impl Parallel {
+    /// How many slots a run has on these devices with so many cores. At least 1.
+    pub fn slots(self, devices: &[Device], cores: usize) -> usize {
+        let gpus = devices.iter().filter(|d| **d != Device::Cpu).count();
+        let slots = match self {
+            Parallel::Limit(slots) => slots,
+            Parallel::Unsaid if gpus == 0 => 1,
+            Parallel::Unsaid | Parallel::Auto if gpus > 0 => cores.min(SHARED * gpus).max(gpus),
+            Parallel::Unsaid | Parallel::Auto => cores,
+        };
+        slots.max(1)
+    }
+}
+
+/// Whether a spare worker waits, ready, beside those of the slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standby {
+    /// On GPUs, while memory permits.
+    #[default]
+    Auto,
+    /// On every device, while memory permits.
+    On,
+    /// Never.
+    Off,
+}
+
 /// When the winner is scored on the test split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -135,7 +212,7 @@ pub struct Operation {
     #[serde(default)]
     pub test: TestPolicy,
     /// Slots (upper limit).
-    pub parallel: usize,
+    pub parallel: Parallel,
     /// The run ends (exit 3) after this time.
     pub timeout: Option<Duration>,
     /// Where to train.
@@ -146,6 +223,15 @@ pub struct Operation {
     pub supervisor: SupervisorPolicy,
     /// Part of a GPU's memory, above 0 and up to 1, that all workers together may use.
     pub gpu_memory: f64,
+    /// Part of the host's memory, above 0 and up to 1, that all workers together may use.
+    #[serde(default = "most")]
+    pub host_memory: f64,
+    /// A batch that runs out of memory is halved: the same update is computed in parts.
+    #[serde(default)]
+    pub halve: bool,
+    /// Whether a spare worker waits to take over.
+    #[serde(default)]
+    pub standby: Standby,
     /// A worker's log of one attempt is cut at this size, in bytes.
     pub max_log_bytes: u64,
     /// All logs of a study together, in bytes; the oldest are deleted.
@@ -193,6 +279,10 @@ pub struct StudySpec {
     pub points: Vec<Params>,
     /// Operational keys.
     pub operation: Operation,
+}
+
+fn most() -> f64 {
+    0.9
 }
 
 /// Runs recorded by earlier versions repeat nothing.
@@ -292,7 +382,7 @@ impl Operation {
             trials,
             repeats: 1,
             test: TestPolicy::Auto,
-            parallel: 1,
+            parallel: Parallel::Limit(1),
             timeout: None,
             device: DevicePolicy::Cpu,
             threads: None,
@@ -314,6 +404,9 @@ impl Operation {
             max_log_bytes: 4 << 20,
             max_logs_bytes: 512 << 20,
             gpu_memory: 0.8,
+            host_memory: 0.9,
+            halve: false,
+            standby: Standby::Auto,
             sampler: SamplerSpec {
                 kind: "random".into(),
                 options: Params::new(),

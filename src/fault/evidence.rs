@@ -37,7 +37,7 @@ pub struct Evidence {
     pub garbage: Option<String>,
     /// Processes that the kernel's OOM killer ended in the worker's cgroup since its start.
     pub oom_kills: u64,
-    /// Xids that the driver reported for its GPU since it started.
+    /// Xids that the driver reported for its GPU about that time.
     pub xids: Vec<u32>,
     /// The end of what it printed.
     pub tail: String,
@@ -56,8 +56,11 @@ pub fn classify(evidence: &Evidence) -> Fault {
     if let Some(error) = &evidence.error
         && let Some(end) = &error.program
         && !by_tune
+        && !evidence.xids.iter().any(|x| text::takes_the_gpu(*x))
     {
-        return super::program::classify(end, &error.text);
+        let mut fault = super::program::classify(end, &error.text);
+        (fault.kind, fault.detail) = with_xid(evidence, fault.kind, fault.detail);
+        return fault;
     }
     let reported = evidence.error.as_ref().and_then(|e| diagnose(&e.text));
     let printed = diagnose(&evidence.tail);
@@ -135,7 +138,21 @@ fn kind_and_detail(
     if let Some(last) = last_words(evidence) {
         return (last.kind, last.text);
     }
-    death_kind(evidence)
+    let (kind, detail) = death_kind(evidence);
+    with_xid(evidence, kind, detail)
+}
+
+/// A crash while the driver reported that a context of the GPU was lost: it is nearly always the
+/// same event, and the verdict on it does not rest on it alone.
+fn with_xid(evidence: &Evidence, kind: FaultKind, detail: String) -> (FaultKind, String) {
+    let lost = evidence.xids.iter().find(|x| text::loses_context(**x));
+    match lost.filter(|_| kind == FaultKind::Crash) {
+        Some(xid) => (
+            by_phase(evidence.phase, FaultKind::CudaSticky),
+            format!("{detail}; {}", text::describe_xid(*xid)),
+        ),
+        None => (kind, detail),
+    }
 }
 
 fn loses_context(kind: FaultKind) -> bool {
@@ -559,6 +576,42 @@ mod tests {
             ..error(Phase::Training, "CUDA error: unknown error", None)
         };
         assert_eq!(classify(&evidence).kind, FaultKind::DeviceLost);
+    }
+
+    #[test]
+    fn an_xid_of_a_lost_context_explains_a_crash_and_no_kill() {
+        let with = |xids: &[u32], evidence: Evidence| {
+            let xids = xids.to_vec();
+            classify(&Evidence { xids, ..evidence })
+        };
+        let fault = with(&[94], died(6));
+        assert_eq!(fault.kind, FaultKind::CudaSticky);
+        assert!(fault.detail.contains("Xid 94: contained ECC error"));
+        assert_eq!(with(&[94], died(9)).kind, FaultKind::Killed);
+        assert_eq!(with(&[43, 63], died(6)).kind, FaultKind::Crash);
+    }
+
+    #[test]
+    fn a_program_that_fails_while_its_gpu_is_lost_is_not_to_blame() {
+        let ended = |death, xids: &[u32]| {
+            let mut evidence = error(Phase::Training, "sh ended with exit status 1", None);
+            if let Some(error) = &mut evidence.error {
+                error.program = Some(crate::fault::ProgramEnd {
+                    death,
+                    stopped: false,
+                    oom_kills: 0,
+                    output: String::new(),
+                });
+            }
+            evidence.xids = xids.to_vec();
+            classify(&evidence)
+        };
+        let fault = ended(Death::Exited(1), &[119]);
+        assert_eq!(fault.kind, FaultKind::DeviceLost);
+        assert!(fault.detail.contains("Xid 119"), "{}", fault.detail);
+        assert_eq!(ended(Death::Exited(1), &[94]).kind, FaultKind::TaskError);
+        let crash = ended(Death::Signaled(11), &[94]);
+        assert_eq!(crash.kind, FaultKind::CudaSticky);
     }
 
     #[test]

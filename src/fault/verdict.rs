@@ -38,6 +38,16 @@ impl Tally {
         }
     }
 
+    /// Takes back an attempt that was counted: another cause of its end came out.
+    pub fn forgive(&mut self, kind: FaultKind) {
+        let mut counted = Tally::default();
+        counted.add(kind);
+        self.killed = self.killed.saturating_sub(counted.killed);
+        self.suspected = self.suspected.saturating_sub(counted.suspected);
+        self.oom = self.oom.saturating_sub(counted.oom);
+        self.host_oom = self.host_oom.saturating_sub(counted.host_oom);
+    }
+
     /// Counts an attempt by the word that was stored for it; words of results count nothing.
     pub fn add_word(&mut self, word: &str) {
         if let Some(kind) = FaultKind::ALL.into_iter().find(|k| k.word() == word) {
@@ -158,6 +168,18 @@ mod tests {
                 replace: false
             }
         );
+    }
+
+    #[test]
+    fn what_is_forgiven_was_never_counted() {
+        for kind in FaultKind::ALL {
+            let mut tally = Tally::default();
+            tally.add(FaultKind::Hang);
+            let before = tally;
+            tally.add(kind);
+            tally.forgive(kind);
+            assert_eq!(tally, before, "{kind:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Device {
     /// The CPU.
     Cpu,
-    /// The GPU with this index, as NVML counts.
+    /// The GPU with this index, as CUDA counts in the order of the bus: as NVML does, but only
+    /// those, and in the order, that `CUDA_VISIBLE_DEVICES` names where it is set.
     Cuda(usize),
 }
 

@@ -82,6 +82,10 @@ impl Reporter for Hit<'_> {
         self.reporter.step();
     }
 
+    fn plan(&mut self, steps: u64) {
+        self.reporter.plan(steps);
+    }
+
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
         self.raise()?;
         self.reporter.epoch(epoch, metrics)
@@ -219,6 +223,7 @@ mod tests {
             params: Params::new(),
             config: Params::new(),
             halvings: 0,
+            rehearse: None,
         };
         let armed = Armed::of(Some(&spec), &trial, Device::Cpu, -1);
         let mut reporter = Counter::default();

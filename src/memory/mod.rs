@@ -3,11 +3,14 @@
 //! All sizes are bytes. On a GPU they mean the device's memory, on the CPU the process's resident
 //! memory, so that everything built on them works on both.
 
+mod minute;
 mod predict;
+pub mod rehearsal;
 mod sample;
 #[cfg(test)]
 pub(crate) mod simulated;
 
+pub use minute::GpuMinute;
 pub use predict::Predictor;
 pub use sample::{GpuSample, HostSample, Sample};
 
@@ -86,6 +89,16 @@ pub struct Observation {
     pub peak: u64,
     /// Memory ran out: its true peak is larger.
     pub censored: bool,
+}
+
+/// A size for people: `13.2 GiB`, `512 MiB`.
+pub fn size(bytes: u64) -> String {
+    let mib = bytes as f64 / 1048576.0;
+    match mib {
+        _ if mib >= 1024.0 => format!("{:.1} GiB", mib / 1024.0),
+        _ if mib >= 10.0 => format!("{mib:.0} MiB"),
+        _ => format!("{mib:.1} MiB"),
+    }
 }
 
 /// What a task knows of a training's peak beforehand: a floor, from the sizes of its tensors alone.

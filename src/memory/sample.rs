@@ -29,11 +29,11 @@ pub struct HostSample {
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GpuSample {
-    /// NVML's index.
+    /// Its index as [`crate::gpu::Device`] has it.
     pub index: usize,
-    /// Memory in all, in bytes.
+    /// Memory in all, in bytes; 0: NVML does not tell.
     pub memory_total: u64,
-    /// Memory that all processes use, in bytes.
+    /// Memory that is not free, in bytes: what all processes use, and what the driver keeps.
     pub memory_used: u64,
     /// Memory of processes that compute, in bytes, by process id; those that NVML tells nothing of
     /// (another container's) are missing, their memory counts in `memory_used`.
@@ -59,7 +59,8 @@ pub struct GpuSample {
     /// Rows of memory that were replaced because of such errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remapped_rows: Option<u32>,
-    /// What the driver says has to be done to the GPU: `reset`, `reboot`, ...; `None`: nothing.
+    /// What has to be done to the GPU: `reset`, `reboot`, `drain_p2p`, `drain_and_reset`, as the
+    /// driver says; `lost`: it is not there any more; `None`: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_action: Option<String>,
 }

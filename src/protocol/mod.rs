@@ -76,6 +76,13 @@ pub enum FromWorker {
         /// Training steps done so far in this attempt.
         steps: u64,
     },
+    /// How many training steps the whole training takes, unless something ends it early.
+    Planned {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Training steps.
+        steps: u64,
+    },
     /// An epoch was finished; the worker waits for the decision.
     EpochFinished {
         /// Which attempt.

@@ -11,6 +11,7 @@ mod lines;
 mod output;
 mod progress;
 pub mod query;
+mod rehearsal;
 mod sink;
 
 pub use check::{check_json, check_report};
@@ -20,4 +21,5 @@ pub use event::{Best, Counts, Event, Fork};
 pub use json::{json_number, number_from_json};
 pub use json_lines::{event_json, params_json};
 pub use output::{Output, err, out};
+pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};
 pub use sink::{Detached, Mode, Sink, sink, sink_to};

@@ -154,6 +154,7 @@ impl Batch<'_> {
             Write::StudyAttributes { user_attrs } => {
                 put_study_attributes(self.conn, self.study_id, user_attrs)
             }
+            Write::GpuSampled { minute } => self.put_gpu_minute(minute),
             Write::RunEnded { exit } => self.end_run(*exit),
         }
     }

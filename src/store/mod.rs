@@ -9,6 +9,7 @@ mod attempts;
 mod enqueue;
 mod error;
 mod foreign;
+mod gpus;
 mod import;
 mod log;
 mod migrate;

@@ -176,6 +176,7 @@ impl Batch<'_> {
             | Write::TrialFinished { .. }
             | Write::TrialNoted { .. }
             | Write::StudyAttributes { .. }
+            | Write::GpuSampled { .. }
             | Write::RunEnded { .. } => Ok(()),
         }
     }

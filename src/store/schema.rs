@@ -27,8 +27,11 @@ pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
 
 /// Our own migrations, in order: only ever appended, never changed. The version of a file is the
 /// number of migrations it has had.
-pub(super) const MIGRATIONS: [(&str, &str); 2] =
-    [("studies, runs and attempts", FIRST), ("repeats", REPEATS)];
+pub(super) const MIGRATIONS: [(&str, &str); 3] = [
+    ("studies, runs and attempts", FIRST),
+    ("repeats", REPEATS),
+    ("gpu samples", GPU_SAMPLES),
+];
 
 /// Rows of ours go with the rows they describe, whoever deletes those: Optuna deletes studies
 /// without foreign keys being enforced, and SQLite hands ids out again.
@@ -118,5 +121,34 @@ CREATE TABLE tune_repeat_attempts (
 CREATE TRIGGER tune_repeated_trial_deleted BEFORE DELETE ON trials BEGIN
     DELETE FROM tune_repeat_attempts WHERE trial_id = OLD.trial_id;
     DELETE FROM tune_repeats WHERE trial_id = OLD.trial_id;
+END;
+";
+
+/// What the GPUs were at, a row a minute: averages, and peaks where a column says so. Memory is in
+/// bytes, `throttle` a list with commas.
+const GPU_SAMPLES: &str = "
+CREATE TABLE tune_gpu_samples (
+    run_id INTEGER NOT NULL REFERENCES tune_runs(run_id) ON DELETE CASCADE,
+    gpu INTEGER NOT NULL,
+    time TEXT NOT NULL,
+    samples INTEGER NOT NULL,
+    memory_total INTEGER NOT NULL,
+    memory_used INTEGER NOT NULL,
+    memory_peak INTEGER NOT NULL,
+    utilization REAL,
+    utilization_peak INTEGER,
+    temperature REAL,
+    temperature_peak INTEGER,
+    power REAL,
+    power_peak REAL,
+    clock REAL,
+    throttle TEXT NOT NULL,
+    ecc_uncorrected INTEGER,
+    remapped_rows INTEGER,
+    recovery_action TEXT,
+    PRIMARY KEY (run_id, gpu, time)
+) WITHOUT ROWID;
+CREATE TRIGGER tune_sampled_run_deleted BEFORE DELETE ON tune_runs BEGIN
+    DELETE FROM tune_gpu_samples WHERE run_id = OLD.run_id;
 END;
 ";

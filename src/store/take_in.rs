@@ -96,6 +96,7 @@ impl Store {
                 | Write::RepeatStarted { .. }
                 | Write::TrialNoted { .. }
                 | Write::StudyAttributes { .. }
+                | Write::GpuSampled { .. }
                 | Write::RunEnded { .. } => continue,
             };
             if !there {

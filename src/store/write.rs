@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::memory::GpuMinute;
 use crate::space::{Domain, Params};
 use crate::study::{Purpose, TrialState};
 use std::collections::BTreeMap;
@@ -141,6 +142,11 @@ pub enum Write {
         /// User attributes.
         user_attrs: Map<String, Json>,
     },
+    /// What a GPU was at over the last minute of the run; not urgent.
+    GpuSampled {
+        /// Averages and peaks.
+        minute: Box<GpuMinute>,
+    },
     /// The run ended.
     RunEnded {
         /// Exit code.
@@ -162,7 +168,9 @@ impl Write {
             | Write::RepeatAttemptEnded { number, .. }
             | Write::RepeatFinished { number, .. }
             | Write::TrialNoted { number, .. } => Some(*number),
-            Write::StudyAttributes { .. } | Write::RunEnded { .. } => None,
+            Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => {
+                None
+            }
         }
     }
 
@@ -180,6 +188,7 @@ impl Write {
             | Write::AttemptEnded { .. }
             | Write::TrialFinished { .. }
             | Write::StudyAttributes { .. }
+            | Write::GpuSampled { .. }
             | Write::RunEnded { .. } => false,
         }
     }

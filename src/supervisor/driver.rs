@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::core::{Core, checkpoint_name};
+use super::machine::Machine;
 use super::spawn::{Process, environment};
 use super::spool::Spool;
 use super::strays::Family;
@@ -28,6 +29,8 @@ pub struct Driver {
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
+    /// Whether any slot has a GPU.
+    pub gpus: bool,
     /// Whether trials compute in the workers themselves.
     pub in_process: bool,
     /// What its workers, and all that they start, are known by.
@@ -105,6 +108,7 @@ impl Driver {
             .spawn(move || writer.run(&todo))
             .map_err(internal)?;
         let mut hands = Hands {
+            machine: Machine::watch(self.gpus, &events),
             driver: self,
             workers: BTreeMap::new(),
             events,
@@ -128,6 +132,7 @@ impl Driver {
 
 struct Hands {
     driver: Driver,
+    machine: Machine,
     workers: BTreeMap<WorkerId, Process>,
     events: Sender<Event>,
     requests: Option<Sender<Request>>,
@@ -139,7 +144,7 @@ impl Hands {
         let mut event = Event::Ticked;
         loop {
             if let Event::Exited { worker, .. } = &event {
-                self.workers.remove(worker);
+                self.let_go(*worker);
                 self.drop_empty_log(*worker);
             }
             let (now, slept) = clock.now();
@@ -186,9 +191,7 @@ impl Hands {
                     process.go_on();
                 }
             }
-            Action::Abandon { worker } => {
-                self.workers.remove(&worker);
-            }
+            Action::Abandon { worker } => self.let_go(worker),
             Action::Forget { job } => self.forget(job),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon { write } => self.ask(Request::Soon(write)),
@@ -207,6 +210,7 @@ impl Hands {
         let event = match Process::spawn(worker, environment, &log, family, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
+                self.machine.started(pid);
                 self.workers.insert(worker, process);
                 Event::Spawned { worker, pid }
             }
@@ -216,6 +220,12 @@ impl Hands {
             },
         };
         let _ = self.events.send(event);
+    }
+
+    fn let_go(&mut self, worker: WorkerId) {
+        if let Some(process) = self.workers.remove(&worker) {
+            self.machine.ended(process.pid());
+        }
     }
 
     fn send(&mut self, worker: WorkerId, message: ToWorker) {

@@ -83,6 +83,7 @@ impl Unstarted {
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
             | Write::TrialNoted { .. }
+            | Write::GpuSampled { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => {}
         }
@@ -116,6 +117,7 @@ impl Unstarted {
             | Write::RepeatAttemptEnded { .. }
             | Write::RepeatFinished { .. }
             | Write::TrialNoted { .. }
+            | Write::GpuSampled { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => false,
         }
@@ -141,6 +143,7 @@ impl Unstarted {
             | Write::RepeatStarted { .. }
             | Write::RepeatFinished { .. }
             | Write::TrialNoted { .. }
+            | Write::GpuSampled { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => None,
         };

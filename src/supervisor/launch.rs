@@ -1,6 +1,7 @@
 //! From a checked configuration to a running study: takes hold of it, compares identities, takes
 //! up what an earlier run left.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use crate::config::StudySpec;
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
+use crate::memory::rehearsal::Rehearsed;
+use crate::memory::{Observation, Predictor};
 use crate::report::{self, Sink};
 use crate::store::{self, Reclaimable, RunRecord, Store, Write};
 use crate::study::{FrozenTrial, Job};
@@ -42,6 +45,8 @@ pub struct Launch {
     pub origin: Origin,
     /// The hold on the study, see [`super::settle`].
     pub held: Held,
+    /// What a rehearsal has shown before a new study.
+    pub rehearsed: Vec<Rehearsed>,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -58,6 +63,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         storage,
         origin,
         held,
+        rehearsed,
         mut sink,
     } = launch;
     let dir = directory_of(&storage);
@@ -94,11 +100,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         &dir.join(checkpoints_dir(&spec.study)),
         &unfinished(&reclaimed, &repeats),
     );
-    let selected = store.find_study(&spec.study)?;
-    let selected = selected.and_then(|s| s.user_attrs.get("selection").cloned());
+    let known = store.find_study(&spec.study)?;
+    let known = known.map(|s| s.user_attrs).unwrap_or_default();
+    let selected = known.get("selection").cloned();
     let run_id = store.begin_run(study_id, &record)?;
     let mut user_attrs = study_attributes(&spec, &prepared);
     mark_injected(&mut user_attrs, &spec, &store)?;
+    let rehearsed = keep_rehearsal(&mut user_attrs, known.get(REHEARSAL), rehearsed);
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
     let started = store.run_started(study_id, run_id)?.unwrap_or_default();
     store.set_lock_patience(store::LOCK_PATIENCE);
@@ -109,10 +117,15 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         reclaimed,
         repeats,
         selected,
+        peaks: rehearsed
+            .iter()
+            .filter_map(Rehearsed::observation)
+            .collect(),
     };
     let core = Core::new(start(&spec, prepared, found, &devices)?);
     let driver = Driver {
         dir,
+        gpus: devices.iter().any(|d| *d != Device::Cpu),
         in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
         study: spec.study,
         study_id,
@@ -242,6 +255,7 @@ struct Found {
     reclaimed: Vec<Reclaimed>,
     repeats: Vec<Repeated>,
     selected: Option<Json>,
+    peaks: Vec<Observation>,
 }
 
 fn start(
@@ -252,8 +266,8 @@ fn start(
 ) -> Result<Start, Failure> {
     let operation = &spec.operation;
     let unknown = |what: &str, kind: &str| Failure::internal(format!("{what} {kind} has no code"));
-    let slots = operation.parallel.max(1);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = operation.parallel.slots(devices, cores);
     Ok(Start {
         spec: spec.clone(),
         trials: found.trials,
@@ -269,7 +283,32 @@ fn start(
             .ok_or_else(|| unknown("sampler", &operation.sampler.kind))?,
         pruner: pruner::pruner(&operation.pruner, &spec.horizon())
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
+        predictor: Predictor::new(
+            spec.space.clone(),
+            task::kind(&spec.kind).and_then(|kind| kind.floor(spec)),
+        ),
+        peaks: found.peaks,
+        capacity: BTreeMap::new(),
     })
+}
+
+/// The study's attribute that holds what was rehearsed.
+const REHEARSAL: &str = "rehearsal";
+
+/// What was rehearsed, now or before an earlier run; keeps it with the study.
+fn keep_rehearsal(
+    attrs: &mut Map<String, Json>,
+    before: Option<&Json>,
+    rehearsed: Vec<Rehearsed>,
+) -> Vec<Rehearsed> {
+    if rehearsed.is_empty() {
+        let read = |json: &Json| serde_json::from_value(json.clone()).ok();
+        return before.and_then(read).unwrap_or_default();
+    }
+    if let Ok(json) = serde_json::to_value(&rehearsed) {
+        attrs.insert(REHEARSAL.into(), json);
+    }
+    rehearsed
 }
 
 /// Marks a study for good whose runs were disturbed on purpose: every plan that was ever used.

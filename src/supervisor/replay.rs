@@ -13,6 +13,7 @@ use crate::config::{Deadline, StudySpec};
 use crate::exit::Failure;
 use crate::fault::{self, Evidence, Fault, FaultKind};
 use crate::gpu::Device;
+use crate::memory::Usage;
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, Phase, ToWorker};
 use crate::task::{self, Ended, Metrics, TrialSpec};
 
@@ -39,6 +40,12 @@ pub struct Played {
     pub epochs: Vec<Epoch>,
     /// A result of the task's own, which is no epoch's.
     pub returned: Option<Metrics>,
+    /// What the training used of memory.
+    pub usage: Option<Usage>,
+    /// How many training steps the whole training takes, as far as the task says.
+    pub planned: Option<u64>,
+    /// From the first training step to the end, and the steps of that time.
+    pub pace: Option<(Duration, u64)>,
     /// The end.
     pub end: End,
 }
@@ -75,6 +82,10 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         epochs: Vec::new(),
         ended: None,
         returned: None,
+        usage: None,
+        planned: None,
+        first: None,
+        pace: None,
         error: None,
         garbage: None,
         silent: None,
@@ -84,6 +95,9 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     Ok(Played {
         epochs: player.epochs,
         returned: player.returned,
+        usage: player.usage,
+        planned: player.planned,
+        pace: player.pace,
         end,
     })
 }
@@ -114,6 +128,11 @@ struct Player<'a> {
     epochs: Vec<Epoch>,
     ended: Option<Ended>,
     returned: Option<Metrics>,
+    usage: Option<Usage>,
+    planned: Option<u64>,
+    /// When the first step was heard of, and how many had been done.
+    first: Option<(Instant, u64)>,
+    pace: Option<(Duration, u64)>,
     error: Option<ErrorReport>,
     garbage: Option<String>,
     silent: Option<Duration>,
@@ -202,6 +221,10 @@ impl Player<'_> {
                 Some(ToWorker::Decided { prune: false })
             }
             FromWorker::Ended { ended, .. } => {
+                let steps = self.replay.trial.rehearse.map(u64::from);
+                if let (Some((at, done)), Some(steps)) = (self.first, steps) {
+                    self.pace = Some((at.elapsed(), steps.saturating_sub(done)));
+                }
                 self.ended = Some(ended);
                 Some(ToWorker::Exit)
             }
@@ -213,9 +236,19 @@ impl Player<'_> {
                 self.error = Some(error);
                 None
             }
-            FromWorker::Stepped { .. }
-            | FromWorker::Resumed { .. }
-            | FromWorker::Measured { .. } => None,
+            FromWorker::Stepped { steps, .. } => {
+                self.first.get_or_insert((Instant::now(), steps));
+                None
+            }
+            FromWorker::Planned { steps, .. } => {
+                self.planned = Some(steps);
+                None
+            }
+            FromWorker::Measured { usage, .. } => {
+                self.usage = Some(usage);
+                None
+            }
+            FromWorker::Resumed { .. } => None,
         };
         if let Some(answer) = answer
             && self.process.send(&answer).is_err()

@@ -121,6 +121,12 @@ pub trait TaskKind: Sync {
         false
     }
 
+    /// Whether its trainings compute a batch in parts where they are told to
+    /// ([`TrialSpec::halvings`]); `train.batch_size` is then the key of the batch size.
+    fn halves_batches(&self) -> bool {
+        false
+    }
+
     /// What a training cannot do without of memory, where the kind knows; called after
     /// [`TaskKind::prepare`] went well. Like it, it touches neither libtorch nor any device.
     fn floor(&self, _spec: &StudySpec) -> Option<Arc<dyn Floor>> {
@@ -171,6 +177,10 @@ pub struct TrialSpec {
     /// `2^halvings` parts, whose gradients are added up.
     #[serde(default)]
     pub halvings: u32,
+    /// A rehearsal, for what it needs of memory and time alone: so many training steps, those
+    /// first that need the most memory, and an end without a report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearse: Option<u32>,
 }
 
 impl TrialSpec {
@@ -268,6 +278,10 @@ pub enum Ended {
 pub trait Reporter {
     /// A training step was done; called at every step, it is cheap. The sign of life.
     fn step(&mut self);
+
+    /// The whole training takes so many training steps, unless something ends it early; told once,
+    /// where the task knows.
+    fn plan(&mut self, _steps: u64) {}
 
     /// An epoch (from 1) ended with these metrics, the objective's among them; waits for the
     /// answer.

@@ -195,6 +195,14 @@ impl Task for Opened {
             trial.float("train.min_delta")?,
             self.objective.direction,
         );
+        reporter.plan(u64::from(epochs) * u64::from(curve.steps));
+        if let Some(steps) = trial.rehearse {
+            for _ in 0..steps {
+                std::thread::sleep(pause);
+                reporter.step();
+            }
+            return Ok(Ended::Completed);
+        }
         let mut done = 0;
         // The curve is a function of the epoch: there is no other state to go on from.
         for Epoch { epoch, metrics } in reporter.resume()?.into_iter().flat_map(|c| c.epochs) {
@@ -355,6 +363,7 @@ mod tests {
             params: Params::new(),
             config,
             halvings: 0,
+            rehearse: None,
         }
     }
 

@@ -171,6 +171,7 @@ mod tests {
             params: Params::new(),
             config: Params::from([("optim.lr".into(), 0.1.into()), ("a.b".into(), "x".into())]),
             halvings: 0,
+            rehearse: None,
         };
         assert_eq!(
             head(&trial, Device::Cpu, 7, jiff::Timestamp::UNIX_EPOCH),

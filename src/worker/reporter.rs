@@ -76,6 +76,13 @@ impl Reporter for LiveReporter<'_> {
         self.cap.check();
     }
 
+    fn plan(&mut self, steps: u64) {
+        let _ = self.link.send(&FromWorker::Planned {
+            attempt: self.attempt,
+            steps,
+        });
+    }
+
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
         self.link.send(&FromWorker::EpochFinished {
             attempt: self.attempt,

@@ -145,6 +145,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
             params: Params::new(),
             config,
             halvings: 0,
+            rehearse: None,
         }),
         log: log.into(),
         max_log_bytes: 1 << 20,
@@ -294,6 +295,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         params: Params::new(),
         config: Params::new(),
         halvings: 0,
+        rehearse: None,
     };
     let paper = || Paper {
         log: directory.path().join("log"),

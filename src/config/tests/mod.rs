@@ -240,7 +240,10 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(spec.objective.metric, "loss");
     assert_eq!(spec.objective.direction, Direction::Minimize);
     let run = &spec.operation;
-    assert_eq!((run.trials, run.parallel, run.threads), (100, 1, None));
+    assert_eq!(
+        (run.trials, run.parallel, run.threads),
+        (100, Parallel::Unsaid, None)
+    );
     assert_eq!((run.timeout, &run.device), (None, &DevicePolicy::Auto));
     assert_eq!(run.gpu_memory, 0.8);
     assert_eq!(

@@ -96,6 +96,18 @@ pub fn takes_the_gpu(xid: u32) -> bool {
     }
 }
 
+/// Whether an Xid says that an application has lost its context.
+pub fn loses_context(xid: u32) -> bool {
+    match xid::action(xid, "") {
+        xid::Action::Restart => true,
+        xid::Action::Reset
+        | xid::Action::Machine
+        | xid::Action::Ignore
+        | xid::Action::Follows
+        | xid::Action::Unclear => false,
+    }
+}
+
 /// An Xid with its name, for people.
 pub fn describe_xid(xid: u32) -> String {
     xid::describe(xid)

@@ -6,6 +6,7 @@ mod enqueued;
 mod explain;
 mod format;
 mod front;
+mod gpus;
 mod list;
 mod replay;
 mod show;

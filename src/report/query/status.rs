@@ -6,9 +6,11 @@ use serde_json::{Value as Json, json};
 
 use super::format::{self, rfc3339};
 use super::front::{self, brief};
+use super::gpus;
 use super::{baseline, best_trial, choose, made_from, winner};
 use crate::adopt::fit::adopted_params;
 use crate::exit::{Exit, Failure};
+use crate::memory::GpuMinute;
 use crate::report::format::plural;
 use crate::report::format::value as number;
 use crate::report::json_number;
@@ -41,6 +43,8 @@ struct Status {
     goal: Option<u64>,
     faults: BTreeMap<String, u64>,
     runs: Vec<RunEntry>,
+    /// What the GPUs of a run that lives are at.
+    gpus: Vec<(String, GpuMinute)>,
 }
 
 impl Status {
@@ -59,7 +63,10 @@ impl Status {
             .last()
             .and_then(|r| r.record.operation.get("trials")?.as_u64());
         let front = (!single).then(|| pareto::front(&study.directions, &trials));
+        let live = runs.last().filter(|_| context.holder.is_some());
+        let gpus = live.map(|run| store.last_gpu_minutes(run.run_id));
         Ok(Status {
+            gpus: gpus.transpose()?.unwrap_or_default(),
             front: front.map(|f| f.into_iter().cloned().collect()),
             best,
             baseline: baseline(&study),
@@ -115,6 +122,9 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
             .collect();
         facts.push(("faults", faults.join(", ")));
     }
+    for (time, gpu) in &status.gpus {
+        facts.push(("gpu", gpus::text(gpu, time, context.now)));
+    }
     if context.spooled > 0 {
         facts.push(("spool", spooled_text(context.spooled)));
     }
@@ -169,6 +179,7 @@ pub fn status_json(store: &Store, name: Option<&str>, context: &Context) -> Resu
         "best": status.best.as_ref().map(brief),
         "baseline": status.baseline.as_ref().map(baseline_json),
         "faults": status.faults,
+        "gpus": gpus::json(&status.gpus),
         "spooled": context.spooled,
         "holder": context.holder,
         "runs": status.runs.len(),

@@ -2,6 +2,7 @@
 
 mod example;
 mod files;
+mod gpus;
 mod import;
 mod repeats;
 mod speed;

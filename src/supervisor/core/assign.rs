@@ -115,10 +115,10 @@ impl Core {
     fn add_live(&mut self, trial: FrozenTrial, seed: u64) {
         self.history.put(&self.spec.space, &trial);
         self.board.put(&trial);
-        self.live.insert(
-            Job::trial(trial.number),
-            Live::new(trial, 0, seed, Tally::default()),
-        );
+        let job = Job::trial(trial.number);
+        self.live
+            .insert(job, Live::new(trial, 0, seed, Tally::default()));
+        self.predict(job);
     }
 
     /// Asks the sampler, where something has changed, whether it has anything left to propose.
@@ -270,9 +270,11 @@ impl Core {
             seed,
             params: live.trial.params.clone(),
             config: self.spec.effective(&live.trial.params),
-            halvings: 0,
+            halvings: live.halvings,
+            rehearse: None,
         };
         let params = trial.params.clone();
+        let grant = live.share.grant;
         self.actions.push(Action::Send {
             worker,
             message: ToWorker::Run {
@@ -281,7 +283,7 @@ impl Core {
                 max_log_bytes: self.spec.operation.max_log_bytes,
                 checkpoint: (self.spec.operation.supervisor.checkpoint)
                     .then(|| checkpoint_name(&self.spec.study, attempt.job())),
-                grant: None,
+                grant,
             },
         });
         self.report(match attempt.purpose {
@@ -307,11 +309,11 @@ impl Core {
             return;
         };
         let mut kept = Vec::new();
-        let mut undone = None;
+        let mut undone = Vec::new();
         for write in pending.writes {
             if let Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } = &write
             {
-                undone = Some(*number);
+                undone.push(*number);
             } else if !matches!(
                 &write,
                 Write::AttemptStarted { .. } | Write::RepeatStarted { .. }
@@ -319,8 +321,11 @@ impl Core {
                 kept.push(write);
             }
         }
-        if let Some(number) = undone {
-            self.live.remove(&Job::trial(number));
+        for number in undone {
+            let job = Job::trial(number);
+            self.live.remove(&job);
+            self.retry.remove(&job);
+            self.memory.held.remove(&job);
             self.history.remove(number);
             self.board.remove(number);
         }
@@ -368,6 +373,7 @@ impl Core {
         for job in deleted {
             self.live.remove(&job);
             self.retry.remove(&job);
+            self.memory.held.remove(&job);
             self.history.remove(job.number);
             self.board.remove(job.number);
         }

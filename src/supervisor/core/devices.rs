@@ -35,12 +35,13 @@ impl Core {
 
     /// Why no slot gets any more workers; `None` while one does.
     pub(super) fn all_closed(&self) -> Option<String> {
-        let all = self.slots.iter().all(|s| matches!(s.state, State::Drained));
+        let slots = || self.slots.iter().filter(|s| !s.spare);
+        let all = slots().all(|s| matches!(s.state, State::Drained));
         if !all {
             return None;
         }
         let mut whys: Vec<String> = Vec::new();
-        for slot in &self.slots {
+        for slot in slots() {
             let why = slot.closed.as_deref().unwrap_or_default();
             let line = match slot.device {
                 Device::Cpu => why.to_owned(),

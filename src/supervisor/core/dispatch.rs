@@ -3,22 +3,33 @@
 //! A trial that is run again gets a fresh worker; a suspect one gets a worker of its own, started
 //! with blocking launches; one that ran out of device memory has the device to itself.
 
-use super::Core;
+use super::admission::{Share, Verdict};
 use super::assign::log_name;
+use super::live::Live;
 use super::slot::{Slot, State, Worker};
+use super::{Core, Mode};
 use crate::gpu::Device;
 use crate::protocol::AttemptId;
 use crate::store::Write;
 use crate::study::{Job, Purpose};
 use crate::supervisor::Action;
 
+/// So many trials may have been proposed and wait for memory, at most: each of them was proposed
+/// without the results of what has been started since.
+const HELD: usize = 2;
+
+/// A trial that waits for memory is passed over by so many others at most.
+const PASSED: u32 = 6;
+
 /// What an idle worker does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
-    /// Runs this trial again.
-    Again(Job),
+    /// Runs this trial again, with this share of its device.
+    Again(Job, Share),
     /// Runs a trial that has not been run, if the goal needs one, or else a repeat.
     New,
+    /// Waits until the idle workers of its device are gone, whose memory is wanted.
+    Clear,
     /// Leaves, so that a fresh worker takes its place.
     Leave,
     /// Waits for others.
@@ -26,25 +37,100 @@ enum Choice {
 }
 
 impl Core {
-    /// Gives every idle worker something to do.
+    /// Gives every idle worker something to do; those on the emptiest device first.
     pub(super) fn assign_all(&mut self) {
-        for slot in 0..self.slots.len() {
-            if !matches!(self.slots[slot].state, State::Idle(_)) {
-                continue;
-            }
+        let mut idle: Vec<usize> = (0..self.slots.len())
+            .filter(|s| !self.slots[*s].spare && matches!(self.slots[*s].state, State::Idle(_)))
+            .collect();
+        while !idle.is_empty() {
+            let emptiest = |at: &usize| (self.busy_on(self.slots[idle[*at]].device), *at);
+            let Some(at) = (0..idle.len()).min_by_key(emptiest) else {
+                return;
+            };
+            let slot = idle.remove(at);
             match self.choose(slot) {
-                Choice::Again(job) => {
+                Choice::Again(job, share) => {
                     self.retry.remove(&job);
-                    self.assign(slot, job);
+                    self.give(slot, job, share);
                 }
-                Choice::New => {
-                    let trial = self.start_trial().map(Job::trial);
-                    if let Some(job) = trial.or_else(|| self.start_repeat()) {
-                        self.assign(slot, job);
-                    }
-                }
+                Choice::New => self.give_new(slot),
+                Choice::Clear => self.clear(self.slots[slot].device, slot),
                 Choice::Leave => self.leave(slot, false),
                 Choice::Wait => {}
+            }
+        }
+    }
+
+    /// Assigns the trial or repeat with its share of the device.
+    fn give(&mut self, slot: usize, job: Job, share: Share) {
+        self.take_share(job, share);
+        self.assign(slot, job);
+    }
+
+    /// Gives an idle worker the first of what waits for memory that fits, else something new. What
+    /// does not fit waits; what never will is refused, and the next one is asked for.
+    fn give_new(&mut self, slot: usize) {
+        let device = self.slots[slot].device;
+        let held: Vec<Job> = self.memory.held.iter().copied().collect();
+        for job in held {
+            if self.offer(slot, job) {
+                return;
+            }
+        }
+        while self.memory.held.len() < HELD && !self.kept_free(device) {
+            let trial = self.start_trial().map(Job::trial);
+            let Some(job) = trial.or_else(|| self.start_repeat()) else {
+                return;
+            };
+            if self.offer(slot, job) || self.mode != Mode::Running {
+                return;
+            }
+        }
+    }
+
+    /// Tries to give a trial or repeat to an idle worker; true when it is given or the worker has
+    /// something else to do first.
+    fn offer(&mut self, slot: usize, job: Job) -> bool {
+        let device = self.slots[slot].device;
+        self.memory.held.remove(&job);
+        match self.verdict(slot, job) {
+            Verdict::Start(share) => {
+                self.give(slot, job, share);
+                true
+            }
+            Verdict::Refuse { needs, has } => {
+                if self.halve(job, device, false) {
+                    return self.offer(slot, job);
+                }
+                match job.searches() {
+                    true => {
+                        self.refuse_for_memory(job, device, needs, has);
+                        self.check_breaker();
+                    }
+                    // Its point has been trained before.
+                    false => drop(self.memory.held.insert(job)),
+                }
+                false
+            }
+            Verdict::Clear => {
+                self.memory.held.insert(job);
+                self.clear(device, slot);
+                true
+            }
+            Verdict::Wait => {
+                self.memory.held.insert(job);
+                false
+            }
+        }
+    }
+
+    /// Sends the other workers of a device away that are in no attempt, so that a trial has all of
+    /// its memory.
+    fn clear(&mut self, device: Device, but: usize) {
+        for slot in 0..self.slots.len() {
+            let idle = matches!(self.slots[slot].state, State::Idle(_));
+            if slot != but && idle && self.slots[slot].device == device {
+                self.leave(slot, false);
             }
         }
     }
@@ -63,24 +149,28 @@ impl Core {
         if self.runs_alone(device) {
             return Choice::Wait;
         }
-        let shared = self.busy_on(device) > 0;
-        let fits = |job: Job| !(shared && self.wants_device(job));
+        let fits = |job: Job| match self.verdict(slot, job) {
+            Verdict::Start(share) => Some(Choice::Again(job, share)),
+            Verdict::Clear => Some(Choice::Clear),
+            Verdict::Wait | Verdict::Refuse { .. } => None,
+        };
         if let Some(job) = worker.reserved {
             return match (worker.fresh() && self.retry.contains(&job), fits(job)) {
-                (true, true) => Choice::Again(job),
-                (true, false) => Choice::Wait,
+                (true, choice) => choice.unwrap_or(Choice::Wait),
                 (false, _) => Choice::Leave,
             };
         }
         if worker.fresh()
-            && let Some(&job) = self.retry.iter().find(|j| !self.suspect(**j) && fits(**j))
+            && let Some(choice) = (self.retry.iter())
+                .filter(|j| !self.suspect(**j))
+                .find_map(|j| fits(*j))
         {
-            return Choice::Again(job);
+            return choice;
         }
         if self.waits_for_device(device) {
             // Nothing new is started here, so that the device becomes free.
             return match (
-                shared,
+                self.busy_on(device) > 0,
                 self.retries_without_a_worker() > 0 || !worker.fresh(),
             ) {
                 (true, _) | (false, false) => Choice::Wait,
@@ -103,7 +193,7 @@ impl Core {
     }
 
     /// Attempts on the device.
-    fn busy_on(&self, device: Device) -> usize {
+    pub(super) fn busy_on(&self, device: Device) -> usize {
         self.slots
             .iter()
             .filter(|s| s.device == device && s.attempt().is_some())
@@ -112,7 +202,7 @@ impl Core {
 
     /// Whether the trial has to run alone on its device: it ran out of its memory before.
     fn wants_device(&self, job: Job) -> bool {
-        self.live.get(&job).is_some_and(|l| l.tally.oom > 0)
+        self.live.get(&job).is_some_and(Live::alone)
     }
 
     /// Whether the trial is a suspect: its next attempt decides whether it is to blame.
@@ -124,7 +214,8 @@ impl Core {
     /// worker that was started for it, else the one with the fewest attempts, the first among
     /// equals.
     fn waits_for_device(&self, device: Device) -> bool {
-        let waiting = |j: &Job| self.retry.contains(j) && self.wants_device(*j);
+        let waiting =
+            |j: &Job| self.retry.contains(j) && (self.wants_device(*j) || self.passed_over(*j));
         let waits = self.retry.iter().any(waiting);
         let reserved = self.slots.iter().find(|s| {
             let job = s.worker().and_then(|w| w.reserved);
@@ -142,9 +233,24 @@ impl Core {
         waits && home == Some(device)
     }
 
+    /// Whether so many others were started before the trial, which waits for memory, that it is its
+    /// turn now.
+    fn passed_over(&self, job: Job) -> bool {
+        self.live.get(&job).is_some_and(|l| l.passed >= PASSED)
+    }
+
+    /// Whether nothing new is to start on the device, so that a trial fits that was passed over:
+    /// the device with the fewest attempts.
+    fn kept_free(&self, device: Device) -> bool {
+        let open = self.slots.iter().filter(|s| s.closed.is_none() && !s.spare);
+        let home = (open.map(|s| s.device)).min_by_key(|d| self.busy_on(*d));
+        home == Some(device) && self.memory.held.iter().any(|j| self.passed_over(*j))
+    }
+
     /// How many trials to run again have no worker, and no slot where one will be started for them.
     fn retries_without_a_worker(&self) -> usize {
-        let count = |wanted: fn(&Slot) -> bool| self.slots.iter().filter(|s| wanted(s)).count();
+        let slots = || self.slots.iter().filter(|s| !s.spare);
+        let count = |wanted: fn(&Slot) -> bool| slots().filter(|s| wanted(s)).count();
         let open = count(|s| match &s.state {
             State::Empty { .. } => true,
             State::Leaving(_) => s.closed.is_none(),
@@ -168,11 +274,11 @@ impl Core {
         suspects.saturating_sub(open) + plain.saturating_sub(ready + open.saturating_sub(suspects))
     }
 
-    /// Workers that were not told to leave.
-    fn staying(&self) -> usize {
+    /// Workers that were not told to leave, but for spare ones.
+    pub(super) fn staying(&self) -> usize {
         self.slots
             .iter()
-            .filter(|s| s.worker().is_some() && !matches!(s.state, State::Leaving(_)))
+            .filter(|s| !s.spare && s.worker().is_some() && !matches!(s.state, State::Leaving(_)))
             .count()
     }
 
@@ -182,7 +288,7 @@ impl Core {
     }
 
     /// Suspects that wait for a worker of their own.
-    fn suspects_without_a_worker(&self) -> impl Iterator<Item = Job> {
+    pub(super) fn suspects_without_a_worker(&self) -> impl Iterator<Item = Job> {
         self.retry.iter().copied().filter(|&job| {
             let reserved = |s: &Slot| {
                 s.worker()
@@ -192,11 +298,12 @@ impl Core {
         })
     }
 
-    /// Starts workers for empty slots, no more than there is work for.
-    pub(super) fn spawn_needed(&mut self) {
+    /// How many workers there is work for, beyond those that wait for it.
+    pub(super) fn workers_needed(&self) -> u64 {
         let free = self
             .slots
             .iter()
+            .filter(|s| !s.spare)
             .filter(|s| match &s.state {
                 State::Idle(w) | State::Starting(w) => w.reserved.is_none(),
                 State::Empty { .. }
@@ -206,20 +313,26 @@ impl Core {
                 | State::Drained => false,
             })
             .count() as u64;
-        let mut needed =
-            (self.plain_retries() as u64 + self.new_trials_wanted() + self.repeats.waiting())
-                .saturating_sub(free);
-        let mut workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
+        let again = (self.plain_retries() + self.memory.held.len()) as u64;
+        (again + self.new_trials_wanted() + self.repeats.waiting()).saturating_sub(free)
+    }
+
+    /// Starts workers for empty slots, no more than there is work and memory for.
+    pub(super) fn spawn_needed(&mut self) {
+        let mut needed = self.workers_needed();
+        let living = |s: &&Slot| !s.spare && s.worker().is_some();
+        let mut workers = self.slots.iter().filter(living).count();
         for slot in 0..self.slots.len() {
             let State::Empty { not_before } = self.slots[slot].state else {
                 continue;
             };
-            if not_before > self.now || workers >= self.concurrency.limit() {
+            let full = not_before > self.now || workers >= self.concurrency.limit();
+            if self.slots[slot].spare || full {
                 continue;
             }
             let reserved = self.suspects_without_a_worker().next();
             if reserved.is_none() {
-                if needed == 0 {
+                if needed == 0 || !self.room_for_worker(self.slots[slot].device) {
                     continue;
                 }
                 needed -= 1;
@@ -229,7 +342,7 @@ impl Core {
         }
     }
 
-    fn spawn(&mut self, slot: usize, reserved: Option<Job>) {
+    pub(super) fn spawn(&mut self, slot: usize, reserved: Option<Job>) {
         let worker = self.next_worker;
         self.next_worker += 1;
         self.slots[slot].state = State::Starting(Worker::new(worker, reserved, self.now));
@@ -320,6 +433,11 @@ impl Concurrency {
 
     pub(super) fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// Whether the host ran out of memory, and has not been seen to carry all slots since.
+    pub(super) fn lowered(&self) -> bool {
+        self.limit < self.slots
     }
 
     /// The host ran out of memory while so many workers lived; gives the limit from now on.

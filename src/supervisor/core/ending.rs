@@ -111,6 +111,7 @@ impl Core {
             && self.settled()
         {
             let (exit, reason) = self.with_storage(*exit, reason.clone());
+            self.last_minutes();
             self.outbox.push(Write::RunEnded { exit: exit.code() });
             self.flush();
             self.mode = Mode::Closing { exit, reason };

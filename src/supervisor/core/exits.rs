@@ -29,7 +29,7 @@ impl Remains {
         oom_kills: 0,
     };
 
-    fn evidence(&self, worker: &Worker, phase: Phase, asked: bool) -> Evidence {
+    fn evidence(&self, worker: &Worker, phase: Phase, asked: bool, xids: Vec<u32>) -> Evidence {
         Evidence {
             error: worker.error.clone(),
             death: self.death,
@@ -40,7 +40,7 @@ impl Remains {
             oom_kills: self.oom_kills,
             tail: self.tail.clone(),
             phase: Some(phase),
-            ..Evidence::default()
+            xids,
         }
     }
 }
@@ -167,22 +167,24 @@ impl Core {
         let worker = self.slots[slot].worker()?;
         // After a request to stop, a worker that was told to end did so for our sake.
         let asked = stopping && worker.terminated.is_some() && worker.silent.is_none();
+        let xids = self.xids(slot);
         match &self.slots[slot].state {
             State::Busy(worker, attempt) => {
                 let attempt = *attempt;
-                let fault = fault::classify(&remains.evidence(worker, Phase::Training, asked));
+                let fault =
+                    fault::classify(&remains.evidence(worker, Phase::Training, asked, xids));
                 self.apply_fault(slot, attempt, &fault);
                 Some(fault)
             }
             State::Recording(worker, attempt) => {
                 // It died before the attempt reached it; the trial had no part in it.
                 let attempt = *attempt;
-                let fault = fault::classify(&remains.evidence(worker, Phase::Seeding, true));
+                let fault = fault::classify(&remains.evidence(worker, Phase::Seeding, true, xids));
                 self.apply_fault(slot, attempt, &fault);
                 Some(fault)
             }
             State::Starting(worker) | State::Idle(worker) => {
-                let fault = fault::classify(&remains.evidence(worker, Phase::Opening, asked));
+                let fault = fault::classify(&remains.evidence(worker, Phase::Opening, asked, xids));
                 if fault.kind == FaultKind::HostOom {
                     self.host_out_of_memory();
                 }

@@ -62,11 +62,21 @@ impl Core {
                 verdict: verdict.into(),
             });
         }
+        if matches!(fault.kind, FaultKind::Oom | FaultKind::HostOom) {
+            self.learn_memory(slot, job, true);
+        }
         if fault.kind == FaultKind::HostOom {
             self.host_out_of_memory();
         }
+        if fault.kind == FaultKind::Oom && matches!(outcome.verdict, Verdict::Again { .. }) {
+            let device = self.slots[slot].device;
+            self.halve(job, device, true);
+        }
         match outcome.verdict {
-            Verdict::Again { .. } => self.put_back(job),
+            Verdict::Again { .. } => {
+                self.note_end(slot, job, fault.kind);
+                self.put_back(job);
+            }
             Verdict::Pruned(reason) => self.end_by_fault(job, fault, Some(reason)),
             Verdict::Fail => self.end_by_fault(job, fault, None),
         }
@@ -75,7 +85,8 @@ impl Core {
 
     /// Fewer workers live at the same time from now on, for a while.
     pub(super) fn host_out_of_memory(&mut self) {
-        let workers = self.slots.iter().filter(|s| s.worker().is_some()).count();
+        let slots = self.slots.iter().filter(|s| !s.spare);
+        let workers = slots.filter(|s| s.worker().is_some()).count();
         let before = self.concurrency.limit();
         let limit = self.concurrency.lower(workers);
         if limit < before {
@@ -131,6 +142,7 @@ impl Core {
             return;
         };
         self.retry.remove(&job);
+        self.memory.held.remove(&job);
         match job.purpose {
             Purpose::Search => self.finish_trial(live, end),
             Purpose::Repeat(_) | Purpose::Test => self.finish_repeat(job, &live, end),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::admission::Share;
 use crate::config::{Objective, objectives::MEASURED};
 use crate::fault::{Fault, FaultKind, Tally, cuda};
-use crate::memory::Usage;
+use crate::memory::{Estimate, Usage};
 use crate::report::json_number;
 use crate::space::{Params, Value};
 use crate::study::{FrozenTrial, TrialState};
@@ -34,6 +35,14 @@ pub struct Live {
     pub peak_memory_mb: Option<f64>,
     /// What the worker measured of the current attempt.
     pub usage: Option<Usage>,
+    /// What it is predicted to need.
+    pub predicted: Option<Estimate>,
+    /// What it has of its device in the current attempt.
+    pub share: Share,
+    /// How often its batches are halved.
+    pub halvings: u32,
+    /// Trials after it that were started while it waited for memory.
+    pub passed: u32,
 }
 
 /// What a trial ends with.
@@ -62,7 +71,16 @@ impl Live {
             place: None,
             peak_memory_mb: None,
             usage: None,
+            predicted: None,
+            share: Share::default(),
+            halvings: 0,
+            passed: 0,
         }
+    }
+
+    /// Whether it has to be alone on its device: it ran out of memory, and its batches are whole.
+    pub fn alone(&self) -> bool {
+        self.tally.oom > 0 && self.halvings == 0
     }
 
     /// The end by its own result: the value is the best epoch's (contract: Counting). With several

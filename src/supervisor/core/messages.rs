@@ -44,6 +44,10 @@ impl Core {
                     });
                 }
             }
+            // Of use to a rehearsal alone.
+            FromWorker::Planned { attempt, .. } => {
+                self.sign_of_life(slot, attempt);
+            }
             FromWorker::EpochFinished {
                 attempt,
                 epoch,
@@ -245,7 +249,7 @@ impl Core {
                 again: false,
             },
         );
-        self.learn(slot);
+        self.learn(slot, attempt.job());
         self.finish(attempt.job(), end);
         self.free(slot, true);
     }
@@ -255,6 +259,7 @@ impl Core {
         let mut fault = fault::classify(&Evidence {
             phase: Some(error.phase),
             error: Some(error),
+            xids: self.xids(slot),
             ..Evidence::default()
         });
         // There is no GPU to lose: the program wants one that this run does not have.
@@ -273,7 +278,8 @@ impl Core {
     }
 
     /// Learns from the attempt that the slot's worker has ended by itself.
-    fn learn(&mut self, slot: usize) {
+    fn learn(&mut self, slot: usize, job: Job) {
+        self.learn_memory(slot, job, false);
         if let Some(worker) = self.slots[slot].worker() {
             self.pace.learn(worker.silences);
         }

@@ -1,6 +1,7 @@
 //! The supervisor's core: every decision of a run, as a function of events and of the time passed
 //! in. It owns no process, no file and no clock.
 
+mod admission;
 mod assign;
 mod board;
 mod devices;
@@ -9,10 +10,13 @@ mod ending;
 mod exits;
 mod faults;
 mod live;
+mod machine;
+mod memory;
 mod messages;
 mod pace;
 mod repeats;
 mod slot;
+mod standby;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -24,6 +28,7 @@ use crate::config::StudySpec;
 use crate::exit::Exit;
 use crate::fault::Tally;
 use crate::gpu::Device;
+use crate::memory::{Observation, Predictor};
 use crate::protocol::AttemptId;
 use crate::pruner::Pruner;
 use crate::report::{self, Counts};
@@ -34,6 +39,7 @@ use crate::study::{self, FrozenTrial, History, Job, TrialState};
 use crate::task::{Baseline, TestSplit};
 
 pub use assign::{checkpoint_name, checkpoints_dir};
+pub use memory::BATCH_SIZE;
 pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerId};
@@ -41,6 +47,8 @@ use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
 use live::Live;
+use machine::Machine;
+use memory::Memory;
 use pace::Pace;
 use repeats::Repeats;
 use slot::Slot;
@@ -81,6 +89,12 @@ pub struct Start {
     pub sampler: Box<dyn Sampler>,
     /// Pruner.
     pub pruner: Box<dyn Pruner>,
+    /// Predicts what trials need of memory.
+    pub predictor: Predictor,
+    /// What earlier runs and rehearsals have measured.
+    pub peaks: Vec<Observation>,
+    /// Memory of GPUs, in bytes, as far as it is known before anything was sampled.
+    pub capacity: BTreeMap<Device, u64>,
 }
 
 /// What the run is at.
@@ -129,8 +143,10 @@ pub struct Core {
     /// Enqueued trials, by anyone.
     waiting: BTreeMap<u64, FrozenTrial>,
     slots: Vec<Slot>,
+    memory: Memory,
     concurrency: Concurrency,
     pace: Pace,
+    machine: Machine,
     mode: Mode,
     pending: BTreeMap<u64, Pending>,
     outbox: Vec<Write>,
@@ -165,6 +181,7 @@ fn ended_job(write: &Write) -> Option<Job> {
         | Write::RepeatStarted { .. }
         | Write::RepeatAttemptEnded { .. }
         | Write::TrialNoted { .. }
+        | Write::GpuSampled { .. }
         | Write::StudyAttributes { .. }
         | Write::RunEnded { .. } => None,
     }
@@ -198,14 +215,19 @@ impl Core {
                 let seed = study::derive_seed(start.spec.seed, again.number, "trial");
                 let mut trial = trial.clone();
                 trial.intermediate.clear();
-                live.insert(
-                    Job::trial(again.number),
-                    Live::new(trial, again.attempt, seed, again.tally),
-                );
+                let mut again_live = Live::new(trial, again.attempt, seed, again.tally);
+                again_live.halvings = match start.spec.operation.halve {
+                    true => again.tally.oom,
+                    false => 0,
+                };
+                live.insert(Job::trial(again.number), again_live);
             }
         }
-        Core {
+        let memory = Memory::new(start.predictor, start.peaks, start.capacity);
+        let concurrency = Concurrency::new(start.devices.len());
+        let mut core = Core {
             points: start.spec.first_points(),
+            memory,
             retry: live.keys().copied().collect(),
             reclaimed: live.len() as u64,
             live,
@@ -218,9 +240,10 @@ impl Core {
             board,
             searched_out: None,
             waiting,
-            concurrency: Concurrency::new(start.devices.len()),
+            concurrency,
             pace: Pace::default(),
-            slots: start.devices.into_iter().map(Slot::new).collect(),
+            machine: Machine::default(),
+            slots: standby::slots(start.devices, &start.spec),
             mode: Mode::Running,
             pending: BTreeMap::new(),
             outbox: Vec::new(),
@@ -233,7 +256,10 @@ impl Core {
             slept: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
-        }
+        };
+        let waiting: Vec<Job> = core.retry.iter().copied().collect();
+        waiting.into_iter().for_each(|job| core.predict(job));
+        core
     }
 
     /// Whether the goal is reached already and nothing is left to run, repeats included.
@@ -303,7 +329,9 @@ impl Core {
             Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
             Event::TrialsFound { trials } => self.take_in(trials),
-            Event::Sampled { .. } | Event::Xid { .. } | Event::ProbeLost { .. } => {}
+            Event::Sampled { sample } => self.on_sampled(sample),
+            Event::Xid { gpu, code } => self.on_xid(gpu, code),
+            Event::ProbeLost { reason } => self.on_probe_lost(&reason),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }
@@ -321,8 +349,10 @@ impl Core {
         }
         self.check_storage();
         if self.mode == Mode::Running && self.outage.is_none() {
+            self.relieve();
             self.assign_all();
             self.spawn_needed();
+            self.spawn_spares();
         }
         self.flush();
         self.check_end();
@@ -333,7 +363,7 @@ impl Core {
         devices.dedup();
         let event = report::Event::RunStarted {
             trials: self.spec.operation.trials,
-            parallel: self.slots.len(),
+            parallel: self.slots.iter().filter(|s| !s.spare).count(),
             devices,
             metric: self.spec.objective.metric.clone(),
             direction: self.spec.objective.direction,
@@ -371,6 +401,7 @@ impl Core {
             if ours {
                 self.live.remove(&job);
                 self.retry.remove(&job);
+                self.memory.held.remove(&job);
             }
             self.history.put(&self.spec.space, &trial);
             if !ended_here {

@@ -304,6 +304,7 @@ impl Core {
         let seed = job.purpose.seed(self.spec.seed, job.number);
         self.live
             .insert(job, Live::new(trial, attempt, seed, tally));
+        self.predict(job);
         true
     }
 

@@ -16,6 +16,8 @@ use crate::supervisor::{Now, WorkerId};
 pub struct Slot {
     /// Where its workers train.
     pub device: Device,
+    /// It holds a worker that takes over from one of the others, and never a trial.
+    pub spare: bool,
     /// What it holds.
     pub state: State,
     /// Why it gets no more workers once the one it has is gone; `None`: it does get them.
@@ -122,12 +124,21 @@ impl Slot {
     pub fn new(device: Device) -> Slot {
         Slot {
             device,
+            spare: false,
             state: State::Empty {
                 not_before: Duration::ZERO,
             },
             closed: None,
             rest: Now::ZERO,
             deaths: Vec::new(),
+        }
+    }
+
+    /// An empty slot for a spare worker.
+    pub fn spare(device: Device) -> Slot {
+        Slot {
+            spare: true,
+            ..Slot::new(device)
         }
     }
 

@@ -45,6 +45,10 @@ impl TaskKind for TextClassification {
         &keys::METRICS
     }
 
+    fn halves_batches(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         prepare::prepare(spec)
     }

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::slot::State;
 use super::super::*;
-use crate::config::{Deadline, Objective, Operation};
+use crate::config::{Deadline, Objective, Operation, Parallel};
 use crate::fault::Death;
 use crate::protocol::{Epoch, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
@@ -31,7 +31,7 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
         default: Some(Value::Float(0.5)),
     };
     let mut operation = Operation::sample(trials);
-    operation.parallel = slots;
+    operation.parallel = Parallel::Limit(slots);
     operation.supervisor.recycle_after = 7;
     operation.supervisor.deadline = Deadline::Fixed(Duration::from_secs(100));
     StudySpec {
@@ -58,7 +58,8 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
 }
 
 pub fn core(spec: StudySpec, disk: &Disk) -> Core {
-    let devices = vec![Device::Cpu; spec.operation.parallel];
+    let slots = spec.operation.parallel.slots(&[Device::Cpu], 1);
+    let devices = vec![Device::Cpu; slots];
     Core::new(Start {
         trials: disk.trials.values().cloned().collect(),
         reclaimed: disk.reclaimable(),
@@ -71,6 +72,9 @@ pub fn core(spec: StudySpec, disk: &Disk) -> Core {
         baseline: None,
         sampler: Box::new(RandomSampler),
         pruner: Box::new(NoPruner),
+        predictor: Predictor::new(Space::default(), None),
+        peaks: vec![],
+        capacity: BTreeMap::new(),
     })
 }
 
@@ -237,6 +241,7 @@ impl Disk {
                 });
                 assert_eq!(before, None, "a repeat ends once");
             }
+            Write::GpuSampled { .. } => {}
             Write::RunEnded { exit } => self.ended = Some(*exit),
             Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
             Write::TrialClaimed { .. } => unreachable!(),

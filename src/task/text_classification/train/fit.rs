@@ -23,6 +23,10 @@ pub struct Settings {
     patience: u32,
     min_delta: f64,
     batch_size: usize,
+    /// Rows that are computed at a time: a batch, or a part of one.
+    micro_batch: usize,
+    /// Steps of a rehearsal.
+    rehearse: Option<usize>,
     lr: f64,
     warmup_ratio: f64,
     optimizer: optimizer::Settings,
@@ -34,12 +38,16 @@ impl Settings {
     /// # Errors
     /// A key is absent or of the wrong type.
     pub fn of(trial: &TrialSpec) -> Result<Settings> {
+        let batch_size = usize::try_from(trial.int("train.batch_size")?)?;
+        let parts = 1usize.checked_shl(trial.halvings).unwrap_or(usize::MAX);
         Ok(Settings {
+            batch_size,
+            micro_batch: batch_size.div_ceil(parts).max(1),
+            rehearse: trial.rehearse.map(|steps| steps as usize),
             seed: trial.seed,
             epochs: u32::try_from(trial.int("train.epochs")?)?,
             patience: u32::try_from(trial.int("train.patience")?)?,
             min_delta: trial.float("train.min_delta")?,
-            batch_size: usize::try_from(trial.int("train.batch_size")?)?,
             lr: trial.float("optim.lr")?,
             warmup_ratio: trial.float("sched.warmup_ratio")?,
             optimizer: optimizer::Settings {
@@ -98,6 +106,7 @@ pub fn fit(
         let train_loss = match trained {
             Trained::Mean(loss) => loss,
             Trained::NotFinite(at) => return Ok(Ended::Diverged { at }),
+            Trained::Rehearsed => return Ok(Ended::Completed),
         };
         let mut metrics = validation.score(model, material, reporter)?;
         if let Some((name, value)) = metrics.iter().find(|(_, v)| !v.is_finite()) {
@@ -132,6 +141,8 @@ enum Trained {
     Mean(f64),
     /// Where the loss was NaN or infinite first.
     NotFinite(String),
+    /// It was a rehearsal.
+    Rehearsed,
 }
 
 /// Steps between two looks at the losses: one synchronisation for as many.
@@ -148,28 +159,22 @@ fn train_epoch(
     let rows = material.rows;
     let mut generator = rng(settings.seed, u64::from(epoch), "batches");
     let lengths = &rows.lengths[..material.train];
-    let batches = bucketed(lengths, settings.batch_size, &mut generator);
+    let mut batches = bucketed(lengths, settings.batch_size, &mut generator);
+    let total = batches.len() as u64 * u64::from(settings.epochs);
+    if epoch == 1 {
+        reporter.plan(total);
+    }
+    if let Some(steps) = settings.rehearse {
+        largest(&mut batches, lengths, steps);
+    }
     let steps = batches.len();
-    let total = steps as u64 * u64::from(settings.epochs);
     let done = steps as u64 * u64::from(epoch - 1);
     let (mut pending, mut sum) = (Vec::with_capacity(LOOK_EVERY), 0.0);
     for (step, (numbers, on_device)) in batches.iter().zip(rows.upload(&batches)?).enumerate() {
-        let batch = rows.batch(numbers, &on_device)?;
-        let logits = model.logits(rows, &batch, material.input, true)?;
-        if step == 0 {
-            let expected = [numbers.len() as i64, material.classes as i64];
-            let shape = logits.size();
-            ensure!(
-                shape == expected,
-                "logits of shape {shape:?}, not {expected:?}"
-            );
-        }
-        let labels = rows.labels.f_index_select(0, &on_device)?;
-        let loss = cross_entropy(&logits, &labels, Reduction::Mean)?;
-        loss.f_backward()?;
+        let loss = backward(model, material, numbers, &on_device, settings.micro_batch)?;
         let factor = factor(done + step as u64, total, settings.warmup_ratio);
         optimizer.step(settings.lr * factor)?;
-        pending.push(loss.f_detach()?);
+        pending.push(loss);
         reporter.step();
         if pending.len() == LOOK_EVERY || step + 1 == steps {
             let losses: Vec<f32> = Vec::try_from(Tensor::f_stack(&pending, 0)?)?;
@@ -184,7 +189,59 @@ fn train_epoch(
             pending.clear();
         }
     }
-    Ok(Trained::Mean(sum / steps.max(1) as f64))
+    match settings.rehearse {
+        None => Ok(Trained::Mean(sum / steps.max(1) as f64)),
+        Some(_) => Ok(Trained::Rehearsed),
+    }
+}
+
+/// Keeps the `count` batches that need the most memory: those with the most tokens, padding
+/// included, largest first.
+fn largest(batches: &mut Vec<Vec<usize>>, lengths: &[u32], count: usize) {
+    let tokens = |batch: &Vec<usize>| {
+        let longest = batch.iter().map(|row| lengths[*row]).max();
+        u64::from(longest.unwrap_or(0)) * batch.len() as u64
+    };
+    batches.sort_by_key(|batch| std::cmp::Reverse(tokens(batch)));
+    batches.truncate(count.max(1));
+}
+
+/// The gradients of a batch's mean loss, computed in parts of `micro_batch` rows, and that loss.
+fn backward(
+    model: &Model,
+    material: &Material<'_>,
+    numbers: &[usize],
+    on_device: &Tensor,
+    micro_batch: usize,
+) -> Result<Tensor> {
+    let rows = material.rows;
+    let mut total: Option<Tensor> = None;
+    let mut from = 0;
+    for part in numbers.chunks(micro_batch.max(1)) {
+        let size = part.len();
+        let on_device = on_device.f_narrow(0, from as i64, size as i64)?;
+        from += size;
+        let batch = rows.batch(part, &on_device)?;
+        let logits = model.logits(rows, &batch, material.input, true)?;
+        let expected = [size as i64, material.classes as i64];
+        let shape = logits.size();
+        ensure!(
+            shape == expected,
+            "logits of shape {shape:?}, not {expected:?}"
+        );
+        let labels = rows.labels.f_index_select(0, &on_device)?;
+        let mut loss = cross_entropy(&logits, &labels, Reduction::Mean)?;
+        if size < numbers.len() {
+            loss = loss.f_mul_scalar(size as f64 / numbers.len() as f64)?;
+        }
+        loss.f_backward()?;
+        let loss = loss.f_detach()?;
+        total = Some(match total {
+            Some(sum) => sum.f_add(&loss)?,
+            None => loss,
+        });
+    }
+    total.ok_or_else(|| anyhow::anyhow!("a batch without rows"))
 }
 
 fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Result<Tensor> {

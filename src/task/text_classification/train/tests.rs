@@ -17,6 +17,7 @@ use crate::task::{Decision, Metrics};
 #[derive(Default)]
 struct Recorder {
     steps: usize,
+    planned: Option<u64>,
     epochs: Vec<Metrics>,
     prune_at: Option<u32>,
 }
@@ -24,6 +25,10 @@ struct Recorder {
 impl Reporter for Recorder {
     fn step(&mut self) {
         self.steps += 1;
+    }
+
+    fn plan(&mut self, steps: u64) {
+        self.planned = Some(steps);
     }
 
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
@@ -58,6 +63,7 @@ fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
         params: Default::default(),
         config,
         halvings: 0,
+        rehearse: None,
     }
 }
 
@@ -107,6 +113,45 @@ fn equal_trials_end_with_equal_weights_and_every_knob_changes_them() {
         assert!(!seen.contains(&other), "{key} changes nothing");
         seen.push(other);
     }
+}
+
+#[test]
+fn batches_in_parts_compute_the_same_updates() {
+    let _alone = alone();
+    let site = site();
+    let mut task = open(&site);
+    let changed = [
+        ("model.dropout", Value::Float(0.0)),
+        ("train.batch_size", 8.into()),
+    ];
+    let mut trained = |halvings: u32| {
+        let mut recorder = Recorder::default();
+        let mut trial = trial(&site, 5, &changed);
+        trial.halvings = halvings;
+        task.train(&trial, &mut recorder).unwrap();
+        recorder.epochs
+    };
+    let whole = trained(0);
+    for halvings in [1, 2, 40] {
+        for (parts, whole) in trained(halvings).iter().zip(&whole) {
+            let difference = (parts["train_loss"] - whole["train_loss"]).abs();
+            assert!(difference < 1e-4, "{halvings}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn a_rehearsal_ends_after_its_steps_without_a_report() {
+    let _alone = alone();
+    let site = site();
+    let mut recorder = Recorder::default();
+    let mut trial = trial(&site, 5, &[]);
+    trial.rehearse = Some(3);
+    let ended = open(&site).run(&trial, &mut recorder).unwrap();
+    assert_eq!(ended, Ended::Completed);
+    assert!(recorder.epochs.is_empty());
+    assert_eq!(recorder.steps, 3);
+    assert!(recorder.planned.unwrap() > 3);
 }
 
 #[test]

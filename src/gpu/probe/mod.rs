@@ -1,13 +1,20 @@
 //! Which devices there are. NVML and CUDA's libraries are touched only by a child process, the
 //! hidden subcommand `probe`: where they hang or crash, nothing else does.
 
+mod line;
+mod nvml;
+mod stream;
+
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};
+
+pub use line::Line;
+pub use nvml::LIBRARY;
+pub use stream::{INTERVAL, main as stream};
 
 use super::{Device, cuda};
 use crate::config::DevicePolicy;
@@ -19,11 +26,11 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// A GPU, as NVML describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// NVML's index.
+    /// Its index as CUDA counts, see [`Device`].
     pub index: usize,
     /// Product name.
     pub name: String,
-    /// Memory, in bytes.
+    /// Memory, in bytes; 0: NVML does not tell (memory that is shared with the CPU).
     pub memory_total: u64,
 }
 
@@ -193,7 +200,10 @@ fn inventory() -> ProbeReport {
     let gpus = match gpus() {
         Ok(gpus) => gpus,
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => vec![],
-        Err(error) => return ProbeReport::error(format!("the NVIDIA driver says: {error}")),
+        Err(error) => {
+            let why = nvml::explain(&error);
+            return ProbeReport::error(format!("the NVIDIA driver says: {why}"));
+        }
     };
     let libtorch = gpus
         .first()
@@ -207,14 +217,14 @@ fn inventory() -> ProbeReport {
 }
 
 fn gpus() -> Result<Vec<Gpu>, NvmlError> {
-    let nvml = Nvml::init()?;
-    (0..nvml.device_count()?)
-        .map(|index| {
-            let device = nvml.device_by_index(index)?;
+    let nvml = nvml::open()?;
+    nvml::gpus(&nvml)?
+        .into_iter()
+        .map(|gpu| {
             Ok(Gpu {
-                index: index as usize,
-                name: device.name()?,
-                memory_total: device.memory_info()?.total,
+                index: gpu.index,
+                name: gpu.handle.name()?,
+                memory_total: nvml::memory(&gpu.handle).map_or(0, |(total, _)| total),
             })
         })
         .collect()

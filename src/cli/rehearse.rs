@@ -1,0 +1,167 @@
+//! `tune rehearse TASK`, and the rehearsal before a new study.
+
+use clap::Args;
+
+use super::{Common, init_logging, run};
+use crate::cli::args::Asked;
+use crate::config::{Parallel, StudySpec};
+use crate::exit::{Exit, Failure};
+use crate::gpu::{self, Device};
+use crate::memory::Predictor;
+use crate::memory::rehearsal::{Forecast, Rehearsed, forecast};
+use crate::report;
+use crate::supervisor::{Rehearsal, directory_of, logs_dir, memory_total, rehearse};
+use crate::task;
+
+/// Points of a rehearsal, unless said otherwise.
+const POINTS: usize = 8;
+
+/// Training steps at each point, unless said otherwise: the first one warms up.
+const STEPS: u32 = 4;
+
+/// `tune rehearse`
+#[derive(Debug, Args)]
+pub struct RehearseArgs {
+    /// A task: the name of a file in configs/ without .toml, or a path that ends in .toml
+    pub task: String,
+    /// Points at most
+    #[arg(long, value_name = "N", default_value_t = POINTS as u64,
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub points: u64,
+    /// Training steps at each
+    #[arg(long, value_name = "N", default_value_t = STEPS,
+          value_parser = clap::value_parser!(u32).range(2..))]
+    pub steps: u32,
+    /// What a run would ask.
+    #[command(flatten)]
+    pub asked: Asked,
+}
+
+pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let project = run::project(common)?;
+    let spec = run::read(&project, &args.task, args.asked.overrides())?;
+    let devices = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?;
+    run::prepare(&spec)?;
+    if !run::in_process(&spec) {
+        return Err(Failure::input(format!(
+            "the task kind {} cannot be rehearsed: its programs do not stop after a few steps; `tune \
+             memory` tells what the trials of a study used",
+            spec.kind
+        )));
+    }
+    let storage = run::storage(&project, common);
+    let logs = logs_dir(&directory_of(&storage), &spec.study);
+    let loud = !common.json && !common.quiet;
+    let plan = plan(&spec, &devices, args.points as usize, args.steps, logs);
+    let device = plan.device.to_string();
+    if loud {
+        super::print(&format!(
+            "rehearsal of {} on {device}: {} steps at each point\n",
+            spec.study, args.steps
+        ))?;
+    }
+    let points = carry_out(&plan, loud)?;
+    let cap = cap(&spec, plan.device);
+    let told = report::Rehearsal {
+        study: &spec.study,
+        device: &device,
+        cap,
+        trials: spec.operation.trials,
+        forecast: look_ahead(&spec, &points, cap),
+    };
+    super::print(&if common.json {
+        format!("{:#}\n", report::rehearsal_json(&told, &points))
+    } else {
+        report::rehearsal_text(&told)
+    })?;
+    match points.iter().find_map(|p| p.error.as_ref()) {
+        Some(error) if points.iter().all(|p| p.error.is_some()) => Err(Failure::input(format!(
+            "no point could be trained: {error}; {} has the logs",
+            plan.logs.display()
+        ))),
+        Some(_) | None => Ok(Exit::Done),
+    }
+}
+
+/// The rehearsal before a study that is new, on a GPU: told as it goes on, and at its end.
+///
+/// # Errors
+/// A worker cannot be started.
+pub(super) fn before_run(
+    spec: &StudySpec,
+    devices: &[Device],
+    logs: std::path::PathBuf,
+    loud: bool,
+) -> Result<Vec<Rehearsed>, Failure> {
+    let plan = plan(spec, devices, POINTS, STEPS, logs);
+    let device = plan.device.to_string();
+    if loud {
+        super::print(&format!(
+            "rehearsal on {device}, for what fits together (--no-rehearsal leaves it out)\n"
+        ))?;
+    }
+    let points = carry_out(&plan, loud)?;
+    if loud {
+        let cap = cap(spec, plan.device);
+        super::print(&report::rehearsal_text(&report::Rehearsal {
+            study: &spec.study,
+            device: &device,
+            cap,
+            trials: spec.operation.trials,
+            forecast: look_ahead(spec, &points, cap),
+        }))?;
+    }
+    Ok(points)
+}
+
+fn plan<'a>(
+    spec: &'a StudySpec,
+    devices: &[Device],
+    points: usize,
+    steps: u32,
+    logs: std::path::PathBuf,
+) -> Rehearsal<'a> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = match spec.operation.parallel {
+        Parallel::Limit(slots) => slots.max(1),
+        Parallel::Unsaid | Parallel::Auto => 1,
+    };
+    Rehearsal {
+        spec,
+        device: devices.first().copied().unwrap_or(Device::Cpu),
+        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
+        points,
+        steps,
+        logs,
+    }
+}
+
+fn carry_out(plan: &Rehearsal<'_>, loud: bool) -> Result<Vec<Rehearsed>, Failure> {
+    rehearse(plan, &mut |point, at, count| {
+        if loud {
+            // A reader that has gone away does not end the rehearsal.
+            let _ = report::out(&report::point_line(point, at, count));
+        }
+    })
+}
+
+/// What may be used of the device's memory, in bytes.
+fn cap(spec: &StudySpec, device: Device) -> Option<u64> {
+    let share = match device {
+        Device::Cpu => spec.operation.host_memory,
+        Device::Cuda(_) => spec.operation.gpu_memory,
+    };
+    memory_total(device).map(|total| (total as f64 * share) as u64)
+}
+
+fn look_ahead(spec: &StudySpec, points: &[Rehearsed], cap: Option<u64>) -> Forecast {
+    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec));
+    let mut predictor = Predictor::new(spec.space.clone(), floor);
+    points
+        .iter()
+        .filter_map(Rehearsed::observation)
+        .for_each(|o| predictor.learn(o));
+    let effective = |params: &_| spec.effective(params);
+    forecast(&spec.space, points, &predictor, effective, cap, spec.seed)
+}

@@ -1,0 +1,145 @@
+//! What a rehearsal has shown.
+
+use serde_json::{Value as Json, json};
+
+use super::format::{params_short, plural};
+use super::{json_number, params_json};
+use crate::memory::rehearsal::{Forecast, Rehearsed};
+use crate::memory::size;
+
+/// What a rehearsal is told with.
+pub struct Rehearsal<'a> {
+    /// The study.
+    pub study: &'a str,
+    /// Where.
+    pub device: &'a str,
+    /// What may be used of the device's memory, in bytes, where that is known.
+    pub cap: Option<u64>,
+    /// The goal: finished trials.
+    pub trials: u64,
+    /// What is expected.
+    pub forecast: Forecast,
+}
+
+/// One rehearsed point, as a line: `3/8  4.1 GiB  0.31 s a step  train.batch_size 16`.
+pub fn point_line(point: &Rehearsed, at: usize, count: usize) -> String {
+    let peak = match (point.peak, point.out_of_memory) {
+        (_, true) => "out of memory".to_owned(),
+        (Some(peak), false) => size(peak),
+        (None, false) => "memory unknown".to_owned(),
+    };
+    let pace = match (point.step_s, &point.error) {
+        (_, Some(error)) => format!("  {error}"),
+        (Some(step), None) => format!("  {} a step", seconds(step)),
+        (None, None) => String::new(),
+    };
+    format!(
+        "  {at}/{count}  {peak}{pace}  {}\n",
+        params_short(&point.params, 100)
+    )
+}
+
+/// The forecast, as lines.
+pub fn rehearsal_text(rehearsal: &Rehearsal<'_>) -> String {
+    let forecast = &rehearsal.forecast;
+    let mut text = String::new();
+    if let Some(cap) = rehearsal.cap {
+        text += &format!(
+            "  {:.0} % of the space cannot fit in {} of {}'s memory\n",
+            forecast.cannot_fit * 100.0,
+            size(cap),
+            rehearsal.device
+        );
+    }
+    if let Some(typical) = forecast.typical {
+        let fit = match forecast.at_a_time {
+            Some(1) => ": 1 trial at a time fits".to_owned(),
+            Some(n) => format!(": {n} trials at a time fit"),
+            None => String::new(),
+        };
+        text += &format!(
+            "  a typical trial takes {} ({} to {}){fit}\n",
+            size(typical.expected),
+            size(typical.lower),
+            size(typical.upper)
+        );
+    }
+    if let Some([low, mean, high]) = forecast.trial_s {
+        let all = |seconds_each: f64| long(seconds_each * rehearsal.trials as f64);
+        text += &format!(
+            "  {}: {} on {}, one after another ({} to {}); early stopping, pruning and \
+             trials at a time make it less\n",
+            plural(rehearsal.trials, "trial"),
+            all(mean),
+            rehearsal.device,
+            all(low),
+            all(high)
+        );
+    }
+    text
+}
+
+/// Everything, for scripts.
+pub fn rehearsal_json(rehearsal: &Rehearsal<'_>, points: &[Rehearsed]) -> Json {
+    let mib = |bytes: u64| json_number((bytes as f64 / 1048576.0).round());
+    let points: Vec<Json> = (points.iter())
+        .map(|p| {
+            json!({
+                "params": params_json(&p.params),
+                "peak_memory_mb": p.peak.map(mib),
+                "step_s": p.step_s.map(json_number),
+                "steps": p.steps,
+                "out_of_memory": p.out_of_memory,
+                "error": p.error,
+            })
+        })
+        .collect();
+    let forecast = &rehearsal.forecast;
+    let span = |s: [f64; 3]| s.map(|x| json_number(x * rehearsal.trials as f64));
+    json!({
+        "study": rehearsal.study,
+        "device": rehearsal.device,
+        "memory_cap_mb": rehearsal.cap.map(mib),
+        "points": points,
+        "cannot_fit": rehearsal.cap.map(|_| forecast.cannot_fit),
+        "typical_memory_mb": forecast.typical.map(|e| [mib(e.lower), mib(e.expected), mib(e.upper)]),
+        "trials_at_a_time": forecast.at_a_time,
+        "trials": rehearsal.trials,
+        "duration_s": forecast.trial_s.map(span),
+    })
+}
+
+fn seconds(s: f64) -> String {
+    if s >= 1.0 {
+        format!("{s:.1} s")
+    } else {
+        format!("{:.1} ms", s * 1e3)
+    }
+}
+
+/// A long time, by its largest unit: `22 days`, `7.5 hours`.
+fn long(s: f64) -> String {
+    let (number, unit) = match s {
+        _ if s >= 172_800.0 => (s / 86_400.0, "days"),
+        _ if s >= 7_200.0 => (s / 3_600.0, "hours"),
+        _ if s >= 120.0 => (s / 60.0, "minutes"),
+        _ => (s, "seconds"),
+    };
+    match number >= 10.0 {
+        true => format!("{number:.0} {unit}"),
+        false => format!("{number:.1} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_by_their_largest_unit() {
+        assert_eq!(long(22.4 * 86_400.0), "22 days");
+        assert_eq!(long(3.0 * 3_600.0), "3.0 hours");
+        assert_eq!(long(90.0), "90 seconds");
+        assert_eq!(seconds(0.0312), "31.2 ms");
+    }
+}

@@ -1,0 +1,94 @@
+//! What the GPUs were at during a run, a row a minute and GPU.
+
+use rusqlite::Row;
+
+use super::apply::Batch;
+use super::error::Cause;
+use super::{Store, StoreError};
+use crate::memory::GpuMinute;
+
+/// The columns, in the order of [`row`] and of [`Batch::put_gpu_minute`].
+const COLUMNS: &str = "gpu, samples, memory_total, memory_used, memory_peak, utilization,
+    utilization_peak, temperature, temperature_peak, power, power_peak, clock, throttle,
+    ecc_uncorrected, remapped_rows, recovery_action";
+
+impl Store {
+    /// The last rows of a run, one a GPU, each with its time in naive UTC.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn last_gpu_minutes(&self, run_id: i64) -> Result<Vec<(String, GpuMinute)>, StoreError> {
+        self.read_last_gpu_minutes(run_id).map_err(|c| self.at(c))
+    }
+
+    fn read_last_gpu_minutes(&self, run_id: i64) -> Result<Vec<(String, GpuMinute)>, Cause> {
+        // Files of an earlier version, opened for reading, do not have the table yet.
+        if !self.conn.table_exists(None, "tune_gpu_samples")? {
+            return Ok(Vec::new());
+        }
+        // SQLite takes the other columns from the row that has the greatest time.
+        let mut statement = self.conn.prepare_cached(&format!(
+            "SELECT {COLUMNS}, MAX(time) FROM tune_gpu_samples WHERE run_id = ?1
+             GROUP BY gpu ORDER BY gpu"
+        ))?;
+        let rows = statement.query_map([run_id], |r| Ok((r.get(16)?, row(r)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<GpuMinute> {
+    let throttle: String = row.get(12)?;
+    Ok(GpuMinute {
+        gpu: row.get(0)?,
+        samples: row.get(1)?,
+        memory_total: row.get(2)?,
+        memory_used: row.get(3)?,
+        memory_peak: row.get(4)?,
+        utilization: row.get(5)?,
+        utilization_peak: row.get(6)?,
+        temperature: row.get(7)?,
+        temperature_peak: row.get(8)?,
+        power: row.get(9)?,
+        power_peak: row.get(10)?,
+        clock: row.get(11)?,
+        throttle: (throttle.split(',').filter(|w| !w.is_empty()))
+            .map(str::to_owned)
+            .collect(),
+        ecc_uncorrected: row.get(13)?,
+        remapped_rows: row.get(14)?,
+        recovery_action: row.get(15)?,
+    })
+}
+
+impl Batch<'_> {
+    /// Writes a row; again, where a spool is taken in a second time.
+    pub(super) fn put_gpu_minute(&self, minute: &GpuMinute) -> Result<(), Cause> {
+        self.conn
+            .prepare_cached(&format!(
+                "INSERT OR REPLACE INTO tune_gpu_samples ({COLUMNS}, run_id, time)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                         ?17, ?18)"
+            ))?
+            .execute(rusqlite::params![
+                minute.gpu,
+                minute.samples,
+                minute.memory_total,
+                minute.memory_used,
+                minute.memory_peak,
+                minute.utilization,
+                minute.utilization_peak,
+                minute.temperature,
+                minute.temperature_peak,
+                minute.power,
+                minute.power_peak,
+                minute.clock,
+                minute.throttle.join(","),
+                minute.ecc_uncorrected,
+                minute.remapped_rows,
+                minute.recovery_action,
+                self.run_id,
+                self.now,
+            ])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! Whether a trial's memory fits beside what runs on a device already.
+//!
+//! Pure arithmetic on predictions: a trial starts when the predicted peaks of what runs, its own
+//! upper prediction, the idle workers and other people's processes stay below what `tune` may use.
+
+use crate::memory::Estimate;
+
+/// A device's memory and what of it is spoken for, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Memory in all.
+    pub total: u64,
+    /// What `tune` may use together with everybody else; at most `total`.
+    pub cap: u64,
+    /// Used by processes that are not ours.
+    pub foreign: u64,
+    /// Spoken for by attempts that run, each with its process.
+    pub running: u64,
+    /// Used by workers of ours that are in no attempt, but for the one that asks.
+    pub idle: u64,
+    /// Attempts that run.
+    pub attempts: usize,
+}
+
+/// What a trial wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wish {
+    /// What is predicted for it; `None`: nothing is known.
+    pub estimate: Option<Estimate>,
+    /// The prediction rests on enough measurements to refuse trials by.
+    pub sure: bool,
+    /// Where nothing is known, it may run beside others all the same.
+    pub trusting: bool,
+    /// It ran out of memory before, and has to be alone.
+    pub alone: bool,
+}
+
+/// What is done about a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may start.
+    Start(Share),
+    /// It may start once the idle workers of the device are gone.
+    Clear,
+    /// It has to wait for what runs to end, or for other people's processes.
+    Wait,
+    /// It does not fit even alone.
+    Refuse {
+        /// What it needs.
+        needs: u64,
+        /// What there is.
+        has: u64,
+    },
+}
+
+/// What a trial gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Share {
+    /// What it counts for while it runs.
+    pub charge: u64,
+    /// What its process may take: more than it counts for, so that an upper prediction that is
+    /// exceeded by little costs nothing; `None`: no limit.
+    pub grant: Option<u64>,
+}
+
+/// A trial may take this much more than was predicted at most, before it is stopped.
+const MARGIN: f64 = 1.15;
+
+/// Part of a device that a trial which has it to itself may use: the rest is the driver's.
+const WHOLE: f64 = 0.97;
+
+/// Decides on a wish. With no total (nothing is known of the device) everything starts that is not
+/// to be alone.
+pub fn admit(room: &Room, wish: Wish) -> Verdict {
+    let empty = room.attempts == 0;
+    let Some(estimate) = wish.estimate.filter(|_| room.total > 0) else {
+        return match (empty, wish.alone || !wish.trusting) {
+            (true, _) | (false, false) => Verdict::Start(Share::default()),
+            (false, true) => Verdict::Wait,
+        };
+    };
+    let needs = if wish.sure {
+        estimate.expected
+    } else {
+        estimate.lower
+    };
+    if needs > room.cap {
+        return Verdict::Refuse {
+            needs,
+            has: room.cap,
+        };
+    }
+    let spoken_for = room.foreign + room.running + room.idle;
+    let shares = !wish.alone || empty;
+    if shares && !wish.alone && estimate.upper <= room.cap.saturating_sub(spoken_for) {
+        return Verdict::Start(Share {
+            charge: estimate.upper,
+            grant: Some(room.part(estimate.upper as f64 * MARGIN)),
+        });
+    }
+    // It gets the device to itself: its prediction is that it fits, or not even that is known.
+    let left = room.cap.saturating_sub(room.foreign);
+    match (empty, estimate.expected.min(room.cap) <= left) {
+        (true, true) if room.idle == 0 => Verdict::Start(Share {
+            charge: left,
+            grant: Some(room.part(f64::INFINITY)),
+        }),
+        (true, true) => Verdict::Clear,
+        (false, _) | (_, false) => Verdict::Wait,
+    }
+}
+
+impl Room {
+    /// A grant of so many bytes, as far as the device has them.
+    fn part(&self, bytes: f64) -> u64 {
+        let most = self.total as f64 * WHOLE - self.foreign as f64;
+        bytes.min(most).max(0.0) as u64
+    }
+
+    /// Whether a worker for a trial of this size could start a trial now.
+    pub fn has(&self, bytes: u64) -> bool {
+        self.foreign + self.running + self.idle + bytes <= self.cap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn room(running: &[u64], idle: u64, foreign: u64) -> Room {
+        Room {
+            total: 24 * GIB,
+            cap: 20 * GIB,
+            foreign: foreign * GIB,
+            running: running.iter().sum::<u64>() * GIB,
+            idle: idle * GIB,
+            attempts: running.len(),
+        }
+    }
+
+    fn wish(lower: u64, expected: u64, upper: u64) -> Wish {
+        Wish {
+            estimate: Some(Estimate {
+                lower: lower * GIB,
+                expected: expected * GIB,
+                upper: upper * GIB,
+            }),
+            sure: true,
+            ..Wish::default()
+        }
+    }
+
+    #[test]
+    fn what_fits_beside_the_others_starts_with_a_little_more_than_was_predicted() {
+        let verdict = admit(&room(&[6, 6], 0, 1), wish(5, 6, 7));
+        let Verdict::Start(share) = verdict else {
+            panic!("{verdict:?}");
+        };
+        assert_eq!(share.charge, 7 * GIB);
+        let grant = share.grant.unwrap();
+        assert!(grant > 7 * GIB && grant < 9 * GIB, "{grant}");
+        for full in [
+            room(&[7, 7], 0, 1),
+            room(&[6, 6], 2, 1),
+            room(&[6, 6], 0, 2),
+        ] {
+            assert_eq!(admit(&full, wish(5, 6, 7)), Verdict::Wait);
+        }
+    }
+
+    #[test]
+    fn an_uncertain_trial_gets_the_device_to_itself_and_all_of_it() {
+        let uncertain = wish(10, 15, 25);
+        assert_eq!(admit(&room(&[2], 0, 0), uncertain), Verdict::Wait);
+        assert_eq!(admit(&room(&[], 1, 0), uncertain), Verdict::Clear);
+        let Verdict::Start(share) = admit(&room(&[], 0, 1), uncertain) else {
+            panic!("it fits alone");
+        };
+        assert_eq!(share.charge, 19 * GIB);
+        assert!(share.grant.unwrap() > 22 * GIB);
+    }
+
+    #[test]
+    fn what_cannot_fit_alone_is_refused_unless_little_is_known() {
+        let large = wish(18, 21, 25);
+        let refused = Verdict::Refuse {
+            needs: 21 * GIB,
+            has: 20 * GIB,
+        };
+        assert_eq!(admit(&room(&[5], 0, 0), large), refused);
+        let unsure = Wish {
+            sure: false,
+            ..large
+        };
+        assert!(matches!(admit(&room(&[], 0, 0), unsure), Verdict::Start(_)));
+        let hopeless = Wish {
+            sure: false,
+            ..wish(21, 30, 50)
+        };
+        assert!(matches!(
+            admit(&room(&[], 0, 0), hopeless),
+            Verdict::Refuse { .. }
+        ));
+    }
+
+    #[test]
+    fn other_peoples_processes_are_waited_for_and_never_a_reason_to_refuse() {
+        assert_eq!(admit(&room(&[], 0, 15), wish(5, 6, 7)), Verdict::Wait);
+    }
+
+    #[test]
+    fn where_nothing_is_known_the_first_runs_alone_unless_somebody_said_how_many() {
+        let unknown = Wish::default();
+        let start = Verdict::Start(Share::default());
+        assert_eq!(admit(&room(&[], 0, 0), unknown), start);
+        assert_eq!(admit(&room(&[3], 0, 0), unknown), Verdict::Wait);
+        let trusting = Wish {
+            trusting: true,
+            ..unknown
+        };
+        assert_eq!(admit(&room(&[3], 0, 0), trusting), start);
+        assert_eq!(
+            admit(
+                &Room {
+                    attempts: 1,
+                    ..Room::default()
+                },
+                trusting
+            ),
+            start
+        );
+    }
+
+    #[test]
+    fn what_ran_out_of_memory_waits_until_it_is_alone() {
+        let again = Wish {
+            alone: true,
+            ..wish(1, 1, 1)
+        };
+        assert_eq!(admit(&room(&[1], 0, 0), again), Verdict::Wait);
+        assert_eq!(admit(&room(&[], 1, 0), again), Verdict::Clear);
+        assert!(matches!(admit(&room(&[], 0, 0), again), Verdict::Start(_)));
+        let unknown = Wish {
+            alone: true,
+            trusting: true,
+            ..Wish::default()
+        };
+        assert_eq!(admit(&room(&[1], 0, 0), unknown), Verdict::Wait);
+    }
+
+    #[test]
+    fn predictions_never_add_up_to_more_than_the_cap() {
+        let mut rng = crate::study::rng(1, 0, "admission");
+        for _ in 0..2_000 {
+            let mut room = room(&[], 0, rng.random_range(0..6));
+            for _ in 0..20 {
+                let expected = rng.random_range(1..24);
+                let wish = wish(expected / 2, expected, expected + rng.random_range(0..8));
+                if let Verdict::Start(share) = admit(&room, wish) {
+                    room.running += share.charge;
+                    room.attempts += 1;
+                    assert!(room.running + room.idle + room.foreign <= room.cap);
+                    assert!(share.grant.unwrap() <= room.total - room.foreign);
+                }
+            }
+        }
+    }
+}

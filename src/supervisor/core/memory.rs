@@ -1,0 +1,387 @@
+//! What the core knows of memory: the machine's, by samples, and the trials', by prediction.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde_json::{Map, json};
+
+use super::Core;
+use super::admission::{Room, Share, Verdict, Wish, admit};
+use super::live::End;
+use super::slot::Slot;
+use crate::config::Parallel;
+use crate::gpu::Device;
+use crate::memory::{Estimate, GpuSample, Observation, Predictor, size as bytes};
+use crate::space::{Params, Value};
+use crate::study::{Job, TrialState};
+
+/// So many measurements have to be known before a trial is refused by its expected peak.
+const SURE: usize = 20;
+
+/// What a worker without an attempt takes of its GPU, in bytes, until one has measured its context.
+const CONTEXT: u64 = 512 << 20;
+
+/// How many recent predictions say what the next trial will need.
+const RECENT: usize = 20;
+
+/// The key whose value is halved with the batches.
+pub const BATCH_SIZE: &str = "train.batch_size";
+
+/// See the module.
+pub(super) struct Memory {
+    predictor: Predictor,
+    /// The memory of GPUs, in bytes, where samples do not say.
+    capacity: BTreeMap<Device, u64>,
+    /// What other people's processes used of a GPU when none of our workers was on it, in bytes.
+    before: BTreeMap<usize, u64>,
+    /// Measured size of a context, by device, in bytes.
+    context: BTreeMap<Device, u64>,
+    /// The largest resident memory of an attempt, in bytes.
+    resident: u64,
+    /// Upper predictions of the last trials that started.
+    recent: VecDeque<u64>,
+    /// Trials and repeats that have been proposed and wait for memory.
+    pub held: BTreeSet<Job>,
+}
+
+impl Memory {
+    pub(super) fn new(
+        mut predictor: Predictor,
+        known: Vec<Observation>,
+        capacity: BTreeMap<Device, u64>,
+    ) -> Memory {
+        for observation in known {
+            predictor.learn(observation);
+        }
+        Memory {
+            predictor,
+            capacity,
+            before: BTreeMap::new(),
+            context: BTreeMap::new(),
+            resident: 0,
+            recent: VecDeque::new(),
+            held: BTreeSet::new(),
+        }
+    }
+
+    /// What the next trial will need, by what the last ones were predicted to.
+    fn typical(&self) -> Option<u64> {
+        let mut sorted: Vec<u64> = self.recent.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+
+    fn context(&self, device: Device) -> u64 {
+        let unmeasured = match device {
+            Device::Cpu => 0,
+            Device::Cuda(_) => CONTEXT,
+        };
+        self.context.get(&device).copied().unwrap_or(unmeasured)
+    }
+}
+
+impl Core {
+    /// Notes what a GPU is used for while none of our workers is on it.
+    pub(super) fn note_use_before(&mut self, gpu: &GpuSample) {
+        let device = Device::Cuda(gpu.index);
+        let ours = |s: &Slot| s.device == device && s.worker().is_some();
+        if !self.slots.iter().any(ours) {
+            self.memory.before.insert(gpu.index, gpu.memory_used);
+        }
+    }
+
+    /// What a worker's process was seen to use of its device's memory, with what it has started.
+    pub(super) fn seen(&self, device: Device, pid: u32) -> Option<u64> {
+        let processes = match device {
+            Device::Cpu => &self.machine.host()?.processes,
+            Device::Cuda(index) => &self.machine.gpu(index)?.processes,
+        };
+        processes.get(&pid).copied()
+    }
+
+    /// Total and use of a device's memory, as last seen.
+    fn extent(&self, device: Device) -> (u64, u64) {
+        match device {
+            Device::Cpu => (self.machine.host())
+                .map_or((0, 0), |h| (h.total, h.total.saturating_sub(h.available))),
+            Device::Cuda(index) => match self.machine.gpu(index) {
+                Some(gpu) => (gpu.memory_total, gpu.memory_used),
+                None => (self.memory.capacity.get(&device).copied().unwrap_or(0), 0),
+            },
+        }
+    }
+
+    /// The memory of a device, as it is for the worker of `asking`, or for a new one.
+    pub(super) fn room(&self, device: Device, asking: Option<usize>) -> Room {
+        let (total, used) = self.extent(device);
+        let share = match device {
+            Device::Cpu => self.spec.operation.host_memory,
+            Device::Cuda(_) => self.spec.operation.gpu_memory,
+        };
+        let mut room = Room {
+            total,
+            cap: (total as f64 * share) as u64,
+            ..Room::default()
+        };
+        let (mut own, mut visible, mut workers) = (0, false, false);
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Some(worker) = slot.worker().filter(|_| slot.device == device) else {
+                continue;
+            };
+            workers = true;
+            let seen = self.seen(device, worker.pid);
+            own += seen.unwrap_or(0);
+            visible |= seen.is_some();
+            match slot.attempt() {
+                Some(attempt) => {
+                    let share = self.live.get(&attempt.job()).map(|l| l.share.charge);
+                    room.running += share.unwrap_or(0).max(seen.unwrap_or(0));
+                    room.attempts += 1;
+                }
+                None if asking == Some(index) => {}
+                None => room.idle += seen.unwrap_or_else(|| self.memory.context(device)),
+            }
+        }
+        // Where NVML does not know our processes (other containers' names), what was in use before
+        // they came has to do.
+        room.foreign = match device {
+            Device::Cuda(index) if workers && !visible => {
+                self.memory.before.get(&index).copied().unwrap_or(0)
+            }
+            Device::Cpu | Device::Cuda(_) => used.saturating_sub(own),
+        };
+        room
+    }
+
+    /// Whether the slot's idle worker may start this trial or repeat now.
+    pub(super) fn verdict(&self, slot: usize, job: Job) -> Verdict {
+        let device = self.slots[slot].device;
+        let Some(live) = self.live.get(&job) else {
+            return Verdict::Wait;
+        };
+        let room = self.room(device, Some(slot));
+        let wish = Wish {
+            estimate: live.predicted,
+            sure: self.memory.predictor.known() >= SURE,
+            trusting: device == Device::Cpu || self.told_how_many(),
+            alone: live.alone(),
+        };
+        let verdict = match admit(&room, wish) {
+            // It has been started before: it is not refused any more.
+            Verdict::Refuse { .. } if live.attempt > 0 => admit(
+                &room,
+                Wish {
+                    alone: true,
+                    ..wish
+                },
+            ),
+            other => other,
+        };
+        match (verdict, device) {
+            (Verdict::Start(_), Device::Cuda(_)) if !self.host_has_room(slot) => Verdict::Wait,
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// Whether somebody has said how many trials may run at a time, and so vouches for them.
+    fn told_how_many(&self) -> bool {
+        matches!(self.spec.operation.parallel, Parallel::Limit(_))
+    }
+
+    /// Whether the host's memory carries one more attempt on a GPU, by the largest one seen.
+    fn host_has_room(&self, slot: usize) -> bool {
+        let Some(host) = self.machine.host() else {
+            return true;
+        };
+        let busy = |s: &&Slot| s.attempt().is_some();
+        if !self.slots.iter().any(|s| busy(&s)) {
+            return true;
+        }
+        let of = |s: &Slot| {
+            let worker = s.worker()?;
+            host.processes.get(&worker.pid).copied()
+        };
+        let growth = |s: &Slot| self.memory.resident.saturating_sub(of(s).unwrap_or(0));
+        let coming: u64 = self.slots.iter().filter(busy).map(growth).sum();
+        let asked = growth(&self.slots[slot]);
+        let cap = (host.total as f64 * self.spec.operation.host_memory) as u64;
+        host.total.saturating_sub(host.available) + coming + asked <= cap
+    }
+
+    /// Whether a device has room for one more worker and the trial that it is started for.
+    pub(super) fn room_for_worker(&self, device: Device) -> bool {
+        let workers = |s: &&Slot| s.device == device && s.worker().is_some();
+        if !self.slots.iter().filter(|s| !s.spare).any(|s| workers(&s)) {
+            return true;
+        }
+        let waiting = self.memory.held.iter().chain(&self.retry);
+        let needs = waiting.filter_map(|j| Some(self.live.get(j)?.predicted?.upper));
+        let needs = needs.min().or_else(|| self.memory.typical());
+        match needs {
+            Some(needs) => self.room(device, None).has(needs) || self.extent(device).0 == 0,
+            None => device == Device::Cpu || self.told_how_many(),
+        }
+    }
+
+    /// Whether a device has room for a spare worker beside what runs.
+    pub(super) fn room_for_spare(&self, device: Device) -> bool {
+        let room = self.room(device, None);
+        room.total == 0 || room.has(self.memory.context(device).max(CONTEXT))
+    }
+
+    /// Predicts what a trial or repeat will need.
+    pub(super) fn predict(&mut self, job: Job) {
+        let Some(live) = self.live.get(&job) else {
+            return;
+        };
+        let config = self.config_of(&live.trial.params, live.halvings);
+        let predicted = self.memory.predictor.estimate(&config);
+        if let Some(live) = self.live.get_mut(&job) {
+            live.predicted = predicted;
+        }
+    }
+
+    /// Everything that a training reads, its batch size as it is computed.
+    fn config_of(&self, params: &Params, halvings: u32) -> Params {
+        let mut config = self.spec.effective(params);
+        if halvings > 0
+            && let Some(batch) = config.get(BATCH_SIZE).and_then(Value::as_i64)
+        {
+            let part = (batch >> halvings.min(62)).max(1);
+            config.insert(BATCH_SIZE.to_owned(), part.into());
+        }
+        config
+    }
+
+    /// A trial starts with this share of its device.
+    pub(super) fn take_share(&mut self, job: Job, share: Share) {
+        let Some(live) = self.live.get_mut(&job) else {
+            return;
+        };
+        live.share = share;
+        live.passed = 0;
+        if let Some(estimate) = live.predicted {
+            self.memory.recent.push_back(estimate.upper);
+            if self.memory.recent.len() > RECENT {
+                self.memory.recent.pop_front();
+            }
+        }
+        for waiting in self.memory.held.iter().chain(&self.retry) {
+            if *waiting < job
+                && let Some(live) = self.live.get_mut(waiting)
+            {
+                live.passed += 1;
+            }
+        }
+    }
+
+    /// Learns what the attempt has used; of one that ran out of memory, that it needs more.
+    pub(super) fn learn_memory(&mut self, slot: usize, job: Job, out_of_memory: bool) {
+        let device = self.slots[slot].device;
+        let pid = self.slots[slot].worker().map_or(0, |w| w.pid);
+        let Some(live) = self.live.get(&job) else {
+            return;
+        };
+        let usage = live.usage.unwrap_or_default();
+        if let Some(context) = usage.context.filter(|c| *c > 0) {
+            self.memory.context.insert(device, context);
+        }
+        self.memory.resident = self.memory.resident.max(usage.resident.unwrap_or(0));
+        let peak = match out_of_memory {
+            // At least what it was given; what it had when it failed may be much less.
+            true => usage.peak(device).max(live.share.grant),
+            false => usage.peak(device),
+        };
+        let Some(peak) = peak.max(self.seen(device, pid).filter(|_| out_of_memory)) else {
+            return;
+        };
+        let config = self.config_of(&live.trial.params, live.halvings);
+        self.memory.predictor.learn(Observation {
+            config,
+            peak,
+            censored: out_of_memory,
+        });
+        let waiting: Vec<Job> = self
+            .memory
+            .held
+            .iter()
+            .chain(&self.retry)
+            .copied()
+            .collect();
+        for job in waiting {
+            self.predict(job);
+        }
+    }
+
+    /// Halves the batches of a training until it is predicted to fit, where that is wanted and
+    /// possible; at least once where `once`. Says whether that has changed anything.
+    pub(super) fn halve(&mut self, job: Job, device: Device, once: bool) -> bool {
+        if !self.spec.operation.halve {
+            return false;
+        }
+        let cap = self.room(device, None).cap;
+        let Some(live) = self.live.get(&job) else {
+            return false;
+        };
+        let batch = self.spec.effective(&live.trial.params);
+        let Some(batch) = batch.get(BATCH_SIZE).and_then(Value::as_i64) else {
+            return false;
+        };
+        let (before, params) = (live.halvings, live.trial.params.clone());
+        let most = 63 - batch.max(1).leading_zeros();
+        let fits = |halvings: u32| {
+            let config = self.config_of(&params, halvings);
+            (self.memory.predictor.estimate(&config)).is_none_or(|e| cap == 0 || e.upper <= cap)
+        };
+        let first = before + u32::from(once);
+        let Some(halvings) = (first..=most)
+            .find(|h| fits(*h))
+            .or((first <= most).then_some(most))
+        else {
+            return false;
+        };
+        if let Some(live) = self.live.get_mut(&job) {
+            live.halvings = halvings;
+        }
+        self.predict(job);
+        halvings != before
+    }
+
+    /// Ends a trial that cannot fit, never started. A repeat of a trial that did fit just waits.
+    pub(super) fn refuse_for_memory(&mut self, job: Job, device: Device, needs: u64, has: u64) {
+        let mut user_attrs = Map::new();
+        let predicted = self.live.get(&job).and_then(|l| l.predicted);
+        let (what, constraint) = match device {
+            Device::Cpu => ("host.memory", "constraints:host_memory"),
+            Device::Cuda(_) => ("gpu.memory", "constraints:gpu_memory"),
+        };
+        let message = format!(
+            "it is predicted to need {} of {device}'s memory, and {} may be used ({what})",
+            bytes(needs),
+            bytes(has)
+        );
+        user_attrs.insert("infeasible".into(), true.into());
+        user_attrs.insert("error_msg".into(), message.into());
+        if let Some(Estimate {
+            lower,
+            expected,
+            upper,
+        }) = predicted
+        {
+            let mib = |bytes: u64| json!((bytes as f64 / 1048576.0).round());
+            let figures = json!([mib(lower), mib(expected), mib(upper)]);
+            user_attrs.insert("predicted_memory_mb".into(), figures);
+        }
+        let excess = needs as f64 / has.max(1) as f64 - 1.0;
+        let system_attrs = [(constraint.to_owned(), json!(excess.max(1e-3)))];
+        self.memory.held.remove(&job);
+        self.finish(
+            job,
+            End {
+                state: TrialState::Pruned,
+                values: Vec::new(),
+                user_attrs,
+                system_attrs: system_attrs.into_iter().collect(),
+            },
+        );
+    }
+}

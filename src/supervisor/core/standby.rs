@@ -1,0 +1,101 @@
+//! Spare workers: ready before they are needed, so that a death or a planned replacement costs a
+//! slot nothing but the change of hands.
+
+use super::Core;
+use super::slot::{Slot, State};
+use crate::config::{Standby, StudySpec};
+use crate::gpu::Device;
+
+/// The slots of a run: one a device given, and behind them one for a spare worker on each device
+/// that is to have one.
+pub(super) fn slots(devices: Vec<Device>, spec: &StudySpec) -> Vec<Slot> {
+    let mut spares: Vec<Device> = devices
+        .iter()
+        .copied()
+        .filter(|device| match spec.operation.standby {
+            Standby::Auto => *device != Device::Cpu,
+            Standby::On => true,
+            Standby::Off => false,
+        })
+        .collect();
+    spares.sort_unstable();
+    spares.dedup();
+    let spares = spares.into_iter().map(Slot::spare);
+    devices.into_iter().map(Slot::new).chain(spares).collect()
+}
+
+impl Core {
+    /// Puts ready spare workers where workers are wanted: into empty slots, and into those whose
+    /// worker is leaving.
+    pub(super) fn relieve(&mut self) {
+        for spare in 0..self.slots.len() {
+            if !self.ready_spare(spare) || self.workers_needed() == 0 {
+                continue;
+            }
+            let device = self.slots[spare].device;
+            let suspects = self.suspects_without_a_worker().count();
+            let free = |slot: &Slot| match &slot.state {
+                // The first empty slots are for the suspects' own workers.
+                State::Empty { not_before } => *not_before <= self.now && suspects == 0,
+                State::Leaving(_) => true,
+                State::Starting(_)
+                | State::Idle(_)
+                | State::Recording(..)
+                | State::Busy(..)
+                | State::Drained => false,
+            };
+            let wanting = self
+                .slots
+                .iter()
+                .position(|s| !s.spare && s.device == device && s.closed.is_none() && free(s));
+            let Some(slot) = wanting.filter(|_| self.staying() < self.concurrency.limit()) else {
+                continue;
+            };
+            let fresh = self.slots[spare].take(self.now);
+            let old = std::mem::replace(&mut self.slots[slot].state, fresh);
+            self.slots[spare].state = old;
+        }
+    }
+
+    /// Starts spare workers where there is memory for one and work that it may have to take over,
+    /// once the slots have theirs. Sends them away where memory is wanted for a trial.
+    pub(super) fn spawn_spares(&mut self) {
+        for slot in 0..self.slots.len() {
+            if !self.slots[slot].spare || self.slots[slot].closed.is_some() {
+                continue;
+            }
+            let device = self.slots[slot].device;
+            let wanted = self.spare_wanted(device);
+            match &self.slots[slot].state {
+                State::Empty { not_before } if *not_before <= self.now => {
+                    if wanted && self.room_for_spare(device) {
+                        self.spawn(slot, None);
+                    }
+                }
+                State::Idle(_) if !wanted => self.leave(slot, false),
+                State::Empty { .. }
+                | State::Starting(_)
+                | State::Idle(_)
+                | State::Recording(..)
+                | State::Busy(..)
+                | State::Leaving(_)
+                | State::Drained => {}
+            }
+        }
+    }
+
+    /// Whether a spare worker on the device is of use: attempts run on it, nothing waits for memory,
+    /// and the host has not run out of its own.
+    fn spare_wanted(&self, device: Device) -> bool {
+        self.busy_on(device) > 0 && self.memory.held.is_empty() && !self.concurrency.lowered()
+    }
+
+    /// Whether a slot holds a ready worker that is nobody's yet.
+    fn ready_spare(&self, slot: usize) -> bool {
+        let slot = &self.slots[slot];
+        let healthy = slot
+            .worker()
+            .is_some_and(|w| w.terminated.is_none() && w.killed.is_none() && w.hung_up.is_none());
+        slot.spare && matches!(slot.state, State::Idle(_)) && healthy
+    }
+}

@@ -1,0 +1,127 @@
+//! Runs a rehearsal: a few training steps at each of some points, each in a worker of its own, with
+//! nothing recorded.
+
+use std::path::PathBuf;
+
+use super::replay::{End, Played, Replay, replay};
+use crate::config::StudySpec;
+use crate::exit::Failure;
+use crate::fault::FaultKind;
+use crate::gpu::Device;
+use crate::memory::rehearsal::{Rehearsed, points};
+use crate::space::Params;
+use crate::study::{Purpose, derive_seed};
+use crate::task::{self, TrialSpec};
+
+/// What is rehearsed, and how.
+pub struct Rehearsal<'a> {
+    /// The study.
+    pub spec: &'a StudySpec,
+    /// Where.
+    pub device: Device,
+    /// libtorch threads.
+    pub threads: usize,
+    /// Most points.
+    pub points: usize,
+    /// Training steps at each.
+    pub steps: u32,
+    /// Where the workers' logs go.
+    pub logs: PathBuf,
+}
+
+/// Rehearses point by point; `heard` gets each with its place and the number of all.
+///
+/// # Errors
+/// A worker cannot be started.
+pub fn rehearse(
+    rehearsal: &Rehearsal<'_>,
+    heard: &mut dyn FnMut(&Rehearsed, usize, usize),
+) -> Result<Vec<Rehearsed>, Failure> {
+    let spec = rehearsal.spec;
+    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec));
+    let points = points(&spec.space, floor.as_deref(), rehearsal.points, spec.seed);
+    let mut rehearsed = Vec::with_capacity(points.len());
+    let count = points.len();
+    for (at, params) in points.into_iter().enumerate() {
+        let number = at as u64;
+        let plan = Replay {
+            trial: TrialSpec {
+                number,
+                purpose: Purpose::Search,
+                attempt: 0,
+                seed: derive_seed(spec.seed, number, "rehearsal"),
+                config: spec.effective(&params),
+                params,
+                halvings: 0,
+                rehearse: Some(rehearsal.steps),
+            },
+            device: rehearsal.device,
+            threads: rehearsal.threads,
+            blocking: false,
+            log: rehearsal.logs.join(format!("rehearsal-{at}.log")),
+            spec: spec.clone(),
+        };
+        let played = replay(&plan, &mut |_| {})?;
+        let point = shown(
+            plan.trial.params,
+            plan.trial.config,
+            rehearsal.device,
+            &played,
+        );
+        heard(&point, at + 1, count);
+        rehearsed.push(point);
+    }
+    Ok(rehearsed)
+}
+
+fn shown(params: Params, config: Params, device: Device, played: &Played) -> Rehearsed {
+    let (out_of_memory, error) = match &played.end {
+        End::Completed => (false, None),
+        End::Fault(fault) => match fault.kind {
+            FaultKind::Oom | FaultKind::HostOom => (true, None),
+            FaultKind::Interrupted
+            | FaultKind::Killed
+            | FaultKind::Poisoned
+            | FaultKind::CudaTransient
+            | FaultKind::CudaSticky
+            | FaultKind::CudaUnclear
+            | FaultKind::Crash
+            | FaultKind::Hang
+            | FaultKind::Descriptors
+            | FaultKind::Protocol
+            | FaultKind::Diverged
+            | FaultKind::TaskError
+            | FaultKind::DeviceLost
+            | FaultKind::OpenFailed => (
+                false,
+                Some(format!("{}: {}", fault.kind.word(), fault.detail)),
+            ),
+        },
+    };
+    let usage = played.usage.unwrap_or_default();
+    let pace = |(time, steps): (std::time::Duration, u64)| {
+        (steps > 0).then(|| time.as_secs_f64() / steps as f64)
+    };
+    Rehearsed {
+        params,
+        config,
+        peak: usage.peak(device).filter(|_| error.is_none()),
+        step_s: played.pace.and_then(pace).filter(|_| error.is_none()),
+        steps: played.planned,
+        out_of_memory,
+        error,
+    }
+}
+
+/// The memory of a device in all, in bytes; `None`: unknown.
+pub fn memory_total(device: Device) -> Option<u64> {
+    match device {
+        Device::Cpu => {
+            let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+            let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kib * 1024)
+        }
+        Device::Cuda(_) => None,
+    }
+}

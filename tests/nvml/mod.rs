@@ -1,0 +1,57 @@
+//! An NVML without GPUs, built here from `stub.c`, which says what a test's script says.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A stub and its script; what it can say is documented in `stub.c`.
+pub struct Nvml {
+    dir: tempfile::TempDir,
+}
+
+impl Nvml {
+    /// A stub that says this.
+    pub fn new(script: &str) -> Nvml {
+        Nvml::built(&[], script)
+    }
+
+    /// The same, built with these flags of the compiler.
+    pub fn built(flags: &[&str], script: &str) -> Nvml {
+        let nvml = Nvml {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        nvml.script(script);
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nvml/stub.c");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(nvml.library())
+            .arg(source)
+            .args(flags)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{errors}");
+        nvml
+    }
+
+    /// The library.
+    pub fn library(&self) -> PathBuf {
+        self.dir.path().join("libnvidia-ml.so.1")
+    }
+
+    /// From now on it says this.
+    pub fn script(&self, text: &str) {
+        // It may be read at any moment, and then whole.
+        let (new, path) = (self.dir.path().join("new"), self.dir.path().join("script"));
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, path).unwrap();
+    }
+
+    /// The command finds this NVML, and all of its GPUs.
+    pub fn given_to(&self, mut command: Command) -> Command {
+        command
+            .env("TUNE_NVML", self.library())
+            .env("TUNE_NVML_SCRIPT", self.dir.path().join("script"))
+            .env_remove("CUDA_VISIBLE_DEVICES");
+        command
+    }
+}

@@ -1,0 +1,244 @@
+// A libnvidia-ml.so.1 without GPUs, for tests. What it says stands in the file that TUNE_NVML_SCRIPT
+// names and that is read anew at each call, so that a test can change it while a run lasts. A line is
+// a word, for most words the index of a GPU, and numbers:
+//
+//   init CODE            what nvmlInit_v2 answers (9: driver not loaded, 18: version mismatch)
+//   gpus N               how many there are (default 1)
+//   used GPU MIB...      memory in use; each sample takes the next number, the last one stays
+//   process GPU PID MIB  a process and its memory; any number of lines
+//   utilization GPU N, temperature GPU N, power GPU MILLIWATTS, clock GPU MHZ, throttle GPU BITS,
+//   ecc GPU N, rows GPU N, recovery GPU ACTION
+//   lost GPU             every call about it answers that it is lost
+//   mute GPU             it reports no events
+//   xid GPU CODE         an event; each line is delivered once, in order
+//   hang                 calls about memory never come back
+//
+// Built with -DLACKS_INIT it lacks nvmlInit_v2, with -DOLD what drivers before 510 lack.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15 };
+enum { MIB = 1 << 20, MOST = 16, GPUS = 8 };
+
+static char handles[GPUS];
+
+// The values behind the `nth` line of this word and GPU (-1: the word has none); how many there are,
+// or -1 without such a line.
+static int find(const char *word, int gpu, int nth, long long *values) {
+    FILE *script = fopen(getenv("TUNE_NVML_SCRIPT"), "r");
+    char line[512];
+    int found = -1;
+    while (script && found < 0 && fgets(line, sizeof line, script)) {
+        char *rest = line, *name = strsep(&rest, " \n");
+        if (strcmp(name, word) != 0 || (gpu >= 0 && strtol(rest ? rest : "", &rest, 10) != gpu)) continue;
+        if (nth-- > 0) continue;
+        for (found = 0; rest && found < MOST; found++) {
+            char *end;
+            values[found] = strtoll(rest, &end, 10);
+            if (end == rest) break;
+            rest = end;
+        }
+    }
+    if (script) fclose(script);
+    return found;
+}
+
+static int number(const char *word, int gpu, long long *value) {
+    long long values[MOST];
+    if (find(word, gpu, 0, values) < 1) return NOT_SUPPORTED;
+    *value = values[0];
+    return SUCCESS;
+}
+
+static int gpu_of(void *device) { return (int)((char *)device - handles); }
+
+static int lost(void *device) {
+    long long none[MOST];
+    return find("lost", gpu_of(device), 0, none) >= 0;
+}
+
+static int ask(void *device, const char *word, unsigned *out) {
+    long long value;
+    if (lost(device)) return LOST;
+    int code = number(word, gpu_of(device), &value);
+    if (code == SUCCESS) *out = (unsigned)value;
+    return code;
+}
+
+#ifndef LACKS_INIT
+int nvmlInit_v2(void) {
+    long long code = SUCCESS;
+    number("init", -1, &code);
+    return (int)code;
+}
+#endif
+
+int nvmlShutdown(void) { return SUCCESS; }
+
+int nvmlSystemGetDriverVersion(char *version, unsigned length) {
+    snprintf(version, length, "580.65.06");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    long long value = 1;
+    number("gpus", -1, &value);
+    *count = (unsigned)value;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    if (index >= GPUS) return INVALID;
+    *device = &handles[index];
+    return SUCCESS;
+}
+
+int nvmlDeviceGetIndex(void *device, unsigned *index) {
+    *index = (unsigned)gpu_of(device);
+    return lost(device) ? LOST : SUCCESS;
+}
+
+int nvmlDeviceGetName(void *device, char *name, unsigned length) {
+    snprintf(name, length, "Stub %d", gpu_of(device));
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) {
+    snprintf(uuid, length, "GPU-%d", gpu_of(device));
+    return SUCCESS;
+}
+
+static int memory(void *device, unsigned long long *total, unsigned long long *used) {
+    static int calls[GPUS];
+    long long values[MOST];
+    while (find("hang", -1, 0, values) >= 0) pause();
+    if (lost(device)) return LOST;
+    int gpu = gpu_of(device), count = find("used", gpu, 0, values);
+    int at = calls[gpu]++;
+    *total = 8192ULL * MIB;
+    *used = count < 1 ? 0 : (unsigned long long)values[at < count ? at : count - 1] * MIB;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long out[3]) {
+    unsigned long long total, used;
+    int code = memory(device, &total, &used);
+    if (code == SUCCESS) out[0] = total, out[1] = total - used, out[2] = used;
+    return code;
+}
+
+#ifndef OLD
+struct memory {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *out) {
+    unsigned long long total, used;
+    int code = memory(device, &total, &used);
+    // The driver keeps a MiB for itself.
+    if (code == SUCCESS) *out = (struct memory){out->version, total, MIB, total - used - MIB, used};
+    return code;
+}
+
+struct process {
+    unsigned pid;
+    unsigned long long memory;
+    unsigned gpu_instance, compute_instance;
+};
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *out) {
+    long long values[MOST];
+    unsigned most = *count, found = 0;
+    if (lost(device)) return LOST;
+    for (; find("process", gpu_of(device), (int)found, values) == 2; found++) {
+        if (out && found < most) out[found] = (struct process){(unsigned)values[0], (unsigned long long)values[1] * MIB, -1, -1};
+    }
+    *count = found;
+    return found > most ? TOO_SMALL : SUCCESS;
+}
+
+struct field {
+    unsigned field, scope;
+    long long time, latency;
+    unsigned type, code;
+    unsigned long long value;
+};
+
+int nvmlDeviceGetFieldValues(void *device, int count, struct field *fields) {
+    for (int i = 0; i < count; i++) {
+        unsigned value = 0;
+        fields[i].type = 1;
+        fields[i].code = ask(device, fields[i].field == 230 ? "recovery" : "rows", &value);
+        fields[i].value = value;
+    }
+    return lost(device) ? LOST : SUCCESS;
+}
+
+int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *count) {
+    unsigned value = 0;
+    int code = type == 1 && counter == 0 ? ask(device, "ecc", &value) : NOT_SUPPORTED;
+    *count = value;
+    return code;
+}
+
+static int delivered;
+
+int nvmlEventSetCreate(void **set) {
+    *set = &delivered;
+    return SUCCESS;
+}
+
+int nvmlEventSetFree(void *set) {
+    (void)set;
+    return SUCCESS;
+}
+
+int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set) {
+    long long none[MOST];
+    (void)set;
+    return types == 8 && find("mute", gpu_of(device), 0, none) < 0 ? SUCCESS : NOT_SUPPORTED;
+}
+
+struct event {
+    void *device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+int nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout) {
+    long long values[MOST];
+    (void)set;
+    for (unsigned waited = 0; waited <= timeout; waited += 10) {
+        if (find("xid", -1, delivered, values) == 2) {
+            delivered++;
+            *event = (struct event){&handles[values[0]], 8, (unsigned long long)values[1], -1, -1};
+            return SUCCESS;
+        }
+        usleep(10000);
+    }
+    return TIMEOUT;
+}
+#endif
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned out[2]) { return ask(device, "utilization", out); }
+
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) {
+    return sensor == 0 ? ask(device, "temperature", out) : INVALID;
+}
+
+int nvmlDeviceGetPowerUsage(void *device, unsigned *out) { return ask(device, "power", out); }
+
+int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *out) {
+    return clock == 1 ? ask(device, "clock", out) : INVALID;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out) {
+    unsigned value = 0;
+    int code = ask(device, "throttle", &value);
+    *out = value;
+    return code;
+}
