@@ -18,6 +18,8 @@ const HYPER: usize = 64;
 const CALIBRATED: usize = 100;
 /// Terms that stand beside the floor for what it leaves out: context and libraries. In MiB.
 const BESIDE: [u64; 9] = [0, 64, 128, 256, 384, 512, 768, 1024, 2048];
+/// The interval is wider than what measurements are off by that were there when the effects were found.
+const HINDSIGHT: f64 = 1.07;
 /// What a peak exceeds a bound by at least, as a logarithm, and how sure that is.
 const BEYOND: f64 = 0.1;
 const BEYOND_DOUBT: f64 = 0.1;
@@ -107,7 +109,7 @@ impl Fit {
             // What ran out of memory once has to be given more.
             let near = (-distance(&place, &row.place) / (0.05f64).powi(2)).exp();
             let bound = row.rest + row.place.mean;
-            mean = mean.max(mean + near * (bound - mean));
+            mean += near * (bound - mean).max(0.0);
         }
         let novel = self.effects.columns().novelties(config) as f64;
         let strange = if self.floored { 0.15 } else { 0.5 };
@@ -245,7 +247,7 @@ impl Fit {
         let square = off.iter().map(|x| x.clamp(-5.0, 5.0).powi(2)).sum::<f64>();
         // Two more that are off by one deviation: few measurements prove little.
         let scale =
-            ((square + 2.0) / (m as f64 + 2.0)).sqrt().max(0.5) * (1.0 + 4.0 / (m as f64 + 1.0));
+            ((square + 2.0) / (m as f64 + 2.0)).sqrt().max(0.5) * (1.0 + 2.0 / (m as f64 + 1.0));
         let rank = (0.98 * (m as f64 + 1.0)).ceil() as usize;
         let seen = off.get(rank.min(m).wrapping_sub(1)).copied().unwrap_or(0.0);
         let high = match rank <= m {
@@ -262,7 +264,7 @@ impl Fit {
         } else {
             -1.7 * scale
         };
-        (low, high.min(12.0))
+        (HINDSIGHT * low, (HINDSIGHT * high).min(12.0))
     }
 }
 

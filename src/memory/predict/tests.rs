@@ -352,10 +352,22 @@ fn a_floor_makes_up_for_missing_measurements() {
 fn five_thousand_trials_of_held_out_seeds() {
     for (name, floor) in [("without", None), ("with", Some(floors()))] {
         let error = |n| (0..5).map(|s| error_after(&floor, n, 400 + s)).sum::<f64>() / 5.0;
-        println!("{name} floors, off by: {:.3?}", [5, 10, 20, 50, 100, 400].map(error));
+        println!(
+            "{name} floors, off by: {:.3?}",
+            [5, 10, 20, 50, 100, 400].map(error)
+        );
         for seed in [201, 202, 203] {
             let judged = judge(floor.clone(), 5000, seed);
-            println!("{name} floors, seed {seed}: {judged:.3?}");
+            println!(
+                "{name} floors, seed {seed}: above {:.2} %, refused {:.2} % (small card {:.1} %), upper \
+                 over peak {:.3?}, of 25..50 {:.2}, {:.2} ms",
+                judged.above,
+                judged.refused,
+                judged.refused_small,
+                judged.sharp,
+                judged.early,
+                judged.cost,
+            );
             assert!(judged.above <= 2.5 && judged.refused <= 2.0, "{judged:?}");
         }
     }

@@ -146,7 +146,10 @@ mod tests {
         let tokens = 15 * (8 * 16 + 2 * 32 + 2);
         assert!(all > 2 * tokens && block < tokens);
         assert_eq!(of(SIZES), 5 * all);
-        let longer = Sizes { length: 50, ..SIZES };
+        let longer = Sizes {
+            length: 50,
+            ..SIZES
+        };
         assert_eq!(of(longer), 4 * all + 20 * tokens);
         let half = Sizes { frozen: 1, ..SIZES };
         assert_eq!(of(half), all + 3 * block + tokens);
