@@ -301,7 +301,8 @@ fn normal(rng: &mut impl Rng) -> f64 {
 #[test]
 fn the_history_of_the_field_notes_holds() {
     let (gpu, study) = (SimulatedGpu::new(), study());
-    let mut fullest: f64 = 0.0;
+    // What two and three at a time fill the card to, at most.
+    let (mut two, mut three): (f64, f64) = (0.0, 0.0);
     for seed in 0..8 {
         let configs: Vec<Params> = (0..452).map(|n| config(&study, n, seed)).collect();
         let peak = |(n, config): (usize, &Params)| gpu.peak(config, seed << 32 | n as u64);
@@ -316,14 +317,15 @@ fn the_history_of_the_field_notes_holds() {
             let others = (0.6 * GIB) as u64;
             (together.max().unwrap() + torn + others) as f64 / TOTAL as f64
         };
-        assert!(most(4) > 1.0 && most(3) > 0.97, "{} {}", most(4), most(3));
+        assert!(most(4) > 1.0, "{}", most(4));
         assert!((0.7..1.0).contains(&most(2)), "{}", most(2));
-        fullest = fullest.max(most(2));
+        two = two.max(most(2));
+        three = three.max(most(3));
         let seconds = configs.iter().map(|c| gpu.duration(c, 2)).sum::<f64>() / 452.0;
         let a_day = 2.0 * 86_400.0 / seconds;
         assert!((200.0..250.0).contains(&a_day), "{a_day} trials a day");
     }
-    assert!(fullest > 0.9, "{fullest}");
+    assert!(two > 0.9 && three > 1.0, "{two} {three}");
 }
 
 #[test]
