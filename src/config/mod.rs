@@ -32,7 +32,7 @@ mod search;
 mod settings;
 mod spec;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod values;
 

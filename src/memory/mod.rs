@@ -10,6 +10,8 @@ mod predict;
 pub mod rehearsal;
 pub mod review;
 mod sample;
+#[cfg(test)]
+pub(crate) mod simulated;
 
 pub use drift::drift;
 pub use entry::Entry;

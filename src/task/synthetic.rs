@@ -8,6 +8,7 @@
 //! less and have a larger loss.
 
 use std::f64::consts::{LN_10, TAU};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -19,8 +20,9 @@ use super::{
 };
 use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
+use crate::memory::Floor;
 use crate::protocol::Epoch;
-use crate::space::Value;
+use crate::space::{Params, Value};
 use crate::study::{Direction, derive_seed, rng};
 
 /// The kind.
@@ -147,6 +149,16 @@ const KEYS: [Key<'static>; 12] = [
     int("model.width", 1, 65_536, 64, "width of a layer; best 128"),
 ];
 
+/// Memory that trainings are told to hold.
+struct Held;
+
+impl Floor for Held {
+    fn floor(&self, config: &Params) -> Option<u64> {
+        let mib = config.get("task.memory_mb")?.as_f64()?;
+        (mib > 0.0).then_some((mib * f64::from(1 << 20)) as u64)
+    }
+}
+
 impl TaskKind for Synthetic {
     fn name(&self) -> &'static str {
         "synthetic"
@@ -162,6 +174,10 @@ impl TaskKind for Synthetic {
 
     fn keeps_checkpoints(&self) -> bool {
         true
+    }
+
+    fn floor(&self, _spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+        Some(Arc::new(Held))
     }
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
@@ -343,8 +359,17 @@ fn metrics(loss: f64) -> Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::Params;
     use crate::study::Purpose;
+
+    #[test]
+    fn the_floor_is_the_memory_that_a_training_is_told_to_hold() {
+        let of = |mib: Option<i64>| {
+            let config = mib.map(|n| ("task.memory_mb".to_owned(), Value::Int(n)));
+            Held.floor(&config.into_iter().collect())
+        };
+        assert_eq!(of(Some(300)), Some(300 << 20));
+        assert_eq!((of(Some(0)), of(None)), (None, None));
+    }
 
     /// Records losses; prunes after so many epochs.
     #[derive(Default)]

@@ -348,12 +348,17 @@ fn a_sampler_chosen_by_a_flag_leaves_the_files_options_alone() {
     assert!(spec.operation.sampler.options.is_empty());
 }
 
-#[test]
-fn the_whole_space_of_the_field_notes_is_expressed() {
-    let spec = good(
+/// The study of the field notes, with its whole space.
+pub(crate) fn field_notes() -> StudySpec {
+    good(
         include_str!("../../../tests/data/field-notes-space.toml"),
         &[],
-    );
+    )
+}
+
+#[test]
+fn the_whole_space_of_the_field_notes_is_expressed() {
+    let spec = field_notes();
     assert_eq!(spec.space.parameters.len(), 29);
     let position = |name: &str| spec.space.find(name).unwrap().0;
     assert!(position("sched.name") < position("sched.cosine_cycles"));

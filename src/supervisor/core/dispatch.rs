@@ -19,7 +19,7 @@ use crate::supervisor::Action;
 const HELD: usize = 2;
 
 /// A trial that waits for memory is passed over by so many others at most.
-const PASSED: u32 = 6;
+pub(super) const PASSED: u32 = 6;
 
 /// What an idle worker does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod baseline;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod floor;
 mod keys;
 mod prepare;
 pub mod schedule;
@@ -21,9 +22,12 @@ pub mod train;
 
 pub use split::{Part, Split, split};
 
+use std::sync::Arc;
+
 use super::{Key, Metric, Prepared, Task, TaskKind};
 use crate::config::{Problems, StudySpec};
 use crate::gpu::Device;
+use crate::memory::Floor;
 
 /// The kind.
 pub struct TextClassification;
@@ -47,6 +51,10 @@ impl TaskKind for TextClassification {
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         prepare::prepare(spec)
+    }
+
+    fn floor(&self, spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+        floor::floor(spec)
     }
 
     #[cfg(feature = "torch")]

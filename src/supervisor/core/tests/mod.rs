@@ -1,5 +1,6 @@
 //! The core against a simulated world: workers that train, die, hang and babble at random moments.
 
+mod gpu;
 mod machine;
 mod repeats;
 mod world;

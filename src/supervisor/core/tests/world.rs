@@ -139,7 +139,7 @@ impl Disk {
             .collect()
     }
 
-    fn apply(&mut self, write: &Write) {
+    pub fn apply(&mut self, write: &Write) {
         match write {
             Write::TrialCreated {
                 number,

@@ -1,0 +1,150 @@
+//! Peaks of trainings that have not run yet.
+//!
+//! Everything is done with logarithms: a prediction is off by a factor, not by bytes. The target is
+//! the peak over (the floor and what stands beside it), or without a floor the peak itself.
+//!
+//! ```text
+//! columns    configurations as numbers: what varied, a group of columns a key
+//! effects    which keys matter, and what each does by itself
+//! process    a Gaussian process on the rest, its distances measured in effects
+//! fit        all three, and an interval calibrated on what the others predict of each measurement
+//! ```
+
+mod columns;
+mod effects;
+mod fit;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use self::fit::{Fit, Interval, Known};
+use super::{Estimate, Floor, Observation};
+use crate::space::{Params, Space};
+
+/// Greater peaks are no measurements: 64 TiB.
+const ABSURD: u64 = 1 << 46;
+/// Up to so many measurements each is followed by a fit; then one sixteenth more, then one eighth.
+const FEW: usize = 24;
+const MANY: usize = 256;
+
+/// Learns peaks from measurements, beginning with what the task knows beforehand.
+pub struct Predictor {
+    space: Space,
+    floor: Option<Arc<dyn Floor>>,
+    known: Vec<Known>,
+    /// Made when first asked for, of the measurements up to [`fitted`]; with floors and without.
+    with_floor: OnceLock<Option<Fit>>,
+    without: OnceLock<Option<Fit>>,
+}
+
+impl Predictor {
+    /// Knows the floor alone. `space` tells which numbers are on a logarithmic scale.
+    pub fn new(space: Space, floor: Option<Arc<dyn Floor>>) -> Predictor {
+        Predictor {
+            space,
+            floor,
+            known: Vec::new(),
+            with_floor: OnceLock::new(),
+            without: OnceLock::new(),
+        }
+    }
+
+    /// Takes a measurement in: of this study, or of an earlier one with other keys. Absurd ones (0
+    /// bytes, more than any machine has) are left out.
+    pub fn learn(&mut self, observation: Observation) {
+        if observation.peak == 0 || observation.peak > ABSURD {
+            return;
+        }
+        let known = Known {
+            floor: self.floor(&observation.config),
+            log_peak: (observation.peak as f64).ln(),
+            censored: observation.censored,
+            config: observation.config,
+        };
+        self.known.push(known);
+        if fitted(self.known.len()) == self.known.len() {
+            self.with_floor = OnceLock::new();
+            self.without = OnceLock::new();
+        } else if let Some(known) = self.known.last() {
+            if let Some(Some(fit)) = self.with_floor.get_mut()
+                && known.floor.is_some()
+            {
+                fit.push(known);
+            }
+            if let Some(Some(fit)) = self.without.get_mut() {
+                fit.push(known);
+            }
+        }
+    }
+
+    /// How many measurements it knows.
+    pub fn known(&self) -> usize {
+        self.known.len()
+    }
+
+    /// The peak of a training of this configuration; `None` where nothing is known. A function of
+    /// the arguments of [`Predictor::new`] and of what was learned, in order.
+    pub fn estimate(&self, config: &Params) -> Option<Estimate> {
+        let floor = self.floor(config);
+        let fit = match floor {
+            Some(_) => self.with_floor.get_or_init(|| self.fit(true)),
+            None => self.without.get_or_init(|| self.fit(false)),
+        };
+        let interval = match (fit, floor) {
+            (Some(fit), _) => fit.predict(config, floor),
+            (None, Some(floor)) => beforehand(floor),
+            (None, None) => return None,
+        };
+        let bytes = |log: f64| log.exp().min(ABSURD as f64) as u64;
+        Some(Estimate {
+            lower: bytes(interval.lower),
+            expected: bytes(interval.expected),
+            upper: bytes(interval.upper),
+        })
+    }
+
+    fn floor(&self, config: &Params) -> Option<u64> {
+        self.floor.as_ref()?.floor(config)
+    }
+
+    fn fit(&self, floored: bool) -> Option<Fit> {
+        let usable = |k: &&Known| !floored || k.floor.is_some();
+        let (before, after) = self.known.split_at(fitted(self.known.len()));
+        let first: Vec<&Known> = before.iter().filter(usable).collect();
+        if first.is_empty() {
+            return None;
+        }
+        let mut fit = Fit::new(&self.space, &first, floored);
+        after.iter().filter(usable).for_each(|k| fit.push(k));
+        Some(fit)
+    }
+}
+
+/// With a floor and without a measurement: the floor itself, and what contexts, libraries and
+/// buffers may take beside it.
+fn beforehand(floor: u64) -> Interval {
+    let (floor, mib) = (floor as f64, (1u64 << 20) as f64);
+    Interval {
+        lower: floor.max(1.0).ln(),
+        expected: (1.2 * floor + 512.0 * mib).ln(),
+        upper: (2.0 * floor + 1536.0 * mib).ln(),
+    }
+}
+
+/// How many of the first `n` measurements the fit is made of.
+fn fitted(n: usize) -> usize {
+    let mut at = n.min(FEW);
+    loop {
+        let next = match at {
+            0..FEW => return at,
+            FEW..MANY => at + at / 16,
+            _ => at + at / 8,
+        };
+        if next > n {
+            return at;
+        }
+        at = next;
+    }
+}

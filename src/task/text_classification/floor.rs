@@ -1,0 +1,223 @@
+//! What a training cannot do without of memory, from the shapes of its tensors.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checkpoint::{BertConfig, Checkpoint, cache_directories, locate, needed};
+use super::prepare;
+use super::split::Part;
+use super::tokens::Tokenised;
+use crate::config::StudySpec;
+use crate::memory::Floor;
+use crate::space::{Params, Value};
+
+/// Bytes of a number: everything is computed in 32-bit floats.
+const FLOAT: u64 = 4;
+
+/// What a training's tensors depend on beside the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Rows that are computed at once.
+    pub batch: u64,
+    /// Tokens of the longest of them: all are padded to it.
+    pub length: u64,
+    /// Frozen blocks; from 1 on the embeddings are frozen too.
+    pub frozen: u64,
+    /// Whether hidden states are dropped out.
+    pub dropout: bool,
+    /// Whether a block keeps its input alone and computes the rest again in the backward pass.
+    pub checkpointing: bool,
+}
+
+/// The sum of three parts:
+///
+/// * the encoder as its checkpoint has it: 4 bytes a parameter;
+/// * the trial's copy of what it trains and AdamW's two moments: 12 bytes a parameter (Rajbhandari et
+///   al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020, section 3.1,
+///   without the half-precision copies);
+/// * the larger of the gradients (4 bytes) and of what is kept for the backward pass, which makes
+///   the ones while it frees the other.
+///
+/// Of each token a trained block keeps its input, query, key and value, what attention gives, the
+/// inputs of both norms and of the wide layer (8 times the hidden size), the wide layer's values
+/// before and behind the nonlinearity (twice the intermediate size), and a byte for each value that
+/// dropout looked at (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+/// Models", 2022, section 4.1). Attention's scores are computed again by libtorch's kernels, but for
+/// one number a head and token. With checkpointing a block keeps its input, and one of them all.
+pub fn bytes(model: &BertConfig, sizes: Sizes) -> u64 {
+    let (hidden, wide) = (model.hidden_size as u64, model.intermediate_size as u64);
+    let layers = model.num_hidden_layers as u64;
+    let trained_layers = layers.saturating_sub(sizes.frozen);
+    let (mut tables, mut blocks) = (0, 0);
+    for tensor in needed(model) {
+        let count: u64 = tensor.shape.iter().map(|d| *d as u64).product();
+        match tensor.name.starts_with("embeddings.") {
+            true => tables += count,
+            false => blocks += count,
+        }
+    }
+    let trained = match sizes.frozen {
+        0 => tables + blocks,
+        _ => blocks / layers.max(1) * trained_layers,
+    };
+    let heads = model.num_attention_heads as u64;
+    let dropped = if sizes.dropout { 2 * hidden } else { 0 };
+    let block = FLOAT * (8 * hidden + 2 * wide + heads) + dropped;
+    let kept = match sizes.checkpointing {
+        true => FLOAT * hidden * trained_layers + block * trained_layers.min(1),
+        false => block * trained_layers,
+    };
+    let backward = (FLOAT * trained).max(sizes.batch * sizes.length * kept);
+    FLOAT * (tables + blocks) + 3 * FLOAT * trained + backward
+}
+
+/// The floor of a study's trainings.
+struct TextFloor {
+    /// By name: the shape, and the tokens of the longest row to train on.
+    models: BTreeMap<String, (BertConfig, u64)>,
+    /// Rows to train on.
+    rows: u64,
+}
+
+/// Of a study that was prepared; `None` where data or checkpoints can no longer be read.
+pub fn floor(spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+    let (data, split) = prepare::load(spec).ok()?;
+    let train = split.rows(Part::Train);
+    let caches = cache_directories();
+    let mut models = BTreeMap::new();
+    for value in spec.possible("model.name") {
+        let name = value.as_str()?;
+        let dir = locate(name, &spec.models, &caches).ok()?;
+        let checkpoint = Checkpoint::open(name, &dir).ok()?;
+        let tokens = Tokenised::new(&dir, &data.rows).ok()?;
+        let longest = train.iter().map(|row| tokens.full[*row].ids.len()).max();
+        let longest = longest.unwrap_or(0) as u64;
+        models.insert(name.to_owned(), (checkpoint.config, longest));
+    }
+    Some(Arc::new(TextFloor {
+        models,
+        rows: train.len() as u64,
+    }))
+}
+
+impl Floor for TextFloor {
+    fn floor(&self, config: &Params) -> Option<u64> {
+        let (model, longest) = self.models.get(config.get("model.name")?.as_str()?)?;
+        let size = |key: &str| u64::try_from(config.get(key)?.as_i64()?).ok();
+        let dropout = config.get("model.dropout").and_then(Value::as_f64);
+        let sizes = Sizes {
+            batch: size("train.batch_size")?.min(self.rows),
+            length: size("tok.max_length")?.min(*longest),
+            frozen: size("train.freeze_encoder_layers")?,
+            dropout: dropout.is_some_and(|p| p > 0.0),
+            checkpointing: false,
+        };
+        Some(bytes(model, sizes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::TaskKind;
+    use crate::task::text_classification::TextClassification;
+    use crate::task::text_classification::testing::{Site, tiny_config};
+
+    const SIZES: Sizes = Sizes {
+        batch: 3,
+        length: 5,
+        frozen: 0,
+        dropout: false,
+        checkpointing: false,
+    };
+
+    fn tiny() -> BertConfig {
+        serde_json::from_value(tiny_config()).unwrap()
+    }
+
+    #[test]
+    fn each_part_has_the_size_that_its_shapes_say() {
+        let (model, floats) = (tiny(), |bytes: u64| bytes / FLOAT);
+        let of = |sizes| floats(bytes(&model, sizes));
+        let tables = (20 + 64 + 2 + 2) * 16;
+        let block = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16;
+        let all = tables + 2 * block;
+        assert_eq!(model.parameters() as u64, all);
+        let tokens = 15 * (8 * 16 + 2 * 32 + 2);
+        assert!(all > 2 * tokens && block < tokens);
+        assert_eq!(of(SIZES), 5 * all);
+        let longer = Sizes {
+            length: 50,
+            ..SIZES
+        };
+        assert_eq!(of(longer), 4 * all + 20 * tokens);
+        let half = Sizes { frozen: 1, ..SIZES };
+        assert_eq!(of(half), all + 3 * block + tokens);
+        let frozen = Sizes { frozen: 2, ..SIZES };
+        assert_eq!(of(frozen), all);
+        let again = Sizes {
+            checkpointing: true,
+            ..longer
+        };
+        assert_eq!(of(again), 4 * all + 10 * tokens + 2 * 150 * 16);
+    }
+
+    /// By `tests/memory/record.py`: real trainings on a CPU, a process each.
+    #[test]
+    fn recorded_trainings_used_more_than_their_floor_and_less_than_twice_as_much() {
+        let text = include_str!("../../../tests/memory/peaks.csv");
+        let rows = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').collect::<Vec<&str>>());
+        let rows: Vec<Vec<&str>> = rows.collect();
+        let peak = |row: &[&str]| row[10].parse::<f64>().unwrap();
+        let idle = peak(&rows[0]);
+        let mut ratios: Vec<f64> = Vec::new();
+        for row in &rows[1..] {
+            let number = |i: usize| row[i].parse::<u64>().unwrap();
+            let model: BertConfig = serde_json::from_value(serde_json::json!({
+                "num_hidden_layers": number(1), "hidden_size": number(2),
+                "num_attention_heads": number(3), "intermediate_size": number(4),
+                "vocab_size": number(5), "max_position_embeddings": number(6), "hidden_act": "gelu",
+            }))
+            .unwrap();
+            let sizes = Sizes {
+                batch: number(7),
+                length: number(8),
+                frozen: number(9),
+                dropout: true,
+                checkpointing: false,
+            };
+            let floor = bytes(&model, sizes) as f64 / f64::from(1 << 20);
+            let ratio = (peak(row) - idle) / floor;
+            assert!((1.0..2.1).contains(&ratio), "{row:?}: {floor:.0} MiB");
+            ratios.push(ratio);
+        }
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios[ratios.len() / 2];
+        assert!((1.0..1.4).contains(&median), "{median}");
+    }
+
+    #[test]
+    fn rows_are_as_long_and_batches_as_large_as_the_data_lets_them() {
+        let site = Site::new();
+        let floor = TextClassification.floor(&site.spec).unwrap();
+        let with = |changes: &[(&str, i64)]| {
+            let mut config = site.spec.fixed.clone();
+            config.extend(changes.iter().map(|(k, v)| (k.to_string(), (*v).into())));
+            floor.floor(&config).unwrap()
+        };
+        let base = with(&[]);
+        // The texts have 11 tokens at most, the training split has 96 of 120 rows.
+        assert_eq!(with(&[("tok.max_length", 11)]), base);
+        assert!(with(&[("tok.max_length", 10)]) < base);
+        assert!(with(&[("train.batch_size", 17)]) > base);
+        let all = with(&[("train.batch_size", 96)]);
+        assert_eq!(with(&[("train.batch_size", 512)]), all);
+        assert!(with(&[("train.freeze_encoder_layers", 1)]) < base);
+        let mut unknown = site.spec.fixed.clone();
+        unknown.insert("model.name".into(), "another".into());
+        assert_eq!(floor.floor(&unknown), None);
+    }
+}
