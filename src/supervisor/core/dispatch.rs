@@ -16,10 +16,10 @@ use crate::supervisor::Action;
 
 /// So many trials may have been proposed and wait for memory, at most: each of them was proposed
 /// without the results of what has been started since.
-const HELD: usize = 2;
+const HELD: usize = 8;
 
 /// A trial that waits for memory is passed over by so many others at most.
-pub(super) const PASSED: u32 = 6;
+pub(super) const PASSED: u32 = 30;
 
 /// What an idle worker does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,8 @@ enum Choice {
     Again(Job, Share),
     /// Runs a trial that has not been run, if the goal needs one, or else a repeat.
     New,
-    /// Waits until the idle workers of its device are gone, whose memory is wanted.
-    Clear,
+    /// Waits until the idle workers of its device are gone, whose memory this trial wants.
+    Clear(Job),
     /// Leaves, so that a fresh worker takes its place.
     Leave,
     /// Waits for others.
@@ -48,13 +48,17 @@ impl Core {
                 return;
             };
             let slot = idle.remove(at);
+            // One that was chosen for before it may have sent it away.
+            if !matches!(self.slots[slot].state, State::Idle(_)) {
+                continue;
+            }
             match self.choose(slot) {
                 Choice::Again(job, share) => {
                     self.retry.remove(&job);
                     self.give(slot, job, share);
                 }
                 Choice::New => self.give_new(slot),
-                Choice::Clear => self.clear(self.slots[slot].device, slot),
+                Choice::Clear(job) => self.clear(slot, job),
                 Choice::Leave => self.leave(slot, false),
                 Choice::Wait => {}
             }
@@ -71,7 +75,9 @@ impl Core {
     /// does not fit waits; what never will is refused, and the next one is asked for.
     fn give_new(&mut self, slot: usize) {
         let device = self.slots[slot].device;
-        let held: Vec<Job> = self.memory.held.iter().copied().collect();
+        let clearing = self.cleared_for(device);
+        let held = self.memory.held.iter().copied();
+        let held: Vec<Job> = held.filter(|j| clearing.is_none_or(|c| c == *j)).collect();
         for job in held {
             if self.offer(slot, job) {
                 return;
@@ -114,7 +120,7 @@ impl Core {
             }
             Verdict::Clear => {
                 self.memory.held.insert(job);
-                self.clear(device, slot);
+                self.clear(slot, job);
                 true
             }
             Verdict::Wait => {
@@ -124,9 +130,11 @@ impl Core {
         }
     }
 
-    /// Sends the other workers of a device away that are in no attempt, so that a trial has all of
-    /// its memory.
-    fn clear(&mut self, device: Device, but: usize) {
+    /// Sends the other workers of the slot's device away that are in no attempt, so that a trial has
+    /// all of its memory; nothing else starts there before it.
+    fn clear(&mut self, but: usize, job: Job) {
+        let device = self.slots[but].device;
+        self.memory.clearing.insert(device, job);
         for slot in 0..self.slots.len() {
             let idle = matches!(self.slots[slot].state, State::Idle(_));
             if slot != but && idle && self.slots[slot].device == device {
@@ -151,7 +159,7 @@ impl Core {
         }
         let fits = |job: Job| match self.verdict(slot, job) {
             Verdict::Start(share) => Some(Choice::Again(job, share)),
-            Verdict::Clear => Some(Choice::Clear),
+            Verdict::Clear => Some(Choice::Clear(job)),
             Verdict::Wait | Verdict::Refuse { .. } => None,
         };
         if let Some(job) = worker.reserved {
@@ -160,9 +168,10 @@ impl Core {
                 (false, _) => Choice::Leave,
             };
         }
+        let cleared = self.cleared_for(device);
         if worker.fresh()
             && let Some(choice) = (self.retry.iter())
-                .filter(|j| !self.suspect(**j))
+                .filter(|j| !self.suspect(**j) && cleared.is_none_or(|c| c == **j))
                 .find_map(|j| fits(*j))
         {
             return choice;
@@ -213,7 +222,7 @@ impl Core {
     /// Whether a trial waits to have this device to itself. Kept free for it is the device of the
     /// worker that was started for it, else the one with the fewest attempts, the first among
     /// equals.
-    fn waits_for_device(&self, device: Device) -> bool {
+    pub(super) fn waits_for_device(&self, device: Device) -> bool {
         let waiting =
             |j: &Job| self.retry.contains(j) && (self.wants_device(*j) || self.passed_over(*j));
         let waits = self.retry.iter().any(waiting);
@@ -239,9 +248,18 @@ impl Core {
         self.live.get(&job).is_some_and(|l| l.passed >= PASSED)
     }
 
+    /// The waiting trial that the device is being emptied for.
+    fn cleared_for(&self, device: Device) -> Option<Job> {
+        let job = self.memory.clearing.get(&device).copied()?;
+        (self.memory.held.contains(&job) || self.retry.contains(&job)).then_some(job)
+    }
+
     /// Whether nothing new is to start on the device, so that a trial fits that was passed over:
     /// the device with the fewest attempts.
-    fn kept_free(&self, device: Device) -> bool {
+    pub(super) fn kept_free(&self, device: Device) -> bool {
+        if self.cleared_for(device).is_some() {
+            return true;
+        }
         let open = self.slots.iter().filter(|s| s.closed.is_none() && !s.spare);
         let home = (open.map(|s| s.device)).min_by_key(|d| self.busy_on(*d));
         home == Some(device) && self.memory.held.iter().any(|j| self.passed_over(*j))

