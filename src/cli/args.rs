@@ -20,6 +20,7 @@ Commands:
   tune enqueue STUDY K=V Points to be tried next
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
+  tune rehearse TASK     A few steps: what fits, how long the search will take
   tune adopt FILE        Take in a study that Optuna made
   tune drill [TASK]      Fire drill: faults on purpose
   tune explain [FILE]    What an error or a log means, and what to do

@@ -279,8 +279,8 @@ pub trait Reporter {
     /// A training step was done; called at every step, it is cheap. The sign of life.
     fn step(&mut self);
 
-    /// The whole training takes so many training steps, unless something ends it early; told once,
-    /// where the task knows.
+    /// The whole training would take so many training steps, unless something ended it early; told
+    /// once in a rehearsal, where the task knows.
     fn plan(&mut self, _steps: u64) {}
 
     /// An epoch (from 1) ended with these metrics, the objective's among them; waits for the

@@ -224,8 +224,8 @@ impl Task for Opened {
             trial.float("train.min_delta")?,
             self.objective.direction,
         );
-        reporter.plan(u64::from(epochs) * u64::from(curve.steps));
         if let Some(steps) = trial.rehearse {
+            reporter.plan(u64::from(epochs) * curve.steps);
             for _ in 0..steps {
                 std::thread::sleep(pause);
                 reporter.step();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::super::Start;
 use super::super::tests::{Disk, core, exited, spec};
 use super::*;
+use crate::config::Standby;
 use crate::fault::Death;
 use crate::gpu::Device;
 use crate::memory::Predictor;
@@ -45,6 +46,7 @@ impl Run {
     fn on_gpu() -> Run {
         let mut spec = spec(50, 1);
         spec.operation.supervisor.recycle_after = 0;
+        spec.operation.standby = Standby::Off;
         Run::new(Core::new(Start {
             spec,
             trials: vec![],

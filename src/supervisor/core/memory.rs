@@ -193,7 +193,10 @@ impl Core {
                     ..wish
                 },
             ),
-            other => other,
+            other @ (Verdict::Start(_)
+            | Verdict::Clear
+            | Verdict::Wait
+            | Verdict::Refuse { .. }) => other,
         };
         match (verdict, device) {
             (Verdict::Start(_), Device::Cuda(_)) if !self.host_has_room(slot) => Verdict::Wait,

@@ -161,10 +161,8 @@ fn train_epoch(
     let lengths = &rows.lengths[..material.train];
     let mut batches = bucketed(lengths, settings.batch_size, &mut generator);
     let total = batches.len() as u64 * u64::from(settings.epochs);
-    if epoch == 1 {
-        reporter.plan(total);
-    }
     if let Some(steps) = settings.rehearse {
+        reporter.plan(total);
         largest(&mut batches, lengths, steps);
     }
     let steps = batches.len();
