@@ -87,19 +87,23 @@ pub fn points(space: &Space, floor: Option<&dyn Floor>, count: usize, seed: u64)
             }));
         }
     }
-    if let Some(floor) = floor {
+    // A floor that says the same everywhere tells nothing apart.
+    let whole = |params: &Params| {
+        let mut config = space.fixed.clone();
+        config.extend(params.clone());
+        config
+    };
+    let apart = |f: &&dyn Floor| {
+        let sizes: Vec<_> = corners.iter().map(|p| f.floor(&whole(p))).collect();
+        sizes.iter().any(|s| *s != sizes[0])
+    };
+    if let Some(floor) = floor.filter(apart) {
         let mut rng = study::rng(seed, 0, "rehearsal");
         corners
             .extend((0..CANDIDATES).map(|_| space.build(|_, _, domain| domain.sample(&mut rng))));
-        let config = |params: &Params| {
-            let mut config = space.fixed.clone();
-            config.extend(params.clone());
-            config
-        };
         let size = |p: &Params| {
-            floor
-                .floor(&config(p))
-                .map_or(0.0, |b| (b.max(1) as f64).ln())
+            let bytes = floor.floor(&whole(p));
+            bytes.map_or(0.0, |b| (b.max(1) as f64).ln())
         };
         corners.retain(|p| space.violated(p).is_none());
         spread(&mut points, corners, count, size);

@@ -45,7 +45,7 @@ pub fn rehearsal_text(rehearsal: &Rehearsal<'_>) -> String {
     let mut text = String::new();
     if let Some(cap) = rehearsal.cap {
         text += &format!(
-            "  {:.0} % of the space cannot fit in {} of {}'s memory\n",
+            "  {:.0} % of the space cannot fit in {} of the memory of {}\n",
             forecast.cannot_fit * 100.0,
             size(cap),
             rehearsal.device

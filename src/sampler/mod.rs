@@ -70,7 +70,7 @@ impl Proposal {
     }
 }
 
-/// The system attribute of a trial that names the method which proposed it (see [`Proposal::by`]).
+/// The system attribute of a trial that names the method which proposed it (`by` of a [`Proposal`]).
 pub const PROPOSED_BY: &str = "sampler";
 
 /// A search algorithm. `&mut self` is for caches alone: the same [`Ask`] always gives the same

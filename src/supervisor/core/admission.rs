@@ -20,6 +20,9 @@ pub struct Room {
     pub idle: u64,
     /// Attempts that run.
     pub attempts: usize,
+    /// Other people's memory yields to pressure (the host's does, by swap and caches): a trial that
+    /// would be alone does not wait for it.
+    pub yields: bool,
 }
 
 /// What a trial wants.
@@ -98,9 +101,15 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
             grant: Some(room.part(estimate.upper as f64 * MARGIN)),
         });
     }
-    // It gets the device to itself: its prediction is that it fits, or not even that is known.
+    // It gets the device to itself: its prediction is that it fits, or not even that is known. What
+    // is there besides what others use is enough then, even above the cap; and the CPU's memory is
+    // waited for by the kernel.
     let left = room.cap.saturating_sub(room.foreign);
-    match (empty, estimate.expected.min(room.cap) <= left) {
+    let there = room.part(f64::INFINITY);
+    match (
+        empty,
+        room.yields || estimate.expected.min(room.cap) <= there,
+    ) {
         (true, true) if room.idle == 0 => Verdict::Start(Share {
             charge: left,
             grant: Some(room.part(f64::INFINITY)),
@@ -139,6 +148,7 @@ mod tests {
             running: running.iter().sum::<u64>() * GIB,
             idle: idle * GIB,
             attempts: running.len(),
+            yields: false,
         }
     }
 
@@ -209,7 +219,16 @@ mod tests {
 
     #[test]
     fn other_peoples_processes_are_waited_for_and_never_a_reason_to_refuse() {
-        assert_eq!(admit(&room(&[], 0, 15), wish(5, 6, 7)), Verdict::Wait);
+        let alone = |foreign| admit(&room(&[], 0, foreign), wish(5, 6, 7));
+        assert_eq!(alone(20), Verdict::Wait);
+        // More than the cap is used then, but there is room.
+        assert!(matches!(alone(15), Verdict::Start(_)));
+        assert_eq!(admit(&room(&[1], 0, 15), wish(5, 6, 7)), Verdict::Wait);
+        let host = Room {
+            yields: true,
+            ..room(&[], 0, 23)
+        };
+        assert!(matches!(admit(&host, wish(5, 6, 7)), Verdict::Start(_)));
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Core {
             }
             Verdict::Wait => {
                 self.memory.held.insert(job);
+                self.tell_of_waiting(device);
                 false
             }
         }

@@ -13,12 +13,16 @@ use crate::gpu::Device;
 use crate::memory::{Estimate, GpuSample, Observation, Predictor, size as bytes};
 use crate::space::{Params, Value};
 use crate::study::{Job, TrialState};
+use crate::supervisor::Now;
 
 /// So many measurements have to be known before a trial is refused by its expected peak.
 const SURE: usize = 20;
 
 /// What a worker without an attempt takes of its GPU, in bytes, until one has measured its context.
 const CONTEXT: u64 = 512 << 20;
+
+/// Between two words about waiting for other people's processes.
+const TOLD_EVERY: Now = Now::from_secs(600);
 
 /// How many recent predictions say what the next trial will need.
 const RECENT: usize = 20;
@@ -53,6 +57,8 @@ pub(super) struct Memory {
     pub held: BTreeSet<Job>,
     /// What devices are being emptied for.
     pub clearing: BTreeMap<Device, Job>,
+    /// When people were told last that other people's processes are waited for.
+    told: Option<Now>,
 }
 
 impl Memory {
@@ -68,6 +74,7 @@ impl Memory {
             recent: VecDeque::new(),
             held: BTreeSet::new(),
             clearing: BTreeMap::new(),
+            told: None,
         }
     }
 
@@ -139,6 +146,7 @@ impl Core {
         let mut room = Room {
             total,
             cap: (total as f64 * share) as u64,
+            yields: device == Device::Cpu,
             ..Room::default()
         };
         let (mut own, mut visible, mut workers) = (0, false, false);
@@ -169,6 +177,24 @@ impl Core {
             Device::Cpu | Device::Cuda(_) => used.saturating_sub(own),
         };
         room
+    }
+
+    /// Says that other people's processes are waited for: nothing of ours runs on the device.
+    pub(super) fn tell_of_waiting(&mut self, device: Device) {
+        let room = self.room(device, None);
+        let due = self
+            .memory
+            .told
+            .is_none_or(|at| self.now >= at + TOLD_EVERY);
+        if room.attempts > 0 || room.foreign == 0 || !due {
+            return;
+        }
+        self.memory.told = Some(self.now);
+        self.warn(format!(
+            "waiting for memory of {device}: other processes use {} of {}",
+            bytes(room.foreign),
+            bytes(room.total)
+        ));
     }
 
     /// Whether the slot's idle worker may start this trial or repeat now.
