@@ -7,7 +7,7 @@ use super::replay::{End, Played, Replay, replay};
 use crate::config::StudySpec;
 use crate::exit::Failure;
 use crate::fault::FaultKind;
-use crate::gpu::Device;
+use crate::gpu::{self, Device};
 use crate::memory::rehearsal::{Rehearsed, points};
 use crate::space::Params;
 use crate::study::{Purpose, derive_seed};
@@ -122,6 +122,6 @@ pub fn memory_total(device: Device) -> Option<u64> {
             let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
             Some(kib * 1024)
         }
-        Device::Cuda(_) => None,
+        Device::Cuda(index) => gpu::probe::memory_total(index),
     }
 }

@@ -139,6 +139,13 @@ fn list(gpus: &[Gpu]) -> String {
         .join(", ")
 }
 
+/// The memory of a GPU in all, in bytes, as the probe says; `None`: it does not.
+pub fn memory_total(index: usize) -> Option<u64> {
+    let gpus = ask().gpus;
+    let gpu = gpus.iter().find(|g| g.index == index)?;
+    (gpu.memory_total > 0).then_some(gpu.memory_total)
+}
+
 /// Runs the probe as a child process.
 fn ask() -> ProbeReport {
     let child = Command::new("/proc/self/exe")
