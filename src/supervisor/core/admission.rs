@@ -32,7 +32,8 @@ pub struct Wish {
     pub estimate: Option<Estimate>,
     /// The prediction rests on enough measurements to refuse trials by.
     pub sure: bool,
-    /// Where nothing is known, it may run beside others all the same.
+    /// Somebody has said how many may run at a time: where little or nothing is known, it may run
+    /// beside others all the same.
     pub trusting: bool,
     /// It ran out of memory before, and has to be alone.
     pub alone: bool,
@@ -93,11 +94,17 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
             has: room.cap,
         };
     }
+    // Few measurements make upper bounds many times the peak; somebody's word on how many fit is worth
+    // more than those.
+    let upper = match wish.trusting && !wish.sure {
+        true => estimate.expected,
+        false => estimate.upper,
+    };
     let spoken_for = room.foreign + room.running + room.idle;
     let shares = !wish.alone || empty;
-    if shares && !wish.alone && estimate.upper <= room.cap.saturating_sub(spoken_for) {
+    if shares && !wish.alone && upper <= room.cap.saturating_sub(spoken_for) {
         return Verdict::Start(Share {
-            charge: estimate.upper,
+            charge: upper,
             grant: Some(room.part(estimate.upper as f64 * MARGIN)),
         });
     }
@@ -252,6 +259,28 @@ mod tests {
             ),
             start
         );
+    }
+
+    #[test]
+    fn a_wide_first_guess_does_not_overrule_who_said_how_many() {
+        let guess = Wish {
+            sure: false,
+            trusting: true,
+            ..wish(1, 2, 30)
+        };
+        let Verdict::Start(share) = admit(&room(&[2, 2], 0, 0), guess) else {
+            panic!("it is expected to fit");
+        };
+        assert_eq!(share.charge, 2 * GIB);
+        assert!(
+            share.grant.unwrap() > 30 * GIB / 2,
+            "it may turn out larger"
+        );
+        let unasked = Wish {
+            trusting: false,
+            ..guess
+        };
+        assert_eq!(admit(&room(&[2, 2], 0, 0), unasked), Verdict::Wait);
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Core {
         let wish = Wish {
             estimate: live.predicted,
             sure: self.memory.predictor.known() >= SURE,
-            trusting: device == Device::Cpu || self.told_how_many(),
+            trusting: self.trusts(device),
             alone: live.alone(),
         };
         let verdict = match admit(&room, wish) {
@@ -233,6 +233,11 @@ impl Core {
     /// Whether somebody has said how many trials may run at a time, and so vouches for them.
     fn told_how_many(&self) -> bool {
         matches!(self.spec.operation.parallel, Parallel::Limit(_))
+    }
+
+    /// Whether trials may share the device although little is known of them.
+    fn trusts(&self, device: Device) -> bool {
+        device == Device::Cpu || self.told_how_many()
     }
 
     /// Whether the host's memory carries one more attempt on a GPU, by the largest one seen.
@@ -265,12 +270,16 @@ impl Core {
             // It is being emptied for a trial.
             return false;
         }
+        if self.trusts(device) && self.memory.predictor.known() < SURE {
+            // The trial that it would be started for decides, not a wide first guess.
+            return true;
+        }
         let waiting = self.memory.held.iter().chain(&self.retry);
         let needs = waiting.filter_map(|j| Some(self.live.get(j)?.predicted?.upper));
         let needs = needs.min().or_else(|| self.memory.typical());
         match needs {
             Some(needs) => self.room(device, None).has(needs) || self.extent(device).0 == 0,
-            None => device == Device::Cpu || self.told_how_many(),
+            None => self.trusts(device),
         }
     }
 
