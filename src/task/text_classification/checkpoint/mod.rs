@@ -3,6 +3,7 @@
 
 mod config;
 mod locate;
+mod names;
 mod weights;
 
 use std::fs::File;
@@ -13,7 +14,8 @@ use sha2::{Digest, Sha256};
 
 pub use config::{Activation, BertConfig};
 pub use locate::{cache_directories, locate};
-pub use weights::{Header, Precision, Tensor, needed};
+pub use names::{Tensor, needed};
+pub use weights::{Header, Precision};
 
 use crate::config::{Problem, Source};
 

@@ -115,6 +115,15 @@ fn push(into: &mut Vec<Parameter>, name: String, tensor: &Tensor, decayed: bool)
     });
 }
 
+/// The shares that a pass drops; all 0 where nothing is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Dropouts {
+    /// Of hidden states.
+    pub hidden: f64,
+    /// Of attention weights.
+    pub attention: f64,
+}
+
 /// Dropout by `p`; nothing where `p` is 0.
 ///
 /// # Errors
@@ -133,7 +142,7 @@ impl Embeddings {
         ids: &Tensor,
         types: Option<&Tensor>,
         config: &BertConfig,
-        p: f64,
+        dropouts: Dropouts,
     ) -> Result<Tensor> {
         let length = ids.size2()?.1;
         let words = Tensor::f_embedding(&self.words, ids, -1, false, false)?;
@@ -143,7 +152,8 @@ impl Embeddings {
         };
         let places = self.positions.f_narrow(0, 0, length)?;
         let sum = words.f_add(&kinds)?.f_add(&places)?;
-        dropout(self.norm.forward(&sum, config.layer_norm_eps)?, p)
+        let normed = self.norm.forward(&sum, config.layer_norm_eps)?;
+        dropout(normed, dropouts.hidden)
     }
 
     /// The same with each tensor passed through `f`.
@@ -176,7 +186,7 @@ impl Embeddings {
 
 impl Block {
     /// `x [B, L, H]` to `[B, L, H]`. `mask [B, 1, 1, L]` is true where there is a token; `None`
-    /// where no row is padded. `p`: dropout of hidden states.
+    /// where no row is padded.
     ///
     /// # Errors
     /// libtorch throws.
@@ -185,8 +195,9 @@ impl Block {
         x: &Tensor,
         mask: Option<&Tensor>,
         config: &BertConfig,
-        p: f64,
+        dropouts: Dropouts,
     ) -> Result<Tensor> {
+        let p = dropouts.hidden;
         let (rows, length, hidden) = x.size3()?;
         let heads = config.num_attention_heads as i64;
         // [3, B, heads, L, H / heads]
@@ -201,7 +212,7 @@ impl Block {
             &part(1)?,
             &part(2)?,
             mask,
-            0.0,
+            dropouts.attention,
             false,
             None,
             false,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use safetensors::SafeTensors;
 use tch::{Device, Kind, Tensor};
 
-use super::bert::{Block, Embeddings, Linear, Norm};
+use super::bert::{Block, Dropouts, Embeddings, Linear, Norm};
 use crate::task::text_classification::checkpoint::{BertConfig, Checkpoint, Precision, needed};
 
 /// The pretrained weights, in 32-bit floats on the device; none requires a gradient.
@@ -70,9 +70,10 @@ impl Encoder {
         blocks: usize,
     ) -> Result<Tensor> {
         let _no_grad = tch::no_grad_guard();
-        let mut x = self.embeddings.forward(ids, types, &self.config, 0.0)?;
+        let none = Dropouts::default();
+        let mut x = self.embeddings.forward(ids, types, &self.config, none)?;
         for block in &self.blocks[..blocks] {
-            x = block.forward(&x, mask, &self.config, 0.0)?;
+            x = block.forward(&x, mask, &self.config, none)?;
         }
         Ok(x)
     }

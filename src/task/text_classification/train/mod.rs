@@ -7,6 +7,7 @@ mod model;
 mod optimizer;
 mod prefix;
 mod rows;
+mod score;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

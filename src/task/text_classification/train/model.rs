@@ -6,7 +6,7 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::bert::{Block, Embeddings, Linear, Parameter, dropout};
+use super::bert::{Block, Dropouts, Embeddings, Linear, Parameter, dropout};
 use super::encoder::Encoder;
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
@@ -95,6 +95,10 @@ impl Model {
         training: bool,
     ) -> Result<Tensor> {
         let p = if training { self.dropout } else { 0.0 };
+        let dropouts = Dropouts {
+            hidden: p,
+            attention: 0.0,
+        };
         let x = match input {
             Input::Pooled(pooled) => {
                 let pooled = pooled.f_index_select(0, &batch.rows)?;
@@ -106,14 +110,14 @@ impl Model {
                 Some(embeddings) => {
                     let config = &self.encoder.config;
                     let (ids, types) = rows.ids(batch, config.pad_token_id as i64)?;
-                    embeddings.forward(&ids, types.as_ref(), config, p)?
+                    embeddings.forward(&ids, types.as_ref(), config, dropouts)?
                 }
             },
         };
         let mask = batch.attention()?;
         let mut x = x;
         for block in &self.blocks {
-            x = block.forward(&x, mask.as_ref(), &self.encoder.config, p)?;
+            x = block.forward(&x, mask.as_ref(), &self.encoder.config, dropouts)?;
         }
         self.head.forward(&dropout(batch.pool(&x)?, p)?)
     }
