@@ -66,6 +66,7 @@ const fn float(
         preset: Preset::Float(preset),
         role: Role::Training,
         help,
+        acts: &[],
     }
 }
 
@@ -82,6 +83,7 @@ const fn int(
         preset: Preset::Int(preset),
         role: Role::Training,
         help,
+        acts: &[],
     }
 }
 
@@ -144,6 +146,7 @@ const KEYS: [Key<'static>; 12] = [
         preset: Preset::Text("adam"),
         role: Role::Training,
         help: "optimiser; best sgd",
+        acts: &[],
     },
     int("model.layers", 1, 64, 2, "layers; best 4"),
     int("model.width", 1, 65_536, 64, "width of a layer; best 128"),

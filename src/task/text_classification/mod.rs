@@ -38,7 +38,7 @@ impl TaskKind for TextClassification {
     }
 
     fn keys(&self) -> &'static [Key<'static>] {
-        &keys::KEYS
+        keys::KEYS
     }
 
     fn metrics(&self) -> &'static [Metric] {

@@ -3,6 +3,8 @@
 mod bert;
 mod encoder;
 mod fit;
+mod head;
+mod loss;
 mod model;
 mod optimizer;
 mod prefix;
@@ -25,11 +27,12 @@ use crate::gpu::{self, Device};
 use crate::study::{derive_seed, rng};
 use crate::task::{Ended, Reporter, Task, TrialSpec};
 use encoder::Encoder;
-use model::Model;
-use prefix::PrefixCache;
+use model::{Model, Options};
+use prefix::{PrefixCache, PrefixKey};
 use rows::{Rows, SharedRows};
 
 pub use bert::Parameter;
+pub use head::{HeadConfig, Nonlinearity, Pooling};
 
 /// An opened text classification.
 pub struct TextTask {
@@ -60,6 +63,8 @@ pub struct Trained {
     pub ended: Ended,
     /// Everything that was trained.
     pub parameters: Vec<Parameter>,
+    /// What the head among it is.
+    pub head: HeadConfig,
 }
 
 impl Trained {
@@ -129,18 +134,25 @@ impl TextTask {
         let tests = trial.tests();
         let max_length = usize::try_from(trial.int("tok.max_length")?)?;
         let (rows, longest) = self.rows(name, max_length, tests)?;
-        let frozen = usize::try_from(trial.int("train.freeze_encoder_layers")?)?;
-        let layers = encoder.blocks.len();
+        let options = Options::of(trial)?;
+        let (frozen, layers) = (options.frozen, encoder.blocks.len());
         ensure!(
             frozen <= layers,
             "train.freeze_encoder_layers = {frozen}: the model {name} has {layers} layers"
         );
-        let key = (name.to_owned(), longest, frozen, tests);
-        let input = self.cache.get(&key, &encoder, &rows, reporter)?;
         let classes = self.data.classes.len();
+        let head = HeadConfig::of(trial, encoder.config.hidden_size, classes)?;
+        let key = PrefixKey {
+            model: name.to_owned(),
+            longest,
+            blocks: frozen,
+            tests,
+            precision: options.precision,
+            pooling: (frozen == layers && head.pooling.is_fixed()).then_some(head.pooling),
+        };
+        let input = self.cache.get(&key, &encoder, &rows, reporter)?;
         let mut generator = rng(trial.seed, 0, "classifier");
-        let dropout = trial.float("model.dropout")?;
-        let model = Model::new(encoder, frozen, classes, dropout, &mut generator)?;
+        let model = Model::new(encoder, options, head, &mut generator)?;
         gpu::seed(derive_seed(trial.seed, 0, "dropout"))?;
         let material = fit::Material {
             rows: &rows,
@@ -159,6 +171,7 @@ impl TextTask {
         Ok(Trained {
             ended,
             parameters: model.parameters(),
+            head: model.head().clone(),
         })
     }
 

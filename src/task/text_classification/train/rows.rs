@@ -18,6 +18,8 @@ pub struct Rows {
     pub lengths: Vec<u32>,
     /// `[n]`: the classes.
     pub labels: Tensor,
+    /// The same on the host.
+    pub classes: Vec<i64>,
     /// `[T]`: token ids, 32-bit.
     ids: Tensor,
     /// `[T]`: token types, 32-bit; `None` where all are 0.
@@ -72,6 +74,7 @@ impl Rows {
             },
             starts: moved(Tensor::f_from_slice(&starts)?)?,
             counts: moved(Tensor::f_from_slice(&counts)?)?,
+            classes: labels.to_vec(),
             lengths,
         })
     }
@@ -171,6 +174,17 @@ impl Batch {
     pub fn attention(&self) -> Result<Option<Tensor>> {
         Ok(match &self.mask {
             Some(mask) => Some(mask.f_unsqueeze(1)?.f_unsqueeze(1)?),
+            None => None,
+        })
+    }
+
+    /// Where there is no token: `[B, L]`; `None` where no row is padded.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn padding(&self) -> Result<Option<Tensor>> {
+        Ok(match &self.mask {
+            Some(mask) => Some(mask.f_logical_not()?),
             None => None,
         })
     }

@@ -66,7 +66,7 @@ impl Scored {
         let mut loss = Tensor::f_zeros([1], on(Kind::Double))?;
         for (numbers, on_device) in self.batches.iter().zip(&self.on_device) {
             let batch = rows.batch(numbers, on_device)?;
-            let logits = model.logits(rows, &batch, material.input, false)?;
+            let logits = model.logits(rows, &batch, material.input)?;
             let labels = rows.labels.f_index_select(0, on_device)?;
             let one_hot = |t: &Tensor| -> Result<Tensor> {
                 let range = Tensor::f_arange(classes, on(Kind::Int64))?;
