@@ -281,7 +281,7 @@ impl Training<'_> {
             let labels = rows.labels.f_index_select(0, &on_device)?;
             let losses = self.loss.of_rows(&pass.logits, &labels)?;
             let loss = losses.f_sum(Kind::Float)?.f_div_scalar(weight)?;
-            self.model.backward(pass, &loss)?;
+            self.model.backward(&batch, pass, &loss)?;
             let loss = loss.f_detach()?;
             total = Some(match total {
                 Some(sum) => sum.f_add(&loss)?,

@@ -7,7 +7,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use super::bert::{Linear, Parameter, dropout};
+use super::encoder::{Linear, Parameter, dropout};
 use super::rows::Batch;
 use crate::task::TrialSpec;
 

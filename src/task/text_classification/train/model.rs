@@ -6,8 +6,7 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::bert::{Block, Dropouts, Embeddings, Parameter, dropout};
-use super::encoder::Encoder;
+use super::encoder::{Block, Context, Dropouts, Embeddings, Encoder, Parameter, dropout};
 use super::head::{Head, HeadConfig};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
@@ -99,7 +98,6 @@ struct Kept {
     inputs: Vec<Tensor>,
     /// What the last one gave; collects its gradient.
     last: Tensor,
-    mask: Option<Tensor>,
     seed: u64,
 }
 
@@ -200,11 +198,12 @@ impl Model {
         Ok(Pass { logits, kept })
     }
 
-    /// Adds the gradients of `loss`, a scalar made of the pass's logits, to those of the parameters.
+    /// Adds the gradients of `loss`, a scalar made of the logits of the pass over `batch`, to those of
+    /// the parameters.
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn backward(&self, pass: Pass, loss: &Tensor) -> Result<()> {
+    pub fn backward(&self, batch: &Batch, pass: Pass, loss: &Tensor) -> Result<()> {
         loss.f_backward()?;
         let Some(kept) = pass.kept else {
             return Ok(());
@@ -213,7 +212,7 @@ impl Model {
         for (i, input) in kept.inputs.into_iter().enumerate().rev() {
             let wanted = i > 0 || kept.first.requires_grad();
             let input = input.f_detach()?.f_set_requires_grad(wanted)?;
-            let out = self.block(i, &input, kept.mask.as_ref(), kept.seed)?;
+            let out = self.block(i, &input, &self.context(batch)?, kept.seed)?;
             along(&out, &above)?;
             if wanted {
                 above = input.f_grad()?;
@@ -231,6 +230,7 @@ impl Model {
         rows: &Rows,
         batch: &Batch,
         input: &Input,
+        context: &Context,
         dropouts: Dropouts,
     ) -> Result<Tensor> {
         let x = match (input, &self.embeddings) {
@@ -241,7 +241,7 @@ impl Model {
             (Input::Tokens | Input::Pooled(_), Some(embeddings)) => {
                 let config = &self.encoder.config;
                 let (ids, types) = rows.ids(batch, config.pad_token_id as i64)?;
-                embeddings.forward(&ids, types.as_ref(), config, dropouts)?
+                embeddings.forward(&ids, types.as_ref(), context, config, dropouts)?
             }
         };
         Ok(x.f_to_kind(Kind::Float)?)
@@ -256,10 +256,10 @@ impl Model {
         dropouts: Dropouts,
     ) -> Result<Tensor> {
         let _precision = self.options.precision.guard(rows.labels.device())?;
-        let mut x = self.first(rows, batch, input, dropouts)?;
-        let mask = batch.attention()?;
+        let context = self.context(batch)?;
+        let mut x = self.first(rows, batch, input, &context, dropouts)?;
         for block in &self.blocks {
-            x = block.forward(&x, mask.as_ref(), &self.encoder.config, dropouts)?;
+            x = block.forward(&x, &context, &self.encoder.config, dropouts)?;
         }
         Ok(x.f_to_kind(Kind::Float)?)
     }
@@ -269,32 +269,40 @@ impl Model {
         let first = {
             let _precision = self.options.precision.guard(rows.labels.device())?;
             gpu::seed(derive_seed(seed, 0, "embeddings"))?;
-            self.first(rows, batch, input, self.options.dropouts)?
+            let context = self.context(batch)?;
+            self.first(rows, batch, input, &context, self.options.dropouts)?
         };
-        let mask = batch.attention()?;
         let mut inputs = Vec::with_capacity(self.blocks.len());
         let _no_grad = tch::no_grad_guard();
+        let context = self.context(batch)?;
         let mut x = first.f_detach()?;
         for i in 0..self.blocks.len() {
-            let out = self.block(i, &x, mask.as_ref(), seed)?;
+            let out = self.block(i, &x, &context, seed)?;
             inputs.push(std::mem::replace(&mut x, out));
         }
         Ok(Kept {
             first,
             inputs,
             last: x.f_detach()?.f_set_requires_grad(true)?,
-            mask,
             seed,
         })
     }
 
-    /// The trained block number `i`, by itself: its masks depend on `seed` and `i` alone, and it shares
-    /// no graph with another.
-    fn block(&self, i: usize, x: &Tensor, mask: Option<&Tensor>, seed: u64) -> Result<Tensor> {
+    /// What all blocks share is trained with the embeddings and frozen with them.
+    fn context(&self, batch: &Batch) -> Result<Context> {
+        let config = &self.encoder.config;
+        let embeddings = self.embeddings.as_ref();
+        let embeddings = embeddings.unwrap_or(&self.encoder.embeddings);
+        embeddings.context(batch.length()?, batch.attention()?.as_ref(), config)
+    }
+
+    /// The trained block number `i`, by itself: its masks depend on `seed` and `i` alone. A graph ends
+    /// with its way back, so each block that has one needs a context of its own.
+    fn block(&self, i: usize, x: &Tensor, context: &Context, seed: u64) -> Result<Tensor> {
         let _precision = self.options.precision.guard(x.device())?;
         gpu::seed(derive_seed(seed, i as u64, "block"))?;
         let dropouts = self.options.dropouts;
-        let out = self.blocks[i].forward(x, mask, &self.encoder.config, dropouts)?;
+        let out = self.blocks[i].forward(x, context, &self.encoder.config, dropouts)?;
         Ok(out.f_to_kind(Kind::Float)?)
     }
 }

@@ -187,6 +187,13 @@ impl Batch {
             Some(mask) => Some(mask.f_logical_not()?),
             None => None,
         })
+
+    /// Tokens of the longest row.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn length(&self) -> Result<i64> {
+        Ok(self.places.size2()?.1)
     }
 
     /// The mean over each row's tokens: `[B, L, H]` to `[B, H]`.
