@@ -362,21 +362,23 @@ pub const KEYS: &[Key<'static>] = &[
     ),
 ];
 
-/// Computed on the validation split at each epoch.
-pub const METRICS: [Metric; 3] = [
+const fn metric(name: &'static str, direction: Direction, low: f64, high: f64) -> Metric {
     Metric {
-        name: "macro_f1",
-        direction: Direction::Maximize,
-        range: Some((0.0, 1.0)),
-    },
-    Metric {
-        name: "accuracy",
-        direction: Direction::Maximize,
-        range: Some((0.0, 1.0)),
-    },
-    Metric {
-        name: "loss",
-        direction: Direction::Minimize,
-        range: Some((0.0, f64::INFINITY)),
-    },
+        name,
+        direction,
+        range: Some((low, high)),
+    }
+}
+
+/// Computed on the validation split at each epoch; they count documents.
+pub const METRICS: [Metric; 9] = [
+    metric("macro_f1", Direction::Maximize, 0.0, 1.0),
+    metric("f1", Direction::Maximize, 0.0, 1.0),
+    metric("accuracy", Direction::Maximize, 0.0, 1.0),
+    metric("balanced_accuracy", Direction::Maximize, 0.0, 1.0),
+    metric("mcc", Direction::Maximize, -1.0, 1.0),
+    metric("auroc", Direction::Maximize, 0.0, 1.0),
+    metric("auprc", Direction::Maximize, 0.0, 1.0),
+    metric("log_loss", Direction::Minimize, 0.0, f64::INFINITY),
+    metric("loss", Direction::Minimize, 0.0, f64::INFINITY),
 ];

@@ -76,15 +76,16 @@ fn schedule(trial: &TrialSpec) -> Result<Schedule> {
     })
 }
 
-/// What is trained on: rows, of which the first `train` are training rows, those up to `searched`
-/// validate, the others, if there are any, test; and what the model reads.
+/// What is trained on: rows, which of them train, validate and test, and what the model reads.
 pub struct Material<'a> {
     /// All rows.
     pub rows: &'a Rows,
-    /// Training rows.
-    pub train: usize,
-    /// Training and validation rows.
-    pub searched: usize,
+    /// Numbers of the training rows.
+    pub train: &'a [usize],
+    /// Numbers of the rows that validate.
+    pub validation: &'a [usize],
+    /// Numbers of the rows that test; none but in a test.
+    pub test: &'a [usize],
     /// Classes.
     pub classes: usize,
     /// What the first trainable layer reads.
@@ -95,12 +96,15 @@ impl Material<'_> {
     /// Rows to train on, by class.
     fn counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.classes];
-        for class in &self.rows.classes[..self.train] {
-            if let Some(count) = usize::try_from(*class).ok().and_then(|c| counts.get_mut(c)) {
-                *count += 1;
-            }
+        for row in self.train {
+            counts[self.class(*row)] += 1;
         }
         counts
+    }
+
+    /// The class of a row.
+    fn class(&self, row: usize) -> usize {
+        self.rows.classes[self.rows.documents[row]]
     }
 }
 
@@ -134,11 +138,10 @@ pub fn fit(
             material.rows.labels.device(),
         )?,
     };
-    let validation = Scored::new(material, material.train..material.searched)?;
-    let rows = material.rows.lengths.len();
-    let test = match material.searched < rows {
-        true => Some(Scored::new(material, material.searched..rows)?),
-        false => None,
+    let validation = Scored::new(material, material.validation)?;
+    let test = match material.test {
+        [] => None,
+        rows => Some(Scored::new(material, rows)?),
     };
     let mut best = None;
     let mut patience = Patience::new(settings, objective.direction);
@@ -200,15 +203,18 @@ struct Training<'a> {
 impl Training<'_> {
     /// Trains on each row once. A step is a batch; `grad_accum` of them move the weights.
     fn epoch(&mut self, epoch: u32, reporter: &mut dyn Reporter) -> Result<Trained> {
-        let (rows, settings) = (self.material.rows, self.settings);
+        let (rows, settings, train) = (self.material.rows, self.settings, self.material.train);
         let mut generator = rng(settings.seed, u64::from(epoch), "batches");
-        let lengths = &rows.lengths[..self.material.train];
-        let mut batches = bucketed(lengths, settings.batch_size, &mut generator);
+        let lengths: Vec<u32> = train.iter().map(|row| rows.lengths[*row]).collect();
+        let mut batches = bucketed(&lengths, settings.batch_size, &mut generator);
         let updates = batches.len().div_ceil(settings.grad_accum) as u64;
         let total = updates * u64::from(settings.epochs);
         if let Some(steps) = settings.rehearse {
             reporter.plan(batches.len() as u64 * u64::from(settings.epochs));
-            largest(&mut batches, lengths, steps);
+            largest(&mut batches, &lengths, steps);
+        }
+        for row in batches.iter_mut().flatten() {
+            *row = train[*row];
         }
         let steps = batches.len();
         let done = updates * u64::from(epoch - 1);
@@ -248,9 +254,8 @@ impl Training<'_> {
 
     /// What the rows of these batches weigh in the loss.
     fn weight(&self, batches: &[Vec<usize>]) -> f64 {
-        let classes = &self.material.rows.classes;
         let rows = batches.iter().flatten();
-        self.loss.weight(rows.map(|row| &classes[*row]))
+        self.loss.weight(rows.map(|row| self.material.class(*row)))
     }
 
     /// The gradients of a batch's part of the mean loss of an update whose rows have this weight

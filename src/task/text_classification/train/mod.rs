@@ -153,10 +153,15 @@ impl TextTask {
         let mut generator = rng(trial.seed, 0, "classifier");
         let model = Model::new(encoder, options, head, &mut generator)?;
         gpu::seed(derive_seed(trial.seed, 0, "dropout"))?;
+        let documents: Vec<usize> = (0..rows.classes.len()).collect();
+        let (searched, test) = documents.split_at(self.searched);
+        let (train, validation) = searched.split_at(self.train);
+        let [train, validation, test] = [train, validation, test].map(|d| rows.of_documents(d));
         let material = fit::Material {
             rows: &rows,
-            train: self.train,
-            searched: self.searched,
+            train: &train,
+            validation: &validation,
+            test: &test,
             classes,
             input: &input,
         };
@@ -235,11 +240,8 @@ impl TextTask {
             (top as usize) < vocabulary,
             "token id {top}: the model {name} has a vocabulary of {vocabulary}"
         );
-        let labels: Vec<i64> = order
-            .iter()
-            .map(|row| data.rows[*row].class as i64)
-            .collect();
-        let rows = Rc::new(Rows::new(&tokens, &labels, device.into())?);
+        let classes: Vec<usize> = order.iter().map(|row| data.rows[*row].class).collect();
+        let rows = Rc::new(Rows::new(&tokens, &classes, device.into())?);
         if self.rows.len() == KEPT_ROWS {
             self.rows.remove(0);
         }

@@ -8,18 +8,20 @@ use tch::{Device, Kind, Tensor};
 use super::encoder::Encoder;
 use crate::task::text_classification::tokens::Tokens;
 
-/// The rows that training reads, training rows first, then those of validation, then, for a test,
-/// those of the test split.
+/// The rows that training reads: the windows of documents, one behind the other; most documents
+/// have one.
 ///
 /// Shapes: n rows, T tokens of all rows together.
 #[derive(Debug)]
 pub struct Rows {
     /// Tokens of each row.
     pub lengths: Vec<u32>,
-    /// `[n]`: the classes.
+    /// The document of each row; ascending, without gaps.
+    pub documents: Vec<usize>,
+    /// The class of each document.
+    pub classes: Vec<usize>,
+    /// `[n]`: the classes of the rows.
     pub labels: Tensor,
-    /// The same on the host.
-    pub classes: Vec<i64>,
     /// `[T]`: token ids, 32-bit.
     ids: Tensor,
     /// `[T]`: token types, 32-bit; `None` where all are 0.
@@ -43,11 +45,28 @@ pub struct Batch {
 }
 
 impl Rows {
-    /// Moves the rows to the device. `labels` are those of the same rows.
+    /// Moves documents of one row each to the device. `classes` are those of the same documents.
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(tokens: &[&Tokens], labels: &[i64], device: Device) -> Result<Rows> {
+    pub fn new(tokens: &[&Tokens], classes: &[usize], device: Device) -> Result<Rows> {
+        let documents: Vec<&[Tokens]> = (tokens.iter()).map(|t| std::slice::from_ref(*t)).collect();
+        Rows::of_windows(&documents, classes, device)
+    }
+
+    /// Moves the windows of documents to the device. `classes` are those of the same documents; each
+    /// has a window.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn of_windows(windows: &[&[Tokens]], classes: &[usize], device: Device) -> Result<Rows> {
+        let tokens: Vec<&Tokens> = windows.iter().copied().flatten().collect();
+        let documents: Vec<usize> = (windows.iter().enumerate())
+            .flat_map(|(document, windows)| std::iter::repeat_n(document, windows.len()))
+            .collect();
+        let labels: Vec<i64> = (documents.iter())
+            .map(|document| classes[*document] as i64)
+            .collect();
         let lengths: Vec<u32> = tokens.iter().map(|t| t.ids.len() as u32).collect();
         let counts: Vec<i64> = lengths.iter().map(|l| i64::from(*l)).collect();
         let mut starts = Vec::with_capacity(counts.len());
@@ -66,7 +85,7 @@ impl Rows {
         let types = flat(|t| &t.types);
         let moved = |t: Tensor| t.f_to_device(device);
         Ok(Rows {
-            labels: moved(Tensor::f_from_slice(labels)?)?,
+            labels: moved(Tensor::f_from_slice(&labels)?)?,
             ids: moved(Tensor::f_from_slice(&ids)?)?,
             types: match types.iter().any(|t| *t != 0) {
                 true => Some(moved(Tensor::f_from_slice(&types)?)?),
@@ -74,9 +93,19 @@ impl Rows {
             },
             starts: moved(Tensor::f_from_slice(&starts)?)?,
             counts: moved(Tensor::f_from_slice(&counts)?)?,
-            classes: labels.to_vec(),
             lengths,
+            documents,
+            classes: classes.to_vec(),
         })
+    }
+
+    /// The rows of these documents, in their order.
+    pub fn of_documents(&self, documents: &[usize]) -> Vec<usize> {
+        let first = |document: usize| self.documents.partition_point(|d| *d < document);
+        documents
+            .iter()
+            .flat_map(|document| first(*document)..first(document + 1))
+            .collect()
     }
 
     /// Tokens of all rows.

@@ -408,8 +408,8 @@ fn minilm_answers_as_in_pytorch() {
         assert_eq!(found, lengths, "{case}");
 
         let tokens: Vec<&Tokens> = tokens.iter().collect();
-        let labels = vec![0; tokens.len()];
-        let rows = Rows::new(&tokens, &labels, tch::Device::Cpu).unwrap();
+        let classes = vec![0; tokens.len()];
+        let rows = Rows::new(&tokens, &classes, tch::Device::Cpu).unwrap();
         let all: Vec<usize> = (0..tokens.len()).collect();
         let on_device = rows.upload(std::slice::from_ref(&all)).unwrap();
         let batch = rows.batch(&all, &on_device[0]).unwrap();
