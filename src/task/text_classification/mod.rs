@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod data;
 pub mod floor;
 mod keys;
+mod leakage;
 mod prepare;
 pub mod schedule;
 mod scores;
@@ -38,7 +39,7 @@ impl TaskKind for TextClassification {
     }
 
     fn keys(&self) -> &'static [Key<'static>] {
-        &keys::KEYS
+        keys::KEYS
     }
 
     fn metrics(&self) -> &'static [Metric] {
