@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 pub use config::{Activation, BertConfig};
 pub use locate::{cache_directories, locate};
 pub use names::{Tensor, needed};
-pub use weights::{Header, Precision};
+pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
 use crate::config::{Problem, Source};
 
@@ -28,8 +28,8 @@ pub struct Checkpoint {
     pub dir: PathBuf,
     /// The architecture.
     pub config: BertConfig,
-    /// What the weights file holds.
-    pub header: Header,
+    /// What the weights files hold.
+    pub weights: Weights,
 }
 
 impl Checkpoint {
@@ -53,20 +53,20 @@ impl Checkpoint {
             problems.push(missing(dir, "tokenizer.json", name));
         }
         let config = BertConfig::read(&dir.join("config.json"), name);
-        let header = Header::read(&dir.join("model.safetensors"), name);
-        if let (Ok(config), Ok(header)) = (&config, &header) {
-            problems.extend(header.check(config, name));
+        let weights = Weights::find(dir, name);
+        if let (Ok(config), Ok(weights)) = (&config, &weights) {
+            problems.extend(weights.check(config, name));
         }
-        match (config, header) {
-            (Ok(config), Ok(header)) if problems.is_empty() => Ok(Checkpoint {
+        match (config, weights) {
+            (Ok(config), Ok(weights)) if problems.is_empty() => Ok(Checkpoint {
                 name: name.to_owned(),
                 dir: dir.to_owned(),
                 config,
-                header,
+                weights,
             }),
-            (config, header) => {
+            (config, weights) => {
                 problems.extend(config.err());
-                problems.extend(header.err());
+                problems.extend(weights.err());
                 Err(problems)
             }
         }
@@ -74,21 +74,25 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// SHA-256 over the files that a trial's values depend on, in hexadecimal.
+    /// SHA-256 over the files that a trial's values depend on, in hexadecimal. The weights are
+    /// compared with their checksums, where a file has such.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// A file cannot be read, or a checksum is wrong.
     pub fn fingerprint(&self) -> Result<String, Problem> {
         let mut hash = Sha256::new();
-        for file in ["config.json", "tokenizer.json", "model.safetensors"] {
-            let path = self.dir.join(file);
+        let described = ["config.json", "tokenizer.json"].map(|file| self.dir.join(file));
+        let weights = self.weights.files();
+        for path in described.iter().map(PathBuf::as_path).chain(weights) {
             let copied =
-                File::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
+                File::open(path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
             let length = copied.map_err(|e| {
-                problem(&path, "model.name", e.to_string(), "a readable file".into())
+                problem(path, "model.name", e.to_string(), "a readable file".into())
             })?;
             hash.update(length.to_le_bytes());
         }
+        // The files were just read: this costs no disk.
+        self.weights.verify(&self.name)?;
         Ok(super::hex(&hash.finalize()))
     }
 }
@@ -119,19 +123,15 @@ fn problem(file: &Path, key: &str, found: String, expected: String) -> Problem {
 
 /// A file that is not there.
 fn missing(dir: &Path, file: &str, name: &str) -> Problem {
-    let others: Vec<&str> = ["pytorch_model.bin", "model.safetensors.index.json"]
-        .into_iter()
-        .filter(|f| file == "model.safetensors" && dir.join(f).exists())
-        .collect();
-    let found = match others.first() {
-        None => format!("no {file} for the model {name}"),
-        Some(other) => format!("{other} and no {file} for the model {name}"),
+    let others = match file {
+        "model.safetensors" => format!(", or {}", WEIGHTS_FILES[1..].join(", ")),
+        _ => String::new(),
     };
     problem(
         &dir.join(file),
         "model.name",
-        found,
-        format!("{file}, as `save_pretrained` writes it, in one piece"),
+        format!("no {file} for the model {name}"),
+        format!("{file}, as `save_pretrained` writes it{others}"),
     )
 }
 

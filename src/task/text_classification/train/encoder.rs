@@ -1,11 +1,14 @@
 //! An encoder as its checkpoint has it: loaded once per worker, never changed.
 
-use anyhow::{Context, Result, bail, ensure};
-use safetensors::SafeTensors;
+use std::cell::RefCell;
+
+use anyhow::{Context, Result, ensure};
 use tch::{Device, Kind, Tensor};
 
 use super::bert::{Block, Dropouts, Embeddings, Linear, Norm};
-use crate::task::text_classification::checkpoint::{BertConfig, Checkpoint, Precision, needed};
+use crate::task::text_classification::checkpoint::{
+    BertConfig, Checkpoint, Precision, Raw, needed,
+};
 
 /// The pretrained weights, in 32-bit floats on the device; none requires a gradient.
 #[derive(Debug)]
@@ -24,23 +27,20 @@ impl Encoder {
     /// # Errors
     /// The file changed since it was checked, or a weight is NaN or infinite.
     pub fn load(checkpoint: &Checkpoint, device: Device) -> Result<Encoder> {
-        let file = &checkpoint.header.file;
-        let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
-        let tensors = SafeTensors::deserialize(&bytes)
-            .with_context(|| format!("{} is damaged", file.display()))?;
+        let file = &checkpoint.weights.file;
+        let reader = RefCell::new(checkpoint.weights.reader());
         let shapes: std::collections::HashMap<String, Vec<usize>> = needed(&checkpoint.config)
             .into_iter()
             .map(|t| (t.name, t.shape))
             .collect();
         let read = |name: &str| -> Result<Tensor> {
-            let stored = checkpoint.header.name_in_file(name);
-            let view = tensors.tensor(stored.unwrap_or(name))?;
+            let raw = reader.borrow_mut().read(name)?;
             ensure!(
-                shapes.get(name).is_some_and(|s| s == view.shape()),
+                shapes.get(name).is_some_and(|s| *s == raw.shape),
                 "{name} has the shape {:?}",
-                view.shape()
+                raw.shape
             );
-            let tensor = convert(&view, name)?.f_to_device(device)?;
+            let tensor = convert(&raw, name)?.f_to_device(device)?;
             Ok(tensor)
         };
         let in_file = || format!("in {}", file.display());
@@ -82,16 +82,15 @@ impl Encoder {
 type Read<'a> = dyn Fn(&str) -> Result<Tensor> + 'a;
 
 /// The tensor in 32-bit floats; an error where a value is not finite.
-fn convert(view: &safetensors::tensor::TensorView<'_>, name: &str) -> Result<Tensor> {
-    let stored = view.dtype().to_string();
-    let kind = match Precision::of(&stored) {
-        Some(Precision::F32) => Kind::Float,
-        Some(Precision::F16) => Kind::Half,
-        Some(Precision::Bf16) => Kind::BFloat16,
-        None => bail!("{name} has the type {stored}"),
+fn convert(raw: &Raw, name: &str) -> Result<Tensor> {
+    let kind = match raw.precision {
+        Precision::F32 => Kind::Float,
+        Precision::F16 => Kind::Half,
+        Precision::Bf16 => Kind::BFloat16,
+        Precision::F64 => Kind::Double,
     };
-    let shape: Vec<i64> = view.shape().iter().map(|d| *d as i64).collect();
-    let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)?.f_to_kind(Kind::Float)?;
+    let shape: Vec<i64> = raw.shape.iter().map(|d| *d as i64).collect();
+    let tensor = Tensor::f_from_data_size(&raw.bytes, &shape, kind)?.f_to_kind(Kind::Float)?;
     // The sum is finite only where all values are: NaN and infinity stay in it.
     let sum = tensor.f_sum(Kind::Double)?.f_double_value(&[])?;
     ensure!(sum.is_finite(), "{name} holds NaN or infinite weights");
