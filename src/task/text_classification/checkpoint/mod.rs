@@ -17,6 +17,7 @@ pub use locate::{cache_directories, locate};
 pub use names::{Tensor, needed};
 pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
+use super::tokenizer::TokenizerFiles;
 use crate::config::{Problem, Source};
 
 /// A checkpoint whose files were found and checked.
@@ -30,6 +31,8 @@ pub struct Checkpoint {
     pub config: BertConfig,
     /// What the weights files hold.
     pub weights: Weights,
+    /// The tokeniser's files.
+    pub tokenizer: TokenizerFiles,
 }
 
 impl Checkpoint {
@@ -49,22 +52,24 @@ impl Checkpoint {
             ));
             return Err(problems);
         }
-        if !dir.join("tokenizer.json").is_file() {
-            problems.push(missing(dir, "tokenizer.json", name));
+        let tokenizer = TokenizerFiles::find(dir);
+        for file in tokenizer.as_ref().err().into_iter().flatten() {
+            problems.push(missing(dir, file, name));
         }
         let config = BertConfig::read(&dir.join("config.json"), name);
         let weights = Weights::find(dir, name);
         if let (Ok(config), Ok(weights)) = (&config, &weights) {
             problems.extend(weights.check(config, name));
         }
-        match (config, weights) {
-            (Ok(config), Ok(weights)) if problems.is_empty() => Ok(Checkpoint {
+        match (config, weights, tokenizer) {
+            (Ok(config), Ok(weights), Ok(tokenizer)) if problems.is_empty() => Ok(Checkpoint {
                 name: name.to_owned(),
                 dir: dir.to_owned(),
                 config,
                 weights,
+                tokenizer,
             }),
-            (config, weights) => {
+            (config, weights, _) => {
                 problems.extend(config.err());
                 problems.extend(weights.err());
                 Err(problems)
@@ -81,9 +86,10 @@ impl Checkpoint {
     /// A file cannot be read, or a checksum is wrong.
     pub fn fingerprint(&self) -> Result<String, Problem> {
         let mut hash = Sha256::new();
-        let described = ["config.json", "tokenizer.json"].map(|file| self.dir.join(file));
-        let weights = self.weights.files();
-        for path in described.iter().map(PathBuf::as_path).chain(weights) {
+        let config = self.dir.join("config.json");
+        let tokenizer = self.tokenizer.files.iter().map(PathBuf::as_path);
+        let files = [config.as_path()].into_iter().chain(tokenizer);
+        for path in files.chain(self.weights.files()) {
             let copied =
                 File::open(path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
             let length = copied.map_err(|e| {
