@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checkpoint::{BertConfig, Checkpoint, cache_directories, locate, needed};
+use super::checkpoint::{Checkpoint, EncoderConfig, cache_directories, locate, needed};
 use super::prepare;
 use super::split::Part;
 use super::tokens::Tokenised;
@@ -44,7 +44,7 @@ pub struct Sizes {
 /// dropout looked at (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
 /// Models", 2022, section 4.1). Attention's scores are computed again by libtorch's kernels, but for
 /// one number a head and token. With checkpointing a block keeps its input, and one of them all.
-pub fn bytes(model: &BertConfig, sizes: Sizes) -> u64 {
+pub fn bytes(model: &EncoderConfig, sizes: Sizes) -> u64 {
     let (hidden, wide) = (model.hidden_size as u64, model.intermediate_size as u64);
     let layers = model.num_hidden_layers as u64;
     let trained_layers = layers.saturating_sub(sizes.frozen);
@@ -74,7 +74,7 @@ pub fn bytes(model: &BertConfig, sizes: Sizes) -> u64 {
 /// The floor of a study's trainings.
 struct TextFloor {
     /// By name: the shape, and the tokens of the longest row to train on.
-    models: BTreeMap<String, (BertConfig, u64)>,
+    models: BTreeMap<String, (EncoderConfig, u64)>,
     /// Rows to train on.
     rows: u64,
 }
@@ -131,7 +131,7 @@ mod tests {
         checkpointing: false,
     };
 
-    fn tiny() -> BertConfig {
+    fn tiny() -> EncoderConfig {
         serde_json::from_value(tiny_config()).unwrap()
     }
 
@@ -176,8 +176,8 @@ mod tests {
         let mut ratios: Vec<f64> = Vec::new();
         for row in &rows[1..] {
             let number = |i: usize| row[i].parse::<u64>().unwrap();
-            let model: BertConfig = serde_json::from_value(serde_json::json!({
-                "num_hidden_layers": number(1), "hidden_size": number(2),
+            let model: EncoderConfig = serde_json::from_value(serde_json::json!({
+                "model_type": "bert", "num_hidden_layers": number(1), "hidden_size": number(2),
                 "num_attention_heads": number(3), "intermediate_size": number(4),
                 "vocab_size": number(5), "max_position_embeddings": number(6), "hidden_act": "gelu",
             }))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rand::Rng;
 use safetensors::tensor::{Dtype, TensorView};
 
-use super::checkpoint::{BertConfig, needed};
+use super::checkpoint::{EncoderConfig, needed};
 use crate::config::{Objective, Operation, StudySpec};
 use crate::space::{Params, Space, Value};
 use crate::study::{Direction, rng};
@@ -120,7 +120,7 @@ pub fn write_tiny_bert(dir: &Path, seed: u64) {
 /// Writes `model.safetensors` of random weights, in this type and under these names.
 pub fn write_weights(dir: &Path, seed: u64, dtype: Dtype, rename: impl Fn(&str) -> String) {
     std::fs::create_dir_all(dir).unwrap();
-    let config: BertConfig = serde_json::from_value(tiny_config()).unwrap();
+    let config: EncoderConfig = serde_json::from_value(tiny_config()).unwrap();
     let mut generator = rng(seed, 0, "weights");
     let mut store = Vec::new();
     for tensor in needed(&config) {

@@ -4,6 +4,7 @@
 mod config;
 mod locate;
 mod names;
+mod raw;
 mod weights;
 
 use std::fs::File;
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use config::{Activation, BertConfig};
+pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
 pub use locate::{cache_directories, locate};
-pub use names::{Tensor, needed};
+pub use names::{Tensor, needed, optional, projections};
 pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
 use super::tokenizer::TokenizerFiles;
@@ -28,7 +29,7 @@ pub struct Checkpoint {
     /// The directory.
     pub dir: PathBuf,
     /// The architecture.
-    pub config: BertConfig,
+    pub config: EncoderConfig,
     /// What the weights files hold.
     pub weights: Weights,
     /// The tokeniser's files.
@@ -56,7 +57,7 @@ impl Checkpoint {
         for file in tokenizer.as_ref().err().into_iter().flatten() {
             problems.push(missing(dir, file, name));
         }
-        let config = BertConfig::read(&dir.join("config.json"), name);
+        let config = EncoderConfig::read(&dir.join("config.json"), name);
         let weights = Weights::find(dir, name);
         if let (Ok(config), Ok(weights)) = (&config, &weights) {
             problems.extend(weights.check(config, name));

@@ -15,7 +15,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use super::names::{needed, spellings};
-use super::{BertConfig, missing, problem};
+use super::{EncoderConfig, missing, problem};
 use crate::config::Problem;
 use entry::{Entry, Storage};
 
@@ -145,7 +145,7 @@ impl Weights {
 
     /// Every needed tensor that is absent, misshapen or of a type that is not read; one problem a
     /// kind.
-    pub fn check(&self, config: &BertConfig, model: &str) -> Vec<Problem> {
+    pub fn check(&self, config: &EncoderConfig, model: &str) -> Vec<Problem> {
         let needed = needed(config);
         let mut absent = Vec::new();
         let mut wrong = Vec::new();
@@ -178,7 +178,11 @@ impl Weights {
         report(
             absent,
             "tensors missing",
-            format!("the {} tensors of a BERT encoder", needed.len()),
+            format!(
+                "the {} tensors of a {} encoder",
+                needed.len(),
+                config.architecture.name()
+            ),
         );
         report(
             wrong,
