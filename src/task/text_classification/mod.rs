@@ -17,6 +17,7 @@ mod scores;
 mod split;
 #[cfg(test)]
 mod testing;
+pub mod tokenizer;
 pub mod tokens;
 #[cfg(feature = "torch")]
 pub mod train;
