@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::{AdoptArgs, DrillArgs, RehearseArgs};
+use super::{AdoptArgs, DrillArgs, EvaluateArgs, PredictArgs, RehearseArgs};
 use crate::config::{DevicePolicy, Overrides, Source, objectives};
 use crate::supervisor::Origin;
 
@@ -22,6 +22,8 @@ Commands:
   tune check TASK        Check configuration and data; writes nothing
   tune rehearse TASK     A few steps: what fits, how long the search will take
   tune adopt FILE        Take in a study that Optuna made
+  tune predict DIR FILE  Classes and probabilities of rows, by an exported model
+  tune evaluate DIR FILE Scores of an exported model on labelled rows
   tune drill [TASK]      Fire drill: faults on purpose
   tune explain [FILE]    What an error or a log means, and what to do
   tune ask-tell          Search for another program: JSON lines on stdin and stdout
@@ -236,6 +238,10 @@ pub enum Query {
     Rehearse(Box<RehearseArgs>),
     /// Train one trial again, outside its study; records nothing
     Replay(ReplayArgs),
+    /// Classes and probabilities of rows, by an exported model
+    Predict(PredictArgs),
+    /// Scores of an exported model on labelled rows
+    Evaluate(EvaluateArgs),
     /// What an error or a log means, and what to do
     Explain(ExplainArgs),
     /// Search for another program: a JSON request a line on stdin, a reply a line on stdout

@@ -5,8 +5,10 @@ mod args;
 mod ask_tell;
 mod drill;
 mod enqueue;
+mod evaluate;
 mod explain;
 mod logging;
+mod predict;
 mod query;
 mod rehearse;
 mod replay;
@@ -21,7 +23,9 @@ pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
+pub use evaluate::EvaluateArgs;
 pub use logging::init_logging;
+pub use predict::{PredictArgs, RowsArgs};
 pub use rehearse::RehearseArgs;
 
 use crate::exit::{Exit, Failure};
@@ -60,6 +64,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Query(common, Query::Predict(args)) => predict::predict(common, args),
+        Invocation::Query(common, Query::Evaluate(args)) => evaluate::evaluate(common, args),
         Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
         Invocation::Query(common, query) => query::query(common, query),
@@ -78,6 +84,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn print(text: &str) -> Result<Exit, Failure> {
     report::out(text).map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
     Ok(Exit::Done)
+}
+
+#[cfg(not(feature = "torch"))]
+fn without_libtorch() -> Failure {
+    Failure::input("this `tune` was built without libtorch (feature `torch`): it cannot do that")
 }
 
 /// Reads a command line. If its first positional argument is a command's name, that command is

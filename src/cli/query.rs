@@ -74,6 +74,8 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Check(_)
         | Query::Drill(_)
         | Query::Enqueue(_)
+        | Query::Evaluate(_)
+        | Query::Predict(_)
         | Query::Explain(_)
         | Query::Rehearse(_)
         | Query::Replay(_)

@@ -337,7 +337,7 @@ pub const KEYS: &[Key<'static>] = &[
     .only_where(DEEP),
     training(
         "head.activation",
-        KeyType::Choice(&["gelu", "relu", "silu"]),
+        KeyType::Choice(&["gelu", "relu", "silu", "tanh"]),
         Preset::Text("gelu"),
         "nonlinearity between the head's layers",
     )

@@ -8,12 +8,16 @@ mod baseline;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod evaluation;
+pub mod export;
 pub mod floor;
+pub mod head;
 mod keys;
 mod leakage;
+pub mod predict;
 mod prepare;
 pub mod schedule;
-mod scores;
+pub mod scores;
 mod split;
 #[cfg(test)]
 mod testing;

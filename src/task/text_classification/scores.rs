@@ -177,6 +177,13 @@ impl Answers {
         }
     }
 
+    /// Adds the answers to other documents behind these; the classes are the same.
+    pub fn join(&mut self, other: Answers) {
+        debug_assert_eq!(self.classes, other.classes);
+        self.log_p.extend(other.log_p);
+        self.truth.extend(other.truth);
+    }
+
     /// A document's probabilities.
     pub fn probabilities(&self, document: usize) -> Vec<f64> {
         self.of(document).iter().map(|p| p.exp()).collect()

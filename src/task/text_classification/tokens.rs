@@ -46,14 +46,28 @@ impl Tokenised {
     pub fn new(dir: &Path, rows: &[Row]) -> anyhow::Result<Tokenised> {
         let files = TokenizerFiles::find(dir)
             .map_err(|absent| anyhow::anyhow!("no {} in {}", absent.join(", "), dir.display()))?;
-        let tokenizer = files.load()?;
-        let mut full = Vec::with_capacity(rows.len());
+        let mut tokenised = Tokenised {
+            tokenizer: files.load()?,
+            full: Vec::new(),
+        };
+        tokenised.replace(rows)?;
+        Ok(tokenised)
+    }
+
+    /// Encodes other rows in place of those that it has.
+    ///
+    /// # Errors
+    /// A text cannot be encoded.
+    pub fn replace(&mut self, rows: &[Row]) -> anyhow::Result<()> {
+        self.full.clear();
         for chunk in rows.chunks(CHUNK) {
             let inputs: Vec<EncodeInput> = chunk.iter().map(input).collect();
-            let encodings = tokenizer.encode_batch_fast(inputs, true).map_err(failed)?;
-            full.extend(encodings.iter().map(Tokens::from));
+            let encodings = (self.tokenizer)
+                .encode_batch_fast(inputs, true)
+                .map_err(failed)?;
+            self.full.extend(encodings.iter().map(Tokens::from));
         }
-        Ok(Tokenised { tokenizer, full })
+        Ok(())
     }
 
     /// The longest row, in tokens.

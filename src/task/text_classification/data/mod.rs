@@ -267,7 +267,7 @@ fn classes(labels: &[String]) -> Vec<String> {
 }
 
 /// Problems of one file. Of each kind only the first few are kept, the others counted.
-struct Findings {
+pub(super) struct Findings {
     path: PathBuf,
     problems: Vec<Problem>,
     /// How often each kind (what was found without its details) came up at a row.
@@ -279,7 +279,7 @@ struct Findings {
 const SPELLED_OUT: usize = 10;
 
 impl Findings {
-    fn new(path: &Path) -> Findings {
+    pub(super) fn new(path: &Path) -> Findings {
         Findings {
             path: path.to_owned(),
             problems: Vec::new(),
@@ -289,7 +289,7 @@ impl Findings {
     }
 
     /// A problem of the whole file: the rows are not looked at.
-    fn file(&mut self, key: &str, found: String, expected: &str) {
+    pub(super) fn file(&mut self, key: &str, found: String, expected: &str) {
         self.fatal = true;
         self.problems.push(Problem {
             source: Source::File(self.path.clone(), None),
@@ -300,7 +300,13 @@ impl Findings {
     }
 
     /// A problem of one row; `expected` names the kind.
-    fn row(&mut self, line: usize, place: String, found: impl Into<String>, expected: &str) {
+    pub(super) fn row(
+        &mut self,
+        line: usize,
+        place: String,
+        found: impl Into<String>,
+        expected: &str,
+    ) {
         let seen = self.seen.entry(expected.to_owned()).or_insert(0);
         *seen += 1;
         if *seen <= SPELLED_OUT {
@@ -313,7 +319,19 @@ impl Findings {
         }
     }
 
-    fn fatal(&self) -> bool {
+    /// Nothing is wrong.
+    pub(super) fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// A problem of the whole file that explains all those before it.
+    pub(super) fn instead(&mut self, key: &str, found: String, expected: &str) {
+        self.problems.clear();
+        self.seen.clear();
+        self.file(key, found, expected);
+    }
+
+    pub(super) fn fatal(&self) -> bool {
         self.fatal
     }
 
@@ -325,7 +343,7 @@ impl Findings {
         }
     }
 
-    fn into_problems(mut self) -> Problems {
+    pub(super) fn into_problems(mut self) -> Problems {
         for (expected, seen) in &self.seen {
             if *seen > SPELLED_OUT {
                 self.problems.push(Problem {

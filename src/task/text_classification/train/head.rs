@@ -2,107 +2,13 @@
 //!
 //! Shapes: B rows of a batch, L tokens of its longest row, H hidden size.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rand::Rng;
-use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
 use super::encoder::{Linear, Parameter, dropout};
 use super::rows::Batch;
-use crate::task::TrialSpec;
-
-/// How the vectors of a row's tokens become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pooling {
-    /// The first token's.
-    Cls,
-    /// The mean.
-    Mean,
-    /// The greatest value of each dimension.
-    Max,
-    /// The mean, weighted by the softmax of the products with a learned query.
-    Attn,
-}
-
-impl Pooling {
-    /// Whether it learns nothing: the pooled vectors of frozen states can then be kept.
-    pub fn is_fixed(self) -> bool {
-        match self {
-            Pooling::Cls | Pooling::Mean | Pooling::Max => true,
-            Pooling::Attn => false,
-        }
-    }
-}
-
-/// The nonlinearity between the head's layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Nonlinearity {
-    /// x times the normal distribution function of x.
-    Gelu,
-    /// max(x, 0).
-    Relu,
-    /// x times the logistic function of x.
-    Silu,
-}
-
-/// What a head is, beside its weights.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HeadConfig {
-    /// Size of the encoder's hidden states.
-    pub input: usize,
-    /// Classes.
-    pub classes: usize,
-    /// Pooling.
-    pub pooling: Pooling,
-    /// Linear layers; at least 1.
-    pub layers: usize,
-    /// Width between them.
-    pub hidden: usize,
-    /// Nonlinearity between them.
-    pub activation: Nonlinearity,
-    /// Dropped of what each layer is given, in training.
-    pub dropout: f64,
-}
-
-impl HeadConfig {
-    /// Of a trial, on an encoder with states of size `input`.
-    ///
-    /// # Errors
-    /// A key is absent or of the wrong type.
-    pub fn of(trial: &TrialSpec, input: usize, classes: usize) -> Result<HeadConfig> {
-        Ok(HeadConfig {
-            input,
-            classes,
-            pooling: word(trial, "head.pooling")?,
-            layers: usize::try_from(trial.int("head.layers")?)?,
-            hidden: usize::try_from(trial.int("head.hidden")?)?,
-            activation: word(trial, "head.activation")?,
-            dropout: trial.float("head.dropout")?,
-        })
-    }
-
-    /// Inputs and outputs of each layer.
-    fn sizes(&self) -> Vec<(usize, usize)> {
-        let last = self.layers.max(1) - 1;
-        let width = |at: usize| if at == 0 { self.input } else { self.hidden };
-        let out = |at: usize| {
-            if at == last {
-                self.classes
-            } else {
-                self.hidden
-            }
-        };
-        (0..=last).map(|at| (width(at), out(at))).collect()
-    }
-}
-
-/// A key's word as what it stands for.
-fn word<T: serde::de::DeserializeOwned>(trial: &TrialSpec, key: &str) -> Result<T> {
-    let word = trial.text(key)?;
-    serde_json::from_value(word.into()).with_context(|| format!("{key} = {word}"))
-}
+pub use crate::task::text_classification::head::{HeadConfig, Nonlinearity, Pooling};
 
 /// A trial's head.
 #[derive(Debug)]
@@ -139,6 +45,26 @@ impl Head {
             config,
             layers,
             query,
+        })
+    }
+
+    /// A head of the layers that `read` gives by their number; `query` is asked where pooling learns.
+    ///
+    /// # Errors
+    /// Those of `read` and `query`.
+    pub fn of(
+        config: HeadConfig,
+        read: &dyn Fn(usize) -> Result<Linear>,
+        query: &dyn Fn() -> Result<Tensor>,
+    ) -> Result<Head> {
+        let layers = (0..config.sizes().len()).map(read);
+        Ok(Head {
+            layers: layers.collect::<Result<Vec<Linear>>>()?,
+            query: match config.pooling {
+                Pooling::Attn => Some(query()?),
+                Pooling::Cls | Pooling::Mean | Pooling::Max => None,
+            },
+            config,
         })
     }
 
@@ -199,6 +125,7 @@ impl Head {
                     Nonlinearity::Gelu => x.f_gelu("none")?,
                     Nonlinearity::Relu => x.f_relu()?,
                     Nonlinearity::Silu => x.f_silu()?,
+                    Nonlinearity::Tanh => x.f_tanh()?,
                 };
             }
             x = layer.forward(&dropout(x, p)?)?;

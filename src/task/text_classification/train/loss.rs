@@ -187,7 +187,10 @@ mod tests {
         let loss = Loss::new(Settings { form, balance }, &counts, tch::Device::Cpu).unwrap();
         let logits = Tensor::from_slice(LOGITS.as_flattened()).view([2, 3]);
         let rows = loss.of_rows(&logits, &Tensor::from_slice(&LABELS)).unwrap();
-        (Vec::try_from(rows).unwrap(), loss.weight(LABELS.map(|l| l as usize)))
+        (
+            Vec::try_from(rows).unwrap(),
+            loss.weight(LABELS.map(|l| l as usize)),
+        )
     }
 
     fn close(found: &[f32], expected: &[f64]) {

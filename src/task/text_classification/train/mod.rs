@@ -6,6 +6,7 @@ mod head;
 mod loss;
 mod model;
 mod optimizer;
+pub mod predict;
 mod prefix;
 mod rows;
 mod score;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
@@ -24,6 +24,15 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// By the word of `train.precision`.
+    pub fn named(word: &str) -> Option<Precision> {
+        match word {
+            "fp32" => Some(Precision::Fp32),
+            "bf16" => Some(Precision::Bf16),
+            _ => None,
+        }
+    }
+
     /// Holds while the guard lives.
     ///
     /// # Errors
@@ -61,11 +70,8 @@ impl Options {
                 hidden: trial.float("model.dropout")?,
                 attention: trial.float("model.attn_dropout")?,
             },
-            precision: match trial.text("train.precision")? {
-                "fp32" => Precision::Fp32,
-                "bf16" => Precision::Bf16,
-                other => anyhow::bail!("train.precision = {other}"),
-            },
+            precision: Precision::named(trial.text("train.precision")?)
+                .context("train.precision is fp32 or bf16")?,
             checkpointing: trial.flag("train.grad_checkpointing")?,
         })
     }
@@ -133,6 +139,23 @@ impl Model {
             embeddings,
             blocks,
         })
+    }
+
+    /// An encoder as it is with a head as it is: nothing is trained.
+    pub fn fixed(encoder: Rc<Encoder>, precision: Precision, head: Head) -> Model {
+        let options = Options {
+            frozen: encoder.blocks.len(),
+            dropouts: Dropouts::default(),
+            precision,
+            checkpointing: false,
+        };
+        Model {
+            encoder,
+            options,
+            embeddings: None,
+            blocks: Vec::new(),
+            head,
+        }
     }
 
     /// Everything that is trained.

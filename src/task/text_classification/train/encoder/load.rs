@@ -48,8 +48,11 @@ impl Encoder {
     }
 }
 
-/// The tensor in 32-bit floats; an error where a value is not finite.
-fn convert(raw: &Raw, name: &str) -> Result<Tensor> {
+/// The tensor in 32-bit floats.
+///
+/// # Errors
+/// libtorch throws, or a value is NaN or infinite.
+pub fn convert(raw: &Raw, name: &str) -> Result<Tensor> {
     let kind = match raw.precision {
         Precision::F32 => Kind::Float,
         Precision::F16 => Kind::Half,

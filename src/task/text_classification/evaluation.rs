@@ -1,0 +1,37 @@
+//! What answers to labelled rows are worth, beside the trivial answer.
+
+use super::baseline::trivial;
+use super::export::Exported;
+use super::keys::METRICS;
+use super::scores::Answers;
+use crate::report::Evaluation;
+
+/// The scores of answers to the rows of `file`.
+pub fn evaluation(exported: &Exported, file: String, answers: &Answers) -> Evaluation {
+    let about = &exported.description;
+    let confusion = answers.confusion();
+    let classes = confusion.by_class();
+    let rows: Vec<usize> = classes.iter().map(|c| c.support).collect();
+    let values = answers.metrics();
+    let metrics = METRICS.iter().filter_map(|metric| {
+        let value = *values.get(metric.name)?;
+        let found = trivial(&about.train_rows, &rows, metric.name);
+        let found = found.map(|(value, class)| {
+            let what = match class {
+                None => "always the shares of the classes in training".to_owned(),
+                Some(class) => format!("always {}", about.labels[class]),
+            };
+            (value, what)
+        });
+        Some((metric.name.to_owned(), value, found))
+    });
+    Evaluation {
+        model: exported.dir().display().to_string(),
+        file,
+        rows: rows.iter().sum(),
+        labels: about.labels.clone(),
+        metrics: metrics.collect(),
+        classes,
+        confusion,
+    }
+}

@@ -1,0 +1,174 @@
+//! Rows read from each kind of file, what is refused, and how answers are written.
+
+use std::fs;
+
+use super::*;
+
+fn wanted() -> Wanted {
+    Wanted {
+        text: "text".into(),
+        pair: None,
+        label: None,
+        forbidden: written(&labels()),
+    }
+}
+
+fn labels() -> Vec<String> {
+    vec!["no".into(), "yes".into()]
+}
+
+/// The rows of a file of this name, or its problems as text.
+fn rows(name: &str, content: &[u8], wanted: Wanted) -> Result<(Survey, Vec<Record>), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::write(&path, content).unwrap();
+    let input = Input::new(&path, wanted).map_err(|p| p.to_string())?;
+    let survey = input.survey().map_err(|p| p.to_string())?;
+    let mut rows = Vec::new();
+    let visited = input.visit(&mut |row| {
+        rows.push(row);
+        Ok(())
+    });
+    visited.map_err(|e| e.to_string())?;
+    assert_eq!(rows.len(), survey.rows);
+    Ok((survey, rows))
+}
+
+fn answered(shape: Shape, survey: &Survey, rows: &[Record]) -> String {
+    let mut writer = Writer::new(Vec::new(), shape, &survey.columns, &labels()).unwrap();
+    for row in rows {
+        writer.row(row, 1, &[0.25, 0.75]).unwrap();
+    }
+    String::from_utf8(writer.finish().unwrap()).unwrap()
+}
+
+#[test]
+fn csv_is_answered_with_its_columns_in_either_shape() {
+    let text = b"\xef\xbb\xbfid,text\r\n7,\"a, b\r\nc\"\r\n8,d\r\n";
+    let (survey, rows) = rows("rows.csv", text, wanted()).unwrap();
+    assert_eq!(survey.columns, ["id", "text"]);
+    assert_eq!(rows[0].text, "a, b\r\nc");
+    assert_eq!((rows[1].line, rows[1].number), (4, 2));
+    assert_eq!(
+        answered(Shape::Csv, &survey, &rows),
+        "id,text,prediction,probability.no,probability.yes\n\
+         7,\"a, b\r\nc\",yes,0.25,0.75\n8,d,yes,0.25,0.75\n"
+    );
+    let json = answered(Shape::Jsonl, &survey, &rows);
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        first,
+        serde_json::json!({"id": "7", "text": "a, b\r\nc", "prediction": "yes",
+            "probability.no": 0.25, "probability.yes": 0.75})
+    );
+}
+
+#[test]
+fn json_lines_stay_as_they_are_written_and_become_csv() {
+    let text =
+        b"{\"text\": \"a\", \"n\": 123456789012345678901234567890}\n\n{\"text\": 5, \"m\": [1, 2]}";
+    let (survey, rows) = rows("rows.jsonl", text, wanted()).unwrap();
+    assert_eq!(survey.columns, ["text", "n", "m"]);
+    assert_eq!(
+        answered(Shape::Jsonl, &survey, &rows),
+        "{\"text\": \"a\", \"n\": 123456789012345678901234567890,\"prediction\":\"yes\",\
+         \"probability.no\":0.25,\"probability.yes\":0.75}\n\
+         {\"text\": 5, \"m\": [1, 2],\"prediction\":\"yes\",\
+         \"probability.no\":0.25,\"probability.yes\":0.75}\n"
+    );
+    assert_eq!(rows[1].text, "5");
+    let csv = answered(Shape::Csv, &survey, &rows);
+    assert_eq!(csv.lines().nth(2).unwrap(), "5,,\"[1,2]\",yes,0.25,0.75");
+}
+
+#[test]
+fn a_text_file_has_a_text_a_line() {
+    let (survey, rows) = rows("rows.txt", b"one\r\ntwo, three\n", wanted()).unwrap();
+    assert_eq!(survey.columns, ["text"]);
+    assert_eq!(rows[1].text, "two, three");
+    assert_eq!(
+        answered(Shape::Csv, &survey, &rows).lines().nth(2).unwrap(),
+        "\"two, three\",yes,0.25,0.75"
+    );
+    let mut pairs = wanted();
+    pairs.pair = Some("criterion".into());
+    let problems = self::rows("rows.txt", b"one\n", pairs).unwrap_err();
+    assert!(problems.contains("criterion"), "{problems}");
+}
+
+#[test]
+fn pairs_and_classes_are_read_where_they_are_wanted() {
+    let mut wanted = wanted();
+    wanted.pair = Some("criterion".into());
+    wanted.label = Some(("status".into(), labels()));
+    let text = b"criterion,text,status\nx,a, yes\n,b,no\n";
+    let (_, rows) = rows("rows.csv", text, wanted).unwrap();
+    assert_eq!((rows[0].pair.as_deref(), rows[0].class), (Some("x"), 1));
+    assert_eq!((rows[1].pair.as_deref(), rows[1].class), (Some(""), 0));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_and_row() {
+    let mut labelled = wanted();
+    labelled.label = Some(("status".into(), labels()));
+    let cases: [(&str, &[u8], &Wanted, &[&str]); 12] = [
+        ("a.csv", b"txt\na\n", &wanted(), &["no column text", "txt"]),
+        (
+            "a.csv",
+            b"text,text\na,b\n",
+            &wanted(),
+            &["2 columns called text"],
+        ),
+        (
+            "a.csv",
+            b"text\na\n \n",
+            &wanted(),
+            &["a.csv:3", "row 2", "no text"],
+        ),
+        ("a.csv", b"text,b\na\n", &wanted(), &["a.csv:2", "1 cells"]),
+        (
+            "a.csv",
+            b"text\n\xff\n",
+            &wanted(),
+            &["row 1, column text", "UTF-8"],
+        ),
+        (
+            "a.csv",
+            b"text,prediction\na,b\n",
+            &wanted(),
+            &["a column prediction"],
+        ),
+        ("a.csv", b"text\n", &wanted(), &["no rows"]),
+        (
+            "a.jsonl",
+            b"{\"text\": \"a\"}\n{\"text\"\n",
+            &wanted(),
+            &["a.jsonl:2", "row 2"],
+        ),
+        (
+            "a.jsonl",
+            b"{\"text\": [1]}\n",
+            &wanted(),
+            &["row 1, column text", "a list"],
+        ),
+        (
+            "a.jsonl",
+            b"{\"txt\": \"a\"}\n",
+            &wanted(),
+            &["no column text", "txt"],
+        ),
+        (
+            "a.csv",
+            b"text,status\na,maybe\n",
+            &labelled,
+            &["row 1, column status", "maybe", "no, yes"],
+        ),
+        ("a.tsv", b"text\na\n", &wanted(), &["a .tsv file"]),
+    ];
+    for (name, content, wanted, expected) in cases {
+        let problems = rows(name, content, wanted.clone()).unwrap_err();
+        for part in expected {
+            assert!(problems.contains(part), "{part:?} is not in: {problems}");
+        }
+    }
+}
