@@ -69,6 +69,9 @@ pub struct Prepared {
     pub test: Option<TestSplit>,
     /// What `tune check` shows: a heading (`data`, `split`, `model`) and a line.
     pub facts: Vec<(String, String)>,
+    /// What people should know before they trust the values; shown by `tune check` and when a run
+    /// starts.
+    pub warnings: Vec<String>,
     /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
     /// the study's identity.
     pub fingerprints: Vec<(String, String)>,

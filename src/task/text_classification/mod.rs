@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod data;
 pub mod floor;
 mod keys;
+mod knobs;
 mod prepare;
 pub mod schedule;
 mod scores;

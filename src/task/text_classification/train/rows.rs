@@ -216,6 +216,7 @@ impl Batch {
             Some(mask) => Some(mask.f_logical_not()?),
             None => None,
         })
+    }
 
     /// Tokens of the longest row.
     ///
