@@ -1,7 +1,7 @@
 //! The training loop of one trial.
 
 use anyhow::{Result, ensure};
-use tch::{Reduction, Tensor};
+use tch::{Kind, Reduction, Tensor};
 
 use super::model::Model;
 use super::optimizer::{self, Optimizer};
@@ -66,6 +66,8 @@ pub struct Material<'a> {
     pub validation: &'a [usize],
     /// Numbers of the rows that test; none but in a test.
     pub test: &'a [usize],
+    /// `[n]`: what each row counts in training, in the mean 1; `None`: all the same.
+    pub shares: Option<Tensor>,
     /// Classes.
     pub classes: usize,
     /// What the first trainable layer reads.
@@ -231,7 +233,12 @@ fn backward(
             "logits of shape {shape:?}, not {expected:?}"
         );
         let labels = rows.labels.f_index_select(0, &on_device)?;
-        let mut loss = cross_entropy(&logits, &labels, Reduction::Mean)?;
+        let mut loss = match &material.shares {
+            None => cross_entropy(&logits, &labels, Reduction::Mean)?,
+            Some(shares) => cross_entropy(&logits, &labels, Reduction::None)?
+                .f_mul(&shares.f_index_select(0, &on_device)?)?
+                .f_mean(None::<Kind>)?,
+        };
         if size < numbers.len() {
             loss = loss.f_mul_scalar(size as f64 / numbers.len() as f64)?;
         }
