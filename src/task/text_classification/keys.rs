@@ -122,6 +122,30 @@ pub const KEYS: &[Key<'static>] = &[
         Preset::Int(0),
         "seed of the split; the trial's seed never enters it",
     ),
+    data(
+        "data.split.column",
+        KeyType::Text,
+        Preset::Optional,
+        "column with each row's part (train, validation or test), instead of shares and seed",
+    ),
+    data(
+        "data.folds",
+        KeyType::Int { low: 0, high: 1000 },
+        Preset::Int(0),
+        "a trial trains so many models, each validated on its part of the rows that are not for the test; its value is their mean; 0 or 1: one model",
+    ),
+    data(
+        "data.duplicates",
+        KeyType::Choice(&["error", "together", "allow"]),
+        Preset::Text("error"),
+        "the same text in two parts of the split: refused, kept in one part, or accepted with a warning",
+    ),
+    training(
+        "tok.doc_stride",
+        KeyType::Int { low: 0, high: 8192 },
+        Preset::Int(0),
+        "k >= 1: a row longer than tok.max_length becomes windows, neighbours sharing k tokens; 0: it is cut",
+    ),
     training(
         "train.epochs",
         KeyType::Int {

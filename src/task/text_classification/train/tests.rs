@@ -206,7 +206,7 @@ fn the_cache_forgets_the_least_recently_used_first() {
     let _alone = alone();
     let site = site();
     let mut task = open(&site);
-    let (rows, _) = task.rows("tiny", 16, false).unwrap();
+    let (_, rows) = task.rows("tiny", 16, 0, false).unwrap();
     let one = rows.tokens() * 16 * 4;
     // Room for one deep prefix only: each trial evicts the other's.
     task.limit_cache(one + 100);

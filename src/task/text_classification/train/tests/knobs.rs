@@ -29,6 +29,7 @@ fn tried(key: &str) -> Option<(Setting, Value)> {
         "train.grad_checkpointing" => (vec![], true.into()),
         "train.precision" => (vec![], "bf16".into()),
         "tok.max_length" => (vec![], 8.into()),
+        "tok.doc_stride" => (vec![("tok.max_length", 8.into())], 2.into()),
         "optim.lr" => (vec![], 2e-3.into()),
         "optim.weight_decay" => (vec![], 0.1.into()),
         "optim.beta1" => (vec![], 0.8.into()),
