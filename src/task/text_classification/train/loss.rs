@@ -125,13 +125,8 @@ impl Loss {
 
     /// What rows of these classes weigh together; the mean loss of an update is the sum of its rows'
     /// losses divided by this. On the host: nothing waits for the device.
-    pub fn weight<'a>(&self, classes: impl IntoIterator<Item = &'a i64>) -> f64 {
-        let of = |class: &i64| {
-            usize::try_from(*class)
-                .ok()
-                .and_then(|c| self.weights.get(c))
-        };
-        classes.into_iter().filter_map(of).sum()
+    pub fn weight(&self, classes: impl IntoIterator<Item = usize>) -> f64 {
+        classes.into_iter().map(|class| self.weights[class]).sum()
     }
 
     /// The weighted loss of each row `[B]`, in 32-bit floats, of logits `[B, classes]` and classes

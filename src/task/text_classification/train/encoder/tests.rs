@@ -7,7 +7,12 @@ use safetensors::SafeTensors;
 use tch::{Device, Kind};
 
 use super::*;
+use crate::space::Value;
+use crate::study::Purpose;
 use crate::task::text_classification::checkpoint::{Architecture, Checkpoint, needed};
+use crate::task::text_classification::testing::{Site, tiny_config, write_tiny};
+use crate::task::text_classification::train::TextTask;
+use crate::task::{Decision, Metrics, Reporter, TrialSpec};
 
 /// The checkpoints that are kept.
 fn kept() -> PathBuf {
@@ -263,6 +268,102 @@ fn a_row_answers_the_same_alone_and_beside_longer_ones() {
             let alone = encoder.prefix(&ids, None, None, blocks).unwrap();
             let found = together.narrow(0, row, 1).narrow(1, 0, length);
             assert!(off(&found, &alone) < 1e-4, "{name}, row {row}");
+        }
+    }
+}
+
+/// Does not look at what is reported.
+struct Silent;
+
+impl Reporter for Silent {
+    fn step(&mut self) {}
+
+    fn epoch(&mut self, _: u32, _: &Metrics) -> Result<Decision> {
+        Ok(Decision::Continue)
+    }
+}
+
+/// Configurations of one tiny encoder of each architecture.
+fn tiny_encoders() -> Vec<serde_json::Value> {
+    let with = |changes: serde_json::Value| {
+        let mut config = tiny_config();
+        for (key, value) in changes.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        config
+    };
+    let deberta = serde_json::json!({
+        "model_type": "deberta-v2", "relative_attention": true, "position_biased_input": false,
+        "pos_att_type": "p2c|c2p", "norm_rel_ebd": "layer_norm", "share_att_key": true,
+        "position_buckets": 4, "max_position_embeddings": 6, "type_vocab_size": 0,
+    });
+    let mut own = deberta.clone();
+    for (key, value) in [
+        ("share_att_key", false.into()),
+        ("conv_kernel_size", 3.into()),
+        ("embedding_size", 8.into()),
+    ] {
+        own[key] = value;
+    }
+    vec![
+        with(serde_json::json!({"model_type": "roberta", "type_vocab_size": 1})),
+        with(serde_json::json!({"model_type": "xlm-roberta", "hidden_act": "silu"})),
+        with(serde_json::json!({"model_type": "electra", "embedding_size": 8})),
+        with(deberta),
+        with(own),
+    ]
+}
+
+#[test]
+fn every_parameter_of_every_encoder_is_trained_and_what_blocks_share_is_frozen_with_the_tables() {
+    tch::set_num_threads(1);
+    let _alone = crate::gpu::GENERATOR
+        .lock()
+        .unwrap_or_else(|e| e.into_inner());
+    for config in tiny_encoders() {
+        let mut site = Site::new();
+        site.set("tok.max_length", 16);
+        write_tiny(&site.tiny(), 1, config.clone());
+        let start: BTreeMap<String, Tensor> = load(&site.tiny())
+            .parameters()
+            .into_iter()
+            .map(|p| (p.name, p.tensor))
+            .collect();
+        let mut task = TextTask::open(&site.spec, crate::gpu::Device::Cpu).unwrap();
+        let mut trained = |frozen: i64| {
+            let mut keys = site.spec.fixed.clone();
+            let changes = [
+                ("train.epochs", Value::Int(1)),
+                ("train.freeze_encoder_layers", frozen.into()),
+                ("optim.lr", 1e-3.into()),
+            ];
+            keys.extend(changes.map(|(key, value)| (key.to_owned(), value)));
+            let trial = TrialSpec {
+                number: 0,
+                purpose: Purpose::Search,
+                attempt: 0,
+                seed: 5,
+                params: Default::default(),
+                config: keys,
+                halvings: 0,
+                rehearse: None,
+            };
+            task.train(&trial, &mut Silent).unwrap().parameters
+        };
+        let all = trained(0);
+        let of_encoder = |p: &&Parameter| start.contains_key(&p.name);
+        assert_eq!(all.iter().filter(of_encoder).count(), start.len());
+        for parameter in all.iter().filter(of_encoder) {
+            let before = &start[&parameter.name];
+            assert!(
+                !parameter.tensor.equal(before),
+                "{config}: {} is as it was",
+                parameter.name
+            );
+        }
+        for parameter in trained(1).iter().filter(of_encoder) {
+            let name = &parameter.name;
+            assert!(name.starts_with("encoder.layer.1."), "{config}: {name}");
         }
     }
 }
