@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use crate::digest::Hashing;
 use crate::protocol::Epoch;
 use crate::space::Params;
 use crate::task::TrialSpec;
@@ -110,9 +110,12 @@ impl Checkpoints {
         fs::create_dir_all(&self.dir)?;
         let last = epochs.last().map_or(0, |e| e.epoch);
         let name = format!("epoch-{last}.state");
-        let mut state = Hashing::new(BufWriter::new(File::create(self.dir.join(&name))?));
-        write(&mut state)?;
-        let (bytes, sha256) = state.finish()?;
+        let written = write_state(&self.dir.join(&name), write);
+        if written.is_err() {
+            // Where the disk is full, half a state only takes room.
+            let _ = fs::remove_file(self.dir.join(&name));
+        }
+        let (bytes, sha256) = written?;
         let description = Description {
             version: VERSION,
             number: self.number,
@@ -146,41 +149,14 @@ impl Checkpoints {
     }
 }
 
-/// A writer that counts and hashes what passes through.
-struct Hashing<W> {
-    inner: W,
-    bytes: u64,
-    sha256: Sha256,
-}
-
-impl<W: Write> Hashing<W> {
-    fn new(inner: W) -> Hashing<W> {
-        Hashing {
-            inner,
-            bytes: 0,
-            sha256: Sha256::new(),
-        }
-    }
-
-    fn finish(mut self) -> io::Result<(u64, String)> {
-        self.inner.flush()?;
-        let digest = self.sha256.finalize();
-        let hex = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((self.bytes, hex))
-    }
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.sha256.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
+/// Writes a state; gives its length and SHA-256.
+fn write_state(
+    path: &Path,
+    write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<(u64, String)> {
+    let mut state = Hashing::new(BufWriter::new(File::create(path)?));
+    write(&mut state)?;
+    Ok(state.finish()?)
 }
 
 #[cfg(test)]
@@ -245,6 +221,7 @@ mod tests {
             .unwrap_err();
         let (reported, file) = trial.load().unwrap().unwrap();
         assert_eq!((reported.len(), state(file).as_str()), (1, "one"));
+        assert!(!trial.dir.join("epoch-2.state").exists());
     }
 
     #[test]

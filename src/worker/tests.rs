@@ -122,6 +122,7 @@ fn open(supervisor: &Supervisor, kind: &str) {
     supervisor.tell(&ToWorker::Open {
         spec: Box::new(study(kind)),
         device: Device::Cpu,
+        rehearse: None,
     });
 }
 
@@ -151,6 +152,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
         log: log.into(),
         max_log_bytes: 1 << 20,
         checkpoint: None,
+        keep_best: None,
         grant: None,
     });
 }
