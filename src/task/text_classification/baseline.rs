@@ -2,7 +2,7 @@
 
 use super::data::Dataset;
 use super::scores::{Answers, Confusion};
-use super::split::{Part, Split};
+use super::split::{Part, Round, Split};
 use crate::study::Direction;
 use crate::task::{Baseline, Metric};
 
@@ -12,6 +12,9 @@ const OF_SHARES: [&str; 4] = ["loss", "log_loss", "auroc", "auprc"];
 /// The best that an answer without reading scores on a part, by `metric`: one class for all (the one
 /// that is best on the training rows, the most frequent among equals), for metrics of probabilities
 /// the shares of the classes in the training rows. `None` for a metric that the kind does not have.
+///
+/// With folds a trial's value is the mean over them, and so is this; on the test part it is learned
+/// from all rows of the folds.
 pub fn baseline(
     data: &Dataset,
     split: &Split,
@@ -19,14 +22,33 @@ pub fn baseline(
     label: &str,
     metric: &str,
 ) -> Option<Baseline> {
-    let [train, scored] = [Part::Train, part].map(|part| counts(data, split, part));
-    let (value, class) = trivial(&train, &scored, metric)?;
-    let what = match class {
+    let counted = |round: Round| [round.train, round.validation].map(|r| counts_of(data, &r));
+    let rounds: Vec<[Vec<usize>; 2]> = match (part, split.folds()) {
+        (Part::Validation, [_, ..]) => split.rounds().into_iter().map(counted).collect(),
+        (Part::Test, [_, ..]) => {
+            vec![[
+                counts_of(data, &split.folds().concat()),
+                counts(data, split, part),
+            ]]
+        }
+        (_, []) | (Part::Train, _) => {
+            vec![[Part::Train, part].map(|part| counts(data, split, part))]
+        }
+    };
+    let scores = rounds
+        .iter()
+        .map(|[train, scored]| trivial(train, scored, metric));
+    let scores: Vec<(f64, Option<usize>)> = scores.collect::<Option<_>>()?;
+    let value = scores.iter().map(|(value, _)| value).sum::<f64>() / scores.len() as f64;
+    let mut what = match scores.first()?.1 {
         None => {
             format!("always predicting the shares of the classes of {label} in the training rows")
         }
         Some(class) => format!("always predicting class {} of {label}", data.classes[class]),
     };
+    if scores.len() > 1 {
+        what.push_str(&format!(", the mean over {} folds", scores.len()));
+    }
     Some(Baseline { value, what })
 }
 

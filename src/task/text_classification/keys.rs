@@ -122,6 +122,30 @@ pub const KEYS: &[Key<'static>] = &[
         Preset::Int(0),
         "seed of the split; the trial's seed never enters it",
     ),
+    data(
+        "data.split.column",
+        KeyType::Text,
+        Preset::Optional,
+        "column with each row's part (train, validation or test), instead of shares and seed",
+    ),
+    data(
+        "data.folds",
+        KeyType::Int { low: 0, high: 1000 },
+        Preset::Int(0),
+        "a trial trains so many models, each validated on its part of the rows that are not for the test; its value is their mean; 0 or 1: one model",
+    ),
+    data(
+        "data.duplicates",
+        KeyType::Choice(&["error", "together", "allow"]),
+        Preset::Text("error"),
+        "the same text in two parts of the split: refused, kept in one part, or accepted with a warning",
+    ),
+    training(
+        "tok.doc_stride",
+        KeyType::Int { low: 0, high: 8192 },
+        Preset::Int(0),
+        "k >= 1: a row longer than tok.max_length becomes windows, neighbours sharing k tokens; 0: it is cut",
+    ),
     training(
         "train.epochs",
         KeyType::Int {
@@ -382,3 +406,46 @@ pub const METRICS: [Metric; 9] = [
     metric("log_loss", Direction::Minimize, 0.0, f64::INFINITY),
     metric("loss", Direction::Minimize, 0.0, f64::INFINITY),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOC: &str = include_str!("../../../docs/configuration.md");
+
+    fn values(ty: KeyType) -> String {
+        match ty {
+            KeyType::Float { low, high } => format!("{low:?}..{high:?}"),
+            KeyType::Int { low, high } if high == i64::MAX => format!("integer from {low}"),
+            KeyType::Int { low, high } => format!("{low}..{high}, integer"),
+            KeyType::Bool => "true, false".into(),
+            KeyType::Text | KeyType::Any => "text".into(),
+            KeyType::Choice(words) => words.join(", "),
+            KeyType::List => "list".into(),
+            KeyType::Path => "path".into(),
+        }
+    }
+
+    /// As in the documentation.
+    fn row(key: &Key) -> String {
+        let preset = match key.preset.value() {
+            Some(value) => format!("`{value}`"),
+            None => String::new(),
+        };
+        let acts: Vec<String> = key.acts.iter().map(|a| format!(". Where {a}")).collect();
+        let (values, help) = (values(key.ty), key.help);
+        format!(
+            "| `{}` | {preset} | {values} | {help}{} |",
+            key.name,
+            acts.concat()
+        )
+    }
+
+    #[test]
+    fn the_documentation_lists_every_key_with_its_values_and_where_it_acts() {
+        let rows = KEYS.iter().map(row);
+        let missing: Vec<String> = rows.filter(|row| !DOC.contains(row)).collect();
+        let missing = missing.join("\n");
+        assert!(missing.is_empty(), "docs/configuration.md lacks\n{missing}");
+    }
+}

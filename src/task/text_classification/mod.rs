@@ -10,6 +10,8 @@ pub mod checkpoint;
 pub mod data;
 pub mod floor;
 mod keys;
+mod knobs;
+mod leakage;
 mod prepare;
 pub mod schedule;
 mod scores;
@@ -24,7 +26,7 @@ pub use split::{Part, Split, split};
 
 use std::sync::Arc;
 
-use super::{Key, Metric, Prepared, Task, TaskKind};
+use super::{Key, Metric, Prepared, Task, TaskKind, greatest};
 use crate::config::{Problems, StudySpec};
 use crate::gpu::Device;
 use crate::memory::Floor;
@@ -46,6 +48,16 @@ impl TaskKind for TextClassification {
     }
 
     fn halves_batches(&self) -> bool {
+        true
+    }
+
+    /// With folds, what is reported are folds.
+    fn last_epoch(&self, spec: &StudySpec) -> Option<u64> {
+        let folds = greatest(spec, "data.folds").filter(|folds| *folds > 1);
+        folds.or_else(|| greatest(spec, "train.epochs"))
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
         true
     }
 

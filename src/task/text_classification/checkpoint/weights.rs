@@ -151,7 +151,7 @@ impl Header {
             absent,
             "tensors missing",
             format!(
-                "the {} tensors of a {} encoder",
+                "the {} tensors of the encoder {}",
                 needed.len(),
                 config.architecture.name()
             ),

@@ -170,3 +170,56 @@ fn rows_are_cut_with_their_special_tokens_kept() {
         assert_eq!(cut.ids.last(), Some(&3));
     }
 }
+
+/// The rows of the site, with the text of row 1 once more at the end, in a group of its own.
+fn with_a_duplicate(site: &Site) {
+    let path = site.dir.path().join("rows.csv");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    let again: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
+    let again: Vec<String> = (100..130)
+        .map(|post| format!("x,{},{},{post}\n", again[1], again[2]))
+        .collect();
+    text.push_str(&again.concat());
+    std::fs::write(&path, text).unwrap();
+}
+
+#[test]
+fn a_text_in_two_parts_is_refused_kept_together_or_told() {
+    let mut site = Site::new();
+    site.set("data.duplicates", "allow");
+    let distinct = prepare(&site.spec).unwrap();
+    with_a_duplicate(&site);
+    site.set("data.duplicates", "error");
+    let all = problems(&site);
+    assert!(all.contains("in two parts of the split"), "{all}");
+    site.set("data.duplicates", "together");
+    let kept = prepare(&site.spec).unwrap();
+    assert!(kept.warnings.iter().all(|w| !w.contains("two parts")));
+    site.set("data.duplicates", "allow");
+    let told = prepare(&site.spec).unwrap();
+    assert!(told.warnings.iter().any(|w| w.contains("two parts")));
+    assert_ne!(kept.split_fingerprint, told.split_fingerprint);
+    assert_ne!(told.data_fingerprint, distinct.data_fingerprint);
+}
+
+#[test]
+fn with_folds_the_baseline_is_their_mean_and_each_fold_is_asked_for_every_class() {
+    let mut site = Site::new();
+    site.set("data.folds", 4);
+    let prepared = prepare(&site.spec).unwrap();
+    let what = prepared.baseline.unwrap().what;
+    assert_eq!(
+        what,
+        "always predicting class 0 of status, the mean over 4 folds"
+    );
+    assert!(prepared.test.unwrap().baseline.is_some());
+    let facts: Vec<&str> = prepared.facts.iter().map(|(_, f)| f.as_str()).collect();
+    assert!(
+        facts
+            .iter()
+            .any(|f| f.starts_with("4 folds of 27 to 27 rows"))
+    );
+    site.set("data.folds", 60);
+    let all = problems(&site);
+    assert!(all.contains("no row of class 1 in the fold"), "{all}");
+}

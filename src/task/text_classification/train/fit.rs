@@ -86,6 +86,8 @@ pub struct Material<'a> {
     pub validation: &'a [usize],
     /// Numbers of the rows that test; none but in a test.
     pub test: &'a [usize],
+    /// `[n]`: what each row counts in training, in the mean 1; `None`: all the same.
+    pub shares: Option<Tensor>,
     /// Classes.
     pub classes: usize,
     /// What the first trainable layer reads.
@@ -104,7 +106,7 @@ impl Material<'_> {
 
     /// The class of a row.
     fn class(&self, row: usize) -> usize {
-        self.rows.classes[self.rows.documents[row]]
+        self.rows.truth[self.rows.documents[row]]
     }
 }
 
@@ -284,7 +286,10 @@ impl Training<'_> {
                 "logits of shape {shape:?}, not {expected:?}"
             );
             let labels = rows.labels.f_index_select(0, &on_device)?;
-            let losses = self.loss.of_rows(&pass.logits, &labels)?;
+            let mut losses = self.loss.of_rows(&pass.logits, &labels)?;
+            if let Some(shares) = &material.shares {
+                losses = losses.f_mul(&shares.f_index_select(0, &on_device)?)?;
+            }
             let loss = losses.f_sum(Kind::Float)?.f_div_scalar(weight)?;
             self.model.backward(&batch, pass, &loss)?;
             let loss = loss.f_detach()?;

@@ -125,13 +125,8 @@ impl Loss {
 
     /// What rows of these classes weigh together; the mean loss of an update is the sum of its rows'
     /// losses divided by this. On the host: nothing waits for the device.
-    pub fn weight<'a>(&self, classes: impl IntoIterator<Item = &'a i64>) -> f64 {
-        let of = |class: &i64| {
-            usize::try_from(*class)
-                .ok()
-                .and_then(|c| self.weights.get(c))
-        };
-        classes.into_iter().filter_map(of).sum()
+    pub fn weight(&self, classes: impl IntoIterator<Item = usize>) -> f64 {
+        classes.into_iter().map(|class| self.weights[class]).sum()
     }
 
     /// The weighted loss of each row `[B]`, in 32-bit floats, of logits `[B, classes]` and classes
@@ -187,7 +182,10 @@ mod tests {
         let loss = Loss::new(Settings { form, balance }, &counts, tch::Device::Cpu).unwrap();
         let logits = Tensor::from_slice(LOGITS.as_flattened()).view([2, 3]);
         let rows = loss.of_rows(&logits, &Tensor::from_slice(&LABELS)).unwrap();
-        (Vec::try_from(rows).unwrap(), loss.weight(LABELS.map(|l| l as usize)))
+        (
+            Vec::try_from(rows).unwrap(),
+            loss.weight(LABELS.map(|l| l as usize)),
+        )
     }
 
     fn close(found: &[f32], expected: &[f64]) {

@@ -6,6 +6,7 @@
 use anyhow::Result;
 use tch::{Kind, Tensor};
 
+use super::RowsKey;
 use super::encoder::Encoder;
 use super::head::{self, Pooling};
 use super::model::Precision;
@@ -45,14 +46,10 @@ impl Input {
 /// What a prefix depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixKey {
-    /// The model's name.
-    pub model: String,
-    /// Longest row in tokens.
-    pub longest: usize,
+    /// The rows, of a model's tokeniser.
+    pub rows: RowsKey,
     /// Frozen blocks.
     pub blocks: usize,
-    /// Whether test rows are among the rows.
-    pub tests: bool,
     /// What the encoder computes with.
     pub precision: Precision,
     /// How rows are pooled where all blocks are frozen and pooling learns nothing; else `None`: the

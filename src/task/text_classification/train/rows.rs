@@ -19,7 +19,7 @@ pub struct Rows {
     /// The document of each row; ascending, without gaps.
     pub documents: Vec<usize>,
     /// The class of each document.
-    pub classes: Vec<usize>,
+    pub truth: Vec<usize>,
     /// `[n]`: the classes of the rows.
     pub labels: Tensor,
     /// `[T]`: token ids, 32-bit.
@@ -95,7 +95,7 @@ impl Rows {
             counts: moved(Tensor::f_from_slice(&counts)?)?,
             lengths,
             documents,
-            classes: classes.to_vec(),
+            truth: classes.to_vec(),
         })
     }
 
@@ -106,6 +106,30 @@ impl Rows {
             .iter()
             .flat_map(|document| first(*document)..first(document + 1))
             .collect()
+    }
+
+    /// `[n]`: what each row counts in a training on `train`, so that documents count the same
+    /// however many windows they have: a window counts one over those of its document. The mean over
+    /// `train` is 1. `None` where each document has one.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn shares(&self, train: &[usize]) -> Result<Option<Tensor>> {
+        if self.documents.len() == self.truth.len() {
+            return Ok(None);
+        }
+        let mut windows = vec![0u32; self.truth.len()];
+        for document in &self.documents {
+            windows[*document] += 1;
+        }
+        let share = |row: usize| 1.0 / f64::from(windows[self.documents[row]]);
+        let sum: f64 = train.iter().map(|row| share(*row)).sum();
+        let scale = train.len() as f64 / sum;
+        let shares: Vec<f32> = (0..self.documents.len())
+            .map(|row| (scale * share(row)) as f32)
+            .collect();
+        let shares = Tensor::f_from_slice(&shares)?;
+        Ok(Some(shares.f_to_device(self.labels.device())?))
     }
 
     /// Tokens of all rows.
@@ -216,6 +240,7 @@ impl Batch {
             Some(mask) => Some(mask.f_logical_not()?),
             None => None,
         })
+    }
 
     /// Tokens of the longest row.
     ///

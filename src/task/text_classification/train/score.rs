@@ -39,7 +39,7 @@ impl Scored {
         let place = |row: &usize| all.partition_point(|d| *d < rows.documents[*row]);
         Ok(Scored {
             documents: batches.iter().flatten().map(place).collect(),
-            truth: all.iter().map(|document| rows.classes[*document]).collect(),
+            truth: all.iter().map(|document| rows.truth[*document]).collect(),
             on_device: rows.upload(&batches)?,
             batches,
         })
