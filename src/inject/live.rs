@@ -101,6 +101,10 @@ impl Reporter for Hit<'_> {
         self.reporter.keep(write);
     }
 
+    fn wants_weights(&self, value: f64) -> bool {
+        self.reporter.wants_weights(value)
+    }
+
     fn keep_best(
         &mut self,
         value: f64,

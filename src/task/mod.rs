@@ -326,11 +326,16 @@ pub trait Reporter {
     /// training goes on without.
     fn keep(&mut self, _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>) {}
 
-    /// Keeps the weights of the training as they are after the last reported epoch, if they are wanted;
-    /// to be called where that epoch is the training's best so far, with its `value` of the objective,
-    /// before [`Reporter::keep`]. `write` writes them as safetensors; `about` says what they are, in
-    /// the words of [`crate::kept::Kept::about`]. Where they cannot be kept, the training goes on
-    /// without.
+    /// Whether the weights of a training are wanted whose best epoch has this value of the objective.
+    fn wants_weights(&self, _value: f64) -> bool {
+        false
+    }
+
+    /// Keeps the weights of the training as they are after the last reported epoch; to be called
+    /// where that epoch is the training's best so far and its `value` of the objective is good enough
+    /// ([`Reporter::wants_weights`]), before [`Reporter::keep`]. `write` writes them as safetensors;
+    /// `about` says what they are ([`crate::kept::Kept::about`]). Where they cannot be kept, the
+    /// training goes on without.
     fn keep_best(
         &mut self,
         _value: f64,

@@ -70,7 +70,13 @@ impl Candidates {
         self.tidy();
     }
 
-    /// Writes the weights of this epoch, if its value is good enough.
+    /// Whether this value is good enough.
+    pub fn wants(&self, value: f64) -> bool {
+        let passes = |bar| self.direction.better(value, bar);
+        value.is_finite() && self.better_than.is_none_or(passes)
+    }
+
+    /// Writes the weights of this epoch.
     ///
     /// # Errors
     /// What the system or `write` says.
@@ -81,10 +87,6 @@ impl Candidates {
         about: &Map<String, Json>,
         write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let barred = |bar| !self.direction.better(value, bar);
-        if self.better_than.is_some_and(barred) {
-            return Ok(());
-        }
         let draft = Draft {
             trial: self.number,
             seed: self.seed,
@@ -169,14 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_that_does_not_pass_the_bar_leaves_nothing() {
+    fn only_values_that_pass_the_bar_are_wanted() {
         let dir = tempfile::tempdir().unwrap();
-        let mut trial = candidates(&dir, Some(0.5));
-        offer(&mut trial, 1, 0.4);
-        offer(&mut trial, 2, 0.5);
-        assert_eq!(there(&trial), [0u32; 0]);
-        offer(&mut trial, 3, 0.6);
-        assert_eq!(there(&trial), [3]);
+        let barred = candidates(&dir, Some(0.5));
+        assert!(!barred.wants(0.4) && !barred.wants(0.5) && barred.wants(0.6));
+        let open = candidates(&dir, None);
+        assert!(open.wants(0.4) && !open.wants(f64::INFINITY));
     }
 
     #[test]

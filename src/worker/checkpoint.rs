@@ -109,7 +109,7 @@ impl Checkpoints {
     ) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let last = epochs.last().map_or(0, |e| e.epoch);
-        let name = format!("epoch-{last}.state");
+        let name = self.free_name(last);
         let written = write_state(&self.dir.join(&name), write);
         if written.is_err() {
             // Where the disk is full, half a state only takes room.
@@ -134,6 +134,18 @@ impl Checkpoints {
 
     fn description(&self) -> PathBuf {
         self.dir.join("checkpoint.json")
+    }
+
+    /// A name for a state after this epoch that is not the kept state's: within a fold there are
+    /// several after one report.
+    fn free_name(&self, epoch: u32) -> String {
+        let name = format!("epoch-{epoch}.state");
+        let kept = fs::read(self.description()).ok();
+        let kept = kept.and_then(|text| serde_json::from_slice::<Description>(&text).ok());
+        match kept {
+            Some(kept) if kept.state == name => format!("epoch-{epoch}-again.state"),
+            Some(_) | None => name,
+        }
     }
 
     fn drop_states_but(&self, kept: &str) -> anyhow::Result<()> {
@@ -222,6 +234,20 @@ mod tests {
         let (reported, file) = trial.load().unwrap().unwrap();
         assert_eq!((reported.len(), state(file).as_str()), (1, "one"));
         assert!(!trial.dir.join("epoch-2.state").exists());
+    }
+
+    #[test]
+    fn a_second_state_after_the_same_epoch_does_not_touch_the_first_before_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        for text in ["one", "two", "three"] {
+            save(&trial, 1, text);
+            trial
+                .save(&epochs(1), &mut |_| anyhow::bail!("the disk is full"))
+                .unwrap_err();
+            let (_, file) = trial.load().unwrap().unwrap();
+            assert_eq!(state(file), text);
+        }
     }
 
     #[test]

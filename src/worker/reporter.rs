@@ -178,6 +178,11 @@ impl Reporter for LiveReporter<'_> {
         }
     }
 
+    fn wants_weights(&self, value: f64) -> bool {
+        let candidates = self.candidates.as_ref();
+        candidates.is_some_and(|candidates| candidates.wants(value))
+    }
+
     fn keep_best(
         &mut self,
         value: f64,

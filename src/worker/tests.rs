@@ -308,6 +308,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         device: Device::Cpu,
         task: ManuallyDrop::new(Box::new(Failing(texts.to_vec()))),
         inject: None,
+        objective: study("synthetic").objective,
         cuda_errors: 0,
     };
     let trial = TrialSpec {
@@ -324,6 +325,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         log: directory.path().join("log"),
         max_log_bytes: 1 << 20,
         checkpoints: None,
+        candidates: None,
         grant: None,
     };
     texts
