@@ -49,13 +49,17 @@ struct Group {
     decayed: bool,
 }
 
+/// What parameters of a group have in common: how far below the head they stand, and whether they
+/// are decayed.
+type Alike = (usize, bool);
+
 impl Optimizer {
     /// For these parameters of a model with an encoder of so many `layers`; all require gradients.
     ///
     /// # Errors
     /// libtorch throws.
     pub fn new(parameters: &[Parameter], layers: usize, settings: Settings) -> Result<Optimizer> {
-        let keys: Vec<(usize, bool)> = parameters
+        let keys: Vec<Alike> = parameters
             .iter()
             .map(|p| match settings.layerwise_lr_decay {
                 1.0 => (0, p.decayed),
@@ -160,11 +164,11 @@ fn below_the_head(name: &str, layers: usize) -> usize {
     }
 }
 
-/// Indices with equal keys together, those first that are decayed; and each key's count.
-fn grouped(keys: &[(usize, bool)]) -> (Vec<usize>, Vec<((usize, bool), usize)>) {
+/// Indices with equal keys together, those first that are decayed; and the keys, each with its count.
+fn grouped(keys: &[Alike]) -> (Vec<usize>, Vec<(Alike, usize)>) {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by_key(|&i| (!keys[i].1, keys[i].0));
-    let mut sizes: Vec<((usize, bool), usize)> = Vec::new();
+    let mut sizes: Vec<(Alike, usize)> = Vec::new();
     for &i in &order {
         match sizes.last_mut() {
             Some((key, count)) if *key == keys[i] => *count += 1,
