@@ -54,6 +54,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
         threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
         blocking: args.blocking,
         log: replay_log(&logs, attempt, jiff::Timestamp::now()),
+        keep: None,
         spec,
     };
     let shown = query::Replayed::new(&plan, &trial);

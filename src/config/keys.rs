@@ -103,7 +103,7 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 37] = [
+pub const SETTINGS: [Setting; 39] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
@@ -115,6 +115,8 @@ pub const SETTINGS: [Setting; 37] = [
     setting("run.test", SettingType::Word(&["auto", "on", "off", "again"]), "auto", "score the winner on the test split, once; auto: with repeats, where the task has a test split; again: another winner, too"),
     setting("run.parallel", SettingType::IntOrAuto { low: 1, high: 1024 }, "", "most trials at a time; auto: as many as memory and cores allow; default: auto on a GPU, 1 on the CPU"),
     setting("run.standby", SettingType::Word(&["auto", "on", "off"]), "auto", "a spare worker waits, ready, to take over from one that dies or is replaced; auto: on GPUs; always only while memory permits"),
+    setting("run.keep_best", int(0, 1_000_000), "1", "the weights of this many best trials are kept, where the task has weights; 0: none"),
+    setting("run.max_kept", SettingType::Size, "64GiB", "all kept weights of a study together; those of the best trials come first"),
     setting("run.timeout", DURATION_OR_OFF, "off", "the run ends after this time (exit code 3), resumable"),
     setting("run.device", SettingType::Device, "auto", "auto (every GPU, else the CPU), cpu, cuda, or GPUs by index: cuda:0,1"),
     setting("run.threads", int(1, 4096), "", "CPU threads of a worker; default: the cores divided among the workers"),

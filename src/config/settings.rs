@@ -92,6 +92,8 @@ impl Settings {
                 }
                 Some(_) | None => Parallel::Unsaid,
             },
+            keep_best: self.number("run.keep_best") as usize,
+            max_kept_bytes: self.size("run.max_kept"),
             timeout: self.duration("run.timeout"),
             device: match self.values.get("run.device") {
                 Some(Parsed::Device(device)) => device.clone(),

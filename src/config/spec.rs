@@ -211,6 +211,12 @@ pub struct Operation {
     /// Whether the winner is scored on the test split.
     #[serde(default)]
     pub test: TestPolicy,
+    /// The weights of so many best trials are kept.
+    #[serde(default)]
+    pub keep_best: usize,
+    /// All kept weights of a study together, in bytes.
+    #[serde(default)]
+    pub max_kept_bytes: u64,
     /// Slots (upper limit).
     pub parallel: Parallel,
     /// The run ends (exit 3) after this time.
@@ -382,6 +388,8 @@ impl Operation {
             trials,
             repeats: 1,
             test: TestPolicy::Auto,
+            keep_best: 1,
+            max_kept_bytes: 64 << 30,
             parallel: Parallel::Limit(1),
             timeout: None,
             device: DevicePolicy::Cpu,

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use serde_json::{Map, Value as Json};
+
 use super::faults::{self, Scene};
 use super::ledger::{self, Entry};
 use super::{InjectSpec, Injection, Kind};
@@ -97,6 +99,19 @@ impl Reporter for Hit<'_> {
 
     fn keep(&mut self, write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>) {
         self.reporter.keep(write);
+    }
+
+    fn wants_weights(&self, value: f64) -> bool {
+        self.reporter.wants_weights(value)
+    }
+
+    fn keep_best(
+        &mut self,
+        value: f64,
+        about: &Map<String, Json>,
+        write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>,
+    ) {
+        self.reporter.keep_best(value, about, write);
     }
 
     fn directory(&self) -> Option<&Path> {

@@ -19,7 +19,7 @@ use crate::task::{Ended, Metrics, TrialSpec};
 
 /// Version of this protocol; supervisor and worker are one binary, so a difference means that the
 /// file was replaced under a running study.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,10 @@ pub enum ToWorker {
         spec: Box<StudySpec>,
         /// The device to train on.
         device: Device,
+        /// The worker is a spare one: it rehearses before it is ready, and may take so many bytes of
+        /// its GPU for that, its context included.
+        #[serde(default)]
+        rehearse: Option<u64>,
     },
     /// Run an attempt.
     Run {
@@ -42,6 +46,9 @@ pub enum ToWorker {
         max_log_bytes: u64,
         /// Absolute path of the trial's checkpoint directory; `None`: none is kept.
         checkpoint: Option<String>,
+        /// Where the weights of its best epoch go; `None`: they are not kept.
+        #[serde(default)]
+        keep_best: Option<KeepBest>,
         /// What the process may take of its GPU's memory, in bytes, its context included; `None`:
         /// everything.
         #[serde(default)]
@@ -54,6 +61,15 @@ pub enum ToWorker {
     },
     /// Leave in peace.
     Exit,
+}
+
+/// Which weights of an attempt are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeepBest {
+    /// Absolute path of the directory in which they get one of their own, see [`crate::kept`].
+    pub directory: String,
+    /// Those of an epoch whose value of the objective is better than this; `None`: of any.
+    pub better_than: Option<f64>,
 }
 
 /// From a worker.

@@ -14,7 +14,8 @@ use super::strays::Family;
 use super::writer::{Request, RunId, Writer};
 use super::{Action, Event, Now, WorkerId};
 use crate::exit::{Exit, Failure};
-use crate::protocol::ToWorker;
+use crate::kept;
+use crate::protocol::{KeepBest, ToWorker};
 use crate::report::{self, Sink};
 use crate::store::Store;
 use crate::study::Job;
@@ -29,6 +30,8 @@ pub struct Driver {
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
+    /// All kept weights together, in bytes.
+    pub max_kept_bytes: u64,
     /// Whether any slot has a GPU.
     pub gpus: bool,
     /// Whether trials compute in the workers themselves.
@@ -199,6 +202,12 @@ impl Hands {
                 }
             }
             Action::Abandon { worker } => self.let_go(worker),
+            Action::KeepWeights { leaders } => kept::settle(
+                &self.driver.dir,
+                &self.driver.study,
+                &leaders,
+                self.driver.max_kept_bytes,
+            ),
             Action::Forget { job } => self.forget(job),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon { write } => self.ask(Request::Soon(write)),
@@ -245,6 +254,7 @@ impl Hands {
                 log,
                 max_log_bytes,
                 checkpoint,
+                keep_best,
                 grant,
             } => {
                 let absolute = |path: &str| self.driver.dir.join(path);
@@ -255,6 +265,10 @@ impl Hands {
                     log: log.to_string_lossy().into_owned(),
                     max_log_bytes,
                     checkpoint: checkpoint.map(|c| absolute(&c).to_string_lossy().into_owned()),
+                    keep_best: keep_best.map(|keep| KeepBest {
+                        directory: absolute(&keep.directory).to_string_lossy().into_owned(),
+                        ..keep
+                    }),
                     grant,
                 }
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::exit::Exit;
 use crate::fault::Death;
 use crate::gpu::Device;
+use crate::kept::Leader;
 use crate::memory::Sample;
 use crate::protocol::{FromWorker, ToWorker};
 use crate::report;
@@ -180,7 +181,13 @@ pub enum Action {
         /// Which.
         worker: WorkerId,
     },
-    /// The trial or repeat has ended, durably: deletes its checkpoint.
+    /// Keep the weights of these trials, the best first, as far as they are there, and no others.
+    /// Comes before the `Forget` of a trial that is one of them.
+    KeepWeights {
+        /// All have ended durably.
+        leaders: Vec<Leader>,
+    },
+    /// The trial or repeat has ended, durably: deletes its checkpoint and what else it has left.
     Forget {
         /// Which.
         job: Job,

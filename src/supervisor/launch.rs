@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::core::{
     Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir, in_parts,
+    weights_kept,
 };
 use super::driver::{Driver, logs_dir};
 use super::guardian::Guardian;
@@ -21,6 +22,7 @@ use crate::config::StudySpec;
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
 use crate::gpu::Device;
+use crate::kept::{self, Leaders};
 use crate::memory::rehearsal::Rehearsed;
 use crate::memory::{Observation, Predictor};
 use crate::report::{self, Sink};
@@ -98,6 +100,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let trials = store.trials(study_id)?;
     let reclaimed = reclaim(&store, study_id)?;
     let repeats = repeats(&store, study_id)?;
+    keep_weights(&spec, &trials, &dir);
     drop_checkpoints(
         &dir.join(checkpoints_dir(&spec.study)),
         &unfinished(&reclaimed, &repeats),
@@ -126,6 +129,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         dir,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
+        max_kept_bytes: spec.operation.max_kept_bytes,
         study: spec.study,
         study_id,
         run_id,
@@ -356,6 +360,15 @@ fn mark_injected(
     }
     attrs.insert("injected_faults".into(), plans.into());
     Ok(())
+}
+
+/// Keeps the weights of the best trials, and those alone: a run that was killed could not do it.
+fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path) {
+    if let Some(most) = weights_kept(spec) {
+        let leaders = Leaders::new(spec.directions(), most, trials);
+        let bytes = spec.operation.max_kept_bytes;
+        kept::settle(dir, &spec.study, leaders.best(), bytes);
+    }
 }
 
 /// Deletes the checkpoints of trials that will not go on: a run that was killed could not do it.

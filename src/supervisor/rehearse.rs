@@ -59,6 +59,7 @@ pub fn rehearse(
             threads: rehearsal.threads,
             blocking: false,
             log: rehearsal.logs.join(format!("rehearsal-{at}.log")),
+            keep: None,
             spec: spec.clone(),
         };
         let played = replay(&plan, &mut |_| {})?;

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::fault::{self, Evidence, Fault, FaultKind};
 use crate::gpu::Device;
 use crate::memory::Usage;
-use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, Phase, ToWorker};
+use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, KeepBest, Phase, ToWorker};
 use crate::task::{self, Ended, Metrics, TrialSpec};
 
 /// What is replayed, and how.
@@ -31,6 +31,9 @@ pub struct Replay {
     pub blocking: bool,
     /// Where the worker prints.
     pub log: PathBuf,
+    /// Where the weights of the best epoch go, in a directory of their own
+    /// ([`Played::kept`]); `None`: they are not kept.
+    pub keep: Option<PathBuf>,
 }
 
 /// How it went.
@@ -44,6 +47,9 @@ pub struct Played {
     pub usage: Option<Usage>,
     /// How many training steps the whole training takes, as far as the task says.
     pub planned: Option<u64>,
+    /// The directory of the best epoch's weights and their description ([`crate::kept::read`]), where
+    /// they were to be kept and could be.
+    pub kept: Option<PathBuf>,
     /// From the first training step to the end, and the steps of that time.
     pub pace: Option<(Duration, u64)>,
     /// The end.
@@ -105,8 +111,17 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         usage: player.usage,
         planned: player.planned,
         pace: player.pace,
+        kept: replay.keep.as_deref().and_then(best_kept),
         end,
     })
+}
+
+/// The weights of the last epoch that was the best so far.
+fn best_kept(dir: &Path) -> Option<PathBuf> {
+    let best = crate::kept::candidates(dir)
+        .into_iter()
+        .max_by_key(|f| f.epoch);
+    best.map(|found| found.path)
 }
 
 /// What the worker starts is known by the log, which is this replay's own: the study may be running
@@ -209,6 +224,7 @@ impl Player<'_> {
             FromWorker::Hello { .. } => Some(ToWorker::Open {
                 spec: Box::new(self.replay.spec.clone()),
                 device: self.replay.device,
+                rehearse: None,
             }),
             FromWorker::Ready => {
                 self.phase = Phase::Training;
@@ -218,6 +234,10 @@ impl Player<'_> {
                     log: self.replay.log.to_string_lossy().into_owned(),
                     max_log_bytes: self.replay.spec.operation.max_log_bytes,
                     checkpoint: None,
+                    keep_best: self.replay.keep.as_deref().map(|dir| KeepBest {
+                        directory: dir.to_string_lossy().into_owned(),
+                        better_than: None,
+                    }),
                     grant: None,
                 })
             }

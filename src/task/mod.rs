@@ -120,6 +120,11 @@ pub trait TaskKind: Sync {
         false
     }
 
+    /// Whether its trainings hand over weights that can be kept ([`Reporter::keep_best`]).
+    fn keeps_weights(&self) -> bool {
+        false
+    }
+
     /// Whether its trainings compute a batch in parts where they are told to
     /// ([`TrialSpec::halvings`]); `train.batch_size` is then the key of the batch size.
     fn halves_batches(&self) -> bool {
@@ -321,6 +326,24 @@ pub trait Reporter {
     /// training goes on without.
     fn keep(&mut self, _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>) {}
 
+    /// Whether the weights of a training are wanted whose best epoch has this value of the objective.
+    fn wants_weights(&self, _value: f64) -> bool {
+        false
+    }
+
+    /// Keeps the weights of the training as they are after the last reported epoch; to be called
+    /// where that epoch is the training's best so far and its `value` of the objective is good enough
+    /// ([`Reporter::wants_weights`]), before [`Reporter::keep`]. `write` writes them as safetensors;
+    /// `about` says what they are ([`crate::kept::Kept::about`]). Where they cannot be kept, the
+    /// training goes on without.
+    fn keep_best(
+        &mut self,
+        _value: f64,
+        _about: &serde_json::Map<String, serde_json::Value>,
+        _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>,
+    ) {
+    }
+
     /// The trial's own directory, which outlives its attempts; `None`: checkpoints are not wanted.
     fn directory(&self) -> Option<&std::path::Path> {
         None
@@ -360,6 +383,16 @@ pub trait Task {
     /// # Errors
     /// An error of the task's own code or data, or a device's error.
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended>;
+
+    /// Does what a first trial would have to wait for, without a result: loads a device's kernels and
+    /// fills caches that trials share. A spare worker's before it is ready. No trial's result may
+    /// depend on it.
+    ///
+    /// # Errors
+    /// As with [`Task::run`]; only a device that does not work any more is of consequence.
+    fn warm_up(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Peak resident memory of the last trial in MiB, where it is not that of this process.
     fn peak_memory_mb(&self) -> Option<f64> {

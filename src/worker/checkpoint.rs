@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use crate::digest::Hashing;
 use crate::protocol::Epoch;
 use crate::space::Params;
 use crate::task::TrialSpec;
@@ -109,10 +109,13 @@ impl Checkpoints {
     ) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let last = epochs.last().map_or(0, |e| e.epoch);
-        let name = format!("epoch-{last}.state");
-        let mut state = Hashing::new(BufWriter::new(File::create(self.dir.join(&name))?));
-        write(&mut state)?;
-        let (bytes, sha256) = state.finish()?;
+        let name = self.free_name(last);
+        let written = write_state(&self.dir.join(&name), write);
+        if written.is_err() {
+            // Where the disk is full, half a state only takes room.
+            let _ = fs::remove_file(self.dir.join(&name));
+        }
+        let (bytes, sha256) = written?;
         let description = Description {
             version: VERSION,
             number: self.number,
@@ -133,6 +136,18 @@ impl Checkpoints {
         self.dir.join("checkpoint.json")
     }
 
+    /// A name for a state after this epoch that is not the kept state's: within a fold there are
+    /// several after one report.
+    fn free_name(&self, epoch: u32) -> String {
+        let name = format!("epoch-{epoch}.state");
+        let kept = fs::read(self.description()).ok();
+        let kept = kept.and_then(|text| serde_json::from_slice::<Description>(&text).ok());
+        match kept {
+            Some(kept) if kept.state == name => format!("epoch-{epoch}-again.state"),
+            Some(_) | None => name,
+        }
+    }
+
     fn drop_states_but(&self, kept: &str) -> anyhow::Result<()> {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
@@ -146,41 +161,14 @@ impl Checkpoints {
     }
 }
 
-/// A writer that counts and hashes what passes through.
-struct Hashing<W> {
-    inner: W,
-    bytes: u64,
-    sha256: Sha256,
-}
-
-impl<W: Write> Hashing<W> {
-    fn new(inner: W) -> Hashing<W> {
-        Hashing {
-            inner,
-            bytes: 0,
-            sha256: Sha256::new(),
-        }
-    }
-
-    fn finish(mut self) -> io::Result<(u64, String)> {
-        self.inner.flush()?;
-        let digest = self.sha256.finalize();
-        let hex = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((self.bytes, hex))
-    }
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.sha256.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
+/// Writes a state; gives its length and SHA-256.
+fn write_state(
+    path: &Path,
+    write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<(u64, String)> {
+    let mut state = Hashing::new(BufWriter::new(File::create(path)?));
+    write(&mut state)?;
+    Ok(state.finish()?)
 }
 
 #[cfg(test)]
@@ -245,6 +233,21 @@ mod tests {
             .unwrap_err();
         let (reported, file) = trial.load().unwrap().unwrap();
         assert_eq!((reported.len(), state(file).as_str()), (1, "one"));
+        assert!(!trial.dir.join("epoch-2.state").exists());
+    }
+
+    #[test]
+    fn a_second_state_after_the_same_epoch_does_not_touch_the_first_before_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        for text in ["one", "two", "three"] {
+            save(&trial, 1, text);
+            trial
+                .save(&epochs(1), &mut |_| anyhow::bail!("the disk is full"))
+                .unwrap_err();
+            let (_, file) = trial.load().unwrap().unwrap();
+            assert_eq!(state(file), text);
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The worker: one process, one device context, many trials. It reports, and leaves the process
 //! as soon as its context cannot be trusted; what that means for the trial is decided elsewhere.
 
+mod best;
+mod budget;
 mod checkpoint;
 mod guard;
 mod link;
@@ -18,13 +20,14 @@ use std::sync::mpsc::Receiver;
 
 use anyhow::Context;
 
-use crate::config::StudySpec;
+use crate::config::{Objective, StudySpec};
 use crate::fault::cuda;
 use crate::gpu::{self, Device};
 use crate::inject::{self, InjectSpec};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
 use crate::task::{self, Ended, Task, TrialSpec};
 
+use best::Candidates;
 use checkpoint::Checkpoints;
 use guard::Caught;
 use link::Link;
@@ -64,8 +67,12 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         protocol: VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
     })?;
-    let (spec, device) = match inbox.recv()? {
-        ToWorker::Open { spec, device } => (spec, device),
+    let (spec, device, rehearse) = match inbox.recv()? {
+        ToWorker::Open {
+            spec,
+            device,
+            rehearse,
+        } => (spec, device, rehearse),
         ToWorker::Exit => return Ok(0),
         other @ (ToWorker::Run { .. } | ToWorker::Decided { .. }) => {
             anyhow::bail!("expected to open a task, was told {other:?}")
@@ -97,7 +104,6 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
     if let Some((capacity, context)) = meter.device() {
         link.send(&FromWorker::DeviceOpened { capacity, context })?;
     }
-    link.send(&FromWorker::Ready)?;
     let mut worker = Worker {
         link,
         inbox,
@@ -105,11 +111,16 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         in_process,
         meter,
         device,
+        objective: spec.objective.clone(),
         // Its tensors must not be dropped in a broken context; the process ends anyway.
         task: ManuallyDrop::new(task),
         inject: spec.operation.inject.clone(),
         cuda_errors: 0,
     };
+    if let Some(status) = rehearse.map_or(Ok(None), |grant| worker.warm_up(grant))? {
+        return Ok(status);
+    }
+    link.send(&FromWorker::Ready)?;
     loop {
         match inbox.recv()? {
             ToWorker::Run {
@@ -117,12 +128,17 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
                 log,
                 max_log_bytes,
                 checkpoint,
+                keep_best,
                 grant,
             } => {
+                let Objective { metric, direction } = &worker.objective;
+                let candidates =
+                    keep_best.map(|keep| Candidates::new(keep, &trial, metric, *direction));
                 let paper = Paper {
                     log: log.into(),
                     max_log_bytes,
                     checkpoints: checkpoint.map(|dir| Checkpoints::new(dir.into(), &trial)),
+                    candidates,
                     grant,
                 };
                 if let Some(status) = worker.attempt(&trial, paper)? {
@@ -147,6 +163,8 @@ struct Paper {
     log: PathBuf,
     max_log_bytes: u64,
     checkpoints: Option<Checkpoints>,
+    /// Of weights that are kept.
+    candidates: Option<Candidates>,
     /// What the process may take of its GPU's memory, in bytes.
     grant: Option<u64>,
 }
@@ -162,11 +180,47 @@ struct Worker<'a> {
     meter: Meter,
     task: ManuallyDrop<Box<dyn Task>>,
     inject: Option<InjectSpec>,
+    objective: Objective,
     /// In a row.
     cuda_errors: u32,
 }
 
 impl Worker<'_> {
+    /// Rehearses before the first attempt, with `grant` bytes of the GPU; gives the exit status where
+    /// the process must go. An error is nobody's, and one that the context survives is of no
+    /// consequence: the first attempt then waits for what could not be done.
+    fn warm_up(&mut self, grant: u64) -> anyhow::Result<Option<i32>> {
+        self.meter.begin(Some(grant));
+        let task = &mut **self.task;
+        let warmed = guard::catch(|| task.warm_up());
+        let sticky = |c: &Caught| cuda::sticky(&c.text);
+        let health = match &warmed {
+            Err(caught) if sticky(caught) => None,
+            Ok(()) | Err(_) => Some(guard::catch(|| {
+                gpu::empty_cache()?;
+                guard::checked(|| gpu::health(self.device))
+            })),
+        };
+        if let Err(caught) = &warmed {
+            self.print(caught);
+        }
+        let lost = match (warmed, health) {
+            (Ok(()) | Err(_), Some(Ok(()))) => None,
+            (Ok(()) | Err(_), Some(Err(sick))) => Some(sick),
+            (Err(caught), None) => Some(caught),
+            (Ok(()), None) => None,
+        };
+        let Some(lost) = lost else {
+            self.meter.end(None, true);
+            return Ok(None);
+        };
+        self.link.send(&FromWorker::Dying {
+            attempt: None,
+            error: report(lost, Phase::Opening, Some(false)),
+        })?;
+        Ok(Some(guard::CONTEXT_LOST))
+    }
+
     /// Runs an attempt and reports how it ended; gives the exit status where the process must go.
     fn attempt(&mut self, trial: &TrialSpec, paper: Paper) -> anyhow::Result<Option<i32>> {
         let log = &paper.log;
@@ -204,7 +258,14 @@ impl Worker<'_> {
         self.meter.begin(paper.grant);
         guard::enter(Some(id), Phase::Training);
         let cap = log::Cap::new(log, paper.max_log_bytes);
-        let mut reporter = LiveReporter::new(self.link, self.inbox, id, cap, paper.checkpoints);
+        let mut reporter = LiveReporter::new(
+            self.link,
+            self.inbox,
+            id,
+            cap,
+            paper.checkpoints,
+            paper.candidates,
+        );
         let hit = inject::Armed::of(self.inject.as_ref(), trial, device, self.link.as_raw_fd());
         let task = &mut **self.task;
         let result = guard::catch(|| inject::run(task, trial, &mut reporter, hit));

@@ -6,6 +6,10 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use serde_json::{Map, Value as Json};
+
+use super::best::Candidates;
+use super::budget::Budget;
 use super::checkpoint::Checkpoints;
 use super::link::Link;
 use super::log::Cap;
@@ -22,6 +26,11 @@ pub struct LiveReporter<'a> {
     attempt: AttemptId,
     cap: Cap,
     checkpoints: Option<Checkpoints>,
+    candidates: Option<Candidates>,
+    began: Instant,
+    budget: Budget,
+    /// The last epoch that the training is to go on after.
+    last_epoch: u32,
     /// Everything reported that the supervisor wants to go on from.
     epochs: Vec<Epoch>,
     steps: u64,
@@ -32,13 +41,15 @@ pub struct LiveReporter<'a> {
 }
 
 impl LiveReporter<'_> {
-    /// A reporter for `attempt`, whose log `cap` keeps small; without `checkpoints` none are kept.
+    /// A reporter for `attempt`, whose log `cap` keeps small; without `checkpoints` none are kept, and
+    /// without `candidates` no weights.
     pub fn new<'a>(
         link: &'a Link,
         inbox: &'a Receiver<ToWorker>,
         attempt: AttemptId,
         cap: Cap,
         checkpoints: Option<Checkpoints>,
+        candidates: Option<Candidates>,
     ) -> LiveReporter<'a> {
         LiveReporter {
             link,
@@ -46,6 +57,10 @@ impl LiveReporter<'_> {
             attempt,
             cap,
             checkpoints,
+            candidates,
+            began: Instant::now(),
+            budget: Budget::default(),
+            last_epoch: 0,
             epochs: Vec::new(),
             steps: 0,
             reported: None,
@@ -92,6 +107,7 @@ impl Reporter for LiveReporter<'_> {
         match self.inbox.recv()? {
             ToWorker::Decided { prune: true } => Ok(Decision::Prune),
             ToWorker::Decided { prune: false } => {
+                self.last_epoch = epoch;
                 if self.checkpoints.is_some() {
                     let metrics = metrics.clone();
                     self.epochs.push(Epoch { epoch, metrics });
@@ -130,7 +146,11 @@ impl Reporter for LiveReporter<'_> {
         })?;
         let last = epochs.last().map_or(0, |e| e.epoch);
         note(&format!("goes on after epoch {last}"));
+        self.last_epoch = last;
         self.epochs = epochs.to_vec();
+        if let Some(candidates) = &mut self.candidates {
+            candidates.go_on_after(epochs);
+        }
         Ok(())
     }
 
@@ -142,10 +162,37 @@ impl Reporter for LiveReporter<'_> {
     }
 
     fn keep(&mut self, write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>) {
-        if let Some(checkpoints) = &self.checkpoints
-            && let Err(error) = checkpoints.save(&self.epochs, write)
+        let Some(checkpoints) = &self.checkpoints else {
+            return;
+        };
+        if !self.budget.allows(self.began.elapsed()) {
+            return;
+        }
+        let begun = Instant::now();
+        let saved = checkpoints.save(&self.epochs, write);
+        self.budget.spend(begun.elapsed());
+        match (saved, &mut self.candidates) {
+            (Ok(()), Some(candidates)) => candidates.checkpointed(self.last_epoch),
+            (Ok(()), None) => {}
+            (Err(error), _) => note(&format!("no checkpoint could be kept: {error:#}")),
+        }
+    }
+
+    fn wants_weights(&self, value: f64) -> bool {
+        let candidates = self.candidates.as_ref();
+        candidates.is_some_and(|candidates| candidates.wants(value))
+    }
+
+    fn keep_best(
+        &mut self,
+        value: f64,
+        about: &Map<String, Json>,
+        write: &mut dyn FnMut(&mut dyn io::Write) -> anyhow::Result<()>,
+    ) {
+        if let Some(candidates) = &mut self.candidates
+            && let Err(error) = candidates.offer(self.last_epoch, value, about, write)
         {
-            note(&format!("no checkpoint could be kept: {error:#}"));
+            note(&format!("the weights could not be kept: {error:#}"));
         }
     }
 }

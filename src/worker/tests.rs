@@ -122,6 +122,7 @@ fn open(supervisor: &Supervisor, kind: &str) {
     supervisor.tell(&ToWorker::Open {
         spec: Box::new(study(kind)),
         device: Device::Cpu,
+        rehearse: None,
     });
 }
 
@@ -151,6 +152,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
         log: log.into(),
         max_log_bytes: 1 << 20,
         checkpoint: None,
+        keep_best: None,
         grant: None,
     });
 }
@@ -306,6 +308,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         device: Device::Cpu,
         task: ManuallyDrop::new(Box::new(Failing(texts.to_vec()))),
         inject: None,
+        objective: study("synthetic").objective,
         cuda_errors: 0,
     };
     let trial = TrialSpec {
@@ -322,6 +325,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         log: directory.path().join("log"),
         max_log_bytes: 1 << 20,
         checkpoints: None,
+        candidates: None,
         grant: None,
     };
     texts

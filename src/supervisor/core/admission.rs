@@ -133,6 +133,12 @@ impl Room {
         bytes.min(most).max(0.0) as u64
     }
 
+    /// What of it is not spoken for, in bytes.
+    pub fn left(&self) -> u64 {
+        let spoken_for = self.foreign + self.running + self.idle;
+        self.cap.saturating_sub(spoken_for)
+    }
+
     /// Whether a worker for a trial of this size could start a trial now.
     pub fn has(&self, bytes: u64) -> bool {
         self.foreign + self.running + self.idle + bytes <= self.cap

@@ -228,6 +228,9 @@ impl Core {
     /// Notes a trial's end on the board and tells people.
     pub(super) fn settle(&mut self, trial: &FrozenTrial) {
         self.repeats.look_again();
+        if let Some(weights) = &mut self.weights {
+            weights.ended(trial);
+        }
         let best = self.board.put(trial);
         self.board.ended(trial);
         let several = !self.spec.further.is_empty();
@@ -250,7 +253,8 @@ impl Core {
         let Some(pending) = self.pending.remove(&batch) else {
             return;
         };
-        if self.spec.operation.supervisor.checkpoint {
+        self.keep_weights(&pending.ends);
+        if self.spec.operation.supervisor.checkpoint || self.weights.is_some() {
             let forget = |job| Action::Forget { job };
             self.actions.extend(pending.ends.into_iter().map(forget));
         }
@@ -288,6 +292,7 @@ impl Core {
                 max_log_bytes: self.spec.operation.max_log_bytes,
                 checkpoint: (self.spec.operation.supervisor.checkpoint)
                     .then(|| checkpoint_name(&self.spec.study, attempt.job())),
+                keep_best: self.keep_best(attempt.job()),
                 grant,
             },
         });

@@ -289,6 +289,15 @@ impl Core {
         room.total == 0 || room.has(self.memory.context(device).max(CONTEXT))
     }
 
+    /// What a spare worker on a GPU may take for a rehearsal; `None`: it does without, being no spare
+    /// one, or because the GPU's memory is not known.
+    pub(super) fn rehearsal_of_spare(&self, slot: usize) -> Option<u64> {
+        let Slot { spare, device, .. } = self.slots[slot];
+        let room = self.room(device, Some(slot));
+        let rehearses = spare && device != Device::Cpu && room.total > 0;
+        rehearses.then(|| room.left())
+    }
+
     /// Predicts what a trial or repeat will need.
     pub(super) fn predict(&mut self, job: Job) {
         let Some(live) = self.live.get(&job) else {

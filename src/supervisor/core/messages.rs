@@ -99,6 +99,7 @@ impl Core {
 
     fn on_hello(&mut self, slot: usize, protocol: u32, version: &str) {
         let (device, now) = (self.slots[slot].device, self.now);
+        let rehearse = self.rehearsal_of_spare(slot);
         let Some(worker) = self.slots[slot].worker_mut() else {
             return;
         };
@@ -118,6 +119,7 @@ impl Core {
             message: ToWorker::Open {
                 spec: Box::new(self.spec.clone()),
                 device,
+                rehearse,
             },
         });
     }

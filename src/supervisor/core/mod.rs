@@ -22,6 +22,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,7 @@ use crate::study::{self, FrozenTrial, History, Job, TrialState};
 use crate::task::{Baseline, TestSplit};
 
 pub use assign::{checkpoint_name, checkpoints_dir};
+pub use weights::weights_kept;
 pub use memory::{BATCH_SIZE, in_parts};
 pub use repeats::{Outcome, Repeated};
 
@@ -55,6 +57,7 @@ use pace::Pace;
 use repeats::Repeats;
 use slot::Slot;
 use storage::{Kept, Outage};
+use weights::Weights;
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,6 +152,8 @@ pub struct Core {
     pace: Pace,
     machine: Machine,
     mode: Mode,
+    /// Whose weights are kept; `None`: nobody's.
+    weights: Option<Weights>,
     pending: BTreeMap<u64, Pending>,
     outbox: Vec<Write>,
     next_batch: u64,
@@ -198,6 +203,7 @@ impl Core {
             start.repeats,
             start.selected,
         );
+        let weights = Weights::new(&start.spec, &start.trials);
         let mut history = History::new(start.spec.directions());
         let mut board = Board::new(start.spec.directions());
         let mut waiting = BTreeMap::new();
@@ -248,6 +254,7 @@ impl Core {
             machine: Machine::default(),
             slots: standby::slots(start.devices, &start.spec),
             mode: Mode::Running,
+            weights,
             pending: BTreeMap::new(),
             outbox: Vec::new(),
             next_batch: 0,
@@ -407,6 +414,9 @@ impl Core {
                 self.memory.held.remove(&job);
             }
             self.history.put(&self.spec.space, &trial);
+            if let Some(weights) = &mut self.weights {
+                weights.found(&trial);
+            }
             if !ended_here {
                 self.board.put(&trial);
             }

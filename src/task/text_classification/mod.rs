@@ -52,6 +52,18 @@ impl TaskKind for TextClassification {
         &keys::METRICS
     }
 
+    fn presets(&self) -> &'static [(&'static str, &'static str)] {
+        &[("supervisor.checkpoint", "true")]
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
+    fn keeps_weights(&self) -> bool {
+        true
+    }
+
     fn halves_batches(&self) -> bool {
         true
     }
@@ -60,10 +72,6 @@ impl TaskKind for TextClassification {
     fn last_epoch(&self, spec: &StudySpec) -> Option<u64> {
         let folds = greatest(spec, "data.folds").filter(|folds| *folds > 1);
         folds.or_else(|| greatest(spec, "train.epochs"))
-    }
-
-    fn keeps_checkpoints(&self) -> bool {
-        true
     }
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {

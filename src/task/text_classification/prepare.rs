@@ -1,5 +1,7 @@
 //! Reads and validates everything on the CPU, with all problems together.
 
+mod lengths;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +61,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
                 layers.insert(name.to_owned(), checkpoint.config.num_hidden_layers as i64);
                 problems.extend(limits(spec, &checkpoint));
                 let data = data.as_ref().map(|(data, _)| data);
-                problems.extend(model(spec, &checkpoint, data, &mut prepared.facts));
+                problems.extend(model(spec, &checkpoint, data, &mut prepared));
             }
         }
     }
@@ -284,11 +286,11 @@ fn model(
     spec: &StudySpec,
     checkpoint: &Checkpoint,
     data: Option<&Dataset>,
-    facts: &mut Vec<(String, String)>,
+    prepared: &mut Prepared,
 ) -> Vec<Problem> {
     let config = &checkpoint.config;
     let name = &checkpoint.name;
-    facts.push((
+    prepared.facts.push((
         "model".into(),
         format!(
             "{name}: {}, {} layers, hidden {}, {} heads, vocabulary {}, {:.1} M parameters, {}; {}",
@@ -318,8 +320,9 @@ fn model(
         }
     };
     if let Some(data) = data {
-        length_facts(spec, name, &tokenised, facts);
-        return ids(spec, checkpoint, data, &tokenised);
+        let mut problems = lengths::review(spec, name, data, &tokenised, prepared);
+        problems.extend(ids(spec, checkpoint, data, &tokenised));
+        return problems;
     }
     Vec::new()
 }
@@ -425,45 +428,6 @@ fn data_facts(spec: &StudySpec, data: &Dataset, split: &Split, facts: &mut Vec<(
         }
     }
     line(Part::Test.name(), &counts(data, split, Part::Test));
-}
-
-fn length_facts(
-    spec: &StudySpec,
-    name: &str,
-    tokenised: &Tokenised,
-    facts: &mut Vec<(String, String)>,
-) {
-    let mut lengths: Vec<usize> = tokenised.full.iter().map(|t| t.ids.len()).collect();
-    lengths.sort_unstable();
-    let Some(last) = lengths.len().checked_sub(1) else {
-        return;
-    };
-    let at = |share: f64| lengths[(share * last as f64).round() as usize];
-    facts.push((
-        "model".into(),
-        format!(
-            "{name}: tokens a row: median {}, 99 % at most {}, longest {}",
-            at(0.5),
-            at(0.99),
-            at(1.0)
-        ),
-    ));
-    let Some((low, high)) = bounds(spec, "tok.max_length", name) else {
-        return;
-    };
-    let mut limits = vec![low, high];
-    limits.dedup();
-    for limit in limits {
-        let cut = lengths.iter().filter(|l| **l as i64 > limit).count();
-        facts.push((
-            "model".into(),
-            format!(
-                "{name}: tok.max_length {limit} cuts {cut} of {} rows ({:.1} %)",
-                lengths.len(),
-                100.0 * cut as f64 / lengths.len() as f64
-            ),
-        ));
-    }
 }
 
 #[cfg(test)]

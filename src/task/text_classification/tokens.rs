@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tokenizers::{
-    EncodeInput, Encoding, Tokenizer, TruncationDirection, TruncationParams, TruncationStrategy,
+    EncodeInput, Encoding, PostProcessor, Tokenizer, TruncationDirection, TruncationParams,
+    TruncationStrategy,
 };
 
 use super::data::Row;
@@ -104,10 +105,16 @@ impl Tokenised {
 }
 
 impl Tokenised {
+    /// How many special tokens a row has.
+    pub fn special_tokens(&self, pair: bool) -> usize {
+        let processor = self.tokenizer.get_post_processor();
+        processor.map_or(0, |processor| processor.added_tokens(pair))
+    }
+
     /// The windows of each row. A row of at most `max_length` tokens is one window; of a longer one
     /// the longer text (the first, of equals) is laid out in windows of `max_length` tokens with
     /// the row's special tokens and, of a pair, the other text in each. Neighbours share `stride`
-    /// tokens, but at most half of what a window has room for. With `stride` 0 rows are [cut].
+    /// tokens, or half of what they have room for where they have no more room than that. With `stride` 0 rows are [cut].
     ///
     /// [cut]: Tokenised::cut
     ///
@@ -162,7 +169,9 @@ impl Tokenised {
         });
         let room = room - short.as_ref().map_or(0, Encoding::len);
         let mut long = long;
-        long.truncate(room, stride.min(room / 2), TruncationDirection::Right);
+        // Beside a long second text there may be less room than they are to share.
+        let stride = if stride < room { stride } else { room / 2 };
+        long.truncate(room, stride, TruncationDirection::Right);
         let further = long.take_overflowing();
         std::iter::once(long)
             .chain(further)

@@ -196,6 +196,7 @@ impl Card {
             Action::Finish { exit, .. } => self.finished = Some(exit),
             Action::Continue { .. }
             | Action::Abandon { .. }
+            | Action::KeepWeights { .. }
             | Action::Forget { .. }
             | Action::WriteSoon { .. }
             | Action::Report(_) => {}

@@ -87,6 +87,7 @@ impl Bench {
             | Action::Kill { .. }
             | Action::Continue { .. }
             | Action::Abandon { .. }
+            | Action::KeepWeights { .. }
             | Action::Forget { .. }
             | Action::Report(_) => {}
         }

@@ -105,6 +105,7 @@ fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
                 | Action::Kill { .. }
                 | Action::Continue { .. }
                 | Action::Abandon { .. }
+                | Action::KeepWeights { .. }
                 | Action::Forget { .. }
                 | Action::WriteSoon { .. }
                 | Action::Report(_) => {}
@@ -226,6 +227,50 @@ proptest! {
         let mut resumed = World::new(spec(30, slots), world.disk.clone(), seed, 0.0);
         resumed.run(50_000);
         prop_assert_eq!(resumed.finished, Some(Exit::Done));
+    }
+}
+
+/// The study with weights that are kept.
+fn keeping(trials: u64, most: usize) -> StudySpec {
+    let mut spec = spec(trials, 2);
+    spec.kind = "text-classification".into();
+    spec.operation.supervisor.checkpoint = true;
+    spec.operation.keep_best = most;
+    spec
+}
+
+/// The best trials of the disk, the best first.
+fn best(disk: &Disk, spec: &StudySpec, most: usize) -> Vec<u64> {
+    let mut trials: Vec<(f64, u64)> = (disk.trials.values())
+        .filter(|t| t.state == TrialState::Complete)
+        .filter_map(|t| Some((spec.objective.direction.loss(t.value()?), t.number)))
+        .collect();
+    trials.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    trials.into_iter().take(most).map(|(_, n)| n).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_weights_of_the_best_trials_are_kept_whenever_a_run_is_cut(
+        seed in 0u64..u64::MAX, most in 1usize..4, cuts in proptest::collection::vec(1u32..80, 0..8),
+        faults in 0.0..0.05,
+    ) {
+        let spec = keeping(15, most);
+        let (mut disk, mut files, mut kept) = <(Disk, BTreeMap<_, _>, _)>::default();
+        for cut in cuts.into_iter().chain([50_000]) {
+            let mut world = World::new(spec.clone(), disk, seed, faults);
+            (world.candidates, world.weights) = (files, kept);
+            world.keep_weights_at_start();
+            world.run(cut);
+            (disk, files, kept) = (world.disk, world.candidates, world.weights);
+            if world.finished == Some(Exit::Done) {
+                let expected: BTreeSet<u64> = best(&disk, &spec, most).into_iter().collect();
+                prop_assert_eq!(&kept, &expected);
+                prop_assert!(files.is_empty());
+            }
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use super::super::slot::State;
 use super::super::*;
 use crate::config::{Deadline, Objective, Operation, Parallel};
 use crate::fault::Death;
+use crate::kept::{Leader, Leaders};
 use crate::memory::{Entry, Usage};
-use crate::protocol::{Epoch, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
+use crate::protocol::{Epoch, ErrorReport, FromWorker, KeepBest, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
 use crate::space::{Domain, Parameter, Space, Value};
@@ -288,6 +289,12 @@ pub struct World {
     used: BTreeSet<WorkerId>,
     /// Epochs that checkpoints hold, by trial; they survive everything.
     pub kept: BTreeMap<Job, u32>,
+    /// Weights of the best epochs of trials that have not been forgotten, by epoch and value; and
+    /// trials whose weights are kept. They survive everything.
+    pub candidates: BTreeMap<u64, (u32, f64)>,
+    pub weights: BTreeSet<u64>,
+    /// What workers were told of weights in their last attempt.
+    keeps: BTreeMap<WorkerId, Option<KeepBest>>,
     /// Epochs trained, by trial and repeat.
     pub trained: BTreeMap<Job, u32>,
     /// When workers were started since the last finished epoch.
@@ -313,6 +320,9 @@ impl World {
             forensic: BTreeSet::new(),
             used: BTreeSet::new(),
             kept: BTreeMap::new(),
+            candidates: BTreeMap::new(),
+            weights: BTreeSet::new(),
+            keeps: BTreeMap::new(),
             trained: BTreeMap::new(),
             starts: vec![],
             now: Now::ZERO,
@@ -323,6 +333,29 @@ impl World {
             spawns_after_stop: 0,
             events: 0,
         }
+    }
+
+    /// What a run does before its core is made.
+    pub fn keep_weights_at_start(&mut self) {
+        if let Some(most) = weights_kept(&self.core.spec) {
+            let trials: Vec<FrozenTrial> = self.disk.trials.values().cloned().collect();
+            let leaders = Leaders::new(self.core.spec.directions(), most, &trials);
+            self.keep_weights(leaders.best());
+        }
+        let running = |n: &u64| !self.disk.trials[n].state.finished();
+        self.candidates.retain(|n, _| running(n));
+    }
+
+    fn keep_weights(&mut self, leaders: &[Leader]) {
+        let there = leaders.iter().filter(|leader| {
+            assert!(self.disk.trials[&leader.number].state.finished(), "durably");
+            let (Some(epoch), Some(value)) = (leader.epoch, leader.values.first()) else {
+                panic!("{leader:?}")
+            };
+            self.weights.contains(&leader.number)
+                || self.candidates.get(&leader.number) == Some(&(epoch, *value))
+        });
+        self.weights = there.map(|leader| leader.number).collect();
     }
 
     pub fn run(&mut self, most: u32) {
@@ -365,6 +398,7 @@ impl World {
             Action::Abandon { worker } => {
                 assert_eq!(self.workers.remove(&worker), Some(Life::Wedged));
             }
+            Action::KeepWeights { leaders } => self.keep_weights(&leaders),
             Action::Forget { job } => {
                 let durably = match job.searches() {
                     true => self.disk.trials[&job.number].state.finished(),
@@ -372,6 +406,7 @@ impl World {
                 };
                 assert!(durably, "ended durably");
                 self.kept.remove(&job);
+                self.candidates.remove(&job.number);
             }
             Action::Write { batch, writes } => self.unwritten.push((batch, writes)),
             Action::WriteSoon { write } => self.soon.push(write),
@@ -394,8 +429,12 @@ impl World {
         match message {
             ToWorker::Open { .. } | ToWorker::Decided { .. } => {}
             ToWorker::Run {
-                trial, checkpoint, ..
+                trial,
+                checkpoint,
+                keep_best,
+                ..
             } => {
+                self.keeps.insert(worker, keep_best);
                 assert_eq!(*life, Life::Idle, "one attempt at a time");
                 let attempts = self.disk.attempts_of(trial.job());
                 if !trial.job().searches() {
@@ -494,6 +533,12 @@ impl World {
                 }
                 self.starts.clear();
                 let Epoch { epoch, metrics } = finished(trial, *epoch);
+                // Each epoch is the best so far.
+                let passes = |keep: &KeepBest| keep.better_than.is_none_or(|b| metrics["loss"] < b);
+                if self.keeps[&worker].as_ref().is_some_and(passes) {
+                    self.candidates
+                        .insert(trial.number, (epoch, metrics["loss"]));
+                }
                 FromWorker::EpochFinished {
                     attempt: id(trial),
                     epoch,

@@ -1,6 +1,7 @@
 //! The training loop of one trial.
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value as Json};
 use tch::{Kind, Tensor};
 
 use super::loss::{self, Loss};
@@ -9,10 +10,13 @@ use super::optimizer::{self, Optimizer};
 use super::prefix::Input;
 use super::rows::Rows;
 use super::score::Scored;
+use super::tensors;
+use crate::gpu;
+use crate::protocol::Epoch;
 use crate::study::{Direction, derive_seed, rng};
 use crate::task::text_classification::batches::bucketed;
 use crate::task::text_classification::schedule::{Schedule, Shape};
-use crate::task::{Decision, Ended, Reporter, TrialSpec, test_metric};
+use crate::task::{Checkpoint, Decision, Ended, Reporter, TrialSpec, test_metric};
 
 /// What the loop reads of a trial's configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,15 +122,19 @@ pub struct Objective<'a> {
     pub direction: Direction,
 }
 
-/// Trains `model` to its end.
+/// Says what weights are, for those who read them later.
+pub type About<'a> = dyn Fn() -> Result<Map<String, Json>> + 'a;
+
+/// Trains `model` to its end, from where `from` was made on.
 ///
 /// # Errors
-/// The supervisor is gone, libtorch throws, or the logits are misshapen.
+/// The supervisor is gone, libtorch throws, the logits are misshapen, or `from` is another training's.
 pub fn fit(
     model: &Model,
     material: &Material<'_>,
     settings: &Settings,
     objective: &Objective<'_>,
+    (from, about): (Option<Checkpoint>, &About<'_>),
     reporter: &mut dyn Reporter,
 ) -> Result<Ended> {
     let mut training = Training {
@@ -145,9 +153,13 @@ pub fn fit(
         [] => None,
         rows => Some(Scored::new(material, rows)?),
     };
-    let mut best = None;
-    let mut patience = Patience::new(settings, objective.direction);
-    for epoch in 1..=settings.epochs {
+    let mut course = Course::new(settings, objective);
+    if let Some(checkpoint) = from {
+        course.take_up(&checkpoint.epochs);
+        tensors::read(&training.optimizer.state(), &checkpoint.state)?;
+    }
+    while !course.ended {
+        let epoch = course.epoch + 1;
         let train_loss = match training.epoch(epoch, reporter)? {
             Trained::Mean(loss) => loss,
             Trained::NotFinite(at) => return Ok(Ended::Diverged { at }),
@@ -162,9 +174,8 @@ pub fn fit(
         let Some(value) = metrics.get(objective.metric).copied() else {
             anyhow::bail!("the task has no metric {}", objective.metric);
         };
-        let improves = best.is_none_or(|best| objective.direction.better(value, best));
+        let improves = course.take(epoch, value);
         if let Some(test) = test.as_ref().filter(|_| improves) {
-            best = Some(value);
             let scored = test.score(model, material, reporter)?;
             let named = |(name, value): (String, f64)| (test_metric(&name), value);
             metrics.extend(scored.into_iter().map(named));
@@ -173,11 +184,60 @@ pub fn fit(
             Decision::Continue => {}
             Decision::Prune => return Ok(Ended::Pruned),
         }
-        if patience.exhausted(value) {
-            break;
+        if improves && reporter.wants_weights(value) {
+            reporter.keep_best(value, &about()?, &mut |to| model.write(to));
+        }
+        if !course.ended {
+            let state = training.optimizer.state();
+            reporter.keep(&mut |to| tensors::write(&state, to));
         }
     }
     Ok(Ended::Completed)
+}
+
+/// How far a training is. It follows from what was reported alone, so that a checkpoint need not hold
+/// it.
+struct Course<'a> {
+    epochs: u32,
+    objective: &'a Objective<'a>,
+    patience: Patience,
+    /// The last epoch that is done.
+    epoch: u32,
+    best: Option<f64>,
+    ended: bool,
+}
+
+impl<'a> Course<'a> {
+    fn new(settings: &Settings, objective: &'a Objective<'a>) -> Course<'a> {
+        Course {
+            epochs: settings.epochs,
+            objective,
+            patience: Patience::new(settings, objective.direction),
+            epoch: 0,
+            best: None,
+            ended: settings.epochs == 0,
+        }
+    }
+
+    /// These epochs are done.
+    fn take_up(&mut self, epochs: &[Epoch]) {
+        for done in epochs {
+            let value = done.metrics.get(self.objective.metric);
+            self.take(done.epoch, value.copied().unwrap_or(f64::NAN));
+        }
+    }
+
+    /// An epoch is done; whether it is the best so far.
+    fn take(&mut self, epoch: u32, value: f64) -> bool {
+        let better = |best| self.objective.direction.better(value, best);
+        let improves = self.best.is_none_or(better);
+        if improves {
+            self.best = Some(value);
+        }
+        self.epoch = epoch;
+        self.ended = self.patience.exhausted(value) || epoch >= self.epochs;
+        improves
+    }
 }
 
 /// How an epoch's steps went.
@@ -206,6 +266,8 @@ impl Training<'_> {
     /// Trains on each row once. A step is a batch; `grad_accum` of them move the weights.
     fn epoch(&mut self, epoch: u32, reporter: &mut dyn Reporter) -> Result<Trained> {
         let (rows, settings, train) = (self.material.rows, self.settings, self.material.train);
+        // Every epoch draws anew, so that one that goes on from a checkpoint draws the same.
+        gpu::seed(derive_seed(settings.seed, u64::from(epoch), "dropout"))?;
         let mut generator = rng(settings.seed, u64::from(epoch), "batches");
         let lengths: Vec<u32> = train.iter().map(|row| rows.lengths[*row]).collect();
         let mut batches = bucketed(&lengths, settings.batch_size, &mut generator);

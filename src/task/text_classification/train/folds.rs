@@ -2,16 +2,20 @@
 //!
 //! What is reported are folds: the `k`th report has the metrics of fold `k` at its best epoch, so that
 //! pruners compare trials on the same rows at the same step. Every fold begins as if it were a
-//! training of its own, with a seed derived from the trial's; so a trial that was cut short goes on
-//! with the first fold that is not finished.
+//! training of its own, with a seed derived from the trial's. A checkpoint within a fold has what the
+//! fold's training has reported before its state, so that a trial that was cut short goes on within
+//! the fold it was in. No weights are kept: there is a model a fold.
 
-use anyhow::Result;
+use std::io::{Read, Write};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 use super::{TextTask, Trained};
 use crate::config::Objective;
 use crate::protocol::Epoch;
 use crate::study::derive_seed;
-use crate::task::{Decision, Ended, Metrics, Reporter, TrialSpec};
+use crate::task::{Checkpoint, Decision, Ended, Metrics, Reporter, TrialSpec};
 
 /// The epoch at which a fold was best, among its metrics.
 const FOLD_EPOCH: &str = "fold_epoch";
@@ -29,9 +33,13 @@ pub fn train(
 ) -> Result<Trained> {
     let objective = task.objective.clone();
     let folds = task.rounds.len();
-    let mut done: Vec<Metrics> = match reporter.resume()? {
-        Some(checkpoint) => finished(checkpoint.epochs),
-        None => Vec::new(),
+    let earlier = match trial.rehearse {
+        None => reporter.resume()?,
+        Some(_) => None,
+    };
+    let (mut done, mut from) = match earlier {
+        Some(checkpoint) => take_up(checkpoint)?,
+        None => (Vec::new(), None),
     };
     let mut trained = Trained {
         ended: Ended::Completed,
@@ -44,7 +52,7 @@ pub fn train(
             seed,
             ..trial.clone()
         };
-        let mut inside = InFold::new(reporter, &objective, folds as u64);
+        let mut inside = InFold::new(reporter, &objective, (fold, folds), from.take());
         // The fold before gives its memory back first.
         trained.parameters.clear();
         trained = task.train_round(&own, fold, &mut inside)?;
@@ -67,7 +75,7 @@ pub fn train(
             trained.ended = Ended::Pruned;
             return Ok(trained);
         }
-        // What was reported is all there is to go on from.
+        // Between two folds what was reported is all there is to go on from.
         reporter.keep(&mut |_| Ok(()));
         done.push(metrics);
     }
@@ -75,6 +83,35 @@ pub fn train(
         metrics: summary(&done, &objective.metric),
     };
     Ok(trained)
+}
+
+/// What stands before the state of a fold's training.
+#[derive(Serialize, Deserialize)]
+struct WithinFold {
+    /// From 0.
+    fold: usize,
+    /// What its training has reported.
+    epochs: Vec<Epoch>,
+}
+
+/// The folds that are done, and where the next one is to be taken up.
+fn take_up(mut checkpoint: Checkpoint) -> Result<(Vec<Metrics>, Option<Checkpoint>)> {
+    let done = finished(checkpoint.epochs);
+    let state = &mut checkpoint.state;
+    let mut length = [0; 8];
+    if state.metadata()?.len() < length.len() as u64 {
+        return Ok((done, None));
+    }
+    state.read_exact(&mut length)?;
+    let mut text = Vec::new();
+    let mut header = (&*state).take(u64::from_le_bytes(length));
+    header.read_to_end(&mut text)?;
+    let within: WithinFold = serde_json::from_slice(&text).context("the state is damaged")?;
+    let from = (within.fold == done.len()).then_some(Checkpoint {
+        epochs: within.epochs,
+        state: checkpoint.state,
+    });
+    Ok((done, from))
 }
 
 /// The folds that an earlier attempt has reported, from the first without a gap.
@@ -111,32 +148,32 @@ fn summary(folds: &[Metrics], objective: &str) -> Metrics {
 struct InFold<'a> {
     outer: &'a mut dyn Reporter,
     objective: &'a Objective,
-    folds: u64,
+    /// Which, from 0, of how many.
+    fold: (usize, usize),
+    from: Option<Checkpoint>,
+    epochs: Vec<Epoch>,
     /// The metrics of the best epoch, and which one it was.
     best: Option<Metrics>,
 }
 
 impl<'a> InFold<'a> {
-    fn new(outer: &'a mut dyn Reporter, objective: &'a Objective, folds: u64) -> InFold<'a> {
+    fn new(
+        outer: &'a mut dyn Reporter,
+        objective: &'a Objective,
+        fold: (usize, usize),
+        from: Option<Checkpoint>,
+    ) -> InFold<'a> {
         InFold {
             outer,
             objective,
-            folds,
+            fold,
+            from,
+            epochs: Vec::new(),
             best: None,
         }
     }
-}
 
-impl Reporter for InFold<'_> {
-    fn step(&mut self) {
-        self.outer.step();
-    }
-
-    fn plan(&mut self, steps: u64) {
-        self.outer.plan(steps * self.folds);
-    }
-
-    fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
+    fn note(&mut self, epoch: u32, metrics: &Metrics) {
         let value = |metrics: &Metrics| metrics.get(&self.objective.metric).copied();
         let improves = match (self.best.as_ref().and_then(value), value(metrics)) {
             (Some(best), Some(new)) => self.objective.direction.better(new, best),
@@ -148,7 +185,46 @@ impl Reporter for InFold<'_> {
             metrics.insert(FOLD_EPOCH.to_owned(), f64::from(epoch));
             self.best = Some(metrics);
         }
+        self.epochs.push(Epoch {
+            epoch,
+            metrics: metrics.clone(),
+        });
+    }
+}
+
+impl Reporter for InFold<'_> {
+    fn step(&mut self) {
+        self.outer.step();
+    }
+
+    fn plan(&mut self, steps: u64) {
+        self.outer.plan(steps * self.fold.1 as u64);
+    }
+
+    fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
+        self.note(epoch, metrics);
         Ok(Decision::Continue)
+    }
+
+    fn resume(&mut self) -> Result<Option<Checkpoint>> {
+        let from = self.from.take();
+        for done in from.iter().flat_map(|checkpoint| &checkpoint.epochs) {
+            self.note(done.epoch, &done.metrics);
+        }
+        Ok(from)
+    }
+
+    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn Write) -> Result<()>) {
+        let within = WithinFold {
+            fold: self.fold.0,
+            epochs: self.epochs.clone(),
+        };
+        self.outer.keep(&mut |to| {
+            let text = serde_json::to_vec(&within)?;
+            to.write_all(&(text.len() as u64).to_le_bytes())?;
+            to.write_all(&text)?;
+            write(to)
+        });
     }
 
     fn printed(&mut self) {

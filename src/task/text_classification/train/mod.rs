@@ -11,12 +11,15 @@ pub mod predict;
 mod prefix;
 mod rows;
 mod score;
+mod tensors;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Result, anyhow, ensure};
+use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Checkpoint, cache_directories, locate};
@@ -25,7 +28,7 @@ use super::split::{Part, Round, Split};
 use super::tokens::{Tokenised, Tokens};
 use crate::config::{Objective, Problem, StudySpec};
 use crate::gpu::{self, Device};
-use crate::study::{derive_seed, rng};
+use crate::study::rng;
 use crate::task::{Ended, Reporter, Task, TrialSpec};
 use encoder::Encoder;
 use model::{Model, Options};
@@ -48,6 +51,8 @@ pub struct TextTask {
     /// What a trial trains, model by model; the numbers are places in `order`.
     rounds: Vec<Round>,
     checkpoints: BTreeMap<String, (Checkpoint, Tokenised)>,
+    /// SHA-256 of models, once they were needed.
+    fingerprints: RefCell<BTreeMap<String, String>>,
     /// The one encoder that is kept on the device.
     encoder: Option<(String, Rc<Encoder>)>,
     /// The most recent last.
@@ -108,6 +113,7 @@ impl TextTask {
             searched,
             rounds,
             checkpoints: BTreeMap::new(),
+            fingerprints: RefCell::default(),
             encoder: None,
             rows: Vec::new(),
             cache: PrefixCache::new(prefix::default_limit(device)),
@@ -155,6 +161,10 @@ impl TextTask {
         reporter: &mut dyn Reporter,
     ) -> Result<Trained> {
         let settings = fit::Settings::of(trial)?;
+        let from = match trial.rehearse {
+            None => reporter.resume()?,
+            Some(_) => None,
+        };
         let name = trial.text("model.name")?;
         let encoder = self.encoder(name)?;
         let tests = trial.tests();
@@ -178,7 +188,6 @@ impl TextTask {
         let input = self.cache.get(&key, &encoder, &rows, reporter)?;
         let mut generator = rng(trial.seed, 0, "classifier");
         let model = Model::new(encoder, options, head, &mut generator)?;
-        gpu::seed(derive_seed(trial.seed, 0, "dropout"))?;
         let Round { train, validation } = &self.rounds[round];
         let test: Vec<usize> = (self.searched..rows.truth.len()).collect();
         let train = rows.of_documents(train);
@@ -195,7 +204,9 @@ impl TextTask {
             metric: &self.objective.metric,
             direction: self.objective.direction,
         };
-        let ended = fit::fit(&model, &material, &settings, &objective, reporter)?;
+        let about = || self.about(name, model.head());
+        let resumed = (from, &about as &fit::About<'_>);
+        let ended = fit::fit(&model, &material, &settings, &objective, resumed, reporter)?;
         // Before the model goes: what activations left behind is then not kept together by it.
         gpu::empty_cache()?;
         Ok(Trained {
@@ -203,6 +214,26 @@ impl TextTask {
             parameters: model.parameters(),
             head: Some(model.head().clone()),
         })
+    }
+
+    /// What is kept beside a trial's weights.
+    fn about(&self, name: &str, head: &HeadConfig) -> Result<Map<String, Json>> {
+        let mut known = self.fingerprints.borrow_mut();
+        let fingerprint = match known.get(name) {
+            Some(fingerprint) => fingerprint.clone(),
+            None => {
+                let (checkpoint, _) = (self.checkpoints.get(name))
+                    .ok_or_else(|| anyhow!("the model {name} was not loaded"))?;
+                let fingerprint = checkpoint.fingerprint().map_err(|p| told(&[p]))?;
+                known.insert(name.to_owned(), fingerprint.clone());
+                fingerprint
+            }
+        };
+        Ok(Map::from_iter([
+            ("model".to_owned(), name.into()),
+            ("model_fingerprint".to_owned(), fingerprint.into()),
+            ("head".to_owned(), serde_json::to_value(head)?),
+        ]))
     }
 
     /// The checkpoint and all rows' tokens of a model.

@@ -1,15 +1,19 @@
 //! A trial's model: its own copy of what it trains of an encoder, and a head.
 
+use std::io::Write;
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::encoder::{Block, Context, Dropouts, Embeddings, Encoder, Parameter, dropout};
+use super::encoder::{
+    Block, Context, Dropouts, Embeddings, Encoder, Parameter, dropout, hugging_face_tensors,
+};
 use super::head::{Head, HeadConfig};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
+use super::tensors;
 use crate::gpu;
 use crate::study::derive_seed;
 use crate::task::TrialSpec;
@@ -169,6 +173,16 @@ impl Model {
         }
         self.head.list(&mut all);
         all
+    }
+
+    /// Writes everything that is trained as a safetensors file: the encoder's tensors under the names
+    /// that transformers gives them, the head's under its own.
+    ///
+    /// # Errors
+    /// What cannot be written, or libtorch throws.
+    pub fn write(&self, to: &mut dyn Write) -> Result<()> {
+        let named = hugging_face_tensors(&self.parameters(), &self.encoder.config)?;
+        tensors::write(&named, to)
     }
 
     /// Blocks of the encoder, frozen ones included.

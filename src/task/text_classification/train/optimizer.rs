@@ -27,6 +27,8 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Optimizer {
     settings: Settings,
+    /// The names of `parameters`.
+    names: Vec<String>,
     /// Group by group, within a group as the model lists them.
     pub parameters: Vec<Tensor>,
     /// First moments of `parameters`.
@@ -73,6 +75,7 @@ impl Optimizer {
                 decayed,
             })
             .collect();
+        let names = order.iter().map(|&i| parameters[i].name.clone()).collect();
         let parameters: Vec<Tensor> = order
             .into_iter()
             .map(|i| parameters[i].tensor.shallow_clone())
@@ -84,12 +87,32 @@ impl Optimizer {
         let device = parameters.first().map_or(tch::Device::Cpu, Tensor::device);
         Ok(Optimizer {
             settings,
+            names,
             means: zeros()?,
             squares: zeros()?,
             step: Tensor::f_zeros([0i64; 0], (Kind::Float, device))?,
             groups,
             parameters,
         })
+    }
+
+    /// Everything that steps change, each under a name of its own: the parameters themselves, their
+    /// moments and the number of steps.
+    pub fn state(&self) -> Vec<(String, Tensor)> {
+        let kinds = [
+            ("weight", &self.parameters),
+            ("mean", &self.means),
+            ("square", &self.squares),
+        ];
+        let mut all: Vec<(String, Tensor)> = kinds
+            .into_iter()
+            .flat_map(|(kind, tensors)| {
+                let named = self.names.iter().zip(tensors);
+                named.map(move |(name, t)| (format!("{kind} {name}"), t.shallow_clone()))
+            })
+            .collect();
+        all.push(("step".to_owned(), self.step.shallow_clone()));
+        all
     }
 
     /// Moves the parameters by their gradients, which are then released.

@@ -179,3 +179,43 @@ fn sixteen_bits_answer_nearly_as_thirty_two_and_the_cache_keeps_them_apart() {
         assert_eq!(run("fp32"), single);
     }
 }
+
+/// Encoders of every architecture, tiny and random, with the words of the tiny model.
+#[test]
+fn every_architecture_is_trained_and_its_layers_can_be_computed_again() {
+    let _alone = alone();
+    let mut site = site();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/encoders");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(kept).unwrap() {
+        let from = entry.unwrap().path();
+        let name = from.file_name().unwrap().to_str().unwrap().to_owned();
+        let dir = site.dir.path().join(&name);
+        std::fs::create_dir(&dir).unwrap();
+        for file in ["config.json", "model.safetensors"] {
+            std::fs::copy(from.join(file), dir.join(file)).unwrap();
+        }
+        let words = "tokenizer.json";
+        std::fs::copy(site.tiny().join(words), dir.join(words)).unwrap();
+        site.spec.models.insert(name.clone(), dir);
+        names.push(name);
+    }
+    assert!(names.len() > 8, "{names:?}");
+    let mut task = open(&site);
+    for name in names {
+        for frozen in [0i64, 1] {
+            let mut run = |again: bool| {
+                let own = [
+                    ("model.name", name.as_str().into()),
+                    ("train.freeze_encoder_layers", frozen.into()),
+                    ("train.grad_checkpointing", again.into()),
+                    ("train.epochs", 1.into()),
+                ];
+                trained(&mut task, &site, &[&quiet()[..], &own].concat(), 0)
+            };
+            // What all layers of DeBERTa share is added up in another order.
+            let off = furthest(&run(false), &run(true));
+            assert!(off < 2e-5, "{name}, {frozen} frozen: {off}");
+        }
+    }
+}
