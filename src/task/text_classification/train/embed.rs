@@ -136,3 +136,6 @@ fn flat(tensor: &Tensor) -> Result<Vec<f32>> {
     let tensor = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
     Ok(Vec::try_from(tensor.f_contiguous()?.f_flatten(0, -1)?)?)
 }
+
+#[cfg(test)]
+mod tests;
