@@ -203,7 +203,7 @@ def random_shape(kind, rng):
             keys |= dict(conv_kernel_size=rng.choice([1, 3, 5]), conv_act=rng.choice(["tanh", "gelu"]))
         if rng.random() < 0.3:
             keys["embedding_size"] = rng.choice([8, 24])
-    return rng.random() < 0.5, length, keys, rng.choice([0.1, 0.2, 0.3])
+    return rng.random() < 0.5, length, keys, rng.choice([0.1, 0.2, 0.3, 0.5])
 
 
 def main():

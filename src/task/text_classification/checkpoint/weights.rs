@@ -179,7 +179,7 @@ impl Weights {
             absent,
             "tensors missing",
             format!(
-                "the {} tensors of a {} encoder",
+                "the {} tensors of the encoder {}",
                 needed.len(),
                 config.architecture.name()
             ),

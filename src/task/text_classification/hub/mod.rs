@@ -313,40 +313,49 @@ impl Hub<'_> {
     /// What a request came to, in one line.
     fn failure(&self, what: &str, error: &ApiError) -> Failure {
         let endpoint = &self.endpoint;
-        let text = match error {
-            ApiError::RequestError(request) => match **request {
-                ureq::Error::StatusCode(404) => format!(
+        let text = match status(error) {
+            Some(404) => {
+                format!(
                     "{endpoint} has no {what} at the revision {}",
                     self.request.revision
-                ),
-                ureq::Error::StatusCode(code @ (401 | 403)) => format!(
-                    "{endpoint} gives no access to {what} (status {code}): there is no such \
-                     model, or HF_TOKEN has to name a user whom its owners let in"
-                ),
-                ureq::Error::StatusCode(code) => {
-                    format!("{endpoint} answers status {code} for {what}; try again later")
-                }
-                _ => format!("{endpoint} cannot be reached for {what}: {request}"),
-            },
-            ApiError::LockAcquisition(path) => format!(
-                "{what} is being fetched by another process, which holds {}",
-                path.display()
+                )
+            }
+            Some(code @ (401 | 403)) => format!(
+                "{endpoint} gives no access to {what} (status {code}): there is no such model, or \
+                 HF_TOKEN has to name a user whom its owners let in"
             ),
-            other => format!("{what} from {endpoint}: {other}; fetch it again to go on"),
+            Some(code) => format!("{endpoint} answers status {code} for {what}; try again later"),
+            None => {
+                if let ApiError::RequestError(request) = error {
+                    format!("{endpoint} cannot be reached for {what}: {request}")
+                } else if let ApiError::LockAcquisition(path) = error {
+                    let lock = path.display();
+                    format!("{what} is being fetched by another process, which holds {lock}")
+                } else {
+                    format!("{what} from {endpoint}: {error}; fetch it again to go on")
+                }
+            }
         };
         Failure::input(text)
     }
 }
 
-/// Whether another try may help.
+/// The status that a hub answered, where it is no success.
+fn status(error: &ApiError) -> Option<u16> {
+    let ApiError::RequestError(request) = error else {
+        return None;
+    };
+    let ureq::Error::StatusCode(code) = **request else {
+        return None;
+    };
+    Some(code)
+}
+
+/// Whether another try may help: the connection broke, or the hub is busy.
 fn passing(error: &ApiError) -> bool {
-    match error {
-        ApiError::RequestError(request) => match **request {
-            ureq::Error::StatusCode(code) => code == 429 || code >= 500,
-            _ => true,
-        },
-        ApiError::IoError(_) | ApiError::InvalidResume => true,
-        _ => false,
+    match status(error) {
+        Some(code) => code == 429 || code >= 500,
+        None => matches!(error, ApiError::RequestError(_) | ApiError::IoError(_)),
     }
 }
 

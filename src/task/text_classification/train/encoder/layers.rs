@@ -150,7 +150,7 @@ impl Activation {
             Activation::Tanh => x.f_tanh()?,
             // Ma et al., "Mega", 2022, section 3.1: mean and deviation that fit squared ReLU.
             Activation::Laplace => x
-                .f_sub_scalar(0.707107)?
+                .f_sub_scalar(std::f64::consts::FRAC_1_SQRT_2)?
                 .f_mul_scalar(1.0 / (0.282095 * std::f64::consts::SQRT_2))?
                 .f_erf()?
                 .f_add_scalar(1.0)?
