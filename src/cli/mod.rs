@@ -4,9 +4,11 @@ mod adopt;
 mod args;
 mod ask_tell;
 mod drill;
+mod embed;
 mod enqueue;
 mod evaluate;
 mod explain;
+mod fetch;
 mod logging;
 mod predict;
 mod query;
@@ -23,7 +25,9 @@ pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
+pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
+pub use fetch::FetchArgs;
 pub use logging::init_logging;
 pub use predict::{PredictArgs, RowsArgs};
 pub use rehearse::RehearseArgs;
@@ -63,6 +67,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
+        Invocation::Query(common, Query::Embed(args)) => embed::embed(common, args),
+        Invocation::Query(common, Query::Fetch(args)) => fetch::fetch(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
         Invocation::Query(common, Query::Predict(args)) => predict::predict(common, args),
         Invocation::Query(common, Query::Evaluate(args)) => evaluate::evaluate(common, args),

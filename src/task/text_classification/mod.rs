@@ -8,10 +8,12 @@ mod baseline;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod embedding;
 pub mod evaluation;
 pub mod export;
 pub mod floor;
 pub mod head;
+pub mod hub;
 mod keys;
 mod knobs;
 mod leakage;
@@ -22,6 +24,7 @@ pub mod scores;
 mod split;
 #[cfg(test)]
 mod testing;
+pub mod texts;
 pub mod tokenizer;
 pub mod tokens;
 #[cfg(feature = "torch")]

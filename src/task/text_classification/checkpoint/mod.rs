@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
-pub use locate::{cache_directories, locate};
+pub use locate::{Places, cache_directories, cache_folder, locate};
 pub use names::{Tensor, needed, optional, projections};
 pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 

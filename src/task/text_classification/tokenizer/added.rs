@@ -72,10 +72,9 @@ impl Added {
             None => read("special_tokens_map.json")?,
         };
         let said = |key: &str| -> Json {
-            let all = [&config[key], &map[key]].into_iter();
-            all.cloned()
-                .find(|value| !value.is_null())
-                .unwrap_or(Json::Null)
+            let all = [&config[key], &map[key]];
+            let found = all.into_iter().find(|value| !value.is_null());
+            found.cloned().unwrap_or(Json::Null)
         };
         let mut tokens = BTreeMap::new();
         for (id, token) in table.into_iter().flatten() {
