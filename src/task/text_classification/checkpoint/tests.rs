@@ -83,54 +83,6 @@ fn missing_and_misshapen_tensors_are_counted_and_named() {
     );
 }
 
-#[test]
-fn other_architectures_are_refused_with_the_supported_ones() {
-    let error = with_config("model_type", "gpt2".into()).unwrap_err();
-    assert!(error.contains("model_type gpt2"), "{error}");
-    assert!(error.contains("one of: bert, roberta"), "{error}");
-    assert!(with_config("num_attention_heads", 3.into()).is_err());
-    assert!(with_config("hidden_act", "prelu".into()).is_err());
-    assert!(with_config("position_embedding_type", "relative_key".into()).is_err());
-}
-
-#[test]
-fn absent_files_are_told_together() {
-    let dir = tiny();
-    std::fs::remove_file(dir.path().join("tokenizer.json")).unwrap();
-    std::fs::remove_file(dir.path().join("model.safetensors")).unwrap();
-    std::fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
-    let error = open(dir.path()).unwrap_err();
-    assert!(error.contains("tokenizer.json"), "{error}");
-    assert!(
-        error.contains("pytorch_model.bin and no model.safetensors"),
-        "{error}"
-    );
-}
-
-#[test]
-fn models_are_found_in_the_table_then_in_the_caches() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = dir.path().join("hub/models--org--name");
-    for commit in ["aaa", "bbb"] {
-        std::fs::create_dir_all(model.join("snapshots").join(commit)).unwrap();
-    }
-    std::fs::create_dir_all(model.join("refs")).unwrap();
-    std::fs::write(model.join("refs/main"), "aaa\n").unwrap();
-    let caches = [dir.path().join("none"), dir.path().join("hub")];
-    let table = std::collections::BTreeMap::from([("mine".to_owned(), PathBuf::from("/m"))]);
-    let of = |name: &str| locate(name, &table, &caches);
-    assert_eq!(of("mine").unwrap(), PathBuf::from("/m"));
-    assert_eq!(of("org/name").unwrap(), model.join("snapshots/aaa"));
-    std::fs::write(model.join("refs/main"), "ccc").unwrap();
-    assert!(of("org/name").unwrap().starts_with(model.join("snapshots")));
-    let problem = of("org/other").unwrap_err();
-    assert!(problem.expected.contains("mine"), "{problem:?}");
-    assert!(
-        problem.expected.contains("models--org--other"),
-        "{problem:?}"
-    );
-}
-
 /// A DeBERTa of the tiny model's sizes with these keys.
 fn deberta(changes: serde_json::Value) -> Result<EncoderConfig, String> {
     let mut config = tiny_config();
@@ -210,4 +162,52 @@ fn a_missing_tensor_of_another_architecture_is_told_with_its_name() {
     let error = with_config("model_type", "electra".into()).unwrap_err();
     assert!(error.contains("embeddings_project.weight"), "{error}");
     assert!(error.contains("of the encoder electra"), "{error}");
+}
+
+#[test]
+fn other_architectures_are_refused_with_the_supported_ones() {
+    let error = with_config("model_type", "gpt2".into()).unwrap_err();
+    assert!(error.contains("model_type gpt2"), "{error}");
+    assert!(error.contains("one of: bert, roberta"), "{error}");
+    assert!(with_config("num_attention_heads", 3.into()).is_err());
+    assert!(with_config("hidden_act", "prelu".into()).is_err());
+    assert!(with_config("position_embedding_type", "relative_key".into()).is_err());
+}
+
+#[test]
+fn absent_files_are_told_together() {
+    let dir = tiny();
+    std::fs::remove_file(dir.path().join("tokenizer.json")).unwrap();
+    std::fs::remove_file(dir.path().join("model.safetensors")).unwrap();
+    std::fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert!(error.contains("tokenizer.json"), "{error}");
+    assert!(
+        error.contains("pytorch_model.bin and no model.safetensors"),
+        "{error}"
+    );
+}
+
+#[test]
+fn models_are_found_in_the_table_then_in_the_caches() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("hub/models--org--name");
+    for commit in ["aaa", "bbb"] {
+        std::fs::create_dir_all(model.join("snapshots").join(commit)).unwrap();
+    }
+    std::fs::create_dir_all(model.join("refs")).unwrap();
+    std::fs::write(model.join("refs/main"), "aaa\n").unwrap();
+    let caches = [dir.path().join("none"), dir.path().join("hub")];
+    let table = std::collections::BTreeMap::from([("mine".to_owned(), PathBuf::from("/m"))]);
+    let of = |name: &str| locate(name, &table, &caches);
+    assert_eq!(of("mine").unwrap(), PathBuf::from("/m"));
+    assert_eq!(of("org/name").unwrap(), model.join("snapshots/aaa"));
+    std::fs::write(model.join("refs/main"), "ccc").unwrap();
+    assert!(of("org/name").unwrap().starts_with(model.join("snapshots")));
+    let problem = of("org/other").unwrap_err();
+    assert!(problem.expected.contains("mine"), "{problem:?}");
+    assert!(
+        problem.expected.contains("models--org--other"),
+        "{problem:?}"
+    );
 }
