@@ -37,52 +37,6 @@ fn a_whole_checkpoint_opens() {
     );
 }
 
-#[test]
-fn a_weights_file_cut_anywhere_is_one_problem_that_names_it() {
-    let dir = tiny();
-    let file = dir.path().join("model.safetensors");
-    let whole = std::fs::read(&file).unwrap();
-    for size in [0, 5, 100, whole.len() / 2, whole.len() - 1] {
-        std::fs::write(&file, &whole[..size]).unwrap();
-        let error = open(dir.path()).unwrap_err();
-        assert_eq!(error.lines().count(), 1, "{error}");
-        assert!(error.contains("model.safetensors"), "{error}");
-        assert!(error.contains("cut short"), "{error}");
-    }
-    std::fs::write(&file, vec![b'x'; 1000]).unwrap();
-    assert!(open(dir.path()).unwrap_err().contains("no safetensors"));
-    let mut broken = whole.clone();
-    broken[8] = b'?';
-    std::fs::write(&file, broken).unwrap();
-    assert!(open(dir.path()).unwrap_err().contains("broken header"));
-}
-
-#[test]
-fn old_names_prefixes_and_halves_are_accepted() {
-    let dir = tiny();
-    write_weights(dir.path(), 1, safetensors::Dtype::BF16, |name| {
-        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
-        format!("bert.{}", name.replace("LayerNorm.bias", "LayerNorm.beta"))
-    });
-    let checkpoint = open(dir.path()).unwrap();
-    assert_eq!(
-        checkpoint.header.name_in_file("embeddings.LayerNorm.bias"),
-        Some("bert.embeddings.LayerNorm.beta")
-    );
-}
-
-#[test]
-fn missing_and_misshapen_tensors_are_counted_and_named() {
-    let error = with_config("num_hidden_layers", 3.into()).unwrap_err();
-    assert!(error.contains("16 tensors missing"), "{error}");
-    assert!(error.contains("encoder.layer.2"), "{error}");
-    let error = with_config("vocab_size", 21.into()).unwrap_err();
-    assert!(
-        error.contains("word_embeddings.weight is F32 [20, 16]"),
-        "{error}"
-    );
-}
-
 /// A DeBERTa of the tiny model's sizes with these keys.
 fn deberta(changes: serde_json::Value) -> Result<EncoderConfig, String> {
     let mut config = tiny_config();
@@ -162,6 +116,52 @@ fn a_missing_tensor_of_another_architecture_is_told_with_its_name() {
     let error = with_config("model_type", "electra".into()).unwrap_err();
     assert!(error.contains("embeddings_project.weight"), "{error}");
     assert!(error.contains("of the encoder electra"), "{error}");
+}
+
+#[test]
+fn a_weights_file_cut_anywhere_is_one_problem_that_names_it() {
+    let dir = tiny();
+    let file = dir.path().join("model.safetensors");
+    let whole = std::fs::read(&file).unwrap();
+    for size in [0, 5, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&file, &whole[..size]).unwrap();
+        let error = open(dir.path()).unwrap_err();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains("model.safetensors"), "{error}");
+        assert!(error.contains("cut short"), "{error}");
+    }
+    std::fs::write(&file, vec![b'x'; 1000]).unwrap();
+    assert!(open(dir.path()).unwrap_err().contains("no safetensors"));
+    let mut broken = whole.clone();
+    broken[8] = b'?';
+    std::fs::write(&file, broken).unwrap();
+    assert!(open(dir.path()).unwrap_err().contains("broken header"));
+}
+
+#[test]
+fn old_names_prefixes_and_halves_are_accepted() {
+    let dir = tiny();
+    write_weights(dir.path(), 1, safetensors::Dtype::BF16, |name| {
+        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+        format!("bert.{}", name.replace("LayerNorm.bias", "LayerNorm.beta"))
+    });
+    let checkpoint = open(dir.path()).unwrap();
+    assert_eq!(
+        checkpoint.header.name_in_file("embeddings.LayerNorm.bias"),
+        Some("bert.embeddings.LayerNorm.beta")
+    );
+}
+
+#[test]
+fn missing_and_misshapen_tensors_are_counted_and_named() {
+    let error = with_config("num_hidden_layers", 3.into()).unwrap_err();
+    assert!(error.contains("16 tensors missing"), "{error}");
+    assert!(error.contains("encoder.layer.2"), "{error}");
+    let error = with_config("vocab_size", 21.into()).unwrap_err();
+    assert!(
+        error.contains("word_embeddings.weight is F32 [20, 16]"),
+        "{error}"
+    );
 }
 
 #[test]
