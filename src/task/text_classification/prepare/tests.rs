@@ -1,6 +1,6 @@
 //! Preparing a task: facts, fingerprints, and every problem at once.
 
-use super::super::testing::{Site, tiny_config, write_tiny};
+use super::super::testing::{Site, tiny_config};
 use super::*;
 use crate::space::Parameter;
 
@@ -43,6 +43,34 @@ fn a_sound_study_is_prepared_with_its_facts_and_baseline() {
     assert!((baseline.value - 0.4).abs() < 1e-9);
     assert_eq!(baseline.what, "always predicting class 0 of status");
     assert!(prepared.data_fingerprint.is_some() && prepared.split_fingerprint.is_some());
+}
+
+#[test]
+fn the_model_is_told_by_its_architecture_and_its_own_limit_of_tokens() {
+    use super::super::testing;
+    let told = |changes: &[(&str, serde_json::Value)]| {
+        let site = Site::new();
+        let mut config = tiny_config();
+        for (key, value) in changes {
+            config[*key] = value.clone();
+        }
+        testing::write_tiny(&site.tiny(), 1, config);
+        match prepare(&site.spec) {
+            Ok(prepared) => prepared.facts.into_iter().map(|(_, line)| line).collect(),
+            Err(_) => problems(&site),
+        }
+    };
+    let roberta = told(&[("model_type", "roberta".into()), ("pad_token_id", 1.into())]);
+    let limit = "64 with the model tiny; expected at most 62";
+    assert!(roberta.contains(limit), "{roberta}");
+    let deberta: String = told(&[
+        ("model_type", "deberta-v2".into()),
+        ("position_biased_input", false.into()),
+        ("max_position_embeddings", 5.into()),
+        ("type_vocab_size", 0.into()),
+    ]);
+    assert!(deberta.contains("tiny: deberta-v2, 2 layers"), "{deberta}");
+    assert!(deberta.contains("any number of tokens"), "{deberta}");
 }
 
 #[test]
@@ -169,31 +197,4 @@ fn rows_are_cut_with_their_special_tokens_kept() {
         assert_eq!(cut.ids[0], 2);
         assert_eq!(cut.ids.last(), Some(&3));
     }
-}
-
-#[test]
-fn the_model_is_told_by_its_architecture_and_its_own_limit_of_tokens() {
-    let told = |changes: &[(&str, serde_json::Value)]| {
-        let site = Site::new();
-        let mut config = tiny_config();
-        for (key, value) in changes {
-            config[*key] = value.clone();
-        }
-        write_tiny(&site.tiny(), 1, config);
-        match prepare(&site.spec) {
-            Ok(prepared) => prepared.facts.into_iter().map(|(_, line)| line).collect(),
-            Err(_) => problems(&site),
-        }
-    };
-    let roberta = told(&[("model_type", "roberta".into()), ("pad_token_id", 1.into())]);
-    let limit = "64 with the model tiny; expected at most 62";
-    assert!(roberta.contains(limit), "{roberta}");
-    let deberta: String = told(&[
-        ("model_type", "deberta-v2".into()),
-        ("position_biased_input", false.into()),
-        ("max_position_embeddings", 5.into()),
-        ("type_vocab_size", 0.into()),
-    ]);
-    assert!(deberta.contains("tiny: deberta-v2, 2 layers"), "{deberta}");
-    assert!(deberta.contains("any number of tokens"), "{deberta}");
 }
