@@ -23,6 +23,7 @@ use anyhow::{Result, anyhow, ensure};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
+use super::baseline::counts_of;
 use super::checkpoint::{Checkpoint, cache_directories, locate};
 use super::data::Dataset;
 use super::split::{Part, Round, Split};
@@ -206,7 +207,7 @@ impl TextTask {
             metric: &self.objective.metric,
             direction: self.objective.direction,
         };
-        let about = || self.about(name, model.head());
+        let about = || self.about(name, model.head(), round);
         let resumed = (from, &about as &fit::About<'_>);
         let ended = fit::fit(&model, &material, &settings, &objective, resumed, reporter)?;
         // Before the model goes: what activations left behind is then not kept together by it.
@@ -219,7 +220,7 @@ impl TextTask {
     }
 
     /// What is kept beside a trial's weights.
-    fn about(&self, name: &str, head: &HeadConfig) -> Result<Map<String, Json>> {
+    fn about(&self, name: &str, head: &HeadConfig, round: usize) -> Result<Map<String, Json>> {
         let mut known = self.fingerprints.borrow_mut();
         let fingerprint = match known.get(name) {
             Some(fingerprint) => fingerprint.clone(),
@@ -231,7 +232,14 @@ impl TextTask {
                 fingerprint
             }
         };
+        let places = self.rounds[round].train.iter();
+        let train: Vec<usize> = places.map(|place| self.order[*place]).collect();
         Ok(Map::from_iter([
+            ("labels".to_owned(), self.data.classes.clone().into()),
+            (
+                "train_rows".to_owned(),
+                counts_of(&self.data, &train).into(),
+            ),
             ("model".to_owned(), name.into()),
             ("model_fingerprint".to_owned(), fingerprint.into()),
             ("head".to_owned(), serde_json::to_value(head)?),

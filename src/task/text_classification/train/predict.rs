@@ -57,8 +57,8 @@ impl Predictor {
         })
     }
 
-    /// The answers to these rows, whose classes are `truth` where they are known; `step` is called
-    /// with the rows of each batch that is done.
+    /// The answers to these rows, whose classes are `truth` where they are known, numbers below that
+    /// of the classes elsewhere; `step` is called with the rows that each batch begins.
     ///
     /// # Errors
     /// A row cannot be encoded, libtorch throws, or a logit is not finite.
@@ -70,11 +70,12 @@ impl Predictor {
     ) -> Result<Answers> {
         let _no_grad = tch::no_grad_guard();
         self.tokenised.replace(rows)?;
-        let cut = self.tokenised.cut(rows, self.about.max_length)?;
-        for (row, tokens) in rows.iter().zip(&cut) {
-            self.check(row, tokens)?;
+        let (length, stride) = (self.about.max_length, self.about.doc_stride);
+        let windows = self.tokenised.windows(rows, length, stride)?;
+        for (row, windows) in rows.iter().zip(&windows) {
+            windows.iter().try_for_each(|w| self.check(row, w))?;
         }
-        let windows: Vec<&[Tokens]> = cut.iter().map(std::slice::from_ref).collect();
+        let windows: Vec<&[Tokens]> = windows.iter().map(Vec::as_slice).collect();
         let on_device = Rows::of_windows(&windows, &vec![0; rows.len()], self.device)?;
         let lengths = &on_device.lengths;
         let batches = match self.batch_size {
@@ -89,7 +90,10 @@ impl Predictor {
             let batch = on_device.batch(numbers, &uploaded)?;
             let logits = self.model.logits(&on_device, &batch, &Input::Tokens)?;
             collected.push(logits.f_to_kind(Kind::Float)?);
-            step(numbers.len());
+            let first = |row: &usize| {
+                *row == 0 || on_device.documents[row - 1] != on_device.documents[*row]
+            };
+            step(numbers.iter().filter(|row| first(row)).count());
         }
         let logits: Vec<f32> = match collected.as_slice() {
             [] => Vec::new(),
