@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
-use super::{EvaluateArgs, PredictArgs};
+use super::{EvaluateArgs, ExportArgs, PredictArgs};
 use crate::config::{DevicePolicy, Overrides, Source, objectives};
 use crate::supervisor::Origin;
 
@@ -23,6 +23,7 @@ Commands:
   tune check TASK        Check configuration and data; writes nothing
   tune rehearse TASK     A few steps: what fits, how long the search will take
   tune adopt FILE        Take in a study that Optuna made
+  tune export STUDY      The winner's model, as a directory
   tune predict DIR FILE  Classes and probabilities of rows, by an exported model
   tune evaluate DIR FILE Scores of an exported model on labelled rows
   tune fetch MODEL       Fetch a model from the hub
@@ -249,6 +250,8 @@ pub enum Query {
     Rehearse(Box<RehearseArgs>),
     /// Train one trial again, outside its study; records nothing
     Replay(ReplayArgs),
+    /// A trial's model as a directory in Hugging Face's layout
+    Export(ExportArgs),
     /// Classes and probabilities of rows, by an exported model
     Predict(PredictArgs),
     /// Scores of an exported model on labelled rows

@@ -8,6 +8,7 @@ mod embed;
 mod enqueue;
 mod evaluate;
 mod explain;
+mod export;
 mod fetch;
 mod logging;
 mod predict;
@@ -27,6 +28,7 @@ pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
+pub use export::ExportArgs;
 pub use fetch::FetchArgs;
 pub use logging::init_logging;
 pub use predict::{PredictArgs, RowsArgs};
@@ -70,6 +72,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(common, Query::Embed(args)) => embed::embed(common, args),
         Invocation::Query(common, Query::Fetch(args)) => fetch::fetch(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Query(common, Query::Export(args)) => export::export(common, args),
         Invocation::Query(common, Query::Predict(args)) => predict::predict(common, args),
         Invocation::Query(common, Query::Evaluate(args)) => evaluate::evaluate(common, args),
         Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),

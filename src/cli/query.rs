@@ -79,6 +79,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Evaluate(_)
         | Query::Predict(_)
         | Query::Explain(_)
+        | Query::Export(_)
         | Query::Rehearse(_)
         | Query::Replay(_)
         | Query::AskTell

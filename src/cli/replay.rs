@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{Common, ReplayArgs, init_logging, run};
 use crate::adopt::fit;
-use crate::config::{Parallel, StudySpec};
+use crate::config::{DevicePolicy, Parallel, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::gpu;
 use crate::protocol::AttemptId;
@@ -21,7 +21,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
-    let (spec, trial) = find(&storage, args)?;
+    let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
     let device = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?
         .first()
         .copied()
@@ -76,17 +76,22 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
 }
 
 /// The seed that the trial was trained with: one from another study had another number there.
-fn seed(spec: &StudySpec, trial: &FrozenTrial) -> u64 {
+pub(super) fn seed(spec: &StudySpec, trial: &FrozenTrial) -> u64 {
     let noted = trial.user_attrs.get("seed").and_then(|s| s.as_u64());
     noted
         .filter(|_| trial.user_attrs.contains_key(COPIED_FROM))
         .unwrap_or_else(|| study::derive_seed(spec.seed, trial.number, "trial"))
 }
 
-/// The study as its last run resolved it, and the trial.
-fn find(storage: &Path, args: &ReplayArgs) -> Result<(StudySpec, FrozenTrial), Failure> {
+/// The study as its last run resolved it, with another device where one is named, and the trial.
+pub(super) fn find(
+    storage: &Path,
+    study: &str,
+    number: u64,
+    device: Option<&DevicePolicy>,
+) -> Result<(StudySpec, FrozenTrial), Failure> {
     let store = Store::open_read_only(storage)?;
-    let (study, trial, _) = query::read_trial(&store, Some(&args.study), args.number)?;
+    let (study, trial, _) = query::read_trial(&store, Some(study), number)?;
     let runs = store.runs(study.study_id)?;
     let recorded = runs
         .last()
@@ -118,7 +123,7 @@ fn find(storage: &Path, args: &ReplayArgs) -> Result<(StudySpec, FrozenTrial), F
             trial.number, study.name, parameter.name
         )));
     }
-    if let Some(device) = &args.device {
+    if let Some(device) = device {
         spec.operation.device = device.clone();
     }
     // What was injected is not part of the trial.

@@ -62,6 +62,22 @@ pub fn choose(store: &Store, name: Option<&str>) -> Result<StudySummary, Failure
     }
 }
 
+/// The number of the study's winner: by its repeats where there are some, else of the best trial.
+///
+/// # Errors
+/// There is none yet, or the study has several objectives (2); reading failed (7).
+pub fn winner_number(store: &Store, study: &StudySummary) -> Result<u64, Failure> {
+    if study.directions.len() > 1 {
+        return Err(Failure::input(format!(
+            "study {} has several objectives, and so no winner: name a trial of its front (tune best {})",
+            study.name, study.name
+        )));
+    }
+    let trials = store.outlines(study.study_id)?;
+    let number = winner::number(study).or_else(|| Some(best_trial(study, &trials)?.number));
+    number.ok_or_else(|| Failure::input(format!("study {} has no COMPLETE trial yet", study.name)))
+}
+
 /// The baseline that a run has noted in the study.
 fn baseline(study: &StudySummary) -> Option<Baseline> {
     let noted = study.user_attrs.get("baseline")?;

@@ -5,6 +5,13 @@
 //! model reads; `tune.json` says where it comes from.
 
 mod form;
+mod origin;
+mod settings;
+mod weights;
+mod write;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +22,8 @@ use super::head::HeadConfig;
 use crate::config::{Problem, Problems, Source};
 
 pub use form::{Form, Layer, form, prefix};
+pub use origin::Origin;
+pub use write::{Export, Writing, may_write, write};
 
 /// The head's description.
 pub const HEAD_FILE: &str = "head.json";

@@ -1,5 +1,6 @@
 //! Training: determinism, the prefix cache, how trainings end.
 
+mod export;
 mod knobs;
 mod updates;
 

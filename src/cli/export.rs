@@ -1,0 +1,351 @@
+//! `tune export STUDY [TRIAL] -o DIR`: a trial's model as a directory in Hugging Face's layout.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value as Json, json};
+
+use super::replay::{find, seed};
+use super::{Common, init_logging, print, run};
+use crate::config::{DevicePolicy, Parallel, Problems, StudySpec};
+use crate::exit::{Exit, Failure};
+use crate::gpu;
+use crate::kept::{self, Kept, WEIGHTS, kept_directory};
+use crate::protocol::AttemptId;
+use crate::report::{self, json_number, query};
+use crate::store::Store;
+use crate::study::{FrozenTrial, Purpose, TrialState};
+use crate::supervisor::{End, Replay, directory_of, logs_dir, replay, replay_log};
+use crate::task::TrialSpec;
+use crate::task::text_classification::checkpoint::{Checkpoint, cache_directories, locate};
+use crate::task::text_classification::export::{
+    Description, Export, Origin, Writing, may_write, write,
+};
+
+/// `tune export`
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Study
+    pub study: String,
+    /// Trial number [default: the winner: of the repeats where there are some, else the best trial]
+    pub number: Option<u64>,
+    /// Where to: a new directory
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Replace an earlier export
+    #[arg(long)]
+    pub force: bool,
+    /// Train the trial again, also where its weights were kept
+    #[arg(long)]
+    pub retrain: bool,
+    /// auto, cpu, cuda or cuda:0, to train on [default: as the study's last run]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DevicePolicy>,
+}
+
+/// The trial, and what it was trained with.
+struct Chosen {
+    spec: StudySpec,
+    identity: Map<String, Json>,
+    trial: FrozenTrial,
+    training: TrialSpec,
+}
+
+/// Weights on the disk.
+struct Found {
+    dir: PathBuf,
+    kept: Kept,
+    /// The device that they were trained on anew.
+    retrained: Option<String>,
+    /// Holds the directory of a replay.
+    _held: Option<tempfile::TempDir>,
+}
+
+pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    may_write(&args.out, args.force).map_err(|e| Failure::input(format!("--out: {e:#}")))?;
+    let project = run::project(common)?;
+    let storage = run::storage(&project, common);
+    let chosen = choose(&storage, args)?;
+    let loud = !common.json && !common.quiet;
+    let name = chosen.training.text("model.name").map_err(internal)?;
+    let checkpoint = checkpoint(&chosen.spec, name)?;
+    let found = match find_kept(&storage, &chosen, args)? {
+        Some(found) => found,
+        None => retrain(&storage, &chosen, loud)?,
+    };
+    same_model(&checkpoint, &found.kept)?;
+    let origin = Origin {
+        spec: &chosen.spec,
+        identity: &chosen.identity,
+        trial: &chosen.trial,
+        training: &chosen.training,
+        kept: &found.kept,
+        retrained: found.retrained.clone(),
+        now: jiff::Timestamp::now().to_string(),
+    };
+    if !origin.reproduced() {
+        report::err(&format!(
+            "warning: trial {} has the value {} in the study, its exported weights have {}: another \
+             device, number of threads, version, or changed files",
+            chosen.trial.number,
+            chosen
+                .trial
+                .value()
+                .map_or("none".to_owned(), |v| v.to_string()),
+            found.kept.value
+        ));
+    }
+    let export = Export {
+        checkpoint: &checkpoint,
+        weights: &found.dir.join(WEIGHTS),
+        about: &found.kept.about,
+        config: &chosen.training.config,
+        origin: &origin.json(),
+    };
+    let written = write(&export, &args.out, args.force, &mut |step| {
+        let told = match step {
+            Writing::Gathering => return,
+            Writing::Weights(bytes) => format!("writing {} of weights\n", report::size(bytes)),
+        };
+        if loud {
+            // A reader that has gone away does not end the work.
+            let _ = report::out(&told);
+        }
+    })
+    .map_err(|e| Failure::input(format!("{}: {e:#}", args.out.display())))?;
+    print(&match common.json {
+        true => format!("{:#}\n", summary(args, &chosen, &found, &origin, &written)),
+        false => told(args, &chosen, &found, &written),
+    })
+}
+
+/// For scripts.
+fn summary(
+    args: &ExportArgs,
+    chosen: &Chosen,
+    found: &Found,
+    origin: &Origin<'_>,
+    written: &Description,
+) -> Json {
+    json!({
+        "dir": args.out, "study": chosen.spec.study, "trial": chosen.trial.number,
+        "value": chosen.trial.value().map(json_number),
+        "weights": {
+            "from": if found.retrained.is_some() { "retrained" } else { "kept" },
+            "epoch": found.kept.epoch, "value": json_number(found.kept.value),
+            "reproduced": origin.reproduced(),
+        },
+        "labels": written.labels, "transformers": written.transformers,
+    })
+}
+
+/// For people.
+fn told(args: &ExportArgs, chosen: &Chosen, found: &Found, written: &Description) -> String {
+    let dir = args.out.display();
+    let how = match &found.retrained {
+        Some(device) => format!("trained again on {device}"),
+        None => "kept by the search".to_owned(),
+    };
+    let class = match &written.transformers {
+        Some(class) => format!("transformers loads it as {class}"),
+        None => "transformers has no such head: AutoModel loads the encoder".to_owned(),
+    };
+    format!(
+        "{dir}: trial {} of {}, epoch {}, {} {} ({how})\n{class}\nnext: tune predict {dir} FILE\n",
+        chosen.trial.number,
+        chosen.spec.study,
+        found.kept.epoch,
+        chosen.spec.objective.metric,
+        report::format::value(found.kept.value),
+    )
+}
+
+/// The trial that is meant, which must be one whose model can be exported.
+fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
+    let store = Store::open_read_only(storage)?;
+    let study = query::choose(&store, Some(&args.study))?;
+    let number = match args.number {
+        Some(number) => number,
+        None => query::winner_number(&store, &study)?,
+    };
+    let identity = store.identity(study.study_id)?.unwrap_or_default();
+    let (spec, trial) = find(storage, &args.study, number, args.device.as_ref())?;
+    if spec.kind != "text-classification" {
+        return Err(Failure::input(format!(
+            "study {}: trials of the task kind {} cannot be exported; expected text-classification",
+            spec.study, spec.kind
+        )));
+    }
+    if trial.state != TrialState::Complete {
+        return Err(Failure::input(format!(
+            "trial {number} of {} is {}; expected a COMPLETE one, whose value is that of a whole training",
+            spec.study, trial.state
+        )));
+    }
+    let config = spec.effective(&trial.params);
+    let folds = config.get("data.folds").and_then(|v| v.as_i64());
+    if let Some(folds) = folds.filter(|n| *n > 1) {
+        return Err(Failure::input(format!(
+            "study {}: a trial is {folds} models, one a fold, of which none is the winner; expected a \
+             study without data.folds: enqueue the trial's parameters there",
+            spec.study
+        )));
+    }
+    let training = TrialSpec {
+        number,
+        purpose: Purpose::Search,
+        attempt: 0,
+        seed: seed(&spec, &trial),
+        params: trial.params.clone(),
+        config,
+        halvings: 0,
+        rehearse: None,
+    };
+    Ok(Chosen {
+        spec,
+        identity,
+        trial,
+        training,
+    })
+}
+
+/// The checkpoint that the trial fine-tuned.
+fn checkpoint(spec: &StudySpec, name: &str) -> Result<Checkpoint, Failure> {
+    let input = |problems| Failure::input(Problems(problems).to_string());
+    let dir = locate(name, &spec.models, &cache_directories()).map_err(|p| input(vec![p]))?;
+    Checkpoint::open(name, &dir).map_err(input)
+}
+
+/// The frozen parts are the checkpoint's: it must still be the one that was trained.
+fn same_model(checkpoint: &Checkpoint, kept: &Kept) -> Result<(), Failure> {
+    let now = checkpoint
+        .fingerprint()
+        .map_err(|p| Failure::input(Problems(vec![p]).to_string()))?;
+    let then = kept.about.get("model_fingerprint").and_then(Json::as_str);
+    if then == Some(now.as_str()) {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "{}: the model {} has changed since trial {} was trained (fingerprint {now}, then {}); expected \
+         the same files",
+        checkpoint.dir.display(),
+        checkpoint.name,
+        kept.trial,
+        then.unwrap_or("unknown")
+    )))
+}
+
+/// The weights that the search has kept, if they are this trial's and whole.
+fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Option<Found>, Failure> {
+    if args.retrain {
+        return Ok(None);
+    }
+    let dir = kept_directory(
+        &directory_of(storage),
+        &chosen.spec.study,
+        chosen.trial.number,
+    );
+    let kept = match kept::read(&dir) {
+        Ok(Some(kept)) => kept,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            report::err(&format!("note: the kept weights are not used: {error:#}"));
+            return Ok(None);
+        }
+    };
+    let recorded = chosen.trial.value().map(f64::to_bits);
+    let same = kept.seed == chosen.training.seed && recorded == Some(kept.value.to_bits());
+    if !same || !kept.about.contains_key("labels") {
+        report::err("note: the kept weights are those of another training; they are not used");
+        return Ok(None);
+    }
+    Ok(Some(Found {
+        dir,
+        kept,
+        retrained: None,
+        _held: None,
+    }))
+}
+
+/// Trains the trial again, with its best epoch's weights kept.
+fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure> {
+    let spec = &chosen.spec;
+    let device = gpu::probe::resolve(&spec.operation.device, true)?
+        .first()
+        .copied()
+        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
+    let dir = directory_of(storage);
+    let place = |e: std::io::Error| Failure::storage(format!("{}: {e}", dir.display()));
+    std::fs::create_dir_all(&dir).map_err(place)?;
+    let held = tempfile::Builder::new()
+        .prefix("export-")
+        .tempdir_in(&dir)
+        .map_err(place)?;
+    let keep = std::path::absolute(held.path()).map_err(place)?;
+    let attempt = AttemptId {
+        number: chosen.trial.number,
+        purpose: Purpose::Search,
+        attempt: 0,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = match spec.operation.parallel {
+        Parallel::Limit(slots) => slots.max(1),
+        Parallel::Unsaid | Parallel::Auto => 1,
+    };
+    let plan = Replay {
+        trial: chosen.training.clone(),
+        device,
+        // As in the study: sums of floats depend on it.
+        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
+        blocking: false,
+        log: replay_log(
+            &logs_dir(&dir, &spec.study),
+            attempt,
+            jiff::Timestamp::now(),
+        ),
+        keep: Some(keep),
+        spec: spec.clone(),
+    };
+    let shown = query::Replayed::new(&plan, &chosen.trial);
+    if loud {
+        print(&format!(
+            "no weights of trial {} were kept: it is trained again\n{}",
+            chosen.trial.number,
+            shown.head()
+        ))?;
+    }
+    let played = replay(&plan, &mut |epoch| {
+        if loud {
+            let _ = report::out(&shown.epoch(epoch));
+        }
+    })?;
+    if let End::Fault(fault) = &played.end {
+        return Err(Failure::internal(format!(
+            "trial {} could not be trained again: {}: {}; log: {}",
+            chosen.trial.number,
+            fault.kind.word(),
+            fault.detail,
+            plan.log.display()
+        )));
+    }
+    let kept = played.kept.map(|dir| (kept::read(&dir), dir));
+    match kept {
+        Some((Ok(Some(kept)), dir)) => Ok(Found {
+            dir,
+            kept,
+            retrained: Some(device.to_string()),
+            _held: Some(held),
+        }),
+        Some((Err(error), _)) => Err(Failure::storage(format!("{error:#}"))),
+        Some((Ok(None), _)) | None => Err(Failure::storage(format!(
+            "the weights could not be written to {} (see {})",
+            dir.display(),
+            plan.log.display()
+        ))),
+    }
+}
+
+fn internal(error: anyhow::Error) -> Failure {
+    Failure::internal(format!("{error:#}"))
+}

@@ -1,0 +1,226 @@
+//! The winner is usable: exported, asked for answers, and scored, through the real binary.
+
+#![cfg(feature = "torch")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm
+)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Project, tiny};
+use serde_json::Value as Json;
+
+const RUN: [&str; 5] = ["tiny", "--device", "cpu", "--trials", "2"];
+
+/// A study of two trials, with one thread as anywhere.
+fn searched(keep: &str) -> Project {
+    let project = tiny::project(120);
+    let keep = format!("run.keep_best={keep}");
+    let more = ["--set", &keep, "--set", "run.threads=1"];
+    project.expect(0, &[&RUN[..], &more].concat());
+    project
+}
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn file(path: &Path) -> Json {
+    json(&fs::read_to_string(path).unwrap())
+}
+
+/// What `--json` prints, checked against its schema.
+fn checked(text: &str, schema: &str) -> Json {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+    let schema = file(&docs.join(schema));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let value = json(text);
+    let errors: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|e| e.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}: {text}");
+    value
+}
+
+/// `tune export tiny ... -o out --json`.
+fn export(project: &Project, out: &Path, more: &[&str]) -> Json {
+    let out = out.to_str().unwrap();
+    let (stdout, stderr) = project.expect(
+        0,
+        &[&["export", "tiny", "-o", out, "--json"], more].concat(),
+    );
+    assert_eq!(stderr, "");
+    checked(&stdout, "export.schema.json")
+}
+
+#[test]
+fn kept_weights_and_those_of_a_second_training_are_the_same_model() {
+    let project = searched("1");
+    let (kept, again) = (project.path().join("kept"), project.path().join("again"));
+    let best = json(&project.expect(0, &["best", "tiny", "--json"]).0);
+    let told = export(&project, &kept, &[]);
+    assert_eq!(told["weights"]["from"], "kept");
+    assert_eq!(told["trial"], best["number"]);
+    let told = export(&project, &again, &["--retrain"]);
+    assert_eq!(told["weights"]["from"], "retrained");
+    assert_eq!(told["weights"]["reproduced"], true);
+    for name in ["model.safetensors", "config.json", "head.json"] {
+        let of = |dir: &Path| fs::read(dir.join(name)).unwrap();
+        assert!(of(&kept) == of(&again), "{name}");
+    }
+    let origin = file(&kept.join("tune.json"));
+    assert_eq!(origin["study"], "tiny");
+    assert_eq!(origin["value"], told["weights"]["value"]);
+    assert_eq!(origin["config"]["tok.max_length"], 16);
+    for fingerprint in [
+        "/data/fingerprint",
+        "/data/split_fingerprint",
+        "/model/fingerprint",
+    ] {
+        assert!(origin.pointer(fingerprint).unwrap().is_string(), "{origin}");
+    }
+    assert!(!project.path().join("kept.partial").exists());
+    // No second training is left behind.
+    let dir = fs::read_dir(project.path().join("tune.db.d")).unwrap();
+    let left = dir.filter(|e| {
+        let name = e.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with("export-")
+    });
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_trial_whose_weights_were_not_kept_is_trained_again() {
+    let project = searched("0");
+    let told = export(&project, &project.path().join("out"), &["1"]);
+    assert_eq!(
+        (&told["trial"], &told["weights"]["from"]),
+        (&1.into(), &"retrained".into())
+    );
+    assert_eq!(told["weights"]["reproduced"], true);
+}
+
+#[test]
+fn answers_and_scores_are_those_of_the_rows() {
+    let project = searched("1");
+    let out = project.path().join("out");
+    export(&project, &out, &[]);
+    let (dir, rows) = (
+        out.to_str().unwrap(),
+        project.path().join("configs/rows.csv"),
+    );
+    let rows = rows.to_str().unwrap();
+    let (text, _) = project.expect(0, &["evaluate", dir, rows]);
+    assert!(
+        text.contains("macro_f1") && text.contains("class \\ predicted"),
+        "{text}"
+    );
+    let scores = project.expect(0, &["evaluate", dir, rows, "--json"]).0;
+    let scores = checked(&scores, "evaluation.schema.json");
+    assert_eq!(scores["rows"], 120);
+    let answers = project.path().join("answers.jsonl");
+    project.expect(0, &["predict", dir, rows, "-o", answers.to_str().unwrap()]);
+    let (mut right, mut count) = (0, 0);
+    for line in fs::read_to_string(&answers).unwrap().lines() {
+        let answer = json(line);
+        let p = |label: &str| answer[format!("probability.{label}")].as_f64().unwrap();
+        assert!((p("0") + p("1") - 1.0).abs() < 1e-9, "{line}");
+        assert_eq!(answer["prediction"] == "1", p("1") > p("0"), "{line}");
+        right += u32::from(answer["prediction"] == answer["status"]);
+        count += 1;
+    }
+    let accuracy = scores["metrics"]["accuracy"].as_f64().unwrap();
+    assert!((accuracy - f64::from(right) / f64::from(count)).abs() < 1e-12);
+    // The same rows as texts, from standard output.
+    let texts = project.path().join("texts.txt");
+    let mut reader = csv::Reader::from_path(rows).unwrap();
+    let column: Vec<String> = reader.records().map(|r| r.unwrap()[0].to_owned()).collect();
+    fs::write(&texts, column.join("\n")).unwrap();
+    let (csv, _) = project.expect(0, &["predict", dir, texts.to_str().unwrap()]);
+    assert_eq!(
+        csv.lines().next(),
+        Some("text,prediction,probability.0,probability.1")
+    );
+    assert_eq!(csv.lines().count(), 121);
+    let (jsonl, _) = project.expect(0, &["predict", dir, texts.to_str().unwrap(), "--json"]);
+    let first = json(jsonl.lines().next().unwrap());
+    let filed = json(
+        fs::read_to_string(&answers)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap(),
+    );
+    assert_eq!(first["probability.1"], filed["probability.1"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_leaves_nothing() {
+    let project = searched("1");
+    let path = |name: &str| project.path().join(name).to_str().unwrap().to_owned();
+    let out = path("out");
+    let refused = |args: &[&str], expected: &[&str]| {
+        let (stdout, stderr) = project.expect(2, args);
+        assert_eq!(stdout, "");
+        for part in expected {
+            assert!(stderr.contains(part), "{part:?} is not in: {stderr}");
+        }
+    };
+    refused(&["export", "tiny", "7", "-o", &out], &["7"]);
+    refused(&["export", "tony", "-o", &out], &["tony", "tiny"]);
+    refused(
+        &["predict", &path("model"), &path("configs/rows.csv")],
+        &["head.json"],
+    );
+    export(&project, Path::new(&out), &[]);
+    refused(&["export", "tiny", "-o", &out], &["not empty", "--force"]);
+    export(&project, Path::new(&out), &["--force"]);
+    let (bad, answers) = (path("bad.csv"), path("answers.csv"));
+    fs::write(
+        &bad,
+        "text,status\nthe phone is good,1\n ,0\nit was bad,maybe\n",
+    )
+    .unwrap();
+    refused(
+        &["predict", &out, &bad, "-o", &answers],
+        &["bad.csv:3", "row 2", "no text"],
+    );
+    refused(&["evaluate", &out, &bad], &["row 3", "maybe", "0, 1"]);
+    refused(
+        &["predict", &out, &bad, "-o", &path("answers.xls")],
+        &["answers.xls", ".csv"],
+    );
+    refused(
+        &["predict", &out, &bad, "--text", "body"],
+        &["no column body", "--text"],
+    );
+    refused(
+        &["predict", &out, &bad, "--text-pair", "status"],
+        &["single texts"],
+    );
+    assert!(!Path::new(&answers).exists());
+    // The frozen parts are the checkpoint's: another one is not what was trained.
+    let config = path("model/config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("1e-12", "1e-11")).unwrap();
+    refused(
+        &["export", "tiny", "-o", &out, "--force"],
+        &["has changed since"],
+    );
+    assert!(Path::new(&out).join("head.json").exists());
+}
+
+#[test]
+fn trials_of_other_kinds_are_not_exported() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "1", "--device", "cpu"]);
+    let out = project.path().join("out");
+    let (_, stderr) = project.expect(2, &["export", "synthetic", "-o", out.to_str().unwrap()]);
+    assert!(stderr.contains("expected text-classification"), "{stderr}");
+}
