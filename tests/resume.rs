@@ -96,7 +96,12 @@ fn a_trial_whose_processes_are_killed_goes_on_and_ends_as_if_nothing_had_been() 
     assert_eq!(kept_there.len(), 1, "{kept_there:?}");
     let winner = best
         .iter()
-        .max_by(|a, b| a["value"].as_f64().partial_cmp(&b["value"].as_f64()).unwrap())
+        .max_by(|a, b| {
+            a["value"]
+                .as_f64()
+                .partial_cmp(&b["value"].as_f64())
+                .unwrap()
+        })
         .unwrap();
     let name = format!("trial-{:06}", winner["number"].as_u64().unwrap());
     let epoch = winner["attrs"]["best_epoch"].as_u64().unwrap();
@@ -164,6 +169,10 @@ fn as_many_weights_are_kept_as_are_wanted_now() {
     expected.sort();
     let names: Vec<String> = kept(&project).into_iter().map(|k| k.0).collect();
     assert_eq!(names, expected);
-    assert_eq!(run("1", "6"), 1, "the goal is reached: only the number is another one");
+    assert_eq!(
+        run("1", "6"),
+        1,
+        "the goal is reached: only the number is another one"
+    );
     assert_eq!(run("0", "6"), 0);
 }

@@ -151,7 +151,11 @@ mod tests {
         assert_eq!(leaders.bar(9), Some(0.3));
         leaders.put(leader(3, &[0.6]));
         assert_eq!(leaders.bar(9), Some(0.5));
-        assert_eq!(leaders.bar(2), None, "an earlier trial wins with an equal value");
+        assert_eq!(
+            leaders.bar(2),
+            None,
+            "an earlier trial wins with an equal value"
+        );
         let mut several = Leaders::new(TWO.to_vec(), 1, &[]);
         several.put(leader(0, &[0.3, 1.0]));
         assert_eq!(several.bar(9), None);

@@ -33,7 +33,12 @@ pub struct Candidates {
 
 impl Candidates {
     /// Those of an attempt at `trial`, judged by this metric.
-    pub fn new(keep: KeepBest, trial: &TrialSpec, metric: &str, direction: Direction) -> Candidates {
+    pub fn new(
+        keep: KeepBest,
+        trial: &TrialSpec,
+        metric: &str,
+        direction: Direction,
+    ) -> Candidates {
         Candidates {
             dir: keep.directory.into(),
             better_than: keep.better_than,

@@ -41,9 +41,9 @@ use crate::study::{self, FrozenTrial, History, Job, TrialState};
 use crate::task::{Baseline, TestSplit};
 
 pub use assign::{checkpoint_name, checkpoints_dir};
-pub use weights::weights_kept;
 pub use memory::{BATCH_SIZE, in_parts};
 pub use repeats::{Outcome, Repeated};
+pub use weights::weights_kept;
 
 use super::{Action, Event, Now, WorkerId};
 use board::Board;

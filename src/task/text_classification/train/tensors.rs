@@ -43,7 +43,10 @@ pub fn write(tensors: &[(String, Tensor)], to: &mut dyn Write) -> Result<()> {
     to.write_all(&header)?;
     let mut bytes = Vec::new();
     for (_, tensor) in tensors {
-        let tensor = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_contiguous()?;
+        let tensor = tensor
+            .f_detach()?
+            .f_to_device(Device::Cpu)?
+            .f_contiguous()?;
         bytes.resize(tensor.numel() * SIZE, 0);
         tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
         to.write_all(&bytes)?;
@@ -107,15 +110,16 @@ mod tests {
         // A view that is not contiguous.
         let turned = (
             "b".to_owned(),
-            Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0])
-                .view([2, 2])
-                .tr(),
+            Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([2, 2]).tr(),
         );
         let written = [named(&values), turned, ("step".to_owned(), scalar())];
         let file = file(&written);
         let found = [
             named(&[9.0; 4]),
-            ("b".to_owned(), Tensor::zeros([2, 2], (Kind::Float, Device::Cpu))),
+            (
+                "b".to_owned(),
+                Tensor::zeros([2, 2], (Kind::Float, Device::Cpu)),
+            ),
             ("step".to_owned(), scalar() * 0.0),
         ];
         // A parameter needs gradients and is written to all the same.

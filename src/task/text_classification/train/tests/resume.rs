@@ -108,6 +108,7 @@ fn assert_goes_on(site: &Site, trial: &TrialSpec, at: u32) -> Cut {
 fn five_epochs() -> Site {
     let mut site = site();
     site.set("train.epochs", 5);
+    site.set("train.patience", 0);
     site
 }
 
@@ -138,10 +139,22 @@ fn a_training_goes_on_bit_for_bit_whatever_it_is_trained_with() {
     let settings: [&[(&str, Value)]; 6] = [
         &[],
         &everything,
-        &[("train.freeze_encoder_layers", 1.into()), ("model.dropout", float(0.2))],
-        &[("train.freeze_encoder_layers", 2.into()), ("head.dropout", float(0.3))],
-        &[("sched.name", "one_cycle".into()), ("train.precision", "bf16".into())],
-        &[("sched.name", "polynomial".into()), ("train.patience", 3.into())],
+        &[
+            ("train.freeze_encoder_layers", 1.into()),
+            ("model.dropout", float(0.2)),
+        ],
+        &[
+            ("train.freeze_encoder_layers", 2.into()),
+            ("head.dropout", float(0.3)),
+        ],
+        &[
+            ("sched.name", "one_cycle".into()),
+            ("train.precision", "bf16".into()),
+        ],
+        &[
+            ("sched.name", "polynomial".into()),
+            ("train.patience", 3.into()),
+        ],
     ];
     for changed in settings {
         assert_goes_on(&site, &trial(&site, 5, changed), 4);
@@ -182,7 +195,11 @@ fn frozen_parts_are_in_no_checkpoint_and_not_among_the_weights() {
     // Queries, keys and values are tensors of their own, as in the checkpoint, less the pooler.
     let file = std::fs::read(site.tiny().join("model.safetensors")).unwrap();
     let pretrained = SafeTensors::deserialize(&file).unwrap();
-    let pooler = pretrained.names().iter().filter(|n| n.contains("pooler")).count();
+    let pooler = pretrained
+        .names()
+        .iter()
+        .filter(|n| n.contains("pooler"))
+        .count();
     assert_eq!(many, pretrained.names().len() - pooler + 2);
 }
 
@@ -207,5 +224,10 @@ fn folds_go_on_within_the_fold_they_were_in() {
         undisturbed.weights_fingerprint().unwrap()
     );
     // Half of the second fold, and the third: less than two whole ones.
-    assert!(second.steps * 3 < whole.steps * 2, "{} {}", second.steps, whole.steps);
+    assert!(
+        second.steps * 3 < whole.steps * 2,
+        "{} {}",
+        second.steps,
+        whole.steps
+    );
 }
