@@ -4,7 +4,7 @@
 //! and may make it one of the study's best: a *candidate*, `best-EPOCH` in the trial's directory of
 //! checkpoints. Once the trial's end is durable, the supervisor moves the candidate of its best
 //! epoch to `kept/STUDY/trial-NNNNNN` or deletes it, and deletes what is no longer among the best.
-//! What is to be done is a pure function of the trials and of what is there ([`plan`]): a run that
+//! What is to be done is a pure function of the trials and of what is there ([`plan()`]): a run that
 //! was killed at any moment is followed by one that does the rest.
 //!
 //! Every such directory holds `weights.safetensors` and `kept.json`, and appears by one rename.

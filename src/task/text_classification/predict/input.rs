@@ -247,10 +247,15 @@ impl Input {
 
     fn csv(
         &self,
-        file: impl BufRead,
+        mut file: impl BufRead,
         findings: &mut Findings,
         visit: &mut Visit<'_>,
     ) -> anyhow::Result<Vec<String>> {
+        // Between carriage return and line feed the reader thinks that a record is over, but not yet
+        // its line.
+        let first = file.fill_buf().unwrap_or_default();
+        let end = first.iter().position(|b| *b == b'\n').unwrap_or(0);
+        let late = usize::from(end > 0 && first[end - 1] == b'\r');
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
         let header: Vec<String> = match reader.byte_headers() {
             Ok(header) => header
@@ -276,7 +281,7 @@ impl Input {
                     return Ok(header);
                 }
             }
-            let line = record.position().map_or(0, |p| p.line() as usize);
+            let line = late + record.position().map_or(0, |p| p.line() as usize);
             if record.len() != header.len() {
                 findings.row(
                     line,

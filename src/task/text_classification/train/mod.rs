@@ -30,8 +30,9 @@ use super::split::{Part, Round, Split};
 use super::tokens::{Tokenised, Tokens};
 use crate::config::{Objective, Problem, StudySpec};
 use crate::gpu::{self, Device};
-use crate::study::rng;
-use crate::task::{Ended, Reporter, Task, TrialSpec};
+use crate::space::Params;
+use crate::study::{Purpose, rng};
+use crate::task::{Decision, Ended, Metrics, Reporter, Task, TrialSpec};
 use encoder::Encoder;
 use model::{Model, Options};
 use prefix::{PrefixCache, PrefixKey};
@@ -46,6 +47,8 @@ pub struct TextTask {
     device: Device,
     objective: Objective,
     models: BTreeMap<String, PathBuf>,
+    /// Everything that a trial at the point of the defaults reads.
+    defaults: Params,
     data: Rc<Dataset>,
     /// Rows of the data, those to train or validate on first, then those to test on.
     order: Vec<usize>,
@@ -54,8 +57,8 @@ pub struct TextTask {
     /// What a trial trains, model by model; the numbers are places in `order`.
     rounds: Vec<Round>,
     checkpoints: BTreeMap<String, (Checkpoint, Tokenised)>,
-    /// SHA-256 of models, once they were needed.
-    fingerprints: RefCell<BTreeMap<String, String>>,
+    /// SHA-256 of models, once they were needed; `None`: their files cannot be read any more.
+    fingerprints: RefCell<BTreeMap<String, Option<String>>>,
     /// The one encoder that is kept on the device.
     encoder: Option<(String, Rc<Encoder>)>,
     /// The most recent last.
@@ -111,6 +114,7 @@ impl TextTask {
             device,
             objective: spec.objective.clone(),
             models: spec.models.clone(),
+            defaults: spec.effective(&spec.space.point(&Default::default())),
             data: Rc::new(data),
             order,
             searched,
@@ -121,7 +125,7 @@ impl TextTask {
             rows: Vec::new(),
             cache: PrefixCache::new(prefix::default_limit(device)),
         };
-        let point = spec.effective(&spec.space.point(&Default::default()));
+        let point = task.defaults.clone();
         let value = |key: &str| point.get(key).cloned();
         if let Some(name) = value("model.name").as_ref().and_then(|v| v.as_str()) {
             task.encoder(name)?;
@@ -138,6 +142,21 @@ impl TextTask {
             }
         }
         Ok(task)
+    }
+
+    /// One training step at the point of the defaults; what stays is what trials share.
+    fn rehearse_defaults(&mut self) -> Result<()> {
+        let trial = TrialSpec {
+            number: 0,
+            purpose: Purpose::Search,
+            attempt: 0,
+            seed: 0,
+            params: Params::new(),
+            config: self.defaults.clone(),
+            halvings: 0,
+            rehearse: Some(1),
+        };
+        self.train(&trial, &mut Unheard).map(|_| ())
     }
 
     /// Limits the cache of frozen prefixes to so many bytes and empties it.
@@ -222,6 +241,7 @@ impl TextTask {
     /// What is kept beside a trial's weights.
     fn about(&self, name: &str, head: &HeadConfig, round: usize) -> Result<Map<String, Json>> {
         let mut known = self.fingerprints.borrow_mut();
+<<<<<<< HEAD
         let fingerprint = match known.get(name) {
             Some(fingerprint) => fingerprint.clone(),
             None => {
@@ -234,6 +254,15 @@ impl TextTask {
         };
         let places = self.rounds[round].train.iter();
         let train: Vec<usize> = places.map(|place| self.order[*place]).collect();
+=======
+        if !known.contains_key(name) {
+            // Its files may be gone by now: what was trained is worth keeping all the same.
+            let checkpoint = self.checkpoints.get(name).map(|(checkpoint, _)| checkpoint);
+            let fingerprint = checkpoint.and_then(|c| c.fingerprint().ok());
+            known.insert(name.to_owned(), fingerprint);
+        }
+        let fingerprint = known.get(name).cloned().flatten();
+>>>>>>> resume7
         Ok(Map::from_iter([
             ("labels".to_owned(), self.data.classes.clone().into()),
             (
@@ -329,6 +358,25 @@ impl TextTask {
 impl Task for TextTask {
     fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> Result<Ended> {
         Ok(self.train(trial, reporter)?.ended)
+    }
+
+    fn warm_up(&mut self) -> Result<()> {
+        match self.device {
+            // Nothing is loaded at first use there, and a step takes cores from the trials that run.
+            Device::Cpu => Ok(()),
+            Device::Cuda(_) => self.rehearse_defaults(),
+        }
+    }
+}
+
+/// Nobody listens.
+struct Unheard;
+
+impl Reporter for Unheard {
+    fn step(&mut self) {}
+
+    fn epoch(&mut self, _: u32, _: &Metrics) -> Result<Decision> {
+        Ok(Decision::Continue)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod export;
 mod knobs;
+mod resume;
 mod updates;
 
 use std::path::Path;
@@ -123,6 +124,18 @@ fn batches_in_parts_compute_the_same_updates() {
             assert!(difference < 1e-4, "{halvings}: {difference}");
         }
     }
+}
+
+#[test]
+fn a_worker_that_has_warmed_up_trains_as_any_other() {
+    let _alone = alone();
+    let mut site = site();
+    site.set("train.freeze_encoder_layers", 1);
+    site.set("model.dropout", 0.2);
+    let base = weights(&mut open(&site), &site, &[]);
+    let mut warm = open(&site);
+    warm.rehearse_defaults().unwrap();
+    assert_eq!(base, weights(&mut warm, &site, &[]));
 }
 
 #[test]

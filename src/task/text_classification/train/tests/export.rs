@@ -25,6 +25,10 @@ impl Reporter for Keeper {
         Ok(Decision::Continue)
     }
 
+    fn wants_weights(&self, _value: f64) -> bool {
+        true
+    }
+
     fn keep_best(
         &mut self,
         _value: f64,
