@@ -241,20 +241,6 @@ impl TextTask {
     /// What is kept beside a trial's weights.
     fn about(&self, name: &str, head: &HeadConfig, round: usize) -> Result<Map<String, Json>> {
         let mut known = self.fingerprints.borrow_mut();
-<<<<<<< HEAD
-        let fingerprint = match known.get(name) {
-            Some(fingerprint) => fingerprint.clone(),
-            None => {
-                let (checkpoint, _) = (self.checkpoints.get(name))
-                    .ok_or_else(|| anyhow!("the model {name} was not loaded"))?;
-                let fingerprint = checkpoint.fingerprint().map_err(|p| told(&[p]))?;
-                known.insert(name.to_owned(), fingerprint.clone());
-                fingerprint
-            }
-        };
-        let places = self.rounds[round].train.iter();
-        let train: Vec<usize> = places.map(|place| self.order[*place]).collect();
-=======
         if !known.contains_key(name) {
             // Its files may be gone by now: what was trained is worth keeping all the same.
             let checkpoint = self.checkpoints.get(name).map(|(checkpoint, _)| checkpoint);
@@ -262,7 +248,8 @@ impl TextTask {
             known.insert(name.to_owned(), fingerprint);
         }
         let fingerprint = known.get(name).cloned().flatten();
->>>>>>> resume7
+        let places = self.rounds[round].train.iter();
+        let train: Vec<usize> = places.map(|place| self.order[*place]).collect();
         Ok(Map::from_iter([
             ("labels".to_owned(), self.data.classes.clone().into()),
             (
