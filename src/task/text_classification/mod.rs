@@ -13,7 +13,7 @@ mod keys;
 mod leakage;
 mod prepare;
 pub mod schedule;
-mod scores;
+pub mod scores;
 mod split;
 #[cfg(test)]
 mod testing;

@@ -9,6 +9,7 @@ use super::super::data::Row;
 use super::super::testing::Site;
 use super::*;
 use crate::gpu::GENERATOR;
+use crate::protocol::Epoch;
 use crate::space::Value;
 use crate::study::Purpose;
 use crate::task::{Decision, Metrics};
@@ -20,6 +21,9 @@ struct Recorder {
     planned: Option<u64>,
     epochs: Vec<Metrics>,
     prune_at: Option<u32>,
+    /// What an earlier attempt had reported.
+    earlier: Vec<Metrics>,
+    kept: usize,
 }
 
 impl Reporter for Recorder {
@@ -29,6 +33,23 @@ impl Reporter for Recorder {
 
     fn plan(&mut self, steps: u64) {
         self.planned = Some(steps);
+    }
+
+    fn resume(&mut self) -> Result<Option<crate::task::Checkpoint>> {
+        let numbered = self.earlier.iter().zip(1..);
+        let epochs: Vec<Epoch> = numbered
+            .map(|(metrics, epoch)| Epoch {
+                epoch,
+                metrics: metrics.clone(),
+            })
+            .collect();
+        let state = tempfile::tempfile()?;
+        Ok((!epochs.is_empty()).then_some(crate::task::Checkpoint { epochs, state }))
+    }
+
+    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn std::io::Write) -> Result<()>) {
+        write(&mut std::io::sink()).unwrap();
+        self.kept += 1;
     }
 
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
@@ -623,4 +644,22 @@ fn with_folds_pruning_divergence_rehearsal_and_the_test_act_on_folds() {
         .sum::<f64>()
         / 3.0;
     assert!((metrics["test.macro_f1"] - mean).abs() < 1e-12);
+}
+
+#[test]
+fn an_attempt_goes_on_after_the_last_whole_fold_and_ends_with_the_undisturbed_result() {
+    let _alone = alone();
+    let site = folded(3);
+    let mut whole = Recorder::default();
+    let trial = trial(&site, 5, &[]);
+    let expected = open(&site).run(&trial, &mut whole).unwrap();
+    assert_eq!(whole.kept, 3);
+    for folds in 1..=3 {
+        let mut rest = Recorder {
+            earlier: whole.epochs[..folds].to_vec(),
+            ..Recorder::default()
+        };
+        assert_eq!(open(&site).run(&trial, &mut rest).unwrap(), expected);
+        assert_eq!(rest.epochs, whole.epochs[folds..]);
+    }
 }
