@@ -30,7 +30,7 @@ fn a_trial_with_folds_is_worth_their_mean_and_shows_each_fold_as_a_step() {
     let (stdout, _) = project.expect(0, &["check", "tiny", "--folds", "3"]);
     assert!(stdout.contains("3 folds of"), "{stdout}");
     assert!(stdout.contains("the mean over 3 folds"), "{stdout}");
-    project.expect(0, &with(&["--folds", "3", "--repeats", "1"]));
+    project.expect(0, &with(&["--folds", "3", "--test=on"]));
     let trials = project.trials("tiny");
     assert_eq!(trials.len(), 2);
     for trial in &trials {

@@ -39,9 +39,10 @@ group = "post"
 epochs = 2
 [models]
 tiny = "../model"
-[params]
-model.name = "tiny"
-tok.max_length = 16
+[model]
+name = "tiny"
+[tok]
+max_length = 16
 [space]
 optim.lr = { low = 1e-4, high = 1e-2, log = true, default = 1e-3 }
 "#;
