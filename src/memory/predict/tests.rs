@@ -6,7 +6,7 @@ use super::*;
 use crate::memory::simulated::{self, SCALE, SimulatedGpu, TOTAL};
 use crate::space::Value;
 use crate::study::rng;
-use crate::task::text_classification::checkpoint::BertConfig;
+use crate::task::text_classification::checkpoint::EncoderConfig;
 use crate::task::text_classification::floor::{Sizes, bytes};
 use rand::RngExt;
 
@@ -228,7 +228,7 @@ struct Judged {
 }
 
 /// The floors of the simulated trainings: those of the recorded ones, to scale.
-struct Scaled(std::collections::BTreeMap<String, BertConfig>);
+struct Scaled(std::collections::BTreeMap<String, EncoderConfig>);
 
 impl Floor for Scaled {
     fn floor(&self, config: &Params) -> Option<u64> {
@@ -254,7 +254,7 @@ fn floors() -> Arc<dyn Floor> {
         let cells: Vec<&str> = line.split(',').collect();
         let number = |i: usize| cells[i].parse::<usize>().unwrap();
         let json = serde_json::json!({
-            "num_hidden_layers": number(1), "hidden_size": number(2), "num_attention_heads": number(3),
+            "model_type": "bert", "num_hidden_layers": number(1), "hidden_size": number(2), "num_attention_heads": number(3),
             "intermediate_size": number(4), "vocab_size": number(5),
             "max_position_embeddings": number(6), "hidden_act": "gelu",
         });

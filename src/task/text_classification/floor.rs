@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checkpoint::{BertConfig, Checkpoint, cache_directories, locate, needed};
+use super::checkpoint::{Checkpoint, EncoderConfig, cache_directories, locate, needed};
 use super::prepare;
 use super::split::Part;
 use super::tokens::Tokenised;
@@ -43,17 +43,19 @@ pub struct Sizes {
 /// before and behind the nonlinearity (twice the intermediate size), and a byte for each value that
 /// dropout looked at (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
 /// Models", 2022, section 4.1). Attention's scores are computed again by libtorch's kernels, but for
-/// one number a head and token. With checkpointing a block keeps its input, and one of them all.
-pub fn bytes(model: &BertConfig, sizes: Sizes) -> u64 {
+/// one number a head and token; DeBERTa keeps them, one a head and pair of tokens. With checkpointing a
+/// block keeps its input, and one of them all.
+pub fn bytes(model: &EncoderConfig, sizes: Sizes) -> u64 {
     let (hidden, wide) = (model.hidden_size as u64, model.intermediate_size as u64);
     let layers = model.num_hidden_layers as u64;
     let trained_layers = layers.saturating_sub(sizes.frozen);
     let (mut tables, mut blocks) = (0, 0);
     for tensor in needed(model) {
         let count: u64 = tensor.shape.iter().map(|d| *d as u64).product();
-        match tensor.name.starts_with("embeddings.") {
-            true => tables += count,
-            false => blocks += count,
+        // What blocks share is trained with the tables, and frozen with them.
+        match tensor.name.starts_with("encoder.layer.") {
+            true => blocks += count,
+            false => tables += count,
         }
     }
     let trained = match sizes.frozen {
@@ -61,8 +63,12 @@ pub fn bytes(model: &BertConfig, sizes: Sizes) -> u64 {
         _ => blocks / layers.max(1) * trained_layers,
     };
     let heads = model.num_attention_heads as u64;
+    let scores = match model.disentangled {
+        Some(_) => heads * sizes.length,
+        None => heads,
+    };
     let dropped = if sizes.dropout { 2 * hidden } else { 0 };
-    let block = FLOAT * (8 * hidden + 2 * wide + heads) + dropped;
+    let block = FLOAT * (8 * hidden + 2 * wide + scores) + dropped;
     let kept = match sizes.checkpointing {
         true => FLOAT * hidden * trained_layers + block * trained_layers.min(1),
         false => block * trained_layers,
@@ -74,7 +80,7 @@ pub fn bytes(model: &BertConfig, sizes: Sizes) -> u64 {
 /// The floor of a study's trainings.
 struct TextFloor {
     /// By name: the shape, and the tokens of the longest row to train on.
-    models: BTreeMap<String, (BertConfig, u64)>,
+    models: BTreeMap<String, (EncoderConfig, u64)>,
     /// Rows to train on.
     rows: u64,
 }
@@ -131,7 +137,7 @@ mod tests {
         checkpointing: false,
     };
 
-    fn tiny() -> BertConfig {
+    fn tiny() -> EncoderConfig {
         serde_json::from_value(tiny_config()).unwrap()
     }
 
@@ -162,6 +168,32 @@ mod tests {
         assert_eq!(of(again), 4 * all + 10 * tokens + 2 * 150 * 16);
     }
 
+    #[test]
+    fn deberta_keeps_its_scores_and_trains_what_blocks_share_with_the_tables() {
+        let mut json = tiny_config();
+        for (key, value) in [
+            ("model_type", serde_json::json!("deberta-v2")),
+            ("relative_attention", true.into()),
+            ("position_buckets", 8.into()),
+            ("pos_att_type", "c2p|p2c".into()),
+            ("share_att_key", true.into()),
+            ("position_biased_input", false.into()),
+        ] {
+            json[key] = value;
+        }
+        let (bert, deberta) = (tiny(), serde_json::from_value(json).unwrap());
+        let extra = |sizes| bytes(&deberta, sizes).abs_diff(bytes(&bert, sizes)) / FLOAT;
+        let long = Sizes {
+            length: 50,
+            ..SIZES
+        };
+        // 16 rows of relative positions for 64 of absolute ones, four times; two heads' scores in each of
+        // two blocks.
+        assert_eq!(extra(long), 150 * 2 * (2 * 50 - 2) - 4 * (64 - 16) * 16);
+        let frozen = Sizes { frozen: 2, ..long };
+        assert_eq!(extra(frozen), (64 - 16) * 16);
+    }
+
     /// By `tests/memory/record.py`: real trainings on a CPU, a process each.
     #[test]
     fn recorded_trainings_used_more_than_their_floor_and_less_than_twice_as_much() {
@@ -176,8 +208,8 @@ mod tests {
         let mut ratios: Vec<f64> = Vec::new();
         for row in &rows[1..] {
             let number = |i: usize| row[i].parse::<u64>().unwrap();
-            let model: BertConfig = serde_json::from_value(serde_json::json!({
-                "num_hidden_layers": number(1), "hidden_size": number(2),
+            let model: EncoderConfig = serde_json::from_value(serde_json::json!({
+                "model_type": "bert", "num_hidden_layers": number(1), "hidden_size": number(2),
                 "num_attention_heads": number(3), "intermediate_size": number(4),
                 "vocab_size": number(5), "max_position_embeddings": number(6), "hidden_act": "gelu",
             }))

@@ -186,21 +186,22 @@ fn bounds(spec: &StudySpec, key: &str, model: &str) -> Option<(i64, i64)> {
 /// Keys that a model's size bounds.
 fn limits(spec: &StudySpec, checkpoint: &Checkpoint) -> Vec<Problem> {
     let config = &checkpoint.config;
+    let positions = match config.architecture.counts_from_padding() {
+        true => "max_position_embeddings behind pad_token_id",
+        false => "max_position_embeddings",
+    };
     let limits = [
-        (
-            "tok.max_length",
-            config.max_position_embeddings,
-            "max_position_embeddings",
-        ),
+        ("tok.max_length", config.max_tokens(), positions),
         (
             "train.freeze_encoder_layers",
-            config.num_hidden_layers,
+            Some(config.num_hidden_layers),
             "num_hidden_layers",
         ),
     ];
     limits
         .into_iter()
         .filter_map(|(key, limit, what)| {
+            let limit = limit?;
             let (_, high) = bounds(spec, key, &checkpoint.name)?;
             (high > limit as i64).then(|| Problem {
                 source: Source::File(spec.file.clone(), None),
@@ -224,14 +225,17 @@ fn model(
     facts.push((
         "model".into(),
         format!(
-            "{name}: bert, {} layers, hidden {}, {} heads, vocabulary {}, {:.1} M parameters, at \
-             most {} tokens; {}",
+            "{name}: {}, {} layers, hidden {}, {} heads, vocabulary {}, {:.1} M parameters, {}; {}",
+            config.architecture.name(),
             config.num_hidden_layers,
             config.hidden_size,
             config.num_attention_heads,
             config.vocab_size,
             config.parameters() as f64 / 1e6,
-            config.max_position_embeddings,
+            match config.max_tokens() {
+                Some(limit) => format!("at most {limit} tokens"),
+                None => "any number of tokens".to_owned(),
+            },
             checkpoint.dir.display(),
         ),
     ));
@@ -266,15 +270,21 @@ fn ids(
     let mut problems = Vec::new();
     for (row, tokens) in tokenised.full.iter().enumerate() {
         let tables = [
-            (&tokens.ids, config.vocab_size, "token id", "vocab_size"),
+            (
+                &tokens.ids,
+                Some(config.vocab_size),
+                "token id",
+                "vocab_size",
+            ),
             (
                 &tokens.types,
-                config.type_vocab_size,
+                config.token_types(),
                 "token type",
                 "type_vocab_size",
             ),
         ];
         for (ids, size, what, limit) in tables {
+            let Some(size) = size else { continue };
             let bad = ids.iter().position(|id| *id as usize >= size);
             if let Some(at) = bad.filter(|_| problems.len() < 10) {
                 problems.push(Problem {

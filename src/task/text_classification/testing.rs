@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rand::Rng;
 use safetensors::tensor::{Dtype, TensorView};
 
-use super::checkpoint::{BertConfig, needed};
+use super::checkpoint::{EncoderConfig, needed};
 use crate::config::{Objective, Operation, StudySpec};
 use crate::space::{Params, Space, Value};
 use crate::study::{Direction, rng};
@@ -112,15 +112,30 @@ pub fn tiny_config() -> serde_json::Value {
 
 /// Writes a checkpoint of random weights.
 pub fn write_tiny_bert(dir: &Path, seed: u64) {
-    write_weights(dir, seed, Dtype::F32, |name| name.to_owned());
-    std::fs::write(dir.join("config.json"), tiny_config().to_string()).unwrap();
+    write_tiny(dir, seed, tiny_config());
+}
+
+/// Writes a checkpoint of random weights with this configuration.
+pub fn write_tiny(dir: &Path, seed: u64, config: serde_json::Value) {
+    std::fs::create_dir_all(dir).unwrap();
+    std::fs::write(dir.join("config.json"), config.to_string()).unwrap();
     std::fs::write(dir.join("tokenizer.json"), tokenizer_json().to_string()).unwrap();
+    write_weights_of(dir, seed, config, Dtype::F32, |name| name.to_owned());
 }
 
 /// Writes `model.safetensors` of random weights, in this type and under these names.
 pub fn write_weights(dir: &Path, seed: u64, dtype: Dtype, rename: impl Fn(&str) -> String) {
-    std::fs::create_dir_all(dir).unwrap();
-    let config: BertConfig = serde_json::from_value(tiny_config()).unwrap();
+    write_weights_of(dir, seed, tiny_config(), dtype, rename);
+}
+
+fn write_weights_of(
+    dir: &Path,
+    seed: u64,
+    config: serde_json::Value,
+    dtype: Dtype,
+    rename: impl Fn(&str) -> String,
+) {
+    let config: EncoderConfig = serde_json::from_value(config).unwrap();
     let mut generator = rng(seed, 0, "weights");
     let mut store = Vec::new();
     for tensor in needed(&config) {

@@ -4,6 +4,7 @@
 mod config;
 mod locate;
 mod names;
+mod raw;
 mod weights;
 
 use std::fs::File;
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use config::{Activation, BertConfig};
+pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
 pub use locate::{cache_directories, locate};
-pub use names::{Tensor, needed};
+pub use names::{Tensor, needed, optional, projections};
 pub use weights::{Header, Precision};
 
 use crate::config::{Problem, Source};
@@ -27,7 +28,7 @@ pub struct Checkpoint {
     /// The directory.
     pub dir: PathBuf,
     /// The architecture.
-    pub config: BertConfig,
+    pub config: EncoderConfig,
     /// What the weights file holds.
     pub header: Header,
 }
@@ -52,7 +53,7 @@ impl Checkpoint {
         if !dir.join("tokenizer.json").is_file() {
             problems.push(missing(dir, "tokenizer.json", name));
         }
-        let config = BertConfig::read(&dir.join("config.json"), name);
+        let config = EncoderConfig::read(&dir.join("config.json"), name);
         let header = Header::read(&dir.join("model.safetensors"), name);
         if let (Ok(config), Ok(header)) = (&config, &header) {
             problems.extend(header.check(config, name));

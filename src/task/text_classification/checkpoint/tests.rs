@@ -85,11 +85,11 @@ fn missing_and_misshapen_tensors_are_counted_and_named() {
 
 #[test]
 fn other_architectures_are_refused_with_the_supported_ones() {
-    let error = with_config("model_type", "roberta".into()).unwrap_err();
-    assert!(error.contains("model_type roberta"), "{error}");
-    assert!(error.contains("one of: bert"), "{error}");
+    let error = with_config("model_type", "gpt2".into()).unwrap_err();
+    assert!(error.contains("model_type gpt2"), "{error}");
+    assert!(error.contains("one of: bert, roberta"), "{error}");
     assert!(with_config("num_attention_heads", 3.into()).is_err());
-    assert!(with_config("hidden_act", "silu".into()).is_err());
+    assert!(with_config("hidden_act", "prelu".into()).is_err());
     assert!(with_config("position_embedding_type", "relative_key".into()).is_err());
 }
 
@@ -129,4 +129,85 @@ fn models_are_found_in_the_table_then_in_the_caches() {
         problem.expected.contains("models--org--other"),
         "{problem:?}"
     );
+}
+
+/// A DeBERTa of the tiny model's sizes with these keys.
+fn deberta(changes: serde_json::Value) -> Result<EncoderConfig, String> {
+    let mut config = tiny_config();
+    config["model_type"] = "deberta-v2".into();
+    config["relative_attention"] = true.into();
+    for (key, value) in changes.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    serde_json::from_value(config).map_err(|e| e.to_string())
+}
+
+#[test]
+fn the_longest_row_depends_on_how_an_architecture_counts_positions() {
+    let tokens = |model_type: &str, pad: i64| {
+        let mut config = tiny_config();
+        config["model_type"] = model_type.into();
+        config["pad_token_id"] = pad.into();
+        let config: Result<EncoderConfig, _> = serde_json::from_value(config);
+        config.map(|c| c.max_tokens()).map_err(|e| e.to_string())
+    };
+    assert_eq!(tokens("bert", 0), Ok(Some(64)));
+    assert_eq!(tokens("electra", 1), Ok(Some(64)));
+    for kind in ["roberta", "xlm-roberta", "camembert"] {
+        assert_eq!(tokens(kind, 1), Ok(Some(62)), "{kind}");
+    }
+    assert!(tokens("roberta", 19).is_ok());
+    assert!(
+        tokens("roberta", 20)
+            .unwrap_err()
+            .contains("pad_token_id 20")
+    );
+    let absolute = deberta(serde_json::json!({})).unwrap();
+    assert_eq!(absolute.max_tokens(), Some(64));
+    let relative = deberta(serde_json::json!({"position_biased_input": false}));
+    assert_eq!(relative.unwrap().max_tokens(), None);
+}
+
+#[test]
+fn the_ways_to_name_position_terms_mean_the_same() {
+    let terms = |value: serde_json::Value| {
+        let config = deberta(serde_json::json!({ "pos_att_type": value })).unwrap();
+        let found = config
+            .relative()
+            .map(|r| (r.content_to_position, r.position_to_content));
+        (config.disentangled.unwrap().terms, found)
+    };
+    assert_eq!(terms("P2C|c2p".into()), (3, Some((true, true))));
+    assert_eq!(
+        terms(serde_json::json!(["c2p", "p2c"])),
+        (3, Some((true, true)))
+    );
+    assert_eq!(terms("p2c".into()), (2, Some((false, true))));
+    assert_eq!(terms(serde_json::json!([])), (1, None));
+    assert_eq!(terms(serde_json::Value::Null), (1, None));
+}
+
+#[test]
+fn what_no_encoder_here_can_do_is_refused_by_its_key() {
+    for (key, value) in [
+        ("attention_head_size", serde_json::json!(4)),
+        ("conv_kernel_size", 2.into()),
+        ("hidden_act", "prelu".into()),
+    ] {
+        let mut changes = serde_json::json!({});
+        changes[key] = value;
+        let error = deberta(changes).unwrap_err();
+        assert!(error.contains(key) || error.contains("prelu"), "{error}");
+    }
+    let one = serde_json::json!({"position_buckets": 1, "pos_att_type": "c2p"});
+    assert!(deberta(one).unwrap_err().contains("position_buckets 1"));
+    let error = with_config("is_decoder", true.into()).unwrap_err();
+    assert!(error.contains("is_decoder true"), "{error}");
+}
+
+#[test]
+fn a_missing_tensor_of_another_architecture_is_told_with_its_name() {
+    let error = with_config("model_type", "electra".into()).unwrap_err();
+    assert!(error.contains("embeddings_project.weight"), "{error}");
+    assert!(error.contains("of the encoder electra"), "{error}");
 }

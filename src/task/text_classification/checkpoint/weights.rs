@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::names::{needed, spellings};
-use super::{BertConfig, missing, problem};
+use super::{EncoderConfig, missing, problem};
 use crate::config::Problem;
 
 /// Types of weights that are read; all are converted to 32-bit floats.
@@ -110,7 +110,7 @@ impl Header {
 
     /// Every needed tensor that is absent, misshapen or of a type that is not read; one problem a
     /// kind.
-    pub fn check(&self, config: &BertConfig, model: &str) -> Vec<Problem> {
+    pub fn check(&self, config: &EncoderConfig, model: &str) -> Vec<Problem> {
         let needed = needed(config);
         let mut absent = Vec::new();
         let mut wrong = Vec::new();
@@ -150,7 +150,11 @@ impl Header {
         report(
             absent,
             "tensors missing",
-            format!("the {} tensors of a BERT encoder", needed.len()),
+            format!(
+                "the {} tensors of the encoder {}",
+                needed.len(),
+                config.architecture.name()
+            ),
         );
         report(
             wrong,

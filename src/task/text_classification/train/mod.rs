@@ -1,7 +1,6 @@
 //! Training on libtorch: one opened task per worker, many trials.
 
-mod bert;
-mod encoder;
+pub mod encoder;
 mod fit;
 mod model;
 mod optimizer;
@@ -29,7 +28,7 @@ use model::Model;
 use prefix::PrefixCache;
 use rows::{Rows, SharedRows};
 
-pub use bert::Parameter;
+pub use encoder::Parameter;
 
 /// An opened text classification.
 pub struct TextTask {
@@ -208,11 +207,12 @@ impl TextTask {
             return Ok((rows, longest));
         }
         let (checkpoint, tokenised) = self.checkpoint(name)?;
-        let positions = checkpoint.config.max_position_embeddings;
-        ensure!(
-            longest <= positions,
-            "tok.max_length = {max_length}: the model {name} has {positions} positions"
-        );
+        if let Some(limit) = checkpoint.config.max_tokens() {
+            ensure!(
+                longest <= limit,
+                "tok.max_length = {max_length}: the model {name} reads {limit} tokens"
+            );
+        }
         let vocabulary = checkpoint.config.vocab_size;
         let cut = tokenised.cut(&data.rows, longest)?;
         let tokens: Vec<&Tokens> = order.iter().map(|row| &cut[*row]).collect();

@@ -6,8 +6,7 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::bert::{Block, Dropouts, Embeddings, Linear, Parameter, dropout};
-use super::encoder::Encoder;
+use super::encoder::{Block, Dropouts, Embeddings, Encoder, Linear, Parameter, dropout};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
 
@@ -99,6 +98,12 @@ impl Model {
             hidden: p,
             attention: 0.0,
         };
+        let config = &self.encoder.config;
+        let mask = batch.attention()?;
+        // What all blocks share is trained with the embeddings and frozen with them.
+        let shared = self.embeddings.as_ref();
+        let shared = shared.unwrap_or(&self.encoder.embeddings);
+        let context = shared.context(batch.length()?, mask.as_ref(), config)?;
         let x = match input {
             Input::Pooled(pooled) => {
                 let pooled = pooled.f_index_select(0, &batch.rows)?;
@@ -108,16 +113,14 @@ impl Model {
             Input::Tokens => match &self.embeddings {
                 None => rows.encode(&self.encoder, batch, self.frozen)?,
                 Some(embeddings) => {
-                    let config = &self.encoder.config;
                     let (ids, types) = rows.ids(batch, config.pad_token_id as i64)?;
-                    embeddings.forward(&ids, types.as_ref(), config, dropouts)?
+                    embeddings.forward(&ids, types.as_ref(), &context, config, dropouts)?
                 }
             },
         };
-        let mask = batch.attention()?;
         let mut x = x;
         for block in &self.blocks {
-            x = block.forward(&x, mask.as_ref(), &self.encoder.config, dropouts)?;
+            x = block.forward(&x, &context, config, dropouts)?;
         }
         self.head.forward(&dropout(batch.pool(&x)?, p)?)
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tch::{Kind, Tensor};
 
-use super::bert::Parameter;
+use super::encoder::Parameter;
 use crate::gpu;
 
 /// What stays the same over a training.

@@ -175,6 +175,14 @@ impl Batch {
         })
     }
 
+    /// Tokens of the longest row.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn length(&self) -> Result<i64> {
+        Ok(self.places.size2()?.1)
+    }
+
     /// The mean over each row's tokens: `[B, L, H]` to `[B, H]`.
     ///
     /// # Errors
