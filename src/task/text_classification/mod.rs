@@ -8,7 +8,9 @@ mod baseline;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod embedding;
 pub mod floor;
+pub mod hub;
 mod keys;
 mod prepare;
 pub mod schedule;
@@ -16,6 +18,8 @@ mod scores;
 mod split;
 #[cfg(test)]
 mod testing;
+pub mod texts;
+pub mod tokenizer;
 pub mod tokens;
 #[cfg(feature = "torch")]
 pub mod train;

@@ -1,6 +1,7 @@
 //! Training on libtorch: one opened task per worker, many trials.
 
-pub mod encoder;
+pub mod embed;
+mod encoder;
 mod fit;
 mod model;
 mod optimizer;
@@ -28,6 +29,7 @@ use model::Model;
 use prefix::PrefixCache;
 use rows::{Rows, SharedRows};
 
+pub use embed::embed;
 pub use encoder::Parameter;
 
 /// An opened text classification.
