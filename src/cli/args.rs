@@ -141,6 +141,9 @@ pub struct Asked {
     /// End a trial after so many epochs without progress
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub patience: Option<String>,
+    /// Models a trial, each validated on another part of the rows; a trial's value is their mean
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub folds: Option<String>,
     /// The study's seed
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<String>,
@@ -180,6 +183,7 @@ impl Asked {
             ("seed", "study.seed", &self.seed),
             ("epochs", "train.epochs", &self.epochs),
             ("patience", "train.patience", &self.patience),
+            ("folds", "data.folds", &self.folds),
             ("sampler", "sampler.kind", &self.sampler),
             ("pruner", "pruner.kind", &self.pruner),
             ("deadline", "supervisor.deadline", &self.deadline),

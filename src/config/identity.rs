@@ -169,15 +169,34 @@ fn parameter(name: &str, json: &Json) -> Option<Parameter> {
 }
 
 /// Every key in which two identities differ, in the order of the keys.
+///
+/// A study may be older than a key of its task kind. It was trained as the key's default has it,
+/// so that a key which only one identity has is no difference where the other one has the default.
 pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Difference> {
+    let presets = presets(asked);
+    let value = |map: &Map<String, Json>, key: &str| match map.get(key) {
+        None if !map.contains_key(&format!("space.{key}")) => presets.get(key).cloned(),
+        found => found.cloned(),
+    };
     let keys: BTreeSet<&String> = was.keys().chain(asked.keys()).collect();
     keys.into_iter()
-        .filter(|key| !same(was.get(*key), asked.get(*key)))
+        .filter(|key| !same(value(was, key).as_ref(), value(asked, key).as_ref()))
         .map(|key| Difference {
             key: key.clone(),
             was: was.get(key).map(|json| text(key, json)),
             asked: asked.get(key).map(|json| text(key, json)),
         })
+        .collect()
+}
+
+/// The defaults of the keys of an identity's task kind.
+fn presets(identity: &Map<String, Json>) -> Map<String, Json> {
+    let kind = identity.get("task.kind").and_then(Json::as_str);
+    let keys = kind
+        .and_then(crate::task::kind)
+        .map_or(&[][..], |k| k.keys());
+    keys.iter()
+        .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?.to_json())))
         .collect()
 }
 

@@ -37,6 +37,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         ),
         None => "trivial answer none".to_owned(),
     });
+    lines.extend(prepared.warnings.iter().map(|w| format!("warning: {w}")));
     space_lines(spec, &mut lines);
     if !spec.fixed.is_empty() {
         lines.push("\nfixed".to_owned());
@@ -75,7 +76,7 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "last_epoch": spec.horizon().max_step,
         "data_fingerprint": prepared.data_fingerprint,
         "split_fingerprint": prepared.split_fingerprint,
-        "facts": facts, "baseline": prepared.baseline.as_ref().map(baseline_json),
+        "facts": facts, "warnings": prepared.warnings, "baseline": prepared.baseline.as_ref().map(baseline_json),
         "space": space, "constraints": constraints(spec),
         "points": spec.points.iter().map(params_json).collect::<Vec<_>>(),
         "fixed": params_json(&spec.fixed),

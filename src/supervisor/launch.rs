@@ -86,6 +86,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warning.into_iter().for_each(&mut warn);
+    prepared.warnings.iter().cloned().for_each(&mut warn);
     take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let record = RunRecord {
         pid: me.pid,

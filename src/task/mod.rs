@@ -69,6 +69,9 @@ pub struct Prepared {
     pub test: Option<TestSplit>,
     /// What `tune check` shows: a heading (`data`, `split`, `model`) and a line.
     pub facts: Vec<(String, String)>,
+    /// What people should know before they trust the values; shown by `tune check` and when a run
+    /// starts.
+    pub warnings: Vec<String>,
     /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
     /// the study's identity.
     pub fingerprints: Vec<(String, String)>,
@@ -107,13 +110,9 @@ pub trait TaskKind: Sync {
     /// The last epoch that any trial of the study reports, unless something ends it early; `None`:
     /// unknown. It depends on the study's identity alone.
     fn last_epoch(&self, spec: &StudySpec) -> Option<u64> {
-        let key = |key: &str| {
-            let epochs = spec.possible(key).into_iter().filter_map(|v| v.as_i64());
-            epochs.max().and_then(|n| u64::try_from(n).ok())
-        };
         // A kind that passes parameters on may have it under its bare name.
-        let bare = || key("epochs").filter(|_| self.passes_on());
-        key("train.epochs").or_else(bare).filter(|n| *n > 0)
+        let bare = || greatest(spec, "epochs").filter(|_| self.passes_on());
+        greatest(spec, "train.epochs").or_else(bare)
     }
 
     /// Whether its trainings keep checkpoints and go on from them ([`Reporter::keep`]).
@@ -144,6 +143,13 @@ pub trait TaskKind: Sync {
     /// # Errors
     /// Whatever keeps the worker from running trials.
     fn open(&self, spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>>;
+}
+
+/// The greatest value above 0 that an integer key can have.
+pub fn greatest(spec: &StudySpec, key: &str) -> Option<u64> {
+    let values = spec.possible(key).into_iter().filter_map(|v| v.as_i64());
+    let greatest = values.max().and_then(|n| u64::try_from(n).ok());
+    greatest.filter(|n| *n > 0)
 }
 
 /// Every task kind.

@@ -523,6 +523,35 @@ fn operational_keys_and_fingerprinted_paths_are_no_part_of_the_identity() {
 }
 
 #[test]
+fn a_study_older_than_a_key_differs_from_what_sets_or_searches_it_alone() {
+    let of = |folds: Option<i64>, searched: bool| {
+        let mut map = serde_json::Map::new();
+        map.insert("task.kind".into(), "text-classification".into());
+        map.extend(folds.map(|k| ("data.folds".to_owned(), k.into())));
+        if searched {
+            map.insert("space.tok.doc_stride".into(), serde_json::json!({}));
+        } else {
+            map.insert("tok.doc_stride".into(), 0.into());
+        }
+        map
+    };
+    let old = of(None, false);
+    assert_eq!(differences(&old, &of(Some(0), false)), []);
+    assert_eq!(differences(&of(Some(0), false), &old), []);
+    let lines = |asked| -> Vec<String> {
+        differences(&old, &asked)
+            .iter()
+            .map(Difference::to_string)
+            .collect()
+    };
+    assert_eq!(
+        lines(of(Some(5), false)),
+        ["data.folds: the study has nothing, asked for 5"]
+    );
+    assert_eq!(lines(of(None, true)).len(), 2);
+}
+
+#[test]
 fn differences_are_spelled_out_in_the_order_of_the_keys() {
     let prepared = Prepared::default();
     let was = map(

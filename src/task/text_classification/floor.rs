@@ -1,11 +1,10 @@
 //! What a training cannot do without of memory, from the shapes of its tensors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, EncoderConfig, cache_directories, locate, needed};
 use super::prepare;
-use super::split::Part;
 use super::tokens::Tokenised;
 use crate::config::StudySpec;
 use crate::memory::Floor;
@@ -88,7 +87,10 @@ struct TextFloor {
 /// Of a study that was prepared; `None` where data or checkpoints can no longer be read.
 pub fn floor(spec: &StudySpec) -> Option<Arc<dyn Floor>> {
     let (data, split) = prepare::load(spec).ok()?;
-    let train = split.rows(Part::Train);
+    // Of several models the one with the most rows; each row is trained on in one of them.
+    let rounds = split.rounds();
+    let most = rounds.iter().map(|round| round.train.len()).max();
+    let train: BTreeSet<usize> = rounds.into_iter().flat_map(|round| round.train).collect();
     let caches = cache_directories();
     let mut models = BTreeMap::new();
     for value in spec.possible("model.name") {
@@ -102,7 +104,7 @@ pub fn floor(spec: &StudySpec) -> Option<Arc<dyn Floor>> {
     }
     Some(Arc::new(TextFloor {
         models,
-        rows: train.len() as u64,
+        rows: most.unwrap_or(0) as u64,
     }))
 }
 

@@ -34,7 +34,7 @@ const FRACTION: KeyType = KeyType::Float {
 };
 
 /// Every key of the kind.
-pub const KEYS: [Key<'static>; 21] = [
+pub const KEYS: &[Key<'static>] = &[
     data(
         "data.path",
         KeyType::Path,
@@ -91,6 +91,30 @@ pub const KEYS: [Key<'static>; 21] = [
         },
         Preset::Int(0),
         "seed of the split; the trial's seed never enters it",
+    ),
+    data(
+        "data.split.column",
+        KeyType::Text,
+        Preset::Optional,
+        "column with each row's part (train, validation or test), instead of shares and seed",
+    ),
+    data(
+        "data.folds",
+        KeyType::Int { low: 0, high: 1000 },
+        Preset::Int(0),
+        "a trial trains so many models, each validated on its part of the rows that are not for the test; its value is their mean; 0 or 1: one model",
+    ),
+    data(
+        "data.duplicates",
+        KeyType::Choice(&["error", "together", "allow"]),
+        Preset::Text("error"),
+        "the same text in two parts of the split: refused, kept in one part, or accepted with a warning",
+    ),
+    training(
+        "tok.doc_stride",
+        KeyType::Int { low: 0, high: 8192 },
+        Preset::Int(0),
+        "k >= 1: a row longer than tok.max_length becomes windows, neighbours sharing k tokens; 0: it is cut",
     ),
     training(
         "train.epochs",
@@ -187,21 +211,23 @@ pub const KEYS: [Key<'static>; 21] = [
     ),
 ];
 
-/// Computed on the validation split at each epoch.
-pub const METRICS: [Metric; 3] = [
+const fn metric(name: &'static str, direction: Direction, low: f64, high: f64) -> Metric {
     Metric {
-        name: "macro_f1",
-        direction: Direction::Maximize,
-        range: Some((0.0, 1.0)),
-    },
-    Metric {
-        name: "accuracy",
-        direction: Direction::Maximize,
-        range: Some((0.0, 1.0)),
-    },
-    Metric {
-        name: "loss",
-        direction: Direction::Minimize,
-        range: Some((0.0, f64::INFINITY)),
-    },
+        name,
+        direction,
+        range: Some((low, high)),
+    }
+}
+
+/// Computed on the validation split at each epoch; they count documents.
+pub const METRICS: [Metric; 9] = [
+    metric("macro_f1", Direction::Maximize, 0.0, 1.0),
+    metric("f1", Direction::Maximize, 0.0, 1.0),
+    metric("accuracy", Direction::Maximize, 0.0, 1.0),
+    metric("balanced_accuracy", Direction::Maximize, 0.0, 1.0),
+    metric("mcc", Direction::Maximize, -1.0, 1.0),
+    metric("auroc", Direction::Maximize, 0.0, 1.0),
+    metric("auprc", Direction::Maximize, 0.0, 1.0),
+    metric("log_loss", Direction::Minimize, 0.0, f64::INFINITY),
+    metric("loss", Direction::Minimize, 0.0, f64::INFINITY),
 ];

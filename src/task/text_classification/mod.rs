@@ -12,9 +12,10 @@ pub mod embedding;
 pub mod floor;
 pub mod hub;
 mod keys;
+mod leakage;
 mod prepare;
 pub mod schedule;
-mod scores;
+pub mod scores;
 mod split;
 #[cfg(test)]
 mod testing;
@@ -28,7 +29,7 @@ pub use split::{Part, Split, split};
 
 use std::sync::Arc;
 
-use super::{Key, Metric, Prepared, Task, TaskKind};
+use super::{Key, Metric, Prepared, Task, TaskKind, greatest};
 use crate::config::{Problems, StudySpec};
 use crate::gpu::Device;
 use crate::memory::Floor;
@@ -42,7 +43,7 @@ impl TaskKind for TextClassification {
     }
 
     fn keys(&self) -> &'static [Key<'static>] {
-        &keys::KEYS
+        keys::KEYS
     }
 
     fn metrics(&self) -> &'static [Metric] {
@@ -50,6 +51,16 @@ impl TaskKind for TextClassification {
     }
 
     fn halves_batches(&self) -> bool {
+        true
+    }
+
+    /// With folds, what is reported are folds.
+    fn last_epoch(&self, spec: &StudySpec) -> Option<u64> {
+        let folds = greatest(spec, "data.folds").filter(|folds| *folds > 1);
+        folds.or_else(|| greatest(spec, "train.epochs"))
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
         true
     }
 

@@ -1,11 +1,14 @@
 //! Reads and validates everything on the CPU, with all problems together.
 
+mod lengths;
+
 use std::path::{Path, PathBuf};
 
-use super::baseline::{baseline, counts};
+use super::baseline::{baseline, counts, counts_of};
 use super::checkpoint::{Checkpoint, cache_directories, locate};
 use super::data::{Columns, Dataset};
-use super::split::{Part, Split, split};
+use super::leakage::{self, Duplicates, Texts};
+use super::split::{Part, Split, split, ties};
 use super::tokens::Tokenised;
 use crate::config::{Problem, Problems, Source, StudySpec};
 use crate::space::{Domain, Params, Value};
@@ -35,6 +38,9 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
             });
         }
         data_facts(spec, data, split, &mut prepared.facts);
+        let found = leaks(spec, data, split, &mut prepared.facts);
+        problems.extend(found.problems);
+        prepared.warnings.extend(found.warnings);
     }
     let caches = cache_directories();
     for value in spec.possible("model.name") {
@@ -51,7 +57,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
                 }
                 problems.extend(limits(spec, &checkpoint));
                 let data = data.as_ref().map(|(data, _)| data);
-                problems.extend(model(spec, &checkpoint, data, &mut prepared.facts));
+                problems.extend(model(spec, &checkpoint, data, &mut prepared));
             }
         }
     }
@@ -97,12 +103,13 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
     let (Some(data), Some(fractions), Some(path)) = (data, fractions, path) else {
         return Err(Problems(problems));
     };
-    let seed = spec.fixed.get("data.split.seed").and_then(Value::as_i64);
-    let mut generator = rng(seed.unwrap_or(0) as u64, 0, "split");
-    let split = split(&data, fractions, &mut generator);
-    for (part, fraction) in Part::ALL.into_iter().zip(fractions) {
-        if fraction > 0.0 {
-            problems.extend(lacking(&path, &data, &split, part));
+    let split = cut(spec, &data, fractions);
+    let given = !data.parts.is_empty();
+    for (name, rows) in split.sets() {
+        let test = name == Part::Test.name();
+        // A test part is asked for by its share, or by a column that has rows of it.
+        if !test || (given && !rows.is_empty()) || (!given && fractions[2] > 0.0) {
+            problems.extend(lacking(&path, &data, &name, &rows));
         }
     }
     if problems.is_empty() {
@@ -110,6 +117,52 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
     } else {
         Err(Problems(problems))
     }
+}
+
+/// The parts of the rows, drawn or as the data's column has them, and the folds.
+fn cut(spec: &StudySpec, data: &Dataset, fractions: [f64; 3]) -> Split {
+    let whole = |key: &str| spec.fixed.get(key).and_then(Value::as_i64).unwrap_or(0);
+    let seed = whole("data.split.seed") as u64;
+    let texts = match Duplicates::of(spec) {
+        Duplicates::Together => Some(Texts::of(data).first),
+        Duplicates::Error | Duplicates::Allow => None,
+    };
+    let ties = ties(data, texts.as_deref());
+    let mut parts = match data.parts.as_slice() {
+        [] => split(data, &ties, fractions, &mut rng(seed, 0, "split")),
+        given => Split::given(given.to_vec()),
+    };
+    let folds = usize::try_from(whole("data.folds")).unwrap_or(0);
+    parts.cut(data, &ties, folds, &mut rng(seed, 0, "folds"));
+    parts
+}
+
+/// Texts and groups in two parts, and what else people should know of the rows.
+fn leaks(
+    spec: &StudySpec,
+    data: &Dataset,
+    split: &Split,
+    facts: &mut Vec<(String, String)>,
+) -> leakage::Findings {
+    let texts = Texts::of(data);
+    if texts.repeated() > 0 {
+        let fact = format!(
+            "{} rows repeat the text of an earlier one",
+            texts.repeated()
+        );
+        facts.push(("data".into(), fact));
+    }
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    let path = Path::new(path.unwrap_or_default());
+    let given = !data.parts.is_empty();
+    leakage::review(
+        data,
+        &texts,
+        &split.sets(),
+        Duplicates::of(spec),
+        path,
+        given,
+    )
 }
 
 /// The fractions of train, validation and test.
@@ -137,30 +190,39 @@ fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
     })
 }
 
-/// The classes that a part has no row of.
-fn lacking(path: &Path, data: &Dataset, split: &Split, part: Part) -> Vec<Problem> {
-    let counts = counts(data, split, part);
-    counts
-        .iter()
-        .enumerate()
-        .filter(|(_, n)| **n == 0)
-        .map(|(class, _)| {
-            let all = data.rows.iter().filter(|r| r.class == class).count();
-            Problem {
-                source: Source::File(path.to_owned(), None),
-                key: Some("data.split".into()),
-                found: format!(
-                    "no row of class {} in the {} part ({all} rows of it in the file)",
-                    data.classes[class],
-                    part.name()
-                ),
-                expected: "rows of every class in every part: more rows, more groups or a larger \
-                           share"
-                    .into(),
-            }
-        })
-        .collect()
+/// The classes that a part or a fold has no row of; the first few.
+fn lacking(path: &Path, data: &Dataset, name: &str, rows: &[usize]) -> Vec<Problem> {
+    let counts = counts_of(data, rows);
+    let absent: Vec<usize> = (0..counts.len()).filter(|c| counts[*c] == 0).collect();
+    let of = |class: &usize| {
+        let all = data.rows.iter().filter(|r| r.class == *class).count();
+        let part = if name.starts_with("fold") {
+            ""
+        } else {
+            " part"
+        };
+        format!(
+            "no row of class {} in the {name}{part} ({all} rows of it in the file)",
+            data.classes[*class]
+        )
+    };
+    let mut found: Vec<String> = absent.iter().take(LISTED).map(of).collect();
+    if absent.len() > LISTED {
+        found.push(format!("nor of {} more classes", absent.len() - LISTED));
+    }
+    let problem = |found: String| Problem {
+        source: Source::File(path.to_owned(), None),
+        key: Some("data.split".into()),
+        found,
+        expected: "rows of every class in every part and fold: more rows, more groups, a larger \
+                   share or fewer folds"
+            .into(),
+    };
+    found.into_iter().map(problem).collect()
 }
+
+/// Problems of one kind that are spelled out.
+const LISTED: usize = 5;
 
 /// The least and greatest value that an integer key has in trials of one model.
 fn bounds(spec: &StudySpec, key: &str, model: &str) -> Option<(i64, i64)> {
@@ -218,11 +280,11 @@ fn model(
     spec: &StudySpec,
     checkpoint: &Checkpoint,
     data: Option<&Dataset>,
-    facts: &mut Vec<(String, String)>,
+    prepared: &mut Prepared,
 ) -> Vec<Problem> {
     let config = &checkpoint.config;
     let name = &checkpoint.name;
-    facts.push((
+    prepared.facts.push((
         "model".into(),
         format!(
             "{name}: {}, {} layers, hidden {}, {} heads, vocabulary {}, {:.1} M parameters, {}; {}",
@@ -252,8 +314,9 @@ fn model(
         }
     };
     if let Some(data) = data {
-        length_facts(spec, name, &tokenised, facts);
-        return ids(spec, checkpoint, data, &tokenised);
+        let mut problems = lengths::review(spec, name, data, &tokenised, prepared);
+        problems.extend(ids(spec, checkpoint, data, &tokenised));
+        return problems;
     }
     Vec::new()
 }
@@ -337,57 +400,28 @@ fn data_facts(spec: &StudySpec, data: &Dataset, split: &Split, facts: &mut Vec<(
             format!("{} groups of {column}", groups.len()),
         ));
     }
-    for part in Part::ALL {
-        let counts = counts(data, split, part);
-        facts.push((
-            "split".into(),
-            format!(
-                "{}: {} rows; {}",
-                part.name(),
-                counts.iter().sum::<usize>(),
-                share(&counts)
-            ),
-        ));
-    }
-}
-
-fn length_facts(
-    spec: &StudySpec,
-    name: &str,
-    tokenised: &Tokenised,
-    facts: &mut Vec<(String, String)>,
-) {
-    let mut lengths: Vec<usize> = tokenised.full.iter().map(|t| t.ids.len()).collect();
-    lengths.sort_unstable();
-    let Some(last) = lengths.len().checked_sub(1) else {
-        return;
+    let mut line = |name: &str, counts: &[usize]| {
+        let rows = counts.iter().sum::<usize>();
+        let fact = format!("{name}: {rows} rows; {}", share(counts));
+        facts.push(("split".into(), fact));
     };
-    let at = |share: f64| lengths[(share * last as f64).round() as usize];
-    facts.push((
-        "model".into(),
-        format!(
-            "{name}: tokens a row: median {}, 99 % at most {}, longest {}",
-            at(0.5),
-            at(0.99),
-            at(1.0)
-        ),
-    ));
-    let Some((low, high)) = bounds(spec, "tok.max_length", name) else {
-        return;
-    };
-    let mut limits = vec![low, high];
-    limits.dedup();
-    for limit in limits {
-        let cut = lengths.iter().filter(|l| **l as i64 > limit).count();
-        facts.push((
-            "model".into(),
-            format!(
-                "{name}: tok.max_length {limit} cuts {cut} of {} rows ({:.1} %)",
-                lengths.len(),
-                100.0 * cut as f64 / lengths.len() as f64
-            ),
-        ));
+    match split.folds() {
+        [] => {
+            for part in [Part::Train, Part::Validation] {
+                line(part.name(), &counts(data, split, part));
+            }
+        }
+        folds => {
+            let sizes = || folds.iter().map(Vec::len);
+            let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+            let name = format!(
+                "{} folds of {least} to {most} rows, a model each; together",
+                folds.len()
+            );
+            line(&name, &counts_of(data, &folds.concat()));
+        }
     }
+    line(Part::Test.name(), &counts(data, split, Part::Test));
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! The fixed split into train, validation and test: stratified by class, groups kept whole, a
-//! function of the rows, the fractions and the split's seed alone.
+//! The fixed split into train, validation and test, and into folds: stratified by class, groups kept
+//! whole, a function of the rows, the fractions and the split's seed alone.
+
+use std::collections::HashMap;
 
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
@@ -30,15 +32,44 @@ impl Part {
             Part::Test => "test",
         }
     }
+
+    /// The part that a cell of the data names, in any case.
+    pub fn of_word(word: &str) -> Option<Part> {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "train" => Some(Part::Train),
+            "validation" | "valid" | "val" | "dev" => Some(Part::Validation),
+            "test" => Some(Part::Test),
+            _ => None,
+        }
+    }
 }
 
-/// The part of each row.
+/// The part of each row, and the folds of those that are not for the test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Split {
     parts: Vec<Part>,
+    /// The rows of each fold, ascending; empty: one model, trained and validated on the parts.
+    folds: Vec<Vec<usize>>,
+}
+
+/// What one model is trained and validated on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Round {
+    /// Rows to train on.
+    pub train: Vec<usize>,
+    /// Rows that validate.
+    pub validation: Vec<usize>,
 }
 
 impl Split {
+    /// The parts as they are given.
+    pub fn given(parts: Vec<Part>) -> Split {
+        Split {
+            parts,
+            folds: Vec::new(),
+        }
+    }
+
     /// The rows of a part, ascending.
     pub fn rows(&self, part: Part) -> Vec<usize> {
         (0..self.parts.len())
@@ -46,38 +77,135 @@ impl Split {
             .collect()
     }
 
-    /// SHA-256 over the assignment of rows to parts.
+    /// The rows of each fold; empty where there are none.
+    pub fn folds(&self) -> &[Vec<usize>] {
+        &self.folds
+    }
+
+    /// What a trial trains, model by model: one, or one a fold.
+    pub fn rounds(&self) -> Vec<Round> {
+        if self.folds.is_empty() {
+            return vec![Round {
+                train: self.rows(Part::Train),
+                validation: self.rows(Part::Validation),
+            }];
+        }
+        let rest = |fold: usize| {
+            let others = self.folds.iter().enumerate().filter(|(k, _)| *k != fold);
+            others.flat_map(|(_, rows)| rows).copied().collect()
+        };
+        let round = |(fold, rows): (usize, &Vec<usize>)| Round {
+            train: rest(fold),
+            validation: rows.clone(),
+        };
+        self.folds.iter().enumerate().map(round).collect()
+    }
+
+    /// The sets of rows that must not share a text or a group, by name; no row is in two.
+    pub fn sets(&self) -> Vec<(String, Vec<usize>)> {
+        let named = |part: Part| (part.name().to_owned(), self.rows(part));
+        if self.folds.is_empty() {
+            return Part::ALL.map(named).into();
+        }
+        let folds = self.folds.iter().enumerate();
+        let mut sets: Vec<(String, Vec<usize>)> = folds
+            .map(|(k, rows)| (format!("fold {}", k + 1), rows.clone()))
+            .collect();
+        sets.push(named(Part::Test));
+        sets
+    }
+
+    /// SHA-256 over the assignment of rows to parts and folds.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(b"split 1\0");
         for part in &self.parts {
             hash.update([*part as u8]);
         }
+        for fold in &self.folds {
+            hash.update(b"fold\0");
+            for row in fold {
+                hash.update((*row as u64).to_le_bytes());
+            }
+        }
         super::hex(&hash.finalize())
+    }
+
+    /// Cuts the rows that are not for the test into `count` folds; below 2 none. `ties` as in
+    /// [`split`].
+    pub fn cut(&mut self, data: &Dataset, ties: &[usize], count: usize, rng: &mut ChaCha8Rng) {
+        if count < 2 {
+            return;
+        }
+        let rows = (0..self.parts.len()).filter(|row| self.parts[*row] != Part::Test);
+        let groups = groups(data, ties, rows);
+        let shares = vec![1.0 / count as f64; count];
+        let mut folds = vec![Vec::new(); count];
+        for (group, fold) in groups.iter().zip(assign(&groups, data, &shares, rng)) {
+            folds[fold].extend(&group.rows);
+        }
+        folds.iter_mut().for_each(|rows| rows.sort_unstable());
+        self.folds = folds;
     }
 }
 
-/// Splits the rows. `fractions` are those of train, validation and test and sum to 1; a part of
-/// fraction 0 stays empty. Every other part gets rows of each class where the groups allow it.
-pub fn split(data: &Dataset, fractions: [f64; 3], rng: &mut ChaCha8Rng) -> Split {
-    let groups = groups(data);
+/// Which rows belong together: rows of one number do. Those of a group, and with `texts` those whose
+/// text has the same number there.
+pub fn ties(data: &Dataset, texts: Option<&[usize]>) -> Vec<usize> {
+    // Each row's root; the root of a set is its first row.
+    let mut root: Vec<usize> = (0..data.rows.len()).collect();
+    fn find(root: &mut [usize], mut row: usize) -> usize {
+        while root[row] != row {
+            root[row] = root[root[row]];
+            row = root[row];
+        }
+        row
+    }
+    let mut tie = |first: usize, row: usize| {
+        let (a, b) = (find(&mut root, first), find(&mut root, row));
+        root[a.max(b)] = a.min(b);
+    };
+    let (mut groups, mut seen) = (HashMap::new(), HashMap::new());
+    for (row, content) in data.rows.iter().enumerate() {
+        if let Some(group) = &content.group {
+            tie(*groups.entry(group.as_str()).or_insert(row), row);
+        }
+        if let Some(texts) = texts {
+            tie(*seen.entry(texts[row]).or_insert(row), row);
+        }
+    }
+    (0..data.rows.len())
+        .map(|row| find(&mut root, row))
+        .collect()
+}
+
+/// Splits the rows. Rows with one number in `ties` stay together. `fractions` are those of train,
+/// validation and test and sum to 1; a part of fraction 0 stays empty. Every other part gets rows of
+/// each class where the groups allow it.
+pub fn split(data: &Dataset, ties: &[usize], fractions: [f64; 3], rng: &mut ChaCha8Rng) -> Split {
+    let groups = groups(data, ties, 0..data.rows.len());
+    let mut parts = vec![Part::Train; data.rows.len()];
+    for (group, part) in groups.iter().zip(assign(&groups, data, &fractions, rng)) {
+        for row in &group.rows {
+            parts[*row] = Part::ALL[part];
+        }
+    }
+    Split::given(parts)
+}
+
+/// The part of each group.
+fn assign(groups: &[Group], data: &Dataset, fractions: &[f64], rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     shuffle(&mut order, rng);
-    let mut balance = Balance::new(data, fractions);
+    let mut balance = Balance::new(groups, data.classes.len(), fractions);
     let mut part_of = vec![0; groups.len()];
     for group in &order {
         let part = balance.neediest(&groups[*group].classes);
         balance.put(&groups[*group].classes, part);
         part_of[*group] = part;
     }
-    balance.improve(&groups, &order, &mut part_of);
-    let mut parts = vec![Part::Train; data.rows.len()];
-    for (group, part) in groups.iter().zip(&part_of) {
-        for row in &group.rows {
-            parts[*row] = Part::ALL[*part];
-        }
-    }
-    Split { parts }
+    balance.improve(groups, &order, &mut part_of);
+    part_of
 }
 
 /// Rows that stay together.
@@ -87,15 +215,13 @@ struct Group {
     classes: Vec<(usize, f64)>,
 }
 
-/// Groups in the order of their first rows; without a group column each row is its own.
-fn groups(data: &Dataset) -> Vec<Group> {
-    let mut index = std::collections::HashMap::new();
+/// The groups of these rows, in the order of their first ones.
+fn groups(data: &Dataset, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<Group> {
+    let mut index = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
-    for (row, content) in data.rows.iter().enumerate() {
-        let at = match &content.group {
-            Some(name) => *index.entry(name.as_str()).or_insert(groups.len()),
-            None => groups.len(),
-        };
+    for row in rows {
+        let class = data.rows[row].class;
+        let at = *index.entry(ties[row]).or_insert(groups.len());
         if at == groups.len() {
             groups.push(Group {
                 rows: Vec::new(),
@@ -104,9 +230,9 @@ fn groups(data: &Dataset) -> Vec<Group> {
         }
         let group = &mut groups[at];
         group.rows.push(row);
-        match group.classes.iter_mut().find(|(c, _)| *c == content.class) {
+        match group.classes.iter_mut().find(|(c, _)| *c == class) {
             Some((_, n)) => *n += 1.0,
-            None => group.classes.push((content.class, 1.0)),
+            None => group.classes.push((class, 1.0)),
         }
     }
     groups
@@ -117,26 +243,27 @@ struct Balance {
     /// Rows of a class over all parts.
     total: Vec<f64>,
     /// `[part][class]`: rows wished for.
-    wanted: [Vec<f64>; 3],
+    wanted: Vec<Vec<f64>>,
     /// `[part][class]`: rows held.
-    held: [Vec<f64>; 3],
+    held: Vec<Vec<f64>>,
 }
 
 /// The price of a class that a part lacks; more than any imbalance of one class costs.
 const LACKING: f64 = 1e12;
 
 impl Balance {
-    fn new(data: &Dataset, fractions: [f64; 3]) -> Balance {
-        let mut total = vec![0.0; data.classes.len()];
-        for row in &data.rows {
-            total[row.class] += 1.0;
+    fn new(groups: &[Group], classes: usize, fractions: &[f64]) -> Balance {
+        let mut total = vec![0.0; classes];
+        for (class, n) in groups.iter().flat_map(|group| &group.classes) {
+            total[*class] += n;
         }
-        let wanted = fractions.map(|f| total.iter().map(|t| f * t).collect::<Vec<f64>>());
-        let held = fractions.map(|_| vec![0.0; total.len()]);
+        let wanted = fractions
+            .iter()
+            .map(|f| total.iter().map(|t| f * t).collect());
         Balance {
+            wanted: wanted.collect(),
+            held: vec![vec![0.0; classes]; fractions.len()],
             total,
-            wanted,
-            held,
         }
     }
 
@@ -150,7 +277,7 @@ impl Balance {
                 .sum()
         };
         // The first of equals.
-        (0..3)
+        (0..self.held.len())
             .rev()
             .max_by(|a, b| need(*a).total_cmp(&need(*b)))
             .unwrap_or(0)
@@ -196,7 +323,7 @@ impl Balance {
             let mut moved = false;
             for group in order {
                 let classes = &groups[*group].classes;
-                for to in 0..3 {
+                for to in 0..self.held.len() {
                     let from = part_of[*group];
                     if to == from {
                         continue;
@@ -244,11 +371,17 @@ mod tests {
                 })
                 .collect(),
             classes: (0..classes).map(|c| c.to_string()).collect(),
+            parts: Vec::new(),
         }
     }
 
     fn split_of(data: &Dataset, seed: u64) -> Split {
-        split(data, [0.8, 0.1, 0.1], &mut rng(seed, 0, "split"))
+        split(
+            data,
+            &ties(data, None),
+            [0.8, 0.1, 0.1],
+            &mut rng(seed, 0, "split"),
+        )
     }
 
     proptest! {
@@ -303,9 +436,73 @@ mod tests {
     #[test]
     fn a_part_of_fraction_zero_stays_empty() {
         let rows: Vec<_> = (0..100).map(|i| (i % 2, Some(i / 4))).collect();
-        let split = split(&dataset(&rows), [0.9, 0.1, 0.0], &mut rng(0, 0, "split"));
+        let data = dataset(&rows);
+        let split = split(
+            &data,
+            &ties(&data, None),
+            [0.9, 0.1, 0.0],
+            &mut rng(0, 0, "split"),
+        );
         assert!(split.rows(Part::Test).is_empty());
         assert!(split.rows(Part::Validation).len() >= 8);
+    }
+
+    proptest! {
+        #[test]
+        fn each_row_that_is_not_for_the_test_is_in_one_fold_and_no_group_in_two(
+            rows in prop::collection::vec((0usize..3, (0usize..20).prop_map(Some)), 1..200),
+            seed in 0u64..50, count in 2usize..7,
+        ) {
+            let data = dataset(&rows);
+            let mut split = split_of(&data, seed);
+            let plain = split.fingerprint();
+            split.cut(&data, &ties(&data, None), count, &mut rng(seed, 0, "folds"));
+            prop_assert_eq!(split.folds().len(), count);
+            let mut fold_of_group = std::collections::HashMap::new();
+            for (k, fold) in split.folds().iter().enumerate() {
+                for row in fold {
+                    prop_assert_eq!(*fold_of_group.entry(rows[*row].1).or_insert(k), k);
+                }
+            }
+            let test = split.rows(Part::Test);
+            for round in split.rounds() {
+                let mut all = [round.train, round.validation, test.clone()].concat();
+                all.sort_unstable();
+                prop_assert_eq!(all, (0..rows.len()).collect::<Vec<_>>());
+            }
+            prop_assert_ne!(split.fingerprint(), plain);
+        }
+    }
+
+    #[test]
+    fn folds_are_as_large_and_as_mixed_as_one_another() {
+        let rows: Vec<_> = (0..300).map(|i| (usize::from(i % 5 == 0), None)).collect();
+        let data = dataset(&rows);
+        let mut split = split_of(&data, 1);
+        split.cut(&data, &ties(&data, None), 5, &mut rng(1, 0, "folds"));
+        for fold in split.folds() {
+            let counts = super::super::baseline::counts_of(&data, fold);
+            assert!(fold.len().abs_diff(54) <= 2, "{counts:?}");
+            assert!(counts[1].abs_diff(11) <= 1, "{counts:?}");
+        }
+        let one = split_of(&data, 1);
+        let mut same = one.clone();
+        same.cut(&data, &ties(&data, None), 1, &mut rng(1, 0, "folds"));
+        assert_eq!((one.rounds().len(), &one), (1, &same));
+    }
+
+    #[test]
+    fn rows_tied_by_group_or_text_or_both_in_a_chain_stay_together() {
+        let data = dataset(&[
+            (0, Some(1)),
+            (0, Some(2)),
+            (0, Some(1)),
+            (1, Some(3)),
+            (1, Some(4)),
+        ]);
+        assert_eq!(ties(&data, None), [0, 1, 0, 3, 4]);
+        // Rows 2 and 1 have one text: so all of the groups 1 and 2 are tied.
+        assert_eq!(ties(&data, Some(&[7, 8, 8, 9, 7])), [0, 0, 0, 3, 0]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tokenizers::{
-    EncodeInput, Encoding, Tokenizer, TruncationDirection, TruncationParams, TruncationStrategy,
+    EncodeInput, Encoding, PostProcessor, Tokenizer, TruncationDirection, TruncationParams,
+    TruncationStrategy,
 };
 
 use super::data::Row;
@@ -84,6 +85,89 @@ impl Tokenised {
                 }
                 let encoding = tokenizer.encode_fast(input(row), true).map_err(failed)?;
                 Ok(Tokens::from(&encoding))
+            })
+            .collect()
+    }
+}
+
+impl Tokenised {
+    /// How many special tokens a row has.
+    pub fn special_tokens(&self, pair: bool) -> usize {
+        let processor = self.tokenizer.get_post_processor();
+        processor.map_or(0, |processor| processor.added_tokens(pair))
+    }
+
+    /// The windows of each row. A row of at most `max_length` tokens is one window; of a longer one
+    /// the longer text (the first, of equals) is laid out in windows of `max_length` tokens with
+    /// the row's special tokens and, of a pair, the other text in each. Neighbours share `stride`
+    /// tokens, or half of what they have room for where they have no more room than that. With `stride` 0 rows are [cut].
+    ///
+    /// [cut]: Tokenised::cut
+    ///
+    /// # Errors
+    /// `max_length` leaves no room beside the special tokens.
+    pub fn windows(
+        &self,
+        rows: &[Row],
+        max_length: usize,
+        stride: usize,
+    ) -> anyhow::Result<Vec<Vec<Tokens>>> {
+        if stride == 0 {
+            let cut = self.cut(rows, max_length)?;
+            return Ok(cut.into_iter().map(|tokens| vec![tokens]).collect());
+        }
+        rows.iter()
+            .zip(&self.full)
+            .map(|(row, full)| match full.ids.len() <= max_length {
+                true => Ok(vec![full.clone()]),
+                false => self.laid_out(row, full.ids.len(), max_length, stride),
+            })
+            .collect()
+    }
+
+    /// The windows of one row, which has `full` tokens.
+    fn laid_out(
+        &self,
+        row: &Row,
+        full: usize,
+        max_length: usize,
+        stride: usize,
+    ) -> anyhow::Result<Vec<Tokens>> {
+        let alone = |text: &str| self.tokenizer.encode_fast(text, false).map_err(failed);
+        let first = alone(&row.text)?;
+        let second = row.pair.as_deref().map(alone).transpose()?;
+        let other = second.as_ref().map_or(0, Encoding::len);
+        let special = full.saturating_sub(first.len() + other);
+        let Some(room) = max_length.checked_sub(special).filter(|room| *room > 0) else {
+            anyhow::bail!(
+                "tok.max_length = {max_length}: {special} special tokens are in each row"
+            );
+        };
+        let second_is_longer = other > first.len();
+        let (long, short) = match second {
+            Some(second) if second_is_longer => (second, Some(first)),
+            second => (first, second),
+        };
+        // The shorter text is in every window: half of the room is the longer one's at least.
+        let short = short.map(|mut short| {
+            short.truncate(short.len().min(room / 2), 0, TruncationDirection::Right);
+            short
+        });
+        let room = room - short.as_ref().map_or(0, Encoding::len);
+        let mut long = long;
+        // Beside a long second text there may be less room than they are to share.
+        let stride = if stride < room { stride } else { room / 2 };
+        long.truncate(room, stride, TruncationDirection::Right);
+        let further = long.take_overflowing();
+        std::iter::once(long)
+            .chain(further)
+            .map(|window| {
+                let (first, second) = match (short.clone(), second_is_longer) {
+                    (Some(short), true) => (short, Some(window)),
+                    (short, _) => (window, short),
+                };
+                let whole = self.tokenizer.post_process(first, second, true);
+                Ok(Tokens::from(&whole.map_err(failed)?))
             })
             .collect()
     }

@@ -22,6 +22,7 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
     };
     let pair = columns.pair.as_deref().and_then(place);
     let group = columns.group.as_deref().and_then(place);
+    let part = columns.part.as_deref().and_then(place);
     let mut rows = Vec::new();
     let mut record = csv::ByteRecord::new();
     let mut number = 0;
@@ -56,21 +57,21 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
                 None
             }
         };
-        let cells = (
-            cell(text),
-            cell(label),
-            pair.map(&mut cell),
-            group.map(cell),
-        );
-        if let (Some(text), Some(label), None | Some(Some(_)), None | Some(Some(_))) = &cells {
-            rows.push(RawRow {
-                line,
-                text: Some(text.clone()),
-                label: Some(label.clone()),
-                pair: cells.2.flatten(),
-                group: cells.3.flatten(),
-            });
+        let (text, label) = (cell(text), cell(label));
+        let further = [pair, group, part].map(|index| index.map(&mut cell));
+        if text.is_none() || label.is_none() || further.contains(&Some(None)) {
+            continue;
         }
+        let [pair, group, part] = further.map(Option::flatten);
+        rows.push(RawRow {
+            line,
+            number,
+            text,
+            label,
+            pair,
+            group,
+            part,
+        });
     }
 }
 

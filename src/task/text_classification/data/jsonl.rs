@@ -7,14 +7,15 @@ use super::{Columns, Findings, RawRow};
 /// The fields of the columns asked for; empty lines are passed over.
 pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut objects: Vec<(usize, Map<String, Json>)> = Vec::new();
+    let mut objects: Vec<(usize, usize, Map<String, Json>)> = Vec::new();
+    let mut number = 0;
     for (index, line) in bytes.split(|b| *b == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let number = objects.len() + 1;
+        number += 1;
         match object(line) {
-            Ok(object) => objects.push((index + 1, object)),
+            Ok(object) => objects.push((index + 1, number, object)),
             Err(found) => findings.row(
                 index + 1,
                 format!("row {number}"),
@@ -25,7 +26,7 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
     }
     missing_columns(&objects, columns, findings);
     let mut rows = Vec::with_capacity(objects.len());
-    for (number, (line, object)) in objects.iter().enumerate() {
+    for (line, number, object) in &objects {
         let mut field = |name: &str| match object.get(name) {
             None | Some(Json::Null) => None,
             Some(Json::String(text)) => Some(text.clone()),
@@ -33,7 +34,7 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
             Some(Json::Array(_) | Json::Object(_)) => {
                 findings.row(
                     *line,
-                    format!("row {}, column {name}", number + 1),
+                    format!("row {number}, column {name}"),
                     "a list or an object",
                     "a string or a number in every column",
                 );
@@ -42,10 +43,12 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
         };
         rows.push(RawRow {
             line: *line,
+            number: *number,
             text: field(&columns.text),
             label: field(&columns.label),
             pair: columns.pair.as_deref().and_then(&mut field),
-            group: columns.group.as_deref().and_then(field),
+            group: columns.group.as_deref().and_then(&mut field),
+            part: columns.part.as_deref().and_then(field),
         });
     }
     rows
@@ -63,13 +66,13 @@ fn object(line: &[u8]) -> Result<Map<String, Json>, String> {
 
 /// A column that no row has is a problem of the file.
 fn missing_columns(
-    objects: &[(usize, Map<String, Json>)],
+    objects: &[(usize, usize, Map<String, Json>)],
     columns: &Columns,
     findings: &mut Findings,
 ) {
     let names: std::collections::BTreeSet<&str> = objects
         .iter()
-        .flat_map(|(_, object)| object.keys().map(String::as_str))
+        .flat_map(|(_, _, object)| object.keys().map(String::as_str))
         .collect();
     if names.is_empty() {
         return;

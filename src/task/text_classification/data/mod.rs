@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::split::Part;
 use crate::config::{Problem, Problems, Source, StudySpec};
 
 /// One labelled row.
@@ -31,6 +32,8 @@ pub struct Dataset {
     pub rows: Vec<Row>,
     /// The labels: in numerical order where all are numbers, else in the order of their characters.
     pub classes: Vec<String>,
+    /// The part of each row, where a column says it; else empty.
+    pub parts: Vec<Part>,
 }
 
 /// Which columns are read.
@@ -44,15 +47,20 @@ pub struct Columns {
     pub label: String,
     /// Column of the group.
     pub group: Option<String>,
+    /// Column of the part of the split.
+    pub part: Option<String>,
 }
 
 /// A row as the formats hand it over: the cells of the columns asked for.
 struct RawRow {
     line: usize,
+    /// From 1; the header is none.
+    number: usize,
     text: Option<String>,
     pair: Option<String>,
     label: Option<String>,
     group: Option<String>,
+    part: Option<String>,
 }
 
 impl Columns {
@@ -69,6 +77,7 @@ impl Columns {
             pair: name("data.text_pair"),
             label: name("data.label").unwrap_or_else(|| "label".to_owned()),
             group: name("data.group"),
+            part: name("data.split.column"),
         }
     }
 
@@ -79,6 +88,7 @@ impl Columns {
             ("data.text_pair", self.pair.as_deref()),
             ("data.label", Some(self.label.as_str())),
             ("data.group", self.group.as_deref()),
+            ("data.split.column", self.part.as_deref()),
         ]
         .into_iter()
         .filter_map(|(key, column)| Some((key, column?)))
@@ -147,8 +157,9 @@ fn assemble(
 ) -> Result<Dataset, Problems> {
     let mut rows = Vec::with_capacity(raw.len());
     let mut labels = Vec::with_capacity(raw.len());
-    for (index, cells) in raw.into_iter().enumerate() {
-        let place = |column: &str| format!("row {}, column {column}", index + 1);
+    let mut parts = Vec::new();
+    for cells in raw {
+        let place = |column: &str| format!("row {}, column {column}", cells.number);
         let label = cells.label.as_deref().map_or("", str::trim).to_owned();
         if label.is_empty() {
             findings.row(
@@ -175,6 +186,18 @@ fn assemble(
                 "a group in every row",
             );
         }
+        if let Some(column) = &columns.part {
+            let word = cells.part.as_deref().unwrap_or_default();
+            match Part::of_word(word) {
+                Some(part) => parts.push(part),
+                None => findings.row(
+                    cells.line,
+                    place(column),
+                    format!("the part \"{word}\""),
+                    "train, validation (valid, val, dev) or test in every row",
+                ),
+            }
+        }
         labels.push(label);
         rows.push(Row {
             text,
@@ -192,7 +215,7 @@ fn assemble(
     match classes.as_slice() {
         [] => findings.file("data.path", "no labelled rows".to_owned(), expected),
         [only] => findings.file("data.label", format!("only the class {only}"), expected),
-        [_, _, ..] => {}
+        [_, _, ..] => same_numbers(&classes, &mut findings),
     }
     let index: std::collections::HashMap<&str, usize> = classes
         .iter()
@@ -202,7 +225,27 @@ fn assemble(
     for (row, label) in rows.iter_mut().zip(&labels) {
         row.class = index.get(label.as_str()).copied().unwrap_or(0);
     }
-    findings.finish(Dataset { rows, classes })
+    findings.finish(Dataset {
+        rows,
+        classes,
+        parts,
+    })
+}
+
+/// One class written in two ways would be two classes.
+fn same_numbers(classes: &[String], findings: &mut Findings) {
+    for pair in classes.windows(2) {
+        let number = |label: &String| label.parse::<f64>().ok();
+        if let [Some(a), Some(b)] = [number(&pair[0]), number(&pair[1])]
+            && a == b
+        {
+            findings.file(
+                "data.label",
+                format!("the labels {} and {}", pair[0], pair[1]),
+                "one way of writing a number",
+            );
+        }
+    }
 }
 
 /// The distinct labels, sorted: as numbers where all are numbers.

@@ -8,6 +8,7 @@ fn columns() -> Columns {
         pair: None,
         label: "status".into(),
         group: Some("post".into()),
+        part: None,
     }
 }
 
@@ -145,4 +146,64 @@ fn an_unknown_format_and_an_absent_file_are_problems() {
     assert!(read("a.tsv", b"").unwrap_err()[0].contains("a .tsv file"));
     let missing = Dataset::read(Path::new("/nonexistent/a.csv"), &columns());
     assert_eq!(missing.unwrap_err().0.len(), 1);
+}
+
+#[test]
+fn a_column_can_say_each_rows_part() {
+    let mut columns = columns();
+    columns.part = Some("set".into());
+    let of = |text: &str| read_columns("a.csv", text.as_bytes(), &columns);
+    let head = "text,status,post,set\n";
+    let data = of(&format!(
+        "{head}a,0,1,train\nb,1,2,Val\nc,1,3,dev\nd,0,4, test\n"
+    ))
+    .unwrap();
+    use Part::{Test, Train, Validation};
+    assert_eq!(data.parts, [Train, Validation, Validation, Test]);
+    let problems = of(&format!("{head}a,0,1,train\nb,1,2,\nc,1,3,holdout\n")).unwrap_err();
+    assert!(problems[0].starts_with("line 3: row 2, column set: the part \"\""));
+    assert!(problems[1].contains("the part \"holdout\""), "{problems:?}");
+}
+
+#[test]
+fn rows_keep_their_numbers_behind_rows_that_cannot_be_read() {
+    let csv = b"text,status,post\na\nb,,2\n";
+    let problems = read("a.csv", csv).unwrap_err().join("\n");
+    assert!(
+        problems.contains("line 3: row 2, column status: no label"),
+        "{problems}"
+    );
+    let json = b"[]\n\n{\"text\": \"a\", \"status\": null, \"post\": 1}\n";
+    let problems = read("a.jsonl", json).unwrap_err().join("\n");
+    assert!(
+        problems.contains("line 3: row 2, column status: no label"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn line_ends_of_windows_booleans_and_pairs_are_read_from_both_formats() {
+    let mut columns = columns();
+    columns.pair = Some("criterion".into());
+    let csv = b"\xef\xbb\xbftext,criterion,status,post\r\n\"a\r\nb\",x,true,1\r\nc,,false,2\r\n";
+    let csv = read_columns("a.csv", csv, &columns).unwrap();
+    let json = b"\xef\xbb\xbf{\"text\": \"a\\r\\nb\", \"criterion\": \"x\", \"status\": true, \"post\": 1}\r\n\
+                 {\"text\": \"c\", \"criterion\": null, \"status\": false, \"post\": 2}\r\n";
+    let json = read_columns("a.jsonl", json, &columns).unwrap();
+    assert_eq!(csv.fingerprint(), json.fingerprint());
+    assert_eq!(csv.classes, ["false", "true"]);
+    assert_eq!(csv.rows[0].pair.as_deref(), Some("x"));
+    assert_eq!(csv.rows[1].pair.as_deref(), Some(""));
+}
+
+#[test]
+fn a_column_twice_and_a_number_written_in_two_ways_are_problems() {
+    let problems = read("a.csv", b"text,status,post,text\na,1,1,b\n").unwrap_err();
+    assert!(
+        problems[0].contains("2 columns called text"),
+        "{problems:?}"
+    );
+    let json = b"{\"text\": \"a\", \"status\": 1, \"post\": 1}\n{\"text\": \"b\", \"status\": 1.0, \"post\": 1}\n{\"text\": \"b\", \"status\": 0, \"post\": 1}\n";
+    let problems = read("a.jsonl", json).unwrap_err();
+    assert!(problems[0].contains("the labels 1 and 1.0"), "{problems:?}");
 }

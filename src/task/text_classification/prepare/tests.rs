@@ -198,3 +198,159 @@ fn rows_are_cut_with_their_special_tokens_kept() {
         assert_eq!(cut.ids.last(), Some(&3));
     }
 }
+
+/// The rows of the site, with the text of row 1 once more at the end, in a group of its own.
+fn with_a_duplicate(site: &Site) {
+    let path = site.dir.path().join("rows.csv");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    let again: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
+    let again: Vec<String> = (100..130)
+        .map(|post| format!("x,{},{},{post}\n", again[1], again[2]))
+        .collect();
+    text.push_str(&again.concat());
+    std::fs::write(&path, text).unwrap();
+}
+
+#[test]
+fn a_text_in_two_parts_is_refused_kept_together_or_told() {
+    let mut site = Site::new();
+    site.set("data.duplicates", "allow");
+    let distinct = prepare(&site.spec).unwrap();
+    with_a_duplicate(&site);
+    site.set("data.duplicates", "error");
+    let all = problems(&site);
+    assert!(all.contains("in two parts of the split"), "{all}");
+    site.set("data.duplicates", "together");
+    let kept = prepare(&site.spec).unwrap();
+    assert!(kept.warnings.iter().all(|w| !w.contains("two parts")));
+    site.set("data.duplicates", "allow");
+    let told = prepare(&site.spec).unwrap();
+    assert!(told.warnings.iter().any(|w| w.contains("two parts")));
+    assert_ne!(kept.split_fingerprint, told.split_fingerprint);
+    assert_ne!(told.data_fingerprint, distinct.data_fingerprint);
+}
+
+#[test]
+fn with_folds_the_baseline_is_their_mean_and_each_fold_is_asked_for_every_class() {
+    let mut site = Site::new();
+    site.set("data.folds", 4);
+    let prepared = prepare(&site.spec).unwrap();
+    let what = prepared.baseline.unwrap().what;
+    assert_eq!(
+        what,
+        "always predicting class 0 of status, the mean over 4 folds"
+    );
+    assert!(prepared.test.unwrap().baseline.is_some());
+    let facts: Vec<&str> = prepared.facts.iter().map(|(_, f)| f.as_str()).collect();
+    assert!(
+        facts
+            .iter()
+            .any(|f| f.starts_with("4 folds of 27 to 27 rows"))
+    );
+    site.set("data.folds", 60);
+    let all = problems(&site);
+    assert!(all.contains("no row of class 1 in the fold"), "{all}");
+}
+
+#[test]
+fn windows_are_told_and_a_stride_without_room_or_without_long_rows_is_refused() {
+    let mut site = Site::new();
+    let fact = |site: &Site, text: &str| {
+        let facts = prepare(&site.spec).unwrap().facts;
+        assert!(facts.iter().any(|(_, f)| f.contains(text)), "{facts:?}");
+    };
+    site.set("tok.max_length", 8);
+    fact(&site, "tok.max_length 8 cuts");
+    fact(&site, "median by class: 0: ");
+    site.set("tok.doc_stride", 5);
+    fact(&site, "of 120 rows (");
+    fact(&site, "have more than one window");
+    // Of 8 tokens 2 are special.
+    site.set("tok.doc_stride", 6);
+    let all = problems(&site);
+    assert!(all.contains("6 with tok.max_length 8"), "{all}");
+    assert!(all.contains("fewer than 6"), "{all}");
+    site.set("tok.max_length", 64);
+    let told = prepare(&site.spec).unwrap().warnings;
+    assert!(
+        told.iter().any(|w| w.contains("changes nothing")),
+        "{told:?}"
+    );
+    site.spec.fixed.remove("tok.doc_stride");
+    site.spec.space.parameters.push(Parameter {
+        name: "tok.doc_stride".into(),
+        domain: Domain::Int {
+            low: 0,
+            high: 4,
+            log: false,
+            step: 1,
+        },
+        when: Vec::new(),
+        high_when: Vec::new(),
+        default: None,
+    });
+    assert!(problems(&site).contains("not to be searched"));
+}
+
+#[test]
+fn windows_cover_a_row_and_share_what_they_are_told() {
+    let site = Site::new();
+    let row = |text: &str, pair: Option<&str>| super::super::data::Row {
+        text: text.into(),
+        pair: pair.map(str::to_owned),
+        class: 0,
+        group: None,
+        line: 2,
+    };
+    let long = "good bad fine poor great awful the phone screen is";
+    let rows = [
+        row(long, None),
+        row("good bad", None),
+        row(long, Some("bad fine")),
+        row("bad fine", Some(long)),
+        row(long, Some(long)),
+    ];
+    let tokenised = Tokenised::new(&site.tiny(), &rows).unwrap();
+    assert_eq!(
+        (
+            tokenised.special_tokens(false),
+            tokenised.special_tokens(true)
+        ),
+        (2, 3)
+    );
+    let windows = tokenised.windows(&rows, 8, 2).unwrap();
+    let ids =
+        |row: usize| -> Vec<&[u32]> { windows[row].iter().map(|w| w.ids.as_slice()).collect() };
+    // Tokens 4 to 13 in windows of 6 between 2 and 3, neighbours sharing 2.
+    assert_eq!(
+        ids(0),
+        [
+            &[2u32, 4, 5, 6, 7, 8, 9, 3][..],
+            &[2, 8, 9, 10, 11, 12, 13, 3]
+        ]
+    );
+    assert_eq!(ids(1), [&[2u32, 4, 5, 3][..]]);
+    // Of a pair the longer text is laid out, the other one is in each window.
+    assert_eq!(
+        ids(2),
+        [
+            &[2u32, 4, 5, 6, 3, 5, 6, 3][..],
+            &[2, 5, 6, 7, 3, 5, 6, 3],
+            &[2, 6, 7, 8, 3, 5, 6, 3],
+            &[2, 7, 8, 9, 3, 5, 6, 3],
+            &[2, 8, 9, 10, 3, 5, 6, 3],
+            &[2, 9, 10, 11, 3, 5, 6, 3],
+            &[2, 10, 11, 12, 3, 5, 6, 3],
+            &[2, 11, 12, 13, 3, 5, 6, 3],
+        ]
+    );
+    assert_eq!(windows[2][0].types, [0, 0, 0, 0, 0, 1, 1, 1]);
+    assert_eq!(windows[3][1].ids, [2, 5, 6, 3, 5, 6, 7, 3]);
+    assert_eq!(windows[3][1].types, [0, 0, 0, 0, 1, 1, 1, 1]);
+    // Both long: the second is cut to half of the room.
+    assert_eq!(windows[4][0].ids, [2, 4, 5, 6, 3, 4, 5, 3]);
+    assert!(windows.iter().flatten().all(|w| w.ids.len() <= 8));
+    let cut = tokenised.windows(&rows, 8, 0).unwrap();
+    assert!(cut.iter().all(|w| w.len() == 1));
+    assert!(tokenised.windows(&rows, 2, 1).is_err());
+}

@@ -1,7 +1,7 @@
 //! The training loop of one trial.
 
 use anyhow::{Result, ensure};
-use tch::{Reduction, Tensor};
+use tch::{Kind, Reduction, Tensor};
 
 use super::model::Model;
 use super::optimizer::{self, Optimizer};
@@ -56,15 +56,18 @@ impl Settings {
     }
 }
 
-/// What is trained on: rows, of which the first `train` are training rows, those up to `searched`
-/// validate, the others, if there are any, test; and what the model reads.
+/// What is trained on: rows, which of them train, validate and test, and what the model reads.
 pub struct Material<'a> {
     /// All rows.
     pub rows: &'a Rows,
-    /// Training rows.
-    pub train: usize,
-    /// Training and validation rows.
-    pub searched: usize,
+    /// Numbers of the training rows.
+    pub train: &'a [usize],
+    /// Numbers of the rows that validate.
+    pub validation: &'a [usize],
+    /// Numbers of the rows that test; none but in a test.
+    pub test: &'a [usize],
+    /// `[n]`: what each row counts in training, in the mean 1; `None`: all the same.
+    pub shares: Option<Tensor>,
     /// Classes.
     pub classes: usize,
     /// What the first trainable layer reads.
@@ -91,11 +94,10 @@ pub fn fit(
     reporter: &mut dyn Reporter,
 ) -> Result<Ended> {
     let mut optimizer = Optimizer::new(&model.parameters(), settings.optimizer)?;
-    let validation = Scored::new(material, material.train..material.searched)?;
-    let rows = material.rows.lengths.len();
-    let test = match material.searched < rows {
-        true => Some(Scored::new(material, material.searched..rows)?),
-        false => None,
+    let validation = Scored::new(material, material.validation)?;
+    let test = match material.test {
+        [] => None,
+        rows => Some(Scored::new(material, rows)?),
     };
     let mut best = None;
     let mut patience = Patience::new(settings, objective.direction);
@@ -156,12 +158,17 @@ fn train_epoch(
 ) -> Result<Trained> {
     let rows = material.rows;
     let mut generator = rng(settings.seed, u64::from(epoch), "batches");
-    let lengths = &rows.lengths[..material.train];
-    let mut batches = bucketed(lengths, settings.batch_size, &mut generator);
+    let lengths: Vec<u32> = (material.train.iter())
+        .map(|row| rows.lengths[*row])
+        .collect();
+    let mut batches = bucketed(&lengths, settings.batch_size, &mut generator);
     let total = batches.len() as u64 * u64::from(settings.epochs);
     if let Some(steps) = settings.rehearse {
         reporter.plan(total);
-        largest(&mut batches, lengths, steps);
+        largest(&mut batches, &lengths, steps);
+    }
+    for row in batches.iter_mut().flatten() {
+        *row = material.train[*row];
     }
     let steps = batches.len();
     let done = steps as u64 * u64::from(epoch - 1);
@@ -226,7 +233,12 @@ fn backward(
             "logits of shape {shape:?}, not {expected:?}"
         );
         let labels = rows.labels.f_index_select(0, &on_device)?;
-        let mut loss = cross_entropy(&logits, &labels, Reduction::Mean)?;
+        let mut loss = match &material.shares {
+            None => cross_entropy(&logits, &labels, Reduction::Mean)?,
+            Some(shares) => cross_entropy(&logits, &labels, Reduction::None)?
+                .f_mul(&shares.f_index_select(0, &on_device)?)?
+                .f_mean(None::<Kind>)?,
+        };
         if size < numbers.len() {
             loss = loss.f_mul_scalar(size as f64 / numbers.len() as f64)?;
         }

@@ -3,13 +3,14 @@
 pub mod embed;
 mod encoder;
 mod fit;
+mod folds;
 mod model;
 mod optimizer;
 mod prefix;
 mod rows;
 mod score;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Checkpoint, cache_directories, locate};
 use super::data::Dataset;
-use super::split::{Part, Split};
+use super::split::{Part, Round, Split};
 use super::tokens::{Tokenised, Tokens};
 use crate::config::{Objective, Problem, StudySpec};
 use crate::gpu::{self, Device};
@@ -38,19 +39,23 @@ pub struct TextTask {
     objective: Objective,
     models: BTreeMap<String, PathBuf>,
     data: Rc<Dataset>,
-    /// Rows of the data in the order of training: those to train on, to validate on, to test on.
+    /// Rows of the data, those to train or validate on first, then those to test on.
     order: Vec<usize>,
-    /// How many of `order` are trained on.
-    train: usize,
     /// How many of `order` are not tested on: only the winner's test reads the others.
     searched: usize,
+    /// What a trial trains, model by model; the numbers are places in `order`.
+    rounds: Vec<Round>,
     checkpoints: BTreeMap<String, (Checkpoint, Tokenised)>,
     /// The one encoder that is kept on the device.
     encoder: Option<(String, Rc<Encoder>)>,
-    /// By model, longest row and whether test rows are among them; the most recent last.
-    rows: Vec<((String, usize, bool), SharedRows)>,
+    /// The most recent last.
+    rows: Vec<(RowsKey, SharedRows)>,
     cache: PrefixCache,
 }
+
+/// Model, longest row in tokens, tokens that neighbouring windows share, and whether test rows are
+/// among the rows.
+pub type RowsKey = (String, usize, usize, bool);
 
 /// Token tables that are kept.
 const KEPT_ROWS: usize = 4;
@@ -89,15 +94,15 @@ impl TextTask {
     /// The data or that checkpoint cannot be used.
     pub fn open(spec: &StudySpec, device: Device) -> Result<TextTask> {
         let (data, split) = super::prepare::load(spec)?;
-        let (order, train, searched) = training_order(&split);
+        let (order, searched, rounds) = training_order(&split);
         let mut task = TextTask {
             device,
             objective: spec.objective.clone(),
             models: spec.models.clone(),
             data: Rc::new(data),
             order,
-            train,
             searched,
+            rounds,
             checkpoints: BTreeMap::new(),
             encoder: None,
             rows: Vec::new(),
@@ -108,7 +113,15 @@ impl TextTask {
         if let Some(name) = value("model.name").as_ref().and_then(|v| v.as_str()) {
             task.encoder(name)?;
             if let Some(length) = value("tok.max_length").and_then(|v| v.as_i64()) {
-                task.rows(name, usize::try_from(length)?, false)?;
+                let stride = value("tok.doc_stride")
+                    .and_then(|v| v.as_i64())
+                    .unwrap_or(0);
+                task.rows(
+                    name,
+                    usize::try_from(length)?,
+                    usize::try_from(stride)?,
+                    false,
+                )?;
             }
         }
         Ok(task)
@@ -119,34 +132,52 @@ impl TextTask {
         self.cache = PrefixCache::new(bytes);
     }
 
-    /// Trains one trial and hands over what it trained.
+    /// Trains one trial and hands over what it trained; with folds, the last one's model.
     ///
     /// # Errors
     /// See [`Task::run`].
     pub fn train(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> Result<Trained> {
+        match self.rounds.len() {
+            1 => self.train_round(trial, 0, reporter),
+            _ => folds::train(self, trial, reporter),
+        }
+    }
+
+    /// Trains one model, on one of the rounds.
+    fn train_round(
+        &mut self,
+        trial: &TrialSpec,
+        round: usize,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Trained> {
         let settings = fit::Settings::of(trial)?;
         let name = trial.text("model.name")?;
         let encoder = self.encoder(name)?;
         let tests = trial.tests();
         let max_length = usize::try_from(trial.int("tok.max_length")?)?;
-        let (rows, longest) = self.rows(name, max_length, tests)?;
+        let stride = usize::try_from(trial.int("tok.doc_stride")?)?;
+        let (key, rows) = self.rows(name, max_length, stride, tests)?;
         let frozen = usize::try_from(trial.int("train.freeze_encoder_layers")?)?;
         let layers = encoder.blocks.len();
         ensure!(
             frozen <= layers,
             "train.freeze_encoder_layers = {frozen}: the model {name} has {layers} layers"
         );
-        let key = (name.to_owned(), longest, frozen, tests);
-        let input = self.cache.get(&key, &encoder, &rows, reporter)?;
+        let input = self.cache.get(&(key, frozen), &encoder, &rows, reporter)?;
         let classes = self.data.classes.len();
         let mut generator = rng(trial.seed, 0, "classifier");
         let dropout = trial.float("model.dropout")?;
         let model = Model::new(encoder, frozen, classes, dropout, &mut generator)?;
         gpu::seed(derive_seed(trial.seed, 0, "dropout"))?;
+        let Round { train, validation } = &self.rounds[round];
+        let test: Vec<usize> = (self.searched..rows.truth.len()).collect();
+        let train = rows.of_documents(train);
         let material = fit::Material {
             rows: &rows,
-            train: self.train,
-            searched: self.searched,
+            validation: &rows.of_documents(validation),
+            test: &rows.of_documents(&test),
+            shares: rows.shares(&train)?,
+            train: &train,
             classes,
             input: &input,
         };
@@ -191,22 +222,31 @@ impl TextTask {
         Ok(encoder)
     }
 
-    /// The rows on the device, cut at `max_length`, and their longest length. Those of the test
-    /// split are among them only where a test is made.
-    fn rows(&mut self, name: &str, max_length: usize, tests: bool) -> Result<(SharedRows, usize)> {
+    /// The rows on the device, cut at `max_length` or in windows of so many tokens, and what they
+    /// are known by. Those of the test split are among them only where a test is made.
+    fn rows(
+        &mut self,
+        name: &str,
+        max_length: usize,
+        stride: usize,
+        tests: bool,
+    ) -> Result<(RowsKey, SharedRows)> {
         let device = self.device;
         let order = match tests {
             true => self.order.clone(),
             false => self.order[..self.searched].to_vec(),
         };
         let data = Rc::clone(&self.data);
-        let longest = max_length.min(self.checkpoint(name)?.1.longest());
-        let key = (name.to_owned(), longest, tests);
+        let whole = self.checkpoint(name)?.1.longest();
+        let longest = max_length.min(whole);
+        // Where nothing is longer, there are no windows.
+        let stride = if whole > longest { stride } else { 0 };
+        let key = (name.to_owned(), longest, stride, tests);
         if let Some(at) = self.rows.iter().position(|(k, _)| *k == key) {
             let entry = self.rows.remove(at);
             let rows = Rc::clone(&entry.1);
             self.rows.push(entry);
-            return Ok((rows, longest));
+            return Ok((key, rows));
         }
         let (checkpoint, tokenised) = self.checkpoint(name)?;
         if let Some(limit) = checkpoint.config.max_tokens() {
@@ -216,24 +256,21 @@ impl TextTask {
             );
         }
         let vocabulary = checkpoint.config.vocab_size;
-        let cut = tokenised.cut(&data.rows, longest)?;
-        let tokens: Vec<&Tokens> = order.iter().map(|row| &cut[*row]).collect();
-        let ids = tokens.iter().flat_map(|t| &t.ids);
+        let windows = tokenised.windows(&data.rows, longest, stride)?;
+        let windows: Vec<&[Tokens]> = order.iter().map(|row| windows[*row].as_slice()).collect();
+        let ids = windows.iter().copied().flatten().flat_map(|t| &t.ids);
         let top = ids.max().copied().unwrap_or(0);
         ensure!(
             (top as usize) < vocabulary,
             "token id {top}: the model {name} has a vocabulary of {vocabulary}"
         );
-        let labels: Vec<i64> = order
-            .iter()
-            .map(|row| data.rows[*row].class as i64)
-            .collect();
-        let rows = Rc::new(Rows::new(&tokens, &labels, device.into())?);
+        let classes: Vec<usize> = order.iter().map(|row| data.rows[*row].class).collect();
+        let rows = Rc::new(Rows::of_windows(&windows, &classes, device.into())?);
         if self.rows.len() == KEPT_ROWS {
             self.rows.remove(0);
         }
-        self.rows.push((key, Rc::clone(&rows)));
-        Ok((rows, longest))
+        self.rows.push((key.clone(), Rc::clone(&rows)));
+        Ok((key, rows))
     }
 }
 
@@ -243,14 +280,29 @@ impl Task for TextTask {
     }
 }
 
-/// The rows by part; how many are trained on; how many are trained or validated on.
-fn training_order(split: &Split) -> (Vec<usize>, usize, usize) {
-    let mut order = split.rows(Part::Train);
-    let train = order.len();
-    order.extend(split.rows(Part::Validation));
+/// The rows by part or fold, those for the test last; how many are before these; and the rounds by
+/// their places.
+fn training_order(split: &Split) -> (Vec<usize>, usize, Vec<Round>) {
+    let mut order = match split.folds() {
+        [] => [split.rows(Part::Train), split.rows(Part::Validation)].concat(),
+        folds => folds.concat(),
+    };
     let searched = order.len();
+    let place: HashMap<usize, usize> = (order.iter().enumerate())
+        .map(|(place, row)| (*row, place))
+        .collect();
+    let places = |rows: Vec<usize>| -> Vec<usize> {
+        rows.iter()
+            .filter_map(|row| place.get(row).copied())
+            .collect()
+    };
+    let rounds = split.rounds().into_iter().map(|round| Round {
+        train: places(round.train),
+        validation: places(round.validation),
+    });
+    let rounds = rounds.collect();
     order.extend(split.rows(Part::Test));
-    (order, train, searched)
+    (order, searched, rounds)
 }
 
 /// Problems as one error.

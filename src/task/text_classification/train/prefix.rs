@@ -7,6 +7,7 @@
 use anyhow::Result;
 use tch::{Kind, Tensor};
 
+use super::RowsKey;
 use super::encoder::Encoder;
 use super::rows::Rows;
 use crate::gpu::Device;
@@ -41,8 +42,8 @@ impl Input {
     }
 }
 
-/// Model, longest row in tokens, frozen blocks, and whether test rows are among the rows.
-pub type PrefixKey = (String, usize, usize, bool);
+/// The rows, and how many blocks are frozen.
+pub type PrefixKey = (RowsKey, usize);
 
 /// The least recently used prefixes go first when the limit is reached.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl PrefixCache {
         rows: &Rows,
         reporter: &mut dyn Reporter,
     ) -> Result<Input> {
-        if key.2 == 0 {
+        if key.1 == 0 {
             return Ok(Input::Tokens);
         }
         if let Some(at) = self.entries.iter().position(|(k, _)| k == key) {
@@ -91,7 +92,7 @@ impl PrefixCache {
             self.entries.push(entry);
             return Ok(input);
         }
-        let all = key.2 == encoder.blocks.len();
+        let all = key.1 == encoder.blocks.len();
         let vectors = if all {
             rows.lengths.len()
         } else {
@@ -102,7 +103,7 @@ impl PrefixCache {
             return Ok(Input::Tokens);
         }
         self.make_room(bytes);
-        let input = compute(encoder, rows, key.2, vectors, reporter)?;
+        let input = compute(encoder, rows, key.1, vectors, reporter)?;
         self.entries.push((key.clone(), input.shallow_clone()));
         Ok(input)
     }

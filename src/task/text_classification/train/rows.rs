@@ -8,15 +8,19 @@ use tch::{Device, Kind, Tensor};
 use super::encoder::Encoder;
 use crate::task::text_classification::tokens::Tokens;
 
-/// The rows that training reads, training rows first, then those of validation, then, for a test,
-/// those of the test split.
+/// The rows that training reads: the windows of documents, one behind the other; most documents
+/// have one.
 ///
 /// Shapes: n rows, T tokens of all rows together.
 #[derive(Debug)]
 pub struct Rows {
     /// Tokens of each row.
     pub lengths: Vec<u32>,
-    /// `[n]`: the classes.
+    /// The document of each row; ascending, without gaps.
+    pub documents: Vec<usize>,
+    /// The class of each document.
+    pub truth: Vec<usize>,
+    /// `[n]`: the classes of the rows.
     pub labels: Tensor,
     /// `[T]`: token ids, 32-bit.
     ids: Tensor,
@@ -41,11 +45,29 @@ pub struct Batch {
 }
 
 impl Rows {
-    /// Moves the rows to the device. `labels` are those of the same rows.
+    /// Moves documents of one row each to the device. `classes` are those of the same documents.
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(tokens: &[&Tokens], labels: &[i64], device: Device) -> Result<Rows> {
+    #[cfg(test)]
+    pub fn new(tokens: &[&Tokens], classes: &[usize], device: Device) -> Result<Rows> {
+        let documents: Vec<&[Tokens]> = (tokens.iter()).map(|t| std::slice::from_ref(*t)).collect();
+        Rows::of_windows(&documents, classes, device)
+    }
+
+    /// Moves the windows of documents to the device. `classes` are those of the same documents; each
+    /// has a window.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn of_windows(windows: &[&[Tokens]], classes: &[usize], device: Device) -> Result<Rows> {
+        let tokens: Vec<&Tokens> = windows.iter().copied().flatten().collect();
+        let documents: Vec<usize> = (windows.iter().enumerate())
+            .flat_map(|(document, windows)| std::iter::repeat_n(document, windows.len()))
+            .collect();
+        let labels: Vec<i64> = (documents.iter())
+            .map(|document| classes[*document] as i64)
+            .collect();
         let lengths: Vec<u32> = tokens.iter().map(|t| t.ids.len() as u32).collect();
         let counts: Vec<i64> = lengths.iter().map(|l| i64::from(*l)).collect();
         let mut starts = Vec::with_capacity(counts.len());
@@ -64,7 +86,7 @@ impl Rows {
         let types = flat(|t| &t.types);
         let moved = |t: Tensor| t.f_to_device(device);
         Ok(Rows {
-            labels: moved(Tensor::f_from_slice(labels)?)?,
+            labels: moved(Tensor::f_from_slice(&labels)?)?,
             ids: moved(Tensor::f_from_slice(&ids)?)?,
             types: match types.iter().any(|t| *t != 0) {
                 true => Some(moved(Tensor::f_from_slice(&types)?)?),
@@ -73,7 +95,42 @@ impl Rows {
             starts: moved(Tensor::f_from_slice(&starts)?)?,
             counts: moved(Tensor::f_from_slice(&counts)?)?,
             lengths,
+            documents,
+            truth: classes.to_vec(),
         })
+    }
+
+    /// The rows of these documents, in their order.
+    pub fn of_documents(&self, documents: &[usize]) -> Vec<usize> {
+        let first = |document: usize| self.documents.partition_point(|d| *d < document);
+        documents
+            .iter()
+            .flat_map(|document| first(*document)..first(document + 1))
+            .collect()
+    }
+
+    /// `[n]`: what each row counts in a training on `train`, so that documents count the same
+    /// however many windows they have: a window counts one over those of its document. The mean over
+    /// `train` is 1. `None` where each document has one.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn shares(&self, train: &[usize]) -> Result<Option<Tensor>> {
+        if self.documents.len() == self.truth.len() {
+            return Ok(None);
+        }
+        let mut windows = vec![0u32; self.truth.len()];
+        for document in &self.documents {
+            windows[*document] += 1;
+        }
+        let share = |row: usize| 1.0 / f64::from(windows[self.documents[row]]);
+        let sum: f64 = train.iter().map(|row| share(*row)).sum();
+        let scale = train.len() as f64 / sum;
+        let shares: Vec<f32> = (0..self.documents.len())
+            .map(|row| (scale * share(row)) as f32)
+            .collect();
+        let shares = Tensor::f_from_slice(&shares)?;
+        Ok(Some(shares.f_to_device(self.labels.device())?))
     }
 
     /// Tokens of all rows.

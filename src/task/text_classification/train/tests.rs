@@ -1,5 +1,7 @@
 //! Training: determinism, the prefix cache, and that every key changes the weights.
 
+mod documents;
+
 use std::path::Path;
 
 use safetensors::SafeTensors;
@@ -9,6 +11,7 @@ use super::super::data::Row;
 use super::super::testing::Site;
 use super::*;
 use crate::gpu::GENERATOR;
+use crate::protocol::Epoch;
 use crate::space::Value;
 use crate::study::Purpose;
 use crate::task::{Decision, Metrics};
@@ -20,6 +23,9 @@ struct Recorder {
     planned: Option<u64>,
     epochs: Vec<Metrics>,
     prune_at: Option<u32>,
+    /// What an earlier attempt had reported.
+    earlier: Vec<Metrics>,
+    kept: usize,
 }
 
 impl Reporter for Recorder {
@@ -29,6 +35,23 @@ impl Reporter for Recorder {
 
     fn plan(&mut self, steps: u64) {
         self.planned = Some(steps);
+    }
+
+    fn resume(&mut self) -> Result<Option<crate::task::Checkpoint>> {
+        let numbered = self.earlier.iter().zip(1..);
+        let epochs: Vec<Epoch> = numbered
+            .map(|(metrics, epoch)| Epoch {
+                epoch,
+                metrics: metrics.clone(),
+            })
+            .collect();
+        let state = tempfile::tempfile()?;
+        Ok((!epochs.is_empty()).then_some(crate::task::Checkpoint { epochs, state }))
+    }
+
+    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn std::io::Write) -> Result<()>) {
+        write(&mut std::io::sink()).unwrap();
+        self.kept += 1;
     }
 
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
@@ -222,7 +245,7 @@ fn the_cache_forgets_the_least_recently_used_first() {
     let _alone = alone();
     let site = site();
     let mut task = open(&site);
-    let (rows, _) = task.rows("tiny", 16, false).unwrap();
+    let (_, rows) = task.rows("tiny", 16, 0, false).unwrap();
     let one = rows.tokens() * 16 * 4;
     // Room for one deep prefix only: each trial evicts the other's.
     task.limit_cache(one + 100);
@@ -408,8 +431,8 @@ fn minilm_answers_as_in_pytorch() {
         assert_eq!(found, lengths, "{case}");
 
         let tokens: Vec<&Tokens> = tokens.iter().collect();
-        let labels = vec![0; tokens.len()];
-        let rows = Rows::new(&tokens, &labels, tch::Device::Cpu).unwrap();
+        let classes = vec![0; tokens.len()];
+        let rows = Rows::new(&tokens, &classes, tch::Device::Cpu).unwrap();
         let all: Vec<usize> = (0..tokens.len()).collect();
         let on_device = rows.upload(std::slice::from_ref(&all)).unwrap();
         let batch = rows.batch(&all, &on_device[0]).unwrap();

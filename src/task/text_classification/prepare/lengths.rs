@@ -1,0 +1,125 @@
+//! How long rows are in tokens, and what becomes of those that are longer than `tok.max_length`.
+
+use super::bounds;
+use crate::config::{Problem, Source, StudySpec};
+use crate::task::Prepared;
+use crate::task::text_classification::data::Dataset;
+use crate::task::text_classification::tokens::Tokenised;
+
+const STRIDE: &str = "tok.doc_stride";
+
+/// Classes whose lengths are told.
+const CLASSES_TOLD: usize = 8;
+
+/// Tells the lengths of the rows under a model's tokeniser, and checks `tok.doc_stride` against them.
+pub fn review(
+    spec: &StudySpec,
+    name: &str,
+    data: &Dataset,
+    tokenised: &Tokenised,
+    prepared: &mut Prepared,
+) -> Vec<Problem> {
+    let mut lengths: Vec<usize> = tokenised.full.iter().map(|t| t.ids.len()).collect();
+    let by_class = by_class(data, &lengths);
+    lengths.sort_unstable();
+    let Some(longest) = lengths.last().copied() else {
+        return Vec::new();
+    };
+    let mut tell = |fact: String| {
+        prepared
+            .facts
+            .push(("model".into(), format!("{name}: {fact}")))
+    };
+    tell(format!(
+        "tokens a row: median {}, 99 % at most {}, longest {longest}{by_class}",
+        at(&lengths, 0.5),
+        at(&lengths, 0.99),
+    ));
+    let Some((low, high)) = bounds(spec, "tok.max_length", name) else {
+        return Vec::new();
+    };
+    let (least, greatest) = bounds(spec, STRIDE, name).unwrap_or((0, 0));
+    let mut limits = vec![low, high];
+    limits.dedup();
+    for limit in limits {
+        let cut = lengths.iter().filter(|l| **l as i64 > limit).count();
+        let share = 100.0 * cut as f64 / lengths.len() as f64;
+        let all = lengths.len();
+        tell(match greatest {
+            0 => format!("tok.max_length {limit} cuts {cut} of {all} rows ({share:.1} %)"),
+            _ => format!(
+                "tok.max_length {limit}: {cut} of {all} rows ({share:.1} %) have more than one window"
+            ),
+        });
+    }
+    let pair = data.rows.iter().any(|row| row.pair.is_some());
+    let room = |length: i64| length - tokenised.special_tokens(pair) as i64;
+    let mut problems = Vec::new();
+    if least > 0 && least >= room(high) {
+        problems.push(problem(
+            spec,
+            format!("{least} with tok.max_length {high} and the model {name}"),
+            format!(
+                "fewer than {}: windows have room for so many tokens beside the special ones",
+                room(high)
+            ),
+        ));
+    } else if greatest > 0 && greatest >= room(low) {
+        prepared.warnings.push(format!(
+            "{STRIDE} up to {greatest} with tok.max_length down to {low}: windows with no more room \
+             than that share half of it"
+        ));
+    }
+    if greatest > 0 && longest as i64 <= low {
+        let found = format!(
+            "no row is longer than tok.max_length with the model {name} (the longest has {longest} \
+             tokens, the least tok.max_length is {low}): {STRIDE} changes nothing"
+        );
+        let searched = spec.space.find(STRIDE).is_some();
+        match searched && spec.possible("model.name").len() == 1 {
+            true => {
+                let expected = "not to be searched: there are no windows".to_owned();
+                problems.push(problem(spec, found, expected));
+            }
+            false => prepared.warnings.push(found),
+        }
+    }
+    problems
+}
+
+fn problem(spec: &StudySpec, found: String, expected: String) -> Problem {
+    Problem {
+        source: Source::File(spec.file.clone(), None),
+        key: Some(STRIDE.to_owned()),
+        found,
+        expected,
+    }
+}
+
+/// `; by class, median: 0: 20, 1: 31`; nothing for many classes.
+fn by_class(data: &Dataset, lengths: &[usize]) -> String {
+    if data.classes.len() > CLASSES_TOLD {
+        return String::new();
+    }
+    let median = |class: usize| {
+        let rows = data.rows.iter().zip(lengths);
+        let mut own: Vec<usize> = rows
+            .filter(|(row, _)| row.class == class)
+            .map(|(_, length)| *length)
+            .collect();
+        own.sort_unstable();
+        at(&own, 0.5)
+    };
+    let each = data.classes.iter().enumerate();
+    let each: Vec<String> = each
+        .map(|(class, name)| format!("{name}: {}", median(class)))
+        .collect();
+    format!("; median by class: {}", each.join(", "))
+}
+
+/// The value at this share of the way through sorted values; 0 of none.
+fn at(sorted: &[usize], share: f64) -> usize {
+    let last = sorted.len().saturating_sub(1);
+    let place = (share * last as f64).round() as usize;
+    sorted.get(place).copied().unwrap_or(0)
+}
