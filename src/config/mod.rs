@@ -7,11 +7,13 @@
 //! settings   tune's own keys, by the tables in `keys`
 //! fixed      the task kind's keys that are not searched
 //! search     [space], [[constraints]], [[points]]: entry (one domain), conditions
+//! acts       where searched parameters act, by what the task kind declares
 //! points     points that people enqueue
 //! satisfiable  whether any point satisfies the constraints
 //! resolve    all of it, to a StudySpec or every problem at once
 //! ```
 
+pub mod acts;
 mod algorithm;
 mod conditions;
 mod document;

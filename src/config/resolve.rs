@@ -96,6 +96,7 @@ pub fn resolve_text(
     let lists = super::fixed::lists(&document, &keys, &mut problems);
     let fixed = super::fixed::read(&document, &keys, base, &mut problems);
     let (space, points) = super::search::read(&document, kind, &keys, &fixed, base, &mut problems);
+    super::acts::refuse_dead(&document, &keys, &space, &mut problems);
     let mut operation = settings.operation();
     super::halving::settle(&document, kind, &mut operation, &mut problems);
     if super::objectives::several_asked(&document, &settings) {

@@ -17,7 +17,7 @@ pub(crate) use seed::GENERATOR;
 #[cfg(feature = "torch")]
 pub use seed::seed;
 #[cfg(feature = "torch")]
-pub use shim::{AdamW, ShimError, adamw_step, empty_cache, on_terminate};
+pub use shim::{AdamW, Autocast, ParameterGroup, ShimError, adamw_step, empty_cache, on_terminate};
 
 /// Without libtorch nothing is cached.
 ///

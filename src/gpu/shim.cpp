@@ -4,6 +4,7 @@
 // is the accelerator's own (> 0, c10::AcceleratorError), -2 for out of memory, -1 for anything else.
 
 #include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -159,13 +160,26 @@ extern "C" int tune_seed(uint64_t seed, char* message, size_t capacity) {
   return guarded(message, capacity, [&] { at::manual_seed(seed); });
 }
 
-// One AdamW step over `count` parameters, the first `decayed` of them with decoupled weight decay.
+// Whether operations on the CPU or on CUDA devices compute in 16-bit brain floats where that is safe
+// (autocast), on this thread. Weights that were cast are forgotten.
+extern "C" int tune_autocast(int cuda, int enabled, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    auto device = cuda ? at::kCUDA : at::kCPU;
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_dtype(device, at::kBFloat16);
+    at::autocast::set_autocast_enabled(device, enabled != 0);
+  });
+}
+
+// One AdamW step over `count` parameters, in `groups` groups that follow one another: `sizes` says how
+// many parameters each has, `lrs` and `decays` its learning rate and decoupled weight decay.
 // `max_norm` > 0 clips the global L2 norm of all gradients, without synchronising. `step` is a float
 // scalar on the parameters' device that counts the steps. The gradients are released.
 extern "C" int tune_adamw_step(at::Tensor** params, at::Tensor** means, at::Tensor** squares,
-                               size_t count, size_t decayed, at::Tensor* step, double lr,
-                               double beta1, double beta2, double weight_decay, double eps,
-                               double max_norm, char* message, size_t capacity) {
+                               size_t count, at::Tensor* step, const size_t* sizes,
+                               const double* lrs, const double* decays, size_t groups,
+                               double beta1, double beta2, double eps, double max_norm,
+                               char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     c10::AutoGradMode no_grad(false);
     std::vector<at::Tensor> grads;
@@ -181,20 +195,21 @@ extern "C" int tune_adamw_step(at::Tensor** params, at::Tensor** means, at::Tens
       scale = norm.add(1e-6).div(max_norm).clamp_min(1.0).to(at::kFloat);
     }
     step->add_(1);
-    auto group = [&](size_t from, size_t to, double decay) {
-      if (from == to) return;
+    size_t from = 0;
+    for (size_t group = 0; group < groups; ++group) {
       std::vector<at::Tensor> p, g, m, v, s;
-      for (size_t i = from; i < to; ++i) {
+      for (size_t i = from; i < from + sizes[group]; ++i) {
         p.push_back(*params[i]);
         g.push_back(grads[i]);
         m.push_back(*means[i]);
         v.push_back(*squares[i]);
         s.push_back(*step);
       }
-      at::_fused_adamw_(p, g, m, v, {}, s, lr, beta1, beta2, decay, eps, false, false, scale);
-    };
-    group(0, decayed, weight_decay);
-    group(decayed, count, 0.0);
+      from += sizes[group];
+      if (p.empty()) continue;
+      at::_fused_adamw_(p, g, m, v, {}, s, lrs[group], beta1, beta2, decays[group], eps, false,
+                        false, scale);
+    }
     for (size_t i = 0; i < count; ++i) params[i]->mutable_grad() = at::Tensor();
   });
 }

@@ -27,17 +27,19 @@ unsafe extern "C" {
         capacity: usize,
     ) -> c_int;
     fn tune_seed(seed: u64, message: *mut c_char, capacity: usize) -> c_int;
+    fn tune_autocast(cuda: c_int, enabled: c_int, message: *mut c_char, capacity: usize) -> c_int;
     fn tune_adamw_step(
         params: *const *mut torch_tensor,
         means: *const *mut torch_tensor,
         squares: *const *mut torch_tensor,
         count: usize,
-        decayed: usize,
         step: *mut torch_tensor,
-        lr: f64,
+        sizes: *const usize,
+        lrs: *const f64,
+        decays: *const f64,
+        groups: usize,
         beta1: f64,
         beta2: f64,
-        weight_decay: f64,
         eps: f64,
         max_norm: f64,
         message: *mut c_char,
@@ -190,25 +192,66 @@ pub fn on_terminate(handler: fn(&str)) {
     unsafe { tune_on_terminate(forward) }
 }
 
+/// While it lives, this thread's operations on a device compute in 16-bit brain floats where
+/// autocast takes that for safe. What it cast of the weights is forgotten at its end.
+#[derive(Debug)]
+pub struct Autocast {
+    cuda: bool,
+}
+
+impl Autocast {
+    /// On the CPU, or on the GPUs. Only one lives at a time.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn new(device: tch::Device) -> anyhow::Result<Autocast> {
+        let cuda = matches!(device, tch::Device::Cuda(_));
+        autocast(cuda, true)?;
+        Ok(Autocast { cuda })
+    }
+}
+
+impl Drop for Autocast {
+    fn drop(&mut self) {
+        if let Err(error) = autocast(self.cuda, false) {
+            tracing::error!("autocast stays on: {error}");
+        }
+    }
+}
+
+fn autocast(cuda: bool, enabled: bool) -> Result<(), ShimError> {
+    // SAFETY: the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe {
+        tune_autocast(c_int::from(cuda), c_int::from(enabled), message, capacity)
+    })
+}
+
 /// What an AdamW step is made with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamW {
-    /// Learning rate of this step.
-    pub lr: f64,
     /// Decay of the first moment.
     pub beta1: f64,
     /// Decay of the second moment.
     pub beta2: f64,
-    /// Decoupled weight decay, for the parameters that are decayed.
-    pub weight_decay: f64,
     /// Added to the denominator.
     pub eps: f64,
-    /// Gradients are scaled down to this global L2 norm; 0: never.
+    /// Gradients are scaled down to this global L2 norm of all groups together; 0: never.
     pub max_norm: f64,
 }
 
+/// Parameters that follow one another and are moved alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ParameterGroup {
+    /// How many.
+    pub count: usize,
+    /// Learning rate of this step.
+    pub lr: f64,
+    /// Decoupled weight decay.
+    pub weight_decay: f64,
+}
+
 /// One fused AdamW step: updates `params`, both moments and `step` (a float scalar) in place and
-/// releases the gradients. The first `decayed` parameters are decayed. All lists are equally long.
+/// releases the gradients. The groups hold all parameters; all lists are equally long.
 ///
 /// # Errors
 /// The lists' lengths differ, a parameter has no gradient, or libtorch throws.
@@ -216,32 +259,37 @@ pub fn adamw_step(
     params: &[Tensor],
     means: &[Tensor],
     squares: &[Tensor],
-    decayed: usize,
     step: &Tensor,
+    groups: &[ParameterGroup],
     with: AdamW,
 ) -> anyhow::Result<()> {
     let count = params.len();
+    let sizes: Vec<usize> = groups.iter().map(|g| g.count).collect();
+    let lrs: Vec<f64> = groups.iter().map(|g| g.lr).collect();
+    let decays: Vec<f64> = groups.iter().map(|g| g.weight_decay).collect();
+    let grouped: usize = sizes.iter().sum();
     anyhow::ensure!(
-        means.len() == count && squares.len() == count && decayed <= count,
-        "{count} parameters, {} and {} moments, {decayed} decayed",
+        means.len() == count && squares.len() == count && grouped == count,
+        "{count} parameters, {} and {} moments, {grouped} in groups",
         means.len(),
         squares.len()
     );
     let (params, means, squares) = (pointers(params), pointers(means), pointers(squares));
-    // SAFETY: the pointers are those of live tensors, `count` in each list; the message buffer is
-    // as long as it is said to be.
+    // SAFETY: the pointers are those of live tensors, `count` in each list; those of groups are as
+    // many as said, and hold `count` together; the message buffer is as long as it is said to be.
     call(|message, capacity| unsafe {
         tune_adamw_step(
             params.as_ptr(),
             means.as_ptr(),
             squares.as_ptr(),
             count,
-            decayed,
             step.as_ptr() as *mut torch_tensor,
-            with.lr,
+            sizes.as_ptr(),
+            lrs.as_ptr(),
+            decays.as_ptr(),
+            sizes.len(),
             with.beta1,
             with.beta2,
-            with.weight_decay,
             with.eps,
             with.max_norm,
             message,
@@ -288,29 +336,40 @@ mod tests {
         assert!(draw().equal(&draw()));
     }
 
+    /// A step of one parameter.
+    fn step_alone(p: &Tensor, m: &Tensor, v: &Tensor, step: &Tensor) -> anyhow::Result<()> {
+        let one = std::slice::from_ref;
+        let group = ParameterGroup {
+            count: 1,
+            lr: 0.1,
+            weight_decay: 0.5,
+        };
+        let with = AdamW {
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            max_norm: 1.0,
+        };
+        adamw_step(one(p), one(m), one(v), step, &[group], with)
+    }
+
+    #[test]
+    fn products_are_in_sixteen_bits_while_autocast_lives() {
+        let x = Tensor::ones([2, 2], (Kind::Float, Device::Cpu));
+        {
+            let _autocast = Autocast::new(Device::Cpu).unwrap();
+            assert_eq!(x.matmul(&x).kind(), Kind::BFloat16);
+        }
+        assert_eq!(x.matmul(&x).kind(), Kind::Float);
+    }
+
     #[test]
     fn a_step_follows_adamw_by_hand() {
         let one = |x: f32| Tensor::from_slice(&[x]);
         let p = one(2.0).set_requires_grad(true);
         (&p * 3.0).sum(Kind::Float).backward();
         let (m, v, step) = (one(0.0), one(0.0), Tensor::from(0f32));
-        let with = AdamW {
-            lr: 0.1,
-            beta1: 0.9,
-            beta2: 0.999,
-            weight_decay: 0.5,
-            eps: 1e-8,
-            max_norm: 1.0,
-        };
-        adamw_step(
-            std::slice::from_ref(&p),
-            std::slice::from_ref(&m),
-            std::slice::from_ref(&v),
-            1,
-            &step,
-            with,
-        )
-        .unwrap();
+        step_alone(&p, &m, &v, &step).unwrap();
         // Decay: 2 - 0.1 * 0.5 * 2 = 1.9; the first step of Adam moves by the learning rate.
         assert!((p.double_value(&[0]) - 1.8).abs() < 1e-5);
         // The gradient 3 was clipped to 1.
@@ -336,22 +395,7 @@ mod tests {
     #[test]
     fn what_libtorch_throws_comes_back_as_an_error() {
         let p = Tensor::from_slice(&[1f32]);
-        let error = adamw_step(
-            std::slice::from_ref(&p),
-            std::slice::from_ref(&p),
-            std::slice::from_ref(&p),
-            1,
-            &Tensor::from(0f32),
-            AdamW {
-                lr: 0.1,
-                beta1: 0.9,
-                beta2: 0.999,
-                weight_decay: 0.0,
-                eps: 1e-8,
-                max_norm: 0.0,
-            },
-        )
-        .unwrap_err();
+        let error = step_alone(&p, &p, &p, &Tensor::from(0f32)).unwrap_err();
         assert!(error.to_string().contains("no gradient"), "{error}");
     }
 }

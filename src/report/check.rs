@@ -6,9 +6,10 @@ use super::format::value;
 use super::json_lines::{baseline_json, params_json};
 use super::lines::param_lines;
 use crate::config::StudySpec;
+use crate::config::acts::{acts_of, dead_where};
 use crate::sampler::plan;
 use crate::space::{Condition, Domain, Parameter, Value};
-use crate::task::Prepared;
+use crate::task::{self, Prepared};
 
 /// The report for people.
 pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
@@ -39,6 +40,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
     });
     lines.extend(prepared.warnings.iter().map(|w| format!("warning: {w}")));
     space_lines(spec, &mut lines);
+    acts_lines(spec, &mut lines);
     if !spec.fixed.is_empty() {
         lines.push("\nfixed".to_owned());
         lines.extend(param_lines(&spec.fixed, "  "));
@@ -56,7 +58,7 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
             json!({
                 "name": p.name, "domain": domain(&p.domain),
                 "default": p.default.as_ref().map(Value::to_json),
-                "conditions": conditions(p),
+                "conditions": conditions(p), "acts_where": acts(spec, p),
             })
         })
         .collect();
@@ -160,6 +162,33 @@ fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {
         lines.push(format!("point {}", i + 1));
         lines.extend(param_lines(point, "  "));
     }
+}
+
+/// Where the searched parameters act, and what makes them dead.
+fn acts_lines(spec: &StudySpec, lines: &mut Vec<String>) {
+    let all = spec.space.parameters.iter();
+    let bound: Vec<(&str, String)> = all
+        .map(|p| (p.name.as_str(), acts(spec, p).join("; ")))
+        .filter(|(_, acts)| !acts.is_empty())
+        .collect();
+    if bound.is_empty() {
+        return;
+    }
+    lines.push("\nwhere parameters act".to_owned());
+    let width = bound.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let rows = bound
+        .iter()
+        .map(|(name, acts)| format!("  {name:width$}  {acts}"));
+    lines.extend(rows);
+    lines.push(format!("  {:width$}  everywhere", "the others"));
+}
+
+fn acts(spec: &StudySpec, parameter: &Parameter) -> Vec<String> {
+    let keys = task::kind(&spec.kind).map_or(&[][..], |kind| kind.keys());
+    acts_of(keys, &parameter.name)
+        .iter()
+        .map(|acts| format!("where {acts}; {}", dead_where(keys, acts)))
+        .collect()
 }
 
 fn constraints(spec: &StudySpec) -> Vec<String> {

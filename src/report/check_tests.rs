@@ -139,3 +139,30 @@ fn the_report_shows_the_pruner_with_its_options_and_the_longest_trial() {
     assert_eq!(json["pruner_options"]["upper"], 2.5);
     assert_eq!(json["last_epoch"], 4);
 }
+
+#[test]
+fn the_report_says_where_parameters_act_and_what_makes_them_dead() {
+    let mut spec = spec();
+    spec.kind = "text-classification".to_owned();
+    spec.space.parameters[1].name = "loss.cls.gamma".to_owned();
+    let report = check_report(&spec, &prepared());
+    let lines = "\nwhere parameters act
+  loss.cls.gamma  where loss.cls.type is focal; dead where it is ce or ce_label_smooth
+  the others      everywhere\n";
+    assert!(report.contains(lines), "{report}");
+    let json = check_json(&spec, &prepared());
+    assert_eq!(json["space"][0]["acts_where"], json!([]));
+    let acts = "where loss.cls.type is focal; dead where it is ce or ce_label_smooth";
+    assert_eq!(json["space"][1]["acts_where"], json!([acts]));
+}
+
+#[test]
+fn warnings_stand_in_the_report() {
+    let mut prepared = prepared();
+    prepared.warnings = vec!["row 3 is odd".to_owned()];
+    assert!(check_report(&spec(), &prepared).contains("\nwarning: row 3 is odd\n"));
+    assert_eq!(
+        check_json(&spec(), &prepared)["warnings"][0],
+        "row 3 is odd"
+    );
+}

@@ -8,7 +8,7 @@ pub mod synthetic;
 pub mod text_classification;
 
 pub use early_stopping::EarlyStopping;
-pub use schema::{Key, KeyType, Preset, Role};
+pub use schema::{Acts, Key, KeyType, Preset, Role};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -231,6 +231,16 @@ impl TrialSpec {
         self.get(key)?
             .as_str()
             .ok_or_else(|| self.wrong_type(key, "a string"))
+    }
+
+    /// A boolean of the configuration.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`].
+    pub fn flag(&self, key: &str) -> anyhow::Result<bool> {
+        self.get(key)?
+            .as_bool()
+            .ok_or_else(|| self.wrong_type(key, "true or false"))
     }
 
     fn get(&self, key: &str) -> anyhow::Result<&crate::space::Value> {

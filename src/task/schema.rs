@@ -74,6 +74,54 @@ pub enum Role {
     Operational,
 }
 
+/// A condition on another key of the same kind, under which a key acts: where it does not hold, the
+/// key's value changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Acts {
+    /// Where `key` has one of these words.
+    Words {
+        /// A key with words for values.
+        key: &'static str,
+        /// The words.
+        words: &'static [&'static str],
+    },
+    /// Where the integer `key` is at least `least`.
+    AtLeast {
+        /// A key with an integer.
+        key: &'static str,
+        /// The least such value.
+        least: i64,
+    },
+    /// Where the integer `key` is below something that is known only once data and models are read:
+    /// the kind itself looks after it, in [`TaskKind::prepare`](super::TaskKind::prepare).
+    Below {
+        /// A key with an integer.
+        key: &'static str,
+        /// What it is compared with, for people.
+        limit: &'static str,
+    },
+}
+
+impl Acts {
+    /// The key that it is about.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Acts::Words { key, .. } | Acts::AtLeast { key, .. } | Acts::Below { key, .. } => key,
+        }
+    }
+}
+
+/// `loss.cls.type is focal`, `head.layers is at least 2`.
+impl std::fmt::Display for Acts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Acts::Words { key, words } => write!(f, "{key} is {}", words.join(" or ")),
+            Acts::AtLeast { key, least } => write!(f, "{key} is at least {least}"),
+            Acts::Below { key, limit } => write!(f, "{key} is below {limit}"),
+        }
+    }
+}
+
 /// A key that a task kind reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Key<'a> {
@@ -87,9 +135,16 @@ pub struct Key<'a> {
     pub role: Role,
     /// One line for people: what it does, in which unit.
     pub help: &'static str,
+    /// It acts only where all of these hold; empty: everywhere.
+    pub acts: &'static [Acts],
 }
 
 impl<'a> Key<'a> {
+    /// The same key, which acts only where all of these hold.
+    pub const fn only_where(self, acts: &'static [Acts]) -> Key<'a> {
+        Key { acts, ..self }
+    }
+
     /// A key that the configuration itself declares, for task kinds that pass on whatever they are
     /// given ([`TaskKind::passes_on`](super::TaskKind::passes_on)).
     pub fn passed_on(name: &'a str) -> Key<'a> {
@@ -99,6 +154,7 @@ impl<'a> Key<'a> {
             preset: Preset::Optional,
             role: Role::Training,
             help: "passed on as it is",
+            acts: &[],
         }
     }
 }

@@ -20,6 +20,7 @@ const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key
         preset,
         role,
         help: "a key",
+        acts: &[],
     }
 }
 const fn float(name: &'static str, low: f64, high: f64) -> Key<'static> {

@@ -341,3 +341,28 @@ fn oom_config(config: &Params) -> Json {
     }
     Json::Object(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ran_out_of_memory_is_told_with_the_rows_of_a_whole_step() {
+        let config: Params = [
+            ("model.name", Value::from("minilm")),
+            ("train.batch_size", 12.into()),
+            ("train.grad_accum", 3.into()),
+            ("tok.max_length", 384.into()),
+            ("optim.lr", 0.1.into()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+        let expected = json!({
+            "model": "minilm", "batch_size": 12, "grad_accum": 3, "max_length": 384,
+            "effective_batch_size": 36,
+        });
+        assert_eq!(oom_config(&config), expected);
+        assert_eq!(oom_config(&Params::new()), json!({}));
+    }
+}

@@ -65,6 +65,7 @@ const fn key(
         preset,
         role,
         help,
+        acts: &[],
     }
 }
 

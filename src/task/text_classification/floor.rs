@@ -118,7 +118,7 @@ impl Floor for TextFloor {
             length: size("tok.max_length")?.min(*longest),
             frozen: size("train.freeze_encoder_layers")?,
             dropout: dropout.is_some_and(|p| p > 0.0),
-            checkpointing: false,
+            checkpointing: config.get("train.grad_checkpointing") == Some(&Value::Bool(true)),
         };
         Some(bytes(model, sizes))
     }
@@ -250,6 +250,10 @@ mod tests {
         let all = with(&[("train.batch_size", 96)]);
         assert_eq!(with(&[("train.batch_size", 512)]), all);
         assert!(with(&[("train.freeze_encoder_layers", 1)]) < base);
+        let mut again = site.spec.fixed.clone();
+        again.insert("train.batch_size".into(), 96.into());
+        again.insert("train.grad_checkpointing".into(), true.into());
+        assert!(floor.floor(&again).unwrap() < all);
         let mut unknown = site.spec.fixed.clone();
         unknown.insert("model.name".into(), "another".into());
         assert_eq!(floor.floor(&unknown), None);

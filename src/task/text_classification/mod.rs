@@ -12,6 +12,7 @@ pub mod embedding;
 pub mod floor;
 pub mod hub;
 mod keys;
+mod knobs;
 mod leakage;
 mod prepare;
 pub mod schedule;

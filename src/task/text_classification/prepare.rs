@@ -2,11 +2,13 @@
 
 mod lengths;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::baseline::{baseline, counts, counts_of};
 use super::checkpoint::{Checkpoint, cache_directories, locate};
 use super::data::{Columns, Dataset};
+use super::knobs;
 use super::leakage::{self, Duplicates, Texts};
 use super::split::{Part, Split, split, ties};
 use super::tokens::Tokenised;
@@ -43,6 +45,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
         prepared.warnings.extend(found.warnings);
     }
     let caches = cache_directories();
+    let mut layers = BTreeMap::new();
     for value in spec.possible("model.name") {
         let name = value.as_str().unwrap_or_default();
         let checkpoint = locate(name, &spec.models, &caches)
@@ -55,12 +58,15 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
                     Ok(hash) => prepared.fingerprints.push((format!("model.{name}"), hash)),
                     Err(problem) => problems.push(problem),
                 }
+                layers.insert(name.to_owned(), checkpoint.config.num_hidden_layers as i64);
                 problems.extend(limits(spec, &checkpoint));
                 let data = data.as_ref().map(|(data, _)| data);
                 problems.extend(model(spec, &checkpoint, data, &mut prepared));
             }
         }
     }
+    problems.extend(knobs::refuse_dead(spec, &layers));
+    prepared.warnings.extend(knobs::warnings(spec, &layers));
     if problems.is_empty() {
         Ok(prepared)
     } else {

@@ -1,16 +1,17 @@
 //! The training loop of one trial.
 
-use anyhow::{Result, ensure};
-use tch::{Kind, Reduction, Tensor};
+use anyhow::{Context, Result, ensure};
+use tch::{Kind, Tensor};
 
+use super::loss::{self, Loss};
 use super::model::Model;
 use super::optimizer::{self, Optimizer};
 use super::prefix::Input;
 use super::rows::Rows;
-use super::score::{Scored, cross_entropy};
-use crate::study::{Direction, rng};
+use super::score::Scored;
+use crate::study::{Direction, derive_seed, rng};
 use crate::task::text_classification::batches::bucketed;
-use crate::task::text_classification::schedule::factor;
+use crate::task::text_classification::schedule::{Schedule, Shape};
 use crate::task::{Decision, Ended, Reporter, TrialSpec, test_metric};
 
 /// What the loop reads of a trial's configuration.
@@ -23,11 +24,14 @@ pub struct Settings {
     batch_size: usize,
     /// Rows that are computed at a time: a batch, or a part of one.
     micro_batch: usize,
+    /// Batches whose gradients make one step of the optimiser.
+    grad_accum: usize,
     /// Steps of a rehearsal.
     rehearse: Option<usize>,
     lr: f64,
-    warmup_ratio: f64,
+    schedule: Schedule,
     optimizer: optimizer::Settings,
+    loss: loss::Settings,
 }
 
 impl Settings {
@@ -41,19 +45,35 @@ impl Settings {
         Ok(Settings {
             batch_size,
             micro_batch: batch_size.div_ceil(parts).max(1),
+            grad_accum: usize::try_from(trial.int("train.grad_accum")?)?.max(1),
             rehearse: trial.rehearse.map(|steps| steps as usize),
             seed: trial.seed,
             epochs: u32::try_from(trial.int("train.epochs")?)?,
             patience: u32::try_from(trial.int("train.patience")?)?,
             min_delta: trial.float("train.min_delta")?,
             lr: trial.float("optim.lr")?,
-            warmup_ratio: trial.float("sched.warmup_ratio")?,
+            schedule: schedule(trial)?,
             optimizer: optimizer::Settings {
+                beta1: trial.float("optim.beta1")?,
+                beta2: trial.float("optim.beta2")?,
+                eps: trial.float("optim.eps")?,
                 weight_decay: trial.float("optim.weight_decay")?,
                 clip_grad: trial.float("train.clip_grad")?,
+                layerwise_lr_decay: trial.float("optim.layerwise_lr_decay")?,
             },
+            loss: loss::Settings::of(trial)?,
         })
     }
+}
+
+fn schedule(trial: &TrialSpec) -> Result<Schedule> {
+    let name = trial.text("sched.name")?;
+    Ok(Schedule {
+        shape: Shape::named(name).with_context(|| format!("sched.name = {name}"))?,
+        warmup_ratio: trial.float("sched.warmup_ratio")?,
+        cycles: u64::try_from(trial.int("sched.cosine_cycles")?)?,
+        power: trial.float("sched.poly_power")?,
+    })
 }
 
 /// What is trained on: rows, which of them train, validate and test, and what the model reads.
@@ -72,6 +92,22 @@ pub struct Material<'a> {
     pub classes: usize,
     /// What the first trainable layer reads.
     pub input: &'a Input,
+}
+
+impl Material<'_> {
+    /// Rows to train on, by class.
+    fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.classes];
+        for row in self.train {
+            counts[self.class(*row)] += 1;
+        }
+        counts
+    }
+
+    /// The class of a row.
+    fn class(&self, row: usize) -> usize {
+        self.rows.truth[self.rows.documents[row]]
+    }
 }
 
 /// What early stopping watches.
@@ -93,7 +129,17 @@ pub fn fit(
     objective: &Objective<'_>,
     reporter: &mut dyn Reporter,
 ) -> Result<Ended> {
-    let mut optimizer = Optimizer::new(&model.parameters(), settings.optimizer)?;
+    let mut training = Training {
+        model,
+        material,
+        settings,
+        optimizer: Optimizer::new(&model.parameters(), model.layers(), settings.optimizer)?,
+        loss: Loss::new(
+            settings.loss,
+            &material.counts(),
+            material.rows.labels.device(),
+        )?,
+    };
     let validation = Scored::new(material, material.validation)?;
     let test = match material.test {
         [] => None,
@@ -102,8 +148,7 @@ pub fn fit(
     let mut best = None;
     let mut patience = Patience::new(settings, objective.direction);
     for epoch in 1..=settings.epochs {
-        let trained = train_epoch(model, material, settings, epoch, &mut optimizer, reporter)?;
-        let train_loss = match trained {
+        let train_loss = match training.epoch(epoch, reporter)? {
             Trained::Mean(loss) => loss,
             Trained::NotFinite(at) => return Ok(Ended::Diverged { at }),
             Trained::Rehearsed => return Ok(Ended::Completed),
@@ -148,53 +193,112 @@ enum Trained {
 /// Steps between two looks at the losses: one synchronisation for as many.
 const LOOK_EVERY: usize = 64;
 
-fn train_epoch(
-    model: &Model,
-    material: &Material<'_>,
-    settings: &Settings,
-    epoch: u32,
-    optimizer: &mut Optimizer,
-    reporter: &mut dyn Reporter,
-) -> Result<Trained> {
-    let rows = material.rows;
-    let mut generator = rng(settings.seed, u64::from(epoch), "batches");
-    let lengths: Vec<u32> = (material.train.iter())
-        .map(|row| rows.lengths[*row])
-        .collect();
-    let mut batches = bucketed(&lengths, settings.batch_size, &mut generator);
-    let total = batches.len() as u64 * u64::from(settings.epochs);
-    if let Some(steps) = settings.rehearse {
-        reporter.plan(total);
-        largest(&mut batches, &lengths, steps);
-    }
-    for row in batches.iter_mut().flatten() {
-        *row = material.train[*row];
-    }
-    let steps = batches.len();
-    let done = steps as u64 * u64::from(epoch - 1);
-    let (mut pending, mut sum) = (Vec::with_capacity(LOOK_EVERY), 0.0);
-    for (step, (numbers, on_device)) in batches.iter().zip(rows.upload(&batches)?).enumerate() {
-        let loss = backward(model, material, numbers, &on_device, settings.micro_batch)?;
-        let factor = factor(done + step as u64, total, settings.warmup_ratio);
-        optimizer.step(settings.lr * factor)?;
-        pending.push(loss);
-        reporter.step();
-        if pending.len() == LOOK_EVERY || step + 1 == steps {
-            let losses: Vec<f32> = Vec::try_from(Tensor::f_stack(&pending, 0)?)?;
-            if let Some(at) = losses.iter().position(|l| !l.is_finite()) {
-                let first = step + 2 - losses.len() + at;
-                return Ok(Trained::NotFinite(format!(
-                    "epoch {epoch}, step {first} of {steps}: training loss {}",
-                    losses[at]
-                )));
+/// A training in its course.
+struct Training<'a> {
+    model: &'a Model,
+    material: &'a Material<'a>,
+    settings: &'a Settings,
+    optimizer: Optimizer,
+    loss: Loss,
+}
+
+impl Training<'_> {
+    /// Trains on each row once. A step is a batch; `grad_accum` of them move the weights.
+    fn epoch(&mut self, epoch: u32, reporter: &mut dyn Reporter) -> Result<Trained> {
+        let (rows, settings, train) = (self.material.rows, self.settings, self.material.train);
+        let mut generator = rng(settings.seed, u64::from(epoch), "batches");
+        let lengths: Vec<u32> = train.iter().map(|row| rows.lengths[*row]).collect();
+        let mut batches = bucketed(&lengths, settings.batch_size, &mut generator);
+        let updates = batches.len().div_ceil(settings.grad_accum) as u64;
+        let total = updates * u64::from(settings.epochs);
+        if let Some(steps) = settings.rehearse {
+            reporter.plan(batches.len() as u64 * u64::from(settings.epochs));
+            largest(&mut batches, &lengths, steps);
+        }
+        for row in batches.iter_mut().flatten() {
+            *row = train[*row];
+        }
+        let steps = batches.len();
+        let done = updates * u64::from(epoch - 1);
+        let masks = derive_seed(settings.seed, u64::from(epoch), "masks");
+        let (mut pending, mut sum, mut weight) = (Vec::with_capacity(LOOK_EVERY), 0.0, 0.0);
+        for (step, (numbers, on_device)) in batches.iter().zip(rows.upload(&batches)?).enumerate() {
+            let (update, within) = (step / settings.grad_accum, step % settings.grad_accum);
+            if within == 0 {
+                let end = steps.min(step + settings.grad_accum);
+                weight = self.weight(&batches[step..end]);
             }
-            sum += losses.iter().map(|l| f64::from(*l)).sum::<f64>();
-            pending.clear();
+            let seed = derive_seed(masks, step as u64, "batch");
+            pending.push(self.backward(numbers, &on_device, weight, seed)?);
+            if within + 1 == settings.grad_accum || step + 1 == steps {
+                let factor = settings.schedule.factor(done + update as u64, total);
+                self.optimizer.step(settings.lr * factor)?;
+            }
+            reporter.step();
+            if pending.len() == LOOK_EVERY || step + 1 == steps {
+                let losses: Vec<f32> = Vec::try_from(Tensor::f_stack(&pending, 0)?)?;
+                if let Some(at) = losses.iter().position(|l| !l.is_finite()) {
+                    let first = step + 2 - losses.len() + at;
+                    return Ok(Trained::NotFinite(format!(
+                        "epoch {epoch}, step {first} of {steps}: training loss {}",
+                        losses[at]
+                    )));
+                }
+                sum += losses.iter().map(|l| f64::from(*l)).sum::<f64>();
+                pending.clear();
+            }
+        }
+        match settings.rehearse {
+            None => Ok(Trained::Mean(sum / updates.max(1) as f64)),
+            Some(_) => Ok(Trained::Rehearsed),
         }
     }
-    match settings.rehearse {
-        None => Ok(Trained::Mean(sum / steps.max(1) as f64)),
-        Some(_) => Ok(Trained::Rehearsed),
+
+    /// What the rows of these batches weigh in the loss.
+    fn weight(&self, batches: &[Vec<usize>]) -> f64 {
+        let rows = batches.iter().flatten();
+        self.loss.weight(rows.map(|row| self.material.class(*row)))
+    }
+
+    /// The gradients of a batch's part of the mean loss of an update whose rows have this weight
+    /// together, computed in parts of `micro_batch` rows; and that part of the loss.
+    fn backward(
+        &self,
+        numbers: &[usize],
+        on_device: &Tensor,
+        weight: f64,
+        seed: u64,
+    ) -> Result<Tensor> {
+        let (rows, material) = (self.material.rows, self.material);
+        let mut total: Option<Tensor> = None;
+        let mut from = 0;
+        for part in numbers.chunks(self.settings.micro_batch.max(1)) {
+            let size = part.len();
+            let on_device = on_device.f_narrow(0, from as i64, size as i64)?;
+            let seed = derive_seed(seed, from as u64, "part");
+            from += size;
+            let batch = rows.batch(part, &on_device)?;
+            let pass = self.model.pass(rows, &batch, material.input, seed)?;
+            let expected = [size as i64, material.classes as i64];
+            let shape = pass.logits.size();
+            ensure!(
+                shape == expected,
+                "logits of shape {shape:?}, not {expected:?}"
+            );
+            let labels = rows.labels.f_index_select(0, &on_device)?;
+            let mut losses = self.loss.of_rows(&pass.logits, &labels)?;
+            if let Some(shares) = &material.shares {
+                losses = losses.f_mul(&shares.f_index_select(0, &on_device)?)?;
+            }
+            let loss = losses.f_sum(Kind::Float)?.f_div_scalar(weight)?;
+            self.model.backward(&batch, pass, &loss)?;
+            let loss = loss.f_detach()?;
+            total = Some(match total {
+                Some(sum) => sum.f_add(&loss)?,
+                None => loss,
+            });
+        }
+        total.ok_or_else(|| anyhow::anyhow!("a batch without rows"))
     }
 }
 
@@ -207,49 +311,6 @@ fn largest(batches: &mut Vec<Vec<usize>>, lengths: &[u32], count: usize) {
     };
     batches.sort_by_key(|batch| std::cmp::Reverse(tokens(batch)));
     batches.truncate(count.max(1));
-}
-
-/// The gradients of a batch's mean loss, computed in parts of `micro_batch` rows, and that loss.
-fn backward(
-    model: &Model,
-    material: &Material<'_>,
-    numbers: &[usize],
-    on_device: &Tensor,
-    micro_batch: usize,
-) -> Result<Tensor> {
-    let rows = material.rows;
-    let mut total: Option<Tensor> = None;
-    let mut from = 0;
-    for part in numbers.chunks(micro_batch.max(1)) {
-        let size = part.len();
-        let on_device = on_device.f_narrow(0, from as i64, size as i64)?;
-        from += size;
-        let batch = rows.batch(part, &on_device)?;
-        let logits = model.logits(rows, &batch, material.input, true)?;
-        let expected = [size as i64, material.classes as i64];
-        let shape = logits.size();
-        ensure!(
-            shape == expected,
-            "logits of shape {shape:?}, not {expected:?}"
-        );
-        let labels = rows.labels.f_index_select(0, &on_device)?;
-        let mut loss = match &material.shares {
-            None => cross_entropy(&logits, &labels, Reduction::Mean)?,
-            Some(shares) => cross_entropy(&logits, &labels, Reduction::None)?
-                .f_mul(&shares.f_index_select(0, &on_device)?)?
-                .f_mean(None::<Kind>)?,
-        };
-        if size < numbers.len() {
-            loss = loss.f_mul_scalar(size as f64 / numbers.len() as f64)?;
-        }
-        loss.f_backward()?;
-        let loss = loss.f_detach()?;
-        total = Some(match total {
-            Some(sum) => sum.f_add(&loss)?,
-            None => loss,
-        });
-    }
-    total.ok_or_else(|| anyhow::anyhow!("a batch without rows"))
 }
 
 /// Early stopping by the objective.

@@ -36,6 +36,7 @@ pub fn train(
     let mut trained = Trained {
         ended: Ended::Completed,
         parameters: Vec::new(),
+        head: None,
     };
     for fold in done.len()..folds {
         let seed = derive_seed(trial.seed, fold as u64, "fold");

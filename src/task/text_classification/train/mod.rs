@@ -4,6 +4,8 @@ pub mod embed;
 mod encoder;
 mod fit;
 mod folds;
+mod head;
+mod loss;
 mod model;
 mod optimizer;
 mod prefix;
@@ -26,12 +28,13 @@ use crate::gpu::{self, Device};
 use crate::study::{derive_seed, rng};
 use crate::task::{Ended, Reporter, Task, TrialSpec};
 use encoder::Encoder;
-use model::Model;
-use prefix::PrefixCache;
+use model::{Model, Options};
+use prefix::{PrefixCache, PrefixKey};
 use rows::{Rows, SharedRows};
 
 pub use embed::embed;
 pub use encoder::Parameter;
+pub use head::{HeadConfig, Nonlinearity, Pooling};
 
 /// An opened text classification.
 pub struct TextTask {
@@ -66,6 +69,8 @@ pub struct Trained {
     pub ended: Ended,
     /// Everything that was trained.
     pub parameters: Vec<Parameter>,
+    /// What the head among it is; `None` where nothing was trained.
+    pub head: Option<HeadConfig>,
 }
 
 impl Trained {
@@ -157,17 +162,23 @@ impl TextTask {
         let max_length = usize::try_from(trial.int("tok.max_length")?)?;
         let stride = usize::try_from(trial.int("tok.doc_stride")?)?;
         let (key, rows) = self.rows(name, max_length, stride, tests)?;
-        let frozen = usize::try_from(trial.int("train.freeze_encoder_layers")?)?;
-        let layers = encoder.blocks.len();
+        let options = Options::of(trial)?;
+        let (frozen, layers) = (options.frozen, encoder.blocks.len());
         ensure!(
             frozen <= layers,
             "train.freeze_encoder_layers = {frozen}: the model {name} has {layers} layers"
         );
-        let input = self.cache.get(&(key, frozen), &encoder, &rows, reporter)?;
         let classes = self.data.classes.len();
+        let head = HeadConfig::of(trial, encoder.config.hidden_size, classes)?;
+        let key = PrefixKey {
+            rows: key,
+            blocks: frozen,
+            precision: options.precision,
+            pooling: (frozen == layers && head.pooling.is_fixed()).then_some(head.pooling),
+        };
+        let input = self.cache.get(&key, &encoder, &rows, reporter)?;
         let mut generator = rng(trial.seed, 0, "classifier");
-        let dropout = trial.float("model.dropout")?;
-        let model = Model::new(encoder, frozen, classes, dropout, &mut generator)?;
+        let model = Model::new(encoder, options, head, &mut generator)?;
         gpu::seed(derive_seed(trial.seed, 0, "dropout"))?;
         let Round { train, validation } = &self.rounds[round];
         let test: Vec<usize> = (self.searched..rows.truth.len()).collect();
@@ -191,6 +202,7 @@ impl TextTask {
         Ok(Trained {
             ended,
             parameters: model.parameters(),
+            head: Some(model.head().clone()),
         })
     }
 

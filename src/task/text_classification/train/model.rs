@@ -1,4 +1,4 @@
-//! A trial's model: the trainable blocks, and a classifier on the mean of the tokens.
+//! A trial's model: its own copy of what it trains of an encoder, and a head.
 
 use std::rc::Rc;
 
@@ -6,35 +6,110 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::encoder::{Block, Dropouts, Embeddings, Encoder, Linear, Parameter, dropout};
+use super::encoder::{Block, Context, Dropouts, Embeddings, Encoder, Parameter, dropout};
+use super::head::{Head, HeadConfig};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
+use crate::gpu;
+use crate::study::derive_seed;
+use crate::task::TrialSpec;
+
+/// The numbers that the encoder computes with. Weights, head and loss are in 32 bits in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 32-bit floats.
+    Fp32,
+    /// 16-bit brain floats where autocast takes that for safe.
+    Bf16,
+}
+
+impl Precision {
+    /// Holds while the guard lives.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn guard(self, device: Device) -> Result<Option<gpu::Autocast>> {
+        match self {
+            Precision::Fp32 => Ok(None),
+            Precision::Bf16 => Ok(Some(gpu::Autocast::new(device)?)),
+        }
+    }
+}
+
+/// How a trial's model is made of an encoder, and how it computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Blocks that are frozen; from 1 on the embeddings are frozen too.
+    pub frozen: usize,
+    /// In training; what is frozen drops nothing.
+    pub dropouts: Dropouts,
+    /// Of the encoder.
+    pub precision: Precision,
+    /// Whether trained blocks keep nothing but their inputs for the backward pass.
+    pub checkpointing: bool,
+}
+
+impl Options {
+    /// Of a trial.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec) -> Result<Options> {
+        Ok(Options {
+            frozen: usize::try_from(trial.int("train.freeze_encoder_layers")?)?,
+            dropouts: Dropouts {
+                hidden: trial.float("model.dropout")?,
+                attention: trial.float("model.attn_dropout")?,
+            },
+            precision: match trial.text("train.precision")? {
+                "fp32" => Precision::Fp32,
+                "bf16" => Precision::Bf16,
+                other => anyhow::bail!("train.precision = {other}"),
+            },
+            checkpointing: trial.flag("train.grad_checkpointing")?,
+        })
+    }
+}
 
 /// A trial's own copy of what it trains, beside the encoder that it shares.
 pub struct Model {
     encoder: Rc<Encoder>,
-    /// Blocks that are frozen.
-    frozen: usize,
+    options: Options,
     /// `None` where frozen.
     embeddings: Option<Embeddings>,
     /// Trainable blocks.
     blocks: Vec<Block>,
-    /// `[classes, H]`.
-    head: Linear,
-    dropout: f64,
+    head: Head,
+}
+
+/// A training pass over a batch, before its way back.
+pub struct Pass {
+    /// `[B, classes]`.
+    pub logits: Tensor,
+    /// With checkpointing.
+    kept: Option<Kept>,
+}
+
+/// What is needed to compute the trained blocks again.
+struct Kept {
+    /// What the first trained block reads; with a graph where the embeddings are trained.
+    first: Tensor,
+    /// What each trained block was given, without graphs.
+    inputs: Vec<Tensor>,
+    /// What the last one gave; collects its gradient.
+    last: Tensor,
+    seed: u64,
 }
 
 impl Model {
-    /// Copies what is trained and draws the classifier from `rng`. `frozen` is at most the number
-    /// of blocks.
+    /// Copies what is trained and draws the head from `rng`. At most all blocks are frozen.
     ///
     /// # Errors
     /// libtorch throws.
     pub fn new(
         encoder: Rc<Encoder>,
-        frozen: usize,
-        classes: usize,
-        dropout: f64,
+        options: Options,
+        head: HeadConfig,
         rng: &mut impl Rng,
     ) -> Result<Model> {
         let device = encoder.embeddings.words.device();
@@ -43,22 +118,20 @@ impl Model {
             copy.f_copy_(t)?;
             Ok(copy.f_set_requires_grad(true)?)
         };
-        let embeddings = match frozen {
+        let embeddings = match options.frozen {
             0 => Some(encoder.embeddings.map(&mut own)?),
             _ => None,
         };
-        let blocks = encoder.blocks[frozen..]
+        let blocks = encoder.blocks[options.frozen..]
             .iter()
             .map(|b| b.map(&mut own))
             .collect::<Result<Vec<Block>>>()?;
-        let head = classifier(classes, encoder.config.hidden_size, device, rng)?;
         Ok(Model {
+            head: Head::new(head, device, rng)?,
             encoder,
-            frozen,
+            options,
             embeddings,
             blocks,
-            head,
-            dropout,
         })
     }
 
@@ -69,88 +142,173 @@ impl Model {
             embeddings.list(&mut all);
         }
         for (i, block) in self.blocks.iter().enumerate() {
-            block.list(self.frozen + i, &mut all);
+            block.list(self.options.frozen + i, &mut all);
         }
-        let head = [("weight", &self.head.weight), ("bias", &self.head.bias)];
-        for (name, tensor) in head {
-            all.push(Parameter {
-                name: format!("classifier.{name}"),
-                tensor: tensor.shallow_clone(),
-                decayed: name == "weight",
-            });
-        }
+        self.head.list(&mut all);
         all
     }
 
-    /// A batch's logits `[B, classes]`; with dropout where `training`.
+    /// Blocks of the encoder, frozen ones included.
+    pub fn layers(&self) -> usize {
+        self.encoder.blocks.len()
+    }
+
+    /// What the head is.
+    pub fn head(&self) -> &HeadConfig {
+        self.head.config()
+    }
+
+    /// A batch's logits `[B, classes]`, without dropout.
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn logits(
+    pub fn logits(&self, rows: &Rows, batch: &Batch, input: &Input) -> Result<Tensor> {
+        let none = Dropouts::default();
+        let pooled = match input {
+            Input::Pooled(pooled) => pooled.f_index_select(0, &batch.rows)?,
+            Input::Hidden(_) | Input::Tokens => {
+                let x = self.states(rows, batch, input, none)?;
+                self.head.pool(batch, &x)?
+            }
+        };
+        self.head.logits(pooled, false)
+    }
+
+    /// A training pass, with dropout. With checkpointing the masks are drawn from `seed`, otherwise
+    /// from libtorch's generator as it stands.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn pass(&self, rows: &Rows, batch: &Batch, input: &Input, seed: u64) -> Result<Pass> {
+        let dropouts = self.options.dropouts;
+        let trained = self.embeddings.is_some() || !self.blocks.is_empty();
+        let (pooled, kept) = match input {
+            Input::Pooled(pooled) => (pooled.f_index_select(0, &batch.rows)?, None),
+            Input::Hidden(_) | Input::Tokens if self.options.checkpointing && trained => {
+                let kept = self.checkpointed(rows, batch, input, seed)?;
+                gpu::seed(derive_seed(seed, 0, "head"))?;
+                (self.head.pool(batch, &kept.last)?, Some(kept))
+            }
+            Input::Hidden(_) | Input::Tokens => {
+                let x = self.states(rows, batch, input, dropouts)?;
+                (self.head.pool(batch, &x)?, None)
+            }
+        };
+        let logits = self.head.logits(dropout(pooled, dropouts.hidden)?, true)?;
+        Ok(Pass { logits, kept })
+    }
+
+    /// Adds the gradients of `loss`, a scalar made of the logits of the pass over `batch`, to those of
+    /// the parameters.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn backward(&self, batch: &Batch, pass: Pass, loss: &Tensor) -> Result<()> {
+        loss.f_backward()?;
+        let Some(kept) = pass.kept else {
+            return Ok(());
+        };
+        let mut above = kept.last.f_grad()?;
+        for (i, input) in kept.inputs.into_iter().enumerate().rev() {
+            let wanted = i > 0 || kept.first.requires_grad();
+            let input = input.f_detach()?.f_set_requires_grad(wanted)?;
+            let out = self.block(i, &input, &self.context(batch)?, kept.seed)?;
+            along(&out, &above)?;
+            if wanted {
+                above = input.f_grad()?;
+            }
+        }
+        if kept.first.requires_grad() {
+            along(&kept.first, &above)?;
+        }
+        Ok(())
+    }
+
+    /// What the first trained block reads: `[B, L, H]`. In the trial's precision where a guard lives.
+    fn first(
         &self,
         rows: &Rows,
         batch: &Batch,
         input: &Input,
-        training: bool,
+        context: &Context,
+        dropouts: Dropouts,
     ) -> Result<Tensor> {
-        let p = if training { self.dropout } else { 0.0 };
-        let dropouts = Dropouts {
-            hidden: p,
-            attention: 0.0,
-        };
-        let config = &self.encoder.config;
-        let mask = batch.attention()?;
-        // What all blocks share is trained with the embeddings and frozen with them.
-        let shared = self.embeddings.as_ref();
-        let shared = shared.unwrap_or(&self.encoder.embeddings);
-        let context = shared.context(batch.length()?, mask.as_ref(), config)?;
-        let x = match input {
-            Input::Pooled(pooled) => {
-                let pooled = pooled.f_index_select(0, &batch.rows)?;
-                return self.head.forward(&dropout(pooled, p)?);
+        let x = match (input, &self.embeddings) {
+            (Input::Hidden(flat), _) => batch.gather(flat)?,
+            (Input::Tokens | Input::Pooled(_), None) => {
+                rows.encode(&self.encoder, batch, self.options.frozen)?
             }
-            Input::Hidden(flat) => batch.gather(flat)?,
-            Input::Tokens => match &self.embeddings {
-                None => rows.encode(&self.encoder, batch, self.frozen)?,
-                Some(embeddings) => {
-                    let (ids, types) = rows.ids(batch, config.pad_token_id as i64)?;
-                    embeddings.forward(&ids, types.as_ref(), &context, config, dropouts)?
-                }
-            },
+            (Input::Tokens | Input::Pooled(_), Some(embeddings)) => {
+                let config = &self.encoder.config;
+                let (ids, types) = rows.ids(batch, config.pad_token_id as i64)?;
+                embeddings.forward(&ids, types.as_ref(), context, config, dropouts)?
+            }
         };
-        let mut x = x;
+        Ok(x.f_to_kind(Kind::Float)?)
+    }
+
+    /// Hidden states behind the last block: `[B, L, H]`.
+    fn states(
+        &self,
+        rows: &Rows,
+        batch: &Batch,
+        input: &Input,
+        dropouts: Dropouts,
+    ) -> Result<Tensor> {
+        let _precision = self.options.precision.guard(rows.labels.device())?;
+        let context = self.context(batch)?;
+        let mut x = self.first(rows, batch, input, &context, dropouts)?;
         for block in &self.blocks {
-            x = block.forward(&x, &context, config, dropouts)?;
+            x = block.forward(&x, &context, &self.encoder.config, dropouts)?;
         }
-        self.head.forward(&dropout(batch.pool(&x)?, p)?)
+        Ok(x.f_to_kind(Kind::Float)?)
+    }
+
+    /// Runs the trained blocks without gradients and keeps what each was given.
+    fn checkpointed(&self, rows: &Rows, batch: &Batch, input: &Input, seed: u64) -> Result<Kept> {
+        let first = {
+            let _precision = self.options.precision.guard(rows.labels.device())?;
+            gpu::seed(derive_seed(seed, 0, "embeddings"))?;
+            let context = self.context(batch)?;
+            self.first(rows, batch, input, &context, self.options.dropouts)?
+        };
+        let mut inputs = Vec::with_capacity(self.blocks.len());
+        let _no_grad = tch::no_grad_guard();
+        let context = self.context(batch)?;
+        let mut x = first.f_detach()?;
+        for i in 0..self.blocks.len() {
+            let out = self.block(i, &x, &context, seed)?;
+            inputs.push(std::mem::replace(&mut x, out));
+        }
+        Ok(Kept {
+            first,
+            inputs,
+            last: x.f_detach()?.f_set_requires_grad(true)?,
+            seed,
+        })
+    }
+
+    /// What all blocks share is trained with the embeddings and frozen with them.
+    fn context(&self, batch: &Batch) -> Result<Context> {
+        let config = &self.encoder.config;
+        let embeddings = self.embeddings.as_ref();
+        let embeddings = embeddings.unwrap_or(&self.encoder.embeddings);
+        embeddings.context(batch.length()?, batch.attention()?.as_ref(), config)
+    }
+
+    /// The trained block number `i`, by itself: its masks depend on `seed` and `i` alone. A graph ends
+    /// with its way back, so each block that has one needs a context of its own.
+    fn block(&self, i: usize, x: &Tensor, context: &Context, seed: u64) -> Result<Tensor> {
+        let _precision = self.options.precision.guard(x.device())?;
+        gpu::seed(derive_seed(seed, i as u64, "block"))?;
+        let dropouts = self.options.dropouts;
+        let out = self.blocks[i].forward(x, context, &self.encoder.config, dropouts)?;
+        Ok(out.f_to_kind(Kind::Float)?)
     }
 }
 
-/// A fresh classifier: weights from a normal distribution of deviation 0.02, biases 0.
-fn classifier(classes: usize, hidden: usize, device: Device, rng: &mut impl Rng) -> Result<Linear> {
-    let mut weights = Vec::with_capacity(classes * hidden);
-    while weights.len() < classes * hidden {
-        let (a, b) = normal_pair(rng);
-        weights.push((0.02 * a) as f32);
-        weights.push((0.02 * b) as f32);
-    }
-    weights.truncate(classes * hidden);
-    let size = [classes as i64, hidden as i64];
-    let trainable =
-        |t: Tensor| -> Result<Tensor> { Ok(t.f_to_device(device)?.f_set_requires_grad(true)?) };
-    Ok(Linear {
-        weight: trainable(Tensor::f_from_slice(&weights)?.f_view(size)?)?,
-        bias: trainable(Tensor::f_zeros([size[0]], (Kind::Float, device))?)?,
-    })
-}
-
-/// Two independent normal numbers (Box and Muller), a function of the generator's bits alone.
-fn normal_pair(rng: &mut impl Rng) -> (f64, f64) {
-    // 53 random bits in (0, 1].
-    let mut uniform = || ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-    let (radius, angle) = (
-        (-2.0 * uniform().ln()).sqrt(),
-        std::f64::consts::TAU * uniform(),
-    );
-    (radius * angle.cos(), radius * angle.sin())
+/// Sends a gradient back through the graph of `x`.
+fn along(x: &Tensor, gradient: &Tensor) -> Result<()> {
+    // tch takes no gradient of a tensor as an argument; that of this sum is the same.
+    Ok(x.f_mul(gradient)?.f_sum(Kind::Float)?.f_backward()?)
 }

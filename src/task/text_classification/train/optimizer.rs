@@ -9,34 +9,73 @@ use crate::gpu;
 /// What stays the same over a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the denominator.
+    pub eps: f64,
     /// Decoupled weight decay, on weights and tables alone.
     pub weight_decay: f64,
     /// Greatest global L2 norm of the gradients; 0 = no limit.
     pub clip_grad: f64,
+    /// The learning rate falls by this factor from each layer to the one below; 1 = it does not.
+    pub layerwise_lr_decay: f64,
 }
 
 /// Parameters with their moments.
 #[derive(Debug)]
 pub struct Optimizer {
     settings: Settings,
-    /// Decayed ones first.
-    parameters: Vec<Tensor>,
-    means: Vec<Tensor>,
-    squares: Vec<Tensor>,
-    decayed: usize,
-    step: Tensor,
+    /// Group by group, within a group as the model lists them.
+    pub parameters: Vec<Tensor>,
+    /// First moments of `parameters`.
+    pub means: Vec<Tensor>,
+    /// Second moments of `parameters`.
+    pub squares: Vec<Tensor>,
+    /// Float scalar on the device: steps done.
+    pub step: Tensor,
+    groups: Vec<Group>,
 }
 
+/// Parameters that follow one another and are moved alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Group {
+    count: usize,
+    /// Factor on the learning rate.
+    lr_factor: f64,
+    decayed: bool,
+}
+
+/// What parameters of a group have in common: how far below the head they stand, and whether they
+/// are decayed.
+type Alike = (usize, bool);
+
 impl Optimizer {
-    /// For these parameters; all require gradients.
+    /// For these parameters of a model with an encoder of so many `layers`; all require gradients.
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(parameters: &[Parameter], settings: Settings) -> Result<Optimizer> {
-        let of = |decayed: bool| parameters.iter().filter(move |p| p.decayed == decayed);
-        let parameters: Vec<Tensor> = of(true)
-            .chain(of(false))
-            .map(|p| p.tensor.shallow_clone())
+    pub fn new(parameters: &[Parameter], layers: usize, settings: Settings) -> Result<Optimizer> {
+        let keys: Vec<Alike> = parameters
+            .iter()
+            .map(|p| match settings.layerwise_lr_decay {
+                1.0 => (0, p.decayed),
+                _ => (below_the_head(&p.name, layers), p.decayed),
+            })
+            .collect();
+        let (order, sizes) = grouped(&keys);
+        let groups = sizes
+            .into_iter()
+            .map(|((below, decayed), count)| Group {
+                count,
+                lr_factor: settings.layerwise_lr_decay.powi(below as i32),
+                decayed,
+            })
+            .collect();
+        let parameters: Vec<Tensor> = order
+            .into_iter()
+            .map(|i| parameters[i].tensor.shallow_clone())
             .collect();
         let zeros = || -> Result<Vec<Tensor>> {
             let zero = |t: &Tensor| Ok(t.f_zeros_like()?);
@@ -47,8 +86,8 @@ impl Optimizer {
             settings,
             means: zeros()?,
             squares: zeros()?,
-            decayed: of(true).count(),
             step: Tensor::f_zeros([0i64; 0], (Kind::Float, device))?,
+            groups,
             parameters,
         })
     }
@@ -58,20 +97,166 @@ impl Optimizer {
     /// # Errors
     /// A parameter has no gradient, or libtorch throws.
     pub fn step(&mut self, lr: f64) -> Result<()> {
+        let groups: Vec<gpu::ParameterGroup> = self
+            .groups
+            .iter()
+            .map(|group| gpu::ParameterGroup {
+                count: group.count,
+                lr: lr * group.lr_factor,
+                weight_decay: match group.decayed {
+                    true => self.settings.weight_decay,
+                    false => 0.0,
+                },
+            })
+            .collect();
         gpu::adamw_step(
             &self.parameters,
             &self.means,
             &self.squares,
-            self.decayed,
             &self.step,
+            &groups,
             gpu::AdamW {
-                lr,
-                beta1: 0.9,
-                beta2: 0.999,
-                weight_decay: self.settings.weight_decay,
-                eps: 1e-8,
+                beta1: self.settings.beta1,
+                beta2: self.settings.beta2,
+                eps: self.settings.eps,
                 max_norm: self.settings.clip_grad,
             },
         )
+    }
+}
+
+/// How far below the head a parameter stands, by its name: 0 in the head, 1 in the last of `layers`
+/// layers, one more than all layers in the embeddings and in what else the layers share.
+fn below_the_head(name: &str, layers: usize) -> usize {
+    if name.starts_with("classifier.") || name.starts_with("head.") {
+        return 0;
+    }
+    let layer = name
+        .strip_prefix("encoder.layer.")
+        .and_then(|rest| rest.split('.').next())
+        .and_then(|number| number.parse::<usize>().ok());
+    match layer {
+        Some(layer) => layers.saturating_sub(layer).max(1),
+        None => layers + 1,
+    }
+}
+
+/// Indices with equal keys together, those first that are decayed; and the keys, each with its count.
+fn grouped(keys: &[Alike]) -> (Vec<usize>, Vec<(Alike, usize)>) {
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by_key(|&i| (!keys[i].1, keys[i].0));
+    let mut sizes: Vec<(Alike, usize)> = Vec::new();
+    for &i in &order {
+        match sizes.last_mut() {
+            Some((key, count)) if *key == keys[i] => *count += 1,
+            Some(_) | None => sizes.push((keys[i], 1)),
+        }
+    }
+    (order, sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_told_by_the_name() {
+        for (name, below) in [
+            ("classifier.weight", 0),
+            ("head.layers.0.bias", 0),
+            ("head.query", 0),
+            ("encoder.layer.11.output.dense.weight", 1),
+            ("encoder.layer.0.attention.self.qkv.bias", 12),
+            ("embeddings.word_embeddings.weight", 13),
+            ("encoder.rel_embeddings.weight", 13),
+        ] {
+            assert_eq!(below_the_head(name, 12), below, "{name}");
+        }
+    }
+
+    #[test]
+    fn equal_keys_stand_together_and_the_decayed_first() {
+        let keys = [(1, true), (1, false), (0, true), (1, true), (0, false)];
+        let (order, sizes) = grouped(&keys);
+        assert_eq!(order, [2, 0, 3, 4, 1]);
+        let expected = [
+            ((0, true), 1),
+            ((1, true), 2),
+            ((0, false), 1),
+            ((1, false), 1),
+        ];
+        assert_eq!(sizes, expected);
+    }
+
+    /// A parameter of value 1 whose gradient is `gradient`.
+    fn parameter(name: &str, decayed: bool, gradient: f64) -> Parameter {
+        let tensor = Tensor::from_slice(&[1f32]).set_requires_grad(true);
+        (&tensor * gradient).sum(Kind::Float).backward();
+        Parameter {
+            name: name.into(),
+            tensor,
+            decayed,
+        }
+    }
+
+    const SETTINGS: Settings = Settings {
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-12,
+        weight_decay: 0.5,
+        clip_grad: 0.0,
+        layerwise_lr_decay: 0.5,
+    };
+
+    #[test]
+    fn each_layer_moves_half_as_far_as_the_one_above_and_biases_are_not_decayed() {
+        let parameters = [
+            parameter("embeddings.word_embeddings.weight", true, 3.0),
+            parameter("encoder.layer.0.output.dense.weight", true, 3.0),
+            parameter("encoder.layer.1.output.dense.bias", false, 3.0),
+            parameter("classifier.weight", true, 3.0),
+            parameter("classifier.bias", false, 3.0),
+        ];
+        let mut optimizer = Optimizer::new(&parameters, 2, SETTINGS).unwrap();
+        optimizer.step(0.1).unwrap();
+        // The first step of Adam moves by the learning rate; decay takes half of that off a weight
+        // of 1.
+        let expected = [
+            1.0 - 0.1 / 8.0 * 1.5,
+            1.0 - 0.1 / 4.0 * 1.5,
+            1.0 - 0.1 / 2.0,
+            1.0 - 0.1 * 1.5,
+            1.0 - 0.1,
+        ];
+        for (parameter, expected) in parameters.iter().zip(expected) {
+            let found = parameter.tensor.double_value(&[0]);
+            assert!(
+                (found - expected).abs() < 1e-5,
+                "{}: {found}",
+                parameter.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_norm_that_is_clipped_is_that_of_all_groups_together() {
+        let parameters = [
+            parameter("encoder.layer.0.output.dense.weight", true, 3.0),
+            parameter("classifier.bias", false, 4.0),
+        ];
+        let settings = Settings {
+            clip_grad: 1.0,
+            ..SETTINGS
+        };
+        let mut optimizer = Optimizer::new(&parameters, 1, settings).unwrap();
+        optimizer.step(0.1).unwrap();
+        // Gradients 3 and 4 have the norm 5; the first moments are a tenth of the clipped ones.
+        let moments: Vec<f64> = optimizer
+            .means
+            .iter()
+            .map(|m| m.double_value(&[0]))
+            .collect();
+        assert!((moments[0] - 0.06).abs() < 1e-6, "{moments:?}");
+        assert!((moments[1] - 0.08).abs() < 1e-6, "{moments:?}");
     }
 }

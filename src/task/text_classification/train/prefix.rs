@@ -1,14 +1,15 @@
 //! What a frozen prefix answers, computed once per worker and kept on the device.
 //!
 //! The pass uses fixed batches in the order of length, no dropout and no gradients, and starts at the
-//! token ids each time: its result depends on model, length and depth alone, so that a warm cache
-//! changes nothing.
+//! token ids each time: its result depends on its key alone, so that a warm cache changes nothing.
 
 use anyhow::Result;
 use tch::{Kind, Tensor};
 
 use super::RowsKey;
 use super::encoder::Encoder;
+use super::head::{self, Pooling};
+use super::model::Precision;
 use super::rows::Rows;
 use crate::gpu::Device;
 use crate::task::Reporter;
@@ -21,7 +22,7 @@ pub enum Input {
     Tokens,
     /// `[T, H]`: the hidden states behind the frozen blocks.
     Hidden(Tensor),
-    /// `[n, H]`: the mean over each row's tokens behind the last block.
+    /// `[n, H]`: one vector a row, pooled behind the last block.
     Pooled(Tensor),
 }
 
@@ -42,8 +43,19 @@ impl Input {
     }
 }
 
-/// The rows, and how many blocks are frozen.
-pub type PrefixKey = (RowsKey, usize);
+/// What a prefix depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixKey {
+    /// The rows, of a model's tokeniser.
+    pub rows: RowsKey,
+    /// Frozen blocks.
+    pub blocks: usize,
+    /// What the encoder computes with.
+    pub precision: Precision,
+    /// How rows are pooled where all blocks are frozen and pooling learns nothing; else `None`: the
+    /// hidden states are kept.
+    pub pooling: Option<Pooling>,
+}
 
 /// The least recently used prefixes go first when the limit is reached.
 #[derive(Debug)]
@@ -83,7 +95,7 @@ impl PrefixCache {
         rows: &Rows,
         reporter: &mut dyn Reporter,
     ) -> Result<Input> {
-        if key.1 == 0 {
+        if key.blocks == 0 {
             return Ok(Input::Tokens);
         }
         if let Some(at) = self.entries.iter().position(|(k, _)| k == key) {
@@ -92,18 +104,16 @@ impl PrefixCache {
             self.entries.push(entry);
             return Ok(input);
         }
-        let all = key.1 == encoder.blocks.len();
-        let vectors = if all {
-            rows.lengths.len()
-        } else {
-            rows.tokens()
+        let vectors = match key.pooling {
+            Some(_) => rows.lengths.len(),
+            None => rows.tokens(),
         };
         let bytes = vectors * encoder.config.hidden_size * 4;
         if bytes > self.limit {
             return Ok(Input::Tokens);
         }
         self.make_room(bytes);
-        let input = compute(encoder, rows, key.1, vectors, reporter)?;
+        let input = compute(encoder, rows, key, vectors, reporter)?;
         self.entries.push((key.clone(), input.shallow_clone()));
         Ok(input)
     }
@@ -119,29 +129,33 @@ impl PrefixCache {
 fn compute(
     encoder: &Encoder,
     rows: &Rows,
-    blocks: usize,
+    key: &PrefixKey,
     vectors: usize,
     reporter: &mut dyn Reporter,
 ) -> Result<Input> {
     let _no_grad = tch::no_grad_guard();
-    let pooled = blocks == encoder.blocks.len();
     let size = [vectors as i64, encoder.config.hidden_size as i64];
     let mut flat = Tensor::f_empty(size, (Kind::Float, rows.labels.device()))?;
     let batches = by_length(&rows.lengths, fixed_batch_tokens(rows.labels.device()));
     for (numbers, on_device) in batches.iter().zip(rows.upload(&batches)?) {
         let batch = rows.batch(numbers, &on_device)?;
-        let x = rows.encode(encoder, &batch, blocks)?;
-        if pooled {
-            let _ = flat.f_index_copy_(0, &batch.rows, &batch.pool(&x)?)?;
-        } else {
-            batch.scatter(&x, &mut flat)?;
+        let x = {
+            let _precision = key.precision.guard(rows.labels.device())?;
+            rows.encode(encoder, &batch, key.blocks)?
+        };
+        let x = x.f_to_kind(Kind::Float)?;
+        match key.pooling {
+            Some(pooling) => {
+                let pooled = head::pool(pooling, &batch, &x)?;
+                let _ = flat.f_index_copy_(0, &batch.rows, &pooled)?;
+            }
+            None => batch.scatter(&x, &mut flat)?,
         }
         reporter.step();
     }
-    Ok(if pooled {
-        Input::Pooled(flat)
-    } else {
-        Input::Hidden(flat)
+    Ok(match key.pooling {
+        Some(_) => Input::Pooled(flat),
+        None => Input::Hidden(flat),
     })
 }
 

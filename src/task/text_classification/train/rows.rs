@@ -232,6 +232,17 @@ impl Batch {
         })
     }
 
+    /// Where there is no token: `[B, L]`; `None` where no row is padded.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn padding(&self) -> Result<Option<Tensor>> {
+        Ok(match &self.mask {
+            Some(mask) => Some(mask.f_logical_not()?),
+            None => None,
+        })
+    }
+
     /// Tokens of the longest row.
     ///
     /// # Errors

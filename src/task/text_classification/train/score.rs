@@ -1,7 +1,7 @@
 //! Scores a model on a part of the rows.
 
 use anyhow::Result;
-use tch::{Kind, Reduction, Tensor};
+use tch::{Kind, Tensor};
 
 use super::fit::Material;
 use super::model::Model;
@@ -9,14 +9,6 @@ use super::prefix::fixed_batch_tokens;
 use crate::task::text_classification::batches::by_length;
 use crate::task::text_classification::scores::Answers;
 use crate::task::{Metrics, Reporter};
-
-/// Cross entropy of logits `[B, classes]` and classes `[B]`.
-///
-/// # Errors
-/// libtorch throws.
-pub fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Result<Tensor> {
-    Ok(logits.f_cross_entropy_loss(labels, None::<Tensor>, reduction, -100, 0.0)?)
-}
 
 /// The rows of a part that is scored, in fixed batches.
 pub struct Scored {
@@ -68,7 +60,7 @@ impl Scored {
         let mut collected = Vec::with_capacity(self.batches.len());
         for (numbers, on_device) in self.batches.iter().zip(&self.on_device) {
             let batch = rows.batch(numbers, on_device)?;
-            let logits = model.logits(rows, &batch, material.input, false)?;
+            let logits = model.logits(rows, &batch, material.input)?;
             collected.push(logits.f_to_kind(Kind::Float)?);
             reporter.step();
         }
