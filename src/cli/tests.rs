@@ -116,24 +116,21 @@ fn fetch_and_embed_are_read_with_their_options() {
         Invocation::Query(_, query) => query,
         Invocation::Run(run) => panic!("{run:?}"),
     };
-    match of("tune fetch org/name --revision v1 --to /m") {
-        Query::Fetch(args) => {
-            assert_eq!(
-                (args.model.as_str(), args.revision.as_str()),
-                ("org/name", "v1")
-            );
-            assert_eq!(args.to, Some("/m".into()));
-        }
-        other => panic!("{other:?}"),
-    }
-    match of("tune embed minilm rows.csv -o out.safetensors --text t --pooling cls --device cpu") {
-        Query::Embed(args) => {
-            assert_eq!(args.out, std::path::PathBuf::from("out.safetensors"));
-            assert_eq!((args.batch_size, args.max_length), (32, None));
-            assert!(matches!(args.pooling, Some(PoolingArg::Cls)));
-        }
-        other => panic!("{other:?}"),
-    }
+    let Query::Fetch(args) = of("tune fetch org/name --revision v1 --to /m") else {
+        panic!("fetch was not meant");
+    };
+    assert_eq!(
+        (args.model.as_str(), args.revision.as_str()),
+        ("org/name", "v1")
+    );
+    assert_eq!(args.to, Some("/m".into()));
+    let line = "tune embed minilm rows.csv -o out.safetensors --text t --pooling cls --device cpu";
+    let Query::Embed(args) = of(line) else {
+        panic!("embed was not meant");
+    };
+    assert_eq!(args.out, Path::new("out.safetensors"));
+    assert_eq!((args.batch_size, args.max_length), (32, None));
+    assert!(matches!(args.pooling, Some(PoolingArg::Cls)));
     assert!(
         parse(
             "tune embed m x.txt -o y --batch-size 0"

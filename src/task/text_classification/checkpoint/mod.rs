@@ -55,7 +55,12 @@ impl Checkpoint {
         }
         let tokenizer = TokenizerFiles::find(dir);
         for file in tokenizer.as_ref().err().into_iter().flatten() {
-            problems.push(missing(dir, file, name));
+            problems.push(problem(
+                dir,
+                "model.name",
+                format!("no {file} for the model {name}"),
+                "the files of a tokeniser, as `save_pretrained` writes them".into(),
+            ));
         }
         let config = EncoderConfig::read(&dir.join("config.json"), name);
         let weights = Weights::find(dir, name);

@@ -4,7 +4,9 @@
 //! `[n, H]`; n rows, L tokens of the longest. Batches are written where they belong as they come, so
 //! that the file may be larger than the memory.
 
+#[cfg(any(feature = "torch", test))]
 mod file;
+#[cfg(feature = "torch")]
 mod tokens;
 
 use std::path::Path;
