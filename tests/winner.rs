@@ -66,7 +66,7 @@ fn kept_weights_and_those_of_a_second_training_are_the_same_model() {
     let best = json(&project.expect(0, &["best", "tiny", "--json"]).0);
     let told = export(&project, &kept, &[]);
     assert_eq!(told["weights"]["from"], "kept");
-    assert_eq!(told["trial"], best["number"]);
+    assert_eq!(told["trial"], best["best"]["number"]);
     let told = export(&project, &again, &["--retrain"]);
     assert_eq!(told["weights"]["from"], "retrained");
     assert_eq!(told["weights"]["reproduced"], true);
@@ -158,6 +158,30 @@ fn answers_and_scores_are_those_of_the_rows() {
             .unwrap(),
     );
     assert_eq!(first["probability.1"], filed["probability.1"]);
+}
+
+#[test]
+fn an_exported_model_is_a_model_for_embed_and_for_further_studies() {
+    let project = searched("1");
+    let out = project.path().join("out");
+    export(&project, &out, &[]);
+    let (dir, rows) = (
+        out.to_str().unwrap(),
+        project.path().join("configs/rows.csv"),
+    );
+    let to = project.path().join("hidden.safetensors");
+    let (rows, to) = (rows.to_str().unwrap(), to.to_str().unwrap());
+    project.expect(0, &["embed", dir, rows, "-o", to, "--device", "cpu"]);
+    assert!(Path::new(to).exists());
+    let config = tiny::CONFIG.replace("../model", dir);
+    project.config("further", &config);
+    let (check, _) = project.expect(0, &["check", "further", "--set", "head.pooling=cls"]);
+    assert!(
+        check.contains("transformers loads heads of pooling cls"),
+        "{check}"
+    );
+    project.expect(0, &["further", "--device", "cpu", "--trials", "1"]);
+    assert_eq!(project.trials("further")[0]["state"], "COMPLETE");
 }
 
 #[test]

@@ -114,10 +114,14 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
         }
     })
     .map_err(|e| Failure::input(format!("{}: {e:#}", args.out.display())))?;
-    print(&match common.json {
-        true => format!("{:#}\n", summary(args, &chosen, &found, &origin, &written)),
-        false => told(args, &chosen, &found, &written),
-    })
+    match (common.json, loud) {
+        (true, _) => print(&format!(
+            "{:#}\n",
+            summary(args, &chosen, &found, &origin, &written)
+        )),
+        (false, true) => print(&told(args, &chosen, &found, &written)),
+        (false, false) => Ok(Exit::Done),
+    }
 }
 
 /// For scripts.

@@ -117,6 +117,8 @@ fn work(
     wanted: Wanted,
     shape: Shape,
 ) -> Result<Exit, Failure> {
+    use std::io::IsTerminal;
+
     use crate::report::{self, Gauge};
     use crate::task::text_classification::predict::{Input, Target, write};
     use crate::task::text_classification::train::predict::Predictor;
@@ -128,7 +130,9 @@ fn work(
     let batch_size = args.rows.batch_size.map(|n| n as usize);
     let mut predictor = Predictor::open(exported, device, batch_size)
         .map_err(|e| Failure::input(format!("{e:#}")))?;
-    let gauge = Gauge::things("rows", survey.rows as u64, !common.quiet);
+    // A bar would be drawn among the answers.
+    let among = args.out.is_none() && std::io::stdout().is_terminal();
+    let gauge = Gauge::things("rows", survey.rows as u64, !common.quiet && !among);
     let target = Target {
         out: args.out.as_deref(),
         shape,

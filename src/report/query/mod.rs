@@ -73,9 +73,7 @@ pub fn winner_number(store: &Store, study: &StudySummary) -> Result<u64, Failure
             study.name, study.name
         )));
     }
-    let trials = store.outlines(study.study_id)?;
-    let number = winner::number(study).or_else(|| Some(best_trial(study, &trials)?.number));
-    number.ok_or_else(|| Failure::input(format!("study {} has no COMPLETE trial yet", study.name)))
+    Ok(status::read_best(store, study)?.0.number)
 }
 
 /// The baseline that a run has noted in the study.

@@ -257,7 +257,10 @@ pub fn best_json(store: &Store, name: Option<&str>) -> Result<Json, Failure> {
 }
 
 /// The winner by repeats or else the best trial, and how many trials have finished.
-fn read_best(store: &Store, study: &StudySummary) -> Result<(FrozenTrial, u64), Failure> {
+pub(super) fn read_best(
+    store: &Store,
+    study: &StudySummary,
+) -> Result<(FrozenTrial, u64), Failure> {
     let trials = store.outlines(study.study_id)?;
     let counted = trials.iter().filter(|t| t.counts()).count() as u64;
     let best = winner::trial(study, &trials).or(best_trial(study, &trials));

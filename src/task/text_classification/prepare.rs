@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::baseline::{baseline, counts, counts_of};
 use super::checkpoint::{Checkpoint, cache_directories, locate};
 use super::data::{Columns, Dataset};
+use super::export::loadable;
 use super::knobs;
 use super::leakage::{self, Duplicates, Texts};
 use super::split::{Part, Split, split, ties};
@@ -307,6 +308,12 @@ fn model(
             checkpoint.dir.display(),
         ),
     ));
+    let pooled = spec.possible("head.pooling");
+    if pooled.iter().any(|word| word.as_str() == Some("cls")) {
+        let heads = loadable(config.architecture, config.hidden_size);
+        let fact = format!("{name}: {heads}");
+        prepared.facts.push(("export".into(), fact));
+    }
     let rows = data.map_or(&[][..], |d| d.rows.as_slice());
     let tokenised = match Tokenised::new(&checkpoint.dir, rows) {
         Ok(tokenised) => tokenised,

@@ -112,6 +112,18 @@ pub fn form(architecture: Architecture, head: &HeadConfig) -> Form {
     own(head)
 }
 
+/// Which heads transformers has for an encoder with states of this size, for people.
+pub fn loadable(architecture: Architecture, hidden: usize) -> String {
+    let between = match known(architecture).activation {
+        Some(activation) => activation.word(),
+        None => "any head.activation",
+    };
+    format!(
+        "transformers loads heads of pooling cls with 1 layer, or with 2 of width {hidden} and {between} \
+         between them"
+    )
+}
+
 /// A head that transformers does not have, under names that it does not read.
 fn own(head: &HeadConfig) -> Form {
     Form {

@@ -21,7 +21,7 @@ use super::checkpoint::Checkpoint;
 use super::head::HeadConfig;
 use crate::config::{Problem, Problems, Source};
 
-pub use form::{Form, Layer, form, prefix};
+pub use form::{Form, Layer, form, loadable, prefix};
 pub use origin::Origin;
 pub use write::{Export, Writing, may_write, write};
 
