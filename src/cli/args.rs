@@ -251,11 +251,11 @@ pub enum Query {
     /// Train one trial again, outside its study; records nothing
     Replay(ReplayArgs),
     /// A trial's model as a directory in Hugging Face's layout
-    Export(ExportArgs),
+    Export(Box<ExportArgs>),
     /// Classes and probabilities of rows, by an exported model
-    Predict(PredictArgs),
+    Predict(Box<PredictArgs>),
     /// Scores of an exported model on labelled rows
-    Evaluate(EvaluateArgs),
+    Evaluate(Box<EvaluateArgs>),
     /// What an error or a log means, and what to do
     Explain(ExplainArgs),
     /// Search for another program: a JSON request a line on stdin, a reply a line on stdout

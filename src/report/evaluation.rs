@@ -4,9 +4,10 @@
 use serde_json::{Value as Json, json};
 
 use super::format::value;
+use super::json_lines::baseline_json;
 use super::json_number;
 use super::query::table;
-use crate::task::Metrics;
+use crate::task::Baseline;
 use crate::task::text_classification::scores::{ClassScores, Confusion};
 
 /// The scores of a model on labelled rows.
@@ -20,20 +21,23 @@ pub struct Evaluation {
     pub rows: usize,
     /// The classes.
     pub labels: Vec<String>,
-    /// Each metric of the kind, in its order: name, value, the trivial answer's value and what it is.
-    pub metrics: Vec<(String, f64, Option<(f64, String)>)>,
+    /// Each metric of the kind, in its order.
+    pub metrics: Vec<Score>,
     /// By class.
     pub classes: Vec<ClassScores>,
     /// Who was taken for whom.
     pub confusion: Confusion,
 }
 
-impl Evaluation {
-    /// The metrics by name.
-    pub fn values(&self) -> Metrics {
-        let values = self.metrics.iter();
-        values.map(|(name, v, _)| (name.clone(), *v)).collect()
-    }
+/// A metric beside the trivial answer's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// The metric's name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// The trivial answer on the same rows.
+    pub trivial: Option<Baseline>,
 }
 
 /// For people.
@@ -44,12 +48,12 @@ pub fn evaluation_text(e: &Evaluation) -> String {
             .map(str::to_owned)
             .to_vec(),
     ];
-    for (name, v, trivial) in &e.metrics {
-        let (number, what) = match trivial {
-            Some((number, what)) => (value(*number), what.clone()),
+    for score in &e.metrics {
+        let (number, what) = match &score.trivial {
+            Some(trivial) => (value(trivial.value), trivial.what.clone()),
             None => (String::new(), String::new()),
         };
-        rows.push(vec![name.clone(), value(*v), number, what]);
+        rows.push(vec![score.name.clone(), value(score.value), number, what]);
     }
     out.push_str(&table(&rows));
     let mut rows = vec![
@@ -83,15 +87,12 @@ pub fn evaluation_text(e: &Evaluation) -> String {
 /// For scripts.
 pub fn evaluation_json(e: &Evaluation) -> Json {
     let metrics: serde_json::Map<String, Json> = (e.metrics.iter())
-        .map(|(name, v, _)| (name.clone(), json_number(*v)))
+        .map(|score| (score.name.clone(), json_number(score.value)))
         .collect();
     let baseline: serde_json::Map<String, Json> = (e.metrics.iter())
-        .filter_map(|(name, _, trivial)| {
-            let (v, what) = trivial.as_ref()?;
-            Some((
-                name.clone(),
-                json!({ "value": json_number(*v), "what": what }),
-            ))
+        .filter_map(|score| {
+            let trivial = baseline_json(score.trivial.as_ref()?);
+            Some((score.name.clone(), trivial))
         })
         .collect();
     let classes: Vec<Json> = (e.labels.iter().zip(&e.classes))

@@ -19,7 +19,7 @@ mod sink;
 pub use check::{check_json, check_report};
 pub use chosen::{Chosen, Tested, selection_json, tested_json};
 pub use drill::{drill_json, drill_report};
-pub use evaluation::{Evaluation, evaluation_json, evaluation_text};
+pub use evaluation::{Evaluation, Score, evaluation_json, evaluation_text};
 pub use event::{Best, Counts, Event, Fork};
 pub use gauge::{Gauge, size};
 pub use json::{json_number, number_from_json};

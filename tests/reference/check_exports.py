@@ -74,7 +74,7 @@ path = "rows.csv"
 text_pair = "pair"
 label = "status"
 [train]
-epochs = 2
+epochs = 8
 [models]
 m = "../model"
 [model]
@@ -82,7 +82,7 @@ name = "m"
 [tok]
 max_length = 24
 [space]
-"optim.lr" = { low = 1e-4, high = 1e-2, log = true, default = 3e-3 }
+"optim.lr" = { low = 1e-4, high = 1e-2, log = true, default = 1e-2 }
 """
 
 

@@ -4,7 +4,8 @@ use super::baseline::trivial;
 use super::export::Exported;
 use super::keys::METRICS;
 use super::scores::Answers;
-use crate::report::Evaluation;
+use crate::report::{Evaluation, Score};
+use crate::task::Baseline;
 
 /// The scores of answers to the rows of `file`.
 pub fn evaluation(exported: &Exported, file: String, answers: &Answers) -> Evaluation {
@@ -16,14 +17,18 @@ pub fn evaluation(exported: &Exported, file: String, answers: &Answers) -> Evalu
     let metrics = METRICS.iter().filter_map(|metric| {
         let value = *values.get(metric.name)?;
         let found = trivial(&about.train_rows, &rows, metric.name);
-        let found = found.map(|(value, class)| {
+        let trivial = found.map(|(value, class)| {
             let what = match class {
                 None => "always the shares of the classes in training".to_owned(),
                 Some(class) => format!("always {}", about.labels[class]),
             };
-            (value, what)
+            Baseline { value, what }
         });
-        Some((metric.name.to_owned(), value, found))
+        Some(Score {
+            name: metric.name.to_owned(),
+            value,
+            trivial,
+        })
     });
     Evaluation {
         model: exported.dir().display().to_string(),

@@ -166,7 +166,7 @@ impl Exported {
                 format!("head.layers = {}", about.head.layers),
             );
         }
-        if about.weights.query.is_none() == !about.head.pooling.is_fixed() {
+        if about.weights.query.is_some() == about.head.pooling.is_fixed() {
             misfit(
                 "weights.query",
                 format!("{:?}", about.weights.query),

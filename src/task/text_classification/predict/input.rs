@@ -77,6 +77,9 @@ pub struct Input {
 /// What is done with each row.
 type Visit<'a> = dyn FnMut(Record) -> anyhow::Result<()> + 'a;
 
+/// What is done with each line: its numbers as line and as row, and its text; says whether it is a row.
+type VisitLine<'a> = dyn FnMut((usize, usize), String, &mut Findings) -> anyhow::Result<bool> + 'a;
+
 impl Input {
     /// A file, by its suffix: `.csv`, `.jsonl` (`.json`, `.ndjson`) or `.txt`. Of a text file the
     /// lines are the texts.
@@ -208,13 +211,12 @@ impl Input {
         }
     }
 
-    /// Hands over the lines, without their ends, with their numbers as line and as row. `visit` says
-    /// whether a line was a row.
+    /// Hands over the lines, without their ends.
     fn lines(
         &self,
         mut file: impl BufRead,
         findings: &mut Findings,
-        visit: &mut dyn FnMut((usize, usize), String, &mut Findings) -> anyhow::Result<bool>,
+        visit: &mut VisitLine<'_>,
     ) -> anyhow::Result<()> {
         let (mut line, mut number) = (0, 1);
         let mut bytes = Vec::new();
