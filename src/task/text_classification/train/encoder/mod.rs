@@ -74,6 +74,7 @@ impl Encoder {
     }
 
     /// All parameters without the pooler's, named as a trial's are.
+    #[cfg(test)]
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut all = Vec::new();
         self.embeddings.list(&mut all);
