@@ -274,53 +274,17 @@ fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Optio
 
 /// Trains the trial again, with its best epoch's weights kept.
 fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure> {
-    let spec = &chosen.spec;
-    let device = gpu::probe::resolve(&spec.operation.device, true)?
-        .first()
-        .copied()
-        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
     let dir = directory_of(storage);
-    let place = |e: std::io::Error| Failure::storage(format!("{}: {e}", dir.display()));
-    std::fs::create_dir_all(&dir).map_err(place)?;
-    let held = tempfile::Builder::new()
-        .prefix("export-")
-        .tempdir_in(&dir)
-        .map_err(place)?;
-    let keep = std::path::absolute(held.path()).map_err(place)?;
-    let attempt = AttemptId {
-        number: chosen.trial.number,
-        purpose: Purpose::Search,
-        attempt: 0,
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let slots = match spec.operation.parallel {
-        Parallel::Limit(slots) => slots.max(1),
-        Parallel::Unsaid | Parallel::Auto => 1,
-    };
-    let plan = Replay {
-        trial: chosen.training.clone(),
-        device,
-        // As in the study: sums of floats depend on it.
-        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
-        blocking: false,
-        log: replay_log(
-            &logs_dir(&dir, &spec.study),
-            attempt,
-            jiff::Timestamp::now(),
-        ),
-        keep: Some(keep),
-        spec: spec.clone(),
-    };
+    let held = workplace(&dir).map_err(|e| Failure::storage(format!("{}: {e}", dir.display())))?;
+    let plan = plan(&dir, held.path(), chosen)?;
     let shown = query::Replayed::new(&plan, &chosen.trial);
     if loud {
-        print(&format!(
-            "no weights of trial {} were kept: it is trained again\n{}",
-            chosen.trial.number,
-            shown.head()
-        ))?;
+        let number = chosen.trial.number;
+        print(&format!("training trial {number} again\n{}", shown.head()))?;
     }
     let played = replay(&plan, &mut |epoch| {
         if loud {
+            // A reader that has gone away does not end the training.
             let _ = report::out(&shown.epoch(epoch));
         }
     })?;
@@ -333,12 +297,11 @@ fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure
             plan.log.display()
         )));
     }
-    let kept = played.kept.map(|dir| (kept::read(&dir), dir));
-    match kept {
+    match played.kept.map(|dir| (kept::read(&dir), dir)) {
         Some((Ok(Some(kept)), dir)) => Ok(Found {
             dir,
             kept,
-            retrained: Some(device.to_string()),
+            retrained: Some(plan.device.to_string()),
             _held: Some(held),
         }),
         Some((Err(error), _)) => Err(Failure::storage(format!("{error:#}"))),
@@ -348,6 +311,55 @@ fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure
             plan.log.display()
         ))),
     }
+}
+
+/// The second training: as in the study, but for the weights of its best epoch, which go to `keep`.
+fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
+    let spec = &chosen.spec;
+    let device = gpu::probe::resolve(&spec.operation.device, true)?
+        .first()
+        .copied()
+        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
+    let attempt = AttemptId {
+        number: chosen.trial.number,
+        purpose: Purpose::Search,
+        attempt: 0,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = match spec.operation.parallel {
+        Parallel::Limit(slots) => slots.max(1),
+        Parallel::Unsaid | Parallel::Auto => 1,
+    };
+    let keep = std::path::absolute(keep)
+        .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
+    Ok(Replay {
+        trial: chosen.training.clone(),
+        device,
+        // Sums of floats depend on it.
+        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
+        blocking: false,
+        log: replay_log(&logs_dir(dir, &spec.study), attempt, jiff::Timestamp::now()),
+        keep: Some(keep),
+        spec: spec.clone(),
+    })
+}
+
+/// A directory for the weights of a second training, named by this process; what processes that were
+/// killed have left is deleted.
+fn workplace(dir: &Path) -> std::io::Result<tempfile::TempDir> {
+    std::fs::create_dir_all(dir)?;
+    for entry in std::fs::read_dir(dir)?.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|n| n.strip_prefix("export-"));
+        let owner = owner.and_then(|n| n.split_once('-')?.0.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Where it cannot be deleted it only takes room.
+            let _ = kept::delete(&entry.path());
+        }
+    }
+    tempfile::Builder::new()
+        .prefix(&format!("export-{}-", std::process::id()))
+        .tempdir_in(dir)
 }
 
 fn internal(error: anyhow::Error) -> Failure {

@@ -7,7 +7,6 @@ use clap::Args;
 use super::{Common, init_logging};
 use crate::config::{DevicePolicy, Problems};
 use crate::exit::{Exit, Failure};
-use crate::gpu::{self, Device};
 use crate::task::text_classification::export::{Description, Exported};
 use crate::task::text_classification::predict::{Shape, Wanted, written};
 
@@ -68,7 +67,10 @@ impl RowsArgs {
     }
 
     /// The first of the devices that are asked for, ready to be used by this process.
-    pub(super) fn device(&self) -> Result<Device, Failure> {
+    #[cfg(feature = "torch")]
+    pub(super) fn device(&self) -> Result<crate::gpu::Device, Failure> {
+        use crate::gpu::{self, Device};
+
         let devices = gpu::probe::resolve(&self.device, true)?;
         let device = devices.first().copied().unwrap_or(Device::Cpu);
         gpu::cuda::load(device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))?;
