@@ -10,6 +10,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{Project, tiny};
@@ -80,6 +81,9 @@ fn kept_weights_and_those_of_a_second_training_are_the_same_model() {
     let origin = file(&kept.join("tune.json"));
     assert_eq!(origin["study"], "tiny");
     assert_eq!(origin["value"], told["weights"]["value"]);
+    assert_eq!(origin["metrics"]["macro_f1"], origin["value"]);
+    let mode = |name: &str| fs::metadata(kept.join(name)).unwrap().permissions().mode();
+    assert_eq!(mode("model.safetensors"), mode("config.json"));
     assert_eq!(origin["config"]["tok.max_length"], 16);
     for fingerprint in [
         "/data/fingerprint",

@@ -39,9 +39,12 @@ impl Origin<'_> {
     /// The whole of it.
     pub fn json(&self) -> Json {
         let (spec, trial, kept) = (self.spec, self.trial, self.kept);
-        let metrics: Map<String, Json> = (trial.user_attrs.iter())
+        let mut metrics: Map<String, Json> = (trial.user_attrs.iter())
             .filter_map(|(name, v)| Some((name.strip_prefix("metric.")?.to_owned(), v.clone())))
             .collect();
+        if let Some(value) = trial.value() {
+            metrics.insert(spec.objective.metric.clone(), json_number(value));
+        }
         let known = |key: &str| self.identity.get(key).cloned().unwrap_or(Json::Null);
         let about = |key: &str| kept.about.get(key).cloned().unwrap_or(Json::Null);
         json!({

@@ -119,13 +119,17 @@ fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(Writing)) -> Resul
     told(Writing::Weights(
         tensors.iter().map(|t| t.bytes.len() as u64).sum(),
     ));
-    weights::save(&tensors, &dir.join("model.safetensors"))?;
     let json = |name: &str, content: &Json| {
         fs::write(dir.join(name), format!("{content:#}\n")).with_context(|| name.to_owned())
     };
     let base = object(&checkpoint.dir.join("config.json"))?;
     let config = settings::model_config(&base, &form, &description.labels);
     json("config.json", &config.into())?;
+    let file = dir.join("model.safetensors");
+    weights::save(&tensors, &file)?;
+    // It was written for nobody else to read.
+    let usual = fs::metadata(dir.join("config.json"))?.permissions();
+    fs::set_permissions(&file, usual)?;
     for name in TOKENIZER_FILES {
         let from = checkpoint.dir.join(name);
         if from.is_file() {
