@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
+#[cfg(feature = "torch")]
+pub mod tiny;
+
 /// A temporary project: `configs/` and whatever runs leave there.
 pub struct Project {
     dir: tempfile::TempDir,
