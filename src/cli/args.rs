@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use super::{AdoptArgs, DrillArgs, RehearseArgs};
+use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use crate::config::{DevicePolicy, Overrides, Source, objectives};
 use crate::supervisor::Origin;
 
@@ -22,6 +22,8 @@ Commands:
   tune check TASK        Check configuration and data; writes nothing
   tune rehearse TASK     A few steps: what fits, how long the search will take
   tune adopt FILE        Take in a study that Optuna made
+  tune fetch MODEL       Fetch a model from the hub
+  tune embed MODEL FILE  What a model makes of texts
   tune drill [TASK]      Fire drill: faults on purpose
   tune explain [FILE]    What an error or a log means, and what to do
   tune ask-tell          Search for another program: JSON lines on stdin and stdout
@@ -234,6 +236,10 @@ pub enum Query {
     Check(Box<Check>),
     /// Take in a study that Optuna made elsewhere, and say what it is worth
     Adopt(AdoptArgs),
+    /// Fetch a model from the hub into the local cache
+    Fetch(FetchArgs),
+    /// What a model makes of the texts of a file: hidden states, and a vector a text
+    Embed(Box<EmbedArgs>),
     /// Fire drill: make faults on purpose and see what becomes of them
     Drill(DrillArgs),
     /// A few steps at the ends of the space: what fits, and how long the search will take

@@ -4,8 +4,10 @@ mod adopt;
 mod args;
 mod ask_tell;
 mod drill;
+mod embed;
 mod enqueue;
 mod explain;
+mod fetch;
 mod logging;
 mod query;
 mod rehearse;
@@ -21,6 +23,8 @@ pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
 pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
+pub use embed::{EmbedArgs, PoolingArg};
+pub use fetch::FetchArgs;
 pub use logging::init_logging;
 pub use rehearse::RehearseArgs;
 
@@ -59,6 +63,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
         Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
+        Invocation::Query(common, Query::Embed(args)) => embed::embed(common, args),
+        Invocation::Query(common, Query::Fetch(args)) => fetch::fetch(common, args),
         Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
         Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),

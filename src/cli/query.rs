@@ -73,6 +73,8 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
         | Query::Adopt(_)
         | Query::Check(_)
         | Query::Drill(_)
+        | Query::Embed(_)
+        | Query::Fetch(_)
         | Query::Enqueue(_)
         | Query::Explain(_)
         | Query::Rehearse(_)

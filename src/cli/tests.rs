@@ -109,3 +109,34 @@ fn the_help_of_a_run_shows_the_commands_and_an_example() {
         assert_eq!(help.contains(&line), !command.is_hide_set(), "{line}");
     }
 }
+
+#[test]
+fn fetch_and_embed_are_read_with_their_options() {
+    let of = |line: &str| match parse(line.split(' ').map(OsString::from)).unwrap() {
+        Invocation::Query(_, query) => query,
+        Invocation::Run(run) => panic!("{run:?}"),
+    };
+    let Query::Fetch(args) = of("tune fetch org/name --revision v1 --to /m") else {
+        panic!("fetch was not meant");
+    };
+    assert_eq!(
+        (args.model.as_str(), args.revision.as_str()),
+        ("org/name", "v1")
+    );
+    assert_eq!(args.to, Some("/m".into()));
+    let line = "tune embed minilm rows.csv -o out.safetensors --text t --pooling cls --device cpu";
+    let Query::Embed(args) = of(line) else {
+        panic!("embed was not meant");
+    };
+    assert_eq!(args.out, Path::new("out.safetensors"));
+    assert_eq!((args.batch_size, args.max_length), (32, None));
+    assert!(matches!(args.pooling, Some(PoolingArg::Cls)));
+    assert!(
+        parse(
+            "tune embed m x.txt -o y --batch-size 0"
+                .split(' ')
+                .map(OsString::from)
+        )
+        .is_err()
+    );
+}

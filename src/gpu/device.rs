@@ -15,6 +15,29 @@ pub enum Device {
     Cuda(usize),
 }
 
+impl Device {
+    /// The value of `CUDA_VISIBLE_DEVICES` for a process that is to see this GPU alone, where `ours`
+    /// is our own: of the devices that we may use ourselves, the one with this index. `None`: there is no
+    /// such GPU.
+    pub fn visible(self, ours: Option<&str>) -> Option<String> {
+        let Device::Cuda(index) = self else {
+            return None;
+        };
+        match ours.filter(|list| !list.trim().is_empty()) {
+            Some(list) => list.split(',').nth(index).map(|d| d.trim().to_owned()),
+            None => Some(index.to_string()),
+        }
+    }
+
+    /// The same device in a process that sees it alone, if it is a GPU.
+    pub fn alone(self) -> Device {
+        match self {
+            Device::Cpu => Device::Cpu,
+            Device::Cuda(_) => Device::Cuda(0),
+        }
+    }
+}
+
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,6 +79,10 @@ mod tests {
         for device in [Device::Cpu, Device::Cuda(0), Device::Cuda(11)] {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
+        assert_eq!(Device::Cuda(3).visible(None).as_deref(), Some("3"));
+        assert_eq!(Device::Cuda(1).visible(Some("6, 4")).as_deref(), Some("4"));
+        assert_eq!(Device::Cuda(2).visible(Some("6,4")), None);
+        assert_eq!(Device::Cpu.visible(None), None);
         for other in ["cuda", "cuda:", "cuda:x", "CPU", ""] {
             assert_eq!(other.parse::<Device>(), Err(()));
         }

@@ -102,6 +102,23 @@ pub struct SimulatedGpu {
     models: BTreeMap<String, Model>,
     /// What a context takes, in bytes; it is part of every peak.
     pub context: u64,
+    /// How many times as long a training takes where so many run on the GPU.
+    pub slower: fn(usize) -> f64,
+}
+
+/// An assumption: two at once take 1.3 times as long each, three 1.7 times, each further one 0.4
+/// more. Trainings that leave little of the GPU to others go like this.
+pub fn crowded(concurrency: usize) -> f64 {
+    match concurrency {
+        0 | 1 => 1.0,
+        2 => 1.3,
+        n => 1.7 + 0.4 * (n as f64 - 3.0),
+    }
+}
+
+/// The other end: trainings that wait for their launches most of the time, and do not feel each other.
+pub fn roomy(_concurrency: usize) -> f64 {
+    1.0
 }
 
 impl SimulatedGpu {
@@ -132,6 +149,7 @@ impl SimulatedGpu {
         SimulatedGpu {
             models: models.collect(),
             context: (0.45 * GIB) as u64,
+            slower: crowded,
         }
     }
 
@@ -179,9 +197,9 @@ impl SimulatedGpu {
         }
     }
 
-    /// Seconds that a training takes beside others, `concurrency` of them in all on the GPU. An
-    /// assumption: two at once take 1.3 times as long each, three 1.7 times, each further one 0.4
-    /// more. The mean over the space is that of the field notes, 226 trials a day at two at once.
+    /// Seconds that a training takes beside others, `concurrency` of them in all on the GPU. Where it is
+    /// [`crowded`], the mean over the space is that of the field notes, 226 trials a day at two at
+    /// once.
     pub fn duration(&self, config: &Params, concurrency: usize) -> f64 {
         let number = |key: &str| config[key].as_f64().unwrap();
         let model = &self.models[config["model.name"].as_str().unwrap()];
@@ -193,12 +211,7 @@ impl SimulatedGpu {
         let width = if model.layers > 12.0 { 1.8 } else { 1.0 };
         let work =
             model.layers / 12.0 * width * number("tok.max_length") / 320.0 * backward * again;
-        let slower = match concurrency {
-            0 | 1 => 1.0,
-            2 => 1.3,
-            n => 1.7 + 0.4 * (n as f64 - 3.0),
-        };
-        SECONDS * work * slower
+        SECONDS * work * (self.slower)(concurrency)
     }
 }
 

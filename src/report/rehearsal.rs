@@ -53,6 +53,8 @@ pub fn rehearsal_text(rehearsal: &Rehearsal<'_>) -> String {
     }
     if let Some(typical) = forecast.typical {
         let fit = match forecast.at_a_time {
+            // How many cores there are is another question.
+            Some(n) if rehearsal.device == "cpu" => format!(": memory for {n} at a time"),
             Some(1) => ": 1 trial at a time fits".to_owned(),
             Some(n) => format!(": {n} trials at a time fit"),
             None => String::new(),
@@ -119,6 +121,9 @@ fn seconds(s: f64) -> String {
 
 /// A long time, by its largest unit: `22 days`, `7.5 hours`.
 fn long(s: f64) -> String {
+    if s < 1.0 {
+        return "less than a second".to_owned();
+    }
     let (number, unit) = match s {
         _ if s >= 172_800.0 => (s / 86_400.0, "days"),
         _ if s >= 7_200.0 => (s / 3_600.0, "hours"),
@@ -140,6 +145,7 @@ mod tests {
         assert_eq!(long(22.4 * 86_400.0), "22 days");
         assert_eq!(long(3.0 * 3_600.0), "3.0 hours");
         assert_eq!(long(90.0), "90 seconds");
+        assert_eq!(long(0.02), "less than a second");
         assert_eq!(seconds(0.0312), "31.2 ms");
     }
 }

@@ -26,5 +26,5 @@ pub use launch::{Launch, directory_of, launch};
 pub use open_study::{Held, MADE_FROM, Origin, compatible, settle};
 pub use rehearse::{Rehearsal, memory_total, rehearse};
 pub use replay::{End, Played, Replay, replay, replay_log};
-pub use spawn::EXPANDABLE;
+pub use spawn::{ALONE, EXPANDABLE};
 pub use take_in::patiently;

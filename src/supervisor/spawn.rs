@@ -257,6 +257,12 @@ pub struct Setting {
 /// Tells a worker that expandable segments were our choice: where they do not work, it says so.
 pub const EXPANDABLE: &str = "TUNE_EXPANDABLE_SEGMENTS";
 
+/// Tells a worker that it sees its GPU alone.
+pub const ALONE: &str = "TUNE_DEVICE_ALONE";
+
+/// Which GPUs CUDA shows to a process, and in which order.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
 /// libtorch's settings of its allocator, by their new and their old name.
 const ALLOCATOR: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
 
@@ -289,6 +295,12 @@ pub fn environment(setting: Setting) -> Vec<(String, String)> {
     if let Device::Cuda(_) = device {
         // So that CUDA counts as NVML does, by whose index the device was chosen.
         env.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
+    }
+    // No library makes a context on a GPU that is another worker's.
+    let ours = std::env::var(VISIBLE).ok();
+    if in_process && let Some(alone) = device.visible(ours.as_deref()) {
+        env.push((VISIBLE.to_owned(), alone));
+        env.push((ALONE.to_owned(), "1".to_owned()));
     }
     let free = ALLOCATOR
         .iter()

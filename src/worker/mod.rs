@@ -25,6 +25,7 @@ use crate::fault::cuda;
 use crate::gpu::{self, Device};
 use crate::inject::{self, InjectSpec};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
+use crate::supervisor::ALONE;
 use crate::task::{self, Ended, Task, TrialSpec};
 
 use best::Candidates;
@@ -78,6 +79,12 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
             anyhow::bail!("expected to open a task, was told {other:?}")
         }
     };
+    // What the supervisor calls it stays its name for people.
+    let shown = device;
+    let device = match std::env::var_os(ALONE) {
+        Some(_) => device.alone(),
+        None => device,
+    };
     let in_process = task::kind(&spec.kind).is_none_or(|k| k.in_process());
     let opened = guard::catch(|| {
         let meter = match Meter::open(device, in_process)? {
@@ -110,6 +117,7 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
         output,
         in_process,
         meter,
+        shown,
         device,
         objective: spec.objective.clone(),
         // Its tensors must not be dropped in a broken context; the process ends anyway.
@@ -174,6 +182,9 @@ struct Worker<'a> {
     link: &'a Link,
     inbox: &'a Receiver<ToWorker>,
     output: &'a mut dyn Output,
+    /// The device, as the supervisor counts.
+    shown: Device,
+    /// The device, as CUDA counts in this process.
     device: Device,
     /// Trials compute in this process: it has a context that can be lost.
     in_process: bool,
@@ -232,7 +243,7 @@ impl Worker<'_> {
         guard::enter(Some(id), Phase::Seeding);
         let head = log::head(
             trial,
-            self.device,
+            self.shown,
             std::process::id(),
             jiff::Timestamp::now(),
         );

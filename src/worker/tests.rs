@@ -305,6 +305,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         link: &link,
         inbox: &inbox,
         output: &mut FileOutput,
+        shown: Device::Cpu,
         device: Device::Cpu,
         task: ManuallyDrop::new(Box::new(Failing(texts.to_vec()))),
         inject: None,

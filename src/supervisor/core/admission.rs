@@ -100,9 +100,8 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
         true => estimate.expected,
         false => estimate.upper,
     };
-    let spoken_for = room.foreign + room.running + room.idle;
     let shares = !wish.alone || empty;
-    if shares && !wish.alone && upper <= room.cap.saturating_sub(spoken_for) {
+    if shares && !wish.alone && upper <= room.left() {
         return Verdict::Start(Share {
             charge: upper,
             grant: Some(room.part(estimate.upper as f64 * MARGIN)),
@@ -133,15 +132,14 @@ impl Room {
         bytes.min(most).max(0.0) as u64
     }
 
-    /// What of it is not spoken for, in bytes.
+    /// What is not spoken for, in bytes.
     pub fn left(&self) -> u64 {
-        let spoken_for = self.foreign + self.running + self.idle;
-        self.cap.saturating_sub(spoken_for)
+        (self.cap).saturating_sub(self.foreign + self.running + self.idle)
     }
 
     /// Whether a worker for a trial of this size could start a trial now.
     pub fn has(&self, bytes: u64) -> bool {
-        self.foreign + self.running + self.idle + bytes <= self.cap
+        bytes <= self.left()
     }
 }
 

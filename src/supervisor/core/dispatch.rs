@@ -43,7 +43,7 @@ impl Core {
             .filter(|s| !self.slots[*s].spare && matches!(self.slots[*s].state, State::Idle(_)))
             .collect();
         while !idle.is_empty() {
-            let emptiest = |at: &usize| (self.busy_on(self.slots[idle[*at]].device), *at);
+            let emptiest = |at: &usize| (self.load(self.slots[idle[*at]].device), *at);
             let Some(at) = (0..idle.len()).min_by_key(emptiest) else {
                 return;
             };
@@ -208,6 +208,13 @@ impl Core {
             .iter()
             .filter(|s| s.device == device && s.attempt().is_some())
             .count()
+    }
+
+    /// How much is on a device: attempts, and among equals the one with the most memory left is the
+    /// emptiest.
+    pub(super) fn load(&self, device: Device) -> (usize, std::cmp::Reverse<u64>) {
+        let left = self.room(device, None).left();
+        (self.busy_on(device), std::cmp::Reverse(left))
     }
 
     /// Whether the trial has to run alone on its device: it ran out of its memory before.

@@ -12,6 +12,10 @@ use crate::protocol::AttemptId;
 use crate::store::Write;
 use crate::supervisor::WorkerId;
 
+/// What a training is expected to take at most, once its first epoch has shown what it takes: so many
+/// times as much.
+const SETTLED: f64 = 1.05;
+
 /// What the run knows of memory beyond its attempts.
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -46,7 +50,18 @@ impl Live {
     pub(super) fn forget_memory(&mut self) {
         self.usage = None;
         self.seen = Usage::default();
+        self.epoch_over = false;
+        self.settled = None;
         self.peak_memory_mb = None;
+    }
+
+    /// What the current attempt counts for on its device, in bytes. After its first epoch that is
+    /// what its process has taken of a GPU, where that is known: libtorch's allocator keeps what
+    /// it once had, and the first epoch has seen the largest batch. One that has to be alone stays it.
+    pub(super) fn charge(&self) -> u64 {
+        let known = self.settled.filter(|_| !self.alone());
+        let known = known.map(|bytes| (bytes as f64 * SETTLED) as u64);
+        known.map_or(self.share.charge, |known| known.min(self.share.charge))
     }
 
     /// Everything that is known of the current attempt, by whoever has measured it.
@@ -121,6 +136,9 @@ impl Core {
                 .find(|g| Device::Cuda(g.index) == slot.device);
             let process = gpu.and_then(|g| g.processes.get(&worker.pid).copied());
             live.seen.process = live.seen.process.max(process);
+            if live.epoch_over {
+                live.settled = live.settled.max(process);
+            }
         }
     }
 

@@ -325,3 +325,59 @@ fn on_the_cpu_the_hosts_memory_is_the_capacity() {
         (Some(64 * GIB), Some(3 * GIB))
     );
 }
+
+/// What a GPU of 24 GiB is used for: by our worker, and in all.
+fn gpu(index: usize, ours: u64, all: u64) -> GpuSample {
+    GpuSample {
+        index,
+        memory_total: 24 * GIB,
+        memory_used: all * GIB,
+        processes: [(7, ours * GIB)].into(),
+        ..GpuSample::default()
+    }
+}
+
+#[test]
+fn a_trial_counts_for_its_prediction_until_its_first_epoch_has_shown_what_it_takes() {
+    let mut run = training();
+    let attempt = run.attempt();
+    let live = run.core.live.get_mut(&attempt.job()).unwrap();
+    live.share.charge = 10 * GIB;
+    let running = |run: &Run| run.core.room(Device::Cuda(0), None).running;
+    let sampled = |run: &mut Run, process: u64| {
+        let gpus = vec![gpu(0, process, process)];
+        run.on(Event::Sampled {
+            sample: Sample { host: None, gpus },
+        });
+        running(run)
+    };
+    assert_eq!(sampled(&mut run, 6), 10 * GIB);
+    run.receive(FromWorker::EpochFinished {
+        attempt,
+        epoch: 1,
+        metrics: Metrics::from([("loss".into(), 0.5)]),
+    });
+    assert_eq!(running(&run), 10 * GIB, "that look was before the end");
+    let settled = sampled(&mut run, 6);
+    assert!(settled > 6 * GIB && settled < 7 * GIB, "{settled}");
+    assert!(sampled(&mut run, 8) > 8 * GIB, "it may still grow");
+    assert_eq!(sampled(&mut run, 12), 12 * GIB);
+}
+
+#[test]
+fn of_two_gpus_with_as_many_trials_the_one_with_more_memory_left_comes_first() {
+    let mut run = training();
+    let load = |run: &Run, index| run.core.load(Device::Cuda(index));
+    let gpus = |others| vec![gpu(0, 1, 1), gpu(1, 0, others), gpu(2, 0, 3)];
+    let mut sampled = |others| {
+        let gpus = gpus(others);
+        run.on(Event::Sampled {
+            sample: Sample { host: None, gpus },
+        });
+        (load(&run, 0), load(&run, 1), load(&run, 2))
+    };
+    let (busy, first, second) = sampled(5);
+    assert!(second < first && first < busy);
+    let (busy, first, second) = sampled(2);
+    assert!(first < second && second < busy);
+}

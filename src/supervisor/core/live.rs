@@ -45,6 +45,10 @@ pub struct Live {
     pub passed: u32,
     /// What samples of the machine saw of the current attempt's worker.
     pub seen: Usage,
+    /// The current attempt has finished an epoch: every row was seen, the longest among them.
+    pub epoch_over: bool,
+    /// What its worker held of its GPU after that, in bytes.
+    pub settled: Option<u64>,
 }
 
 /// What a trial ends with.
@@ -78,6 +82,8 @@ impl Live {
             halvings: 0,
             passed: 0,
             seen: Usage::default(),
+            epoch_over: false,
+            settled: None,
         }
     }
 

@@ -160,8 +160,9 @@ impl Core {
             visible |= seen.is_some();
             match slot.attempt() {
                 Some(attempt) => {
-                    let share = self.live.get(&attempt.job()).map(|l| l.share.charge);
-                    room.running += share.unwrap_or(0).max(seen.unwrap_or(0));
+                    let live = self.live.get(&attempt.job());
+                    let share = live.map_or(0, |l| l.charge());
+                    room.running += share.max(seen.unwrap_or(0));
                     room.attempts += 1;
                 }
                 None if asking == Some(index) => {}

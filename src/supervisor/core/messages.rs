@@ -162,6 +162,9 @@ impl Core {
             return;
         }
         self.slots[slot].progressed();
+        if let Some(live) = self.live.get_mut(&job) {
+            live.epoch_over = true;
+        }
         let value = self.note_epoch(job, epoch, metrics.clone());
         if !job.searches() {
             // No pruner: a mean needs whole trainings.

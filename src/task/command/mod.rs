@@ -279,7 +279,7 @@ impl Opened {
             ("TUNE_DEVICE", self.device.to_string()),
         ];
         let ours = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        if let Some(devices) = visible(self.device, self.hide_gpus, ours) {
+        if let Some(devices) = visible(self.device, self.hide_gpus, ours.as_deref()) {
             environment.push(("CUDA_VISIBLE_DEVICES", devices));
         }
         // What a program printed before it died is evidence, and a sign of life while it lives.
@@ -305,17 +305,13 @@ fn inherited() -> Vec<String> {
         .collect()
 }
 
-/// The value of `CUDA_VISIBLE_DEVICES` for a program on this device, where `ours` is the worker's:
-/// of the devices that we may use ourselves, the one with this index. `None` leaves it as it is.
-fn visible(device: Device, hide: bool, ours: Option<String>) -> Option<String> {
-    match (device, ours) {
+/// The value of `CUDA_VISIBLE_DEVICES` for a program on this device, where `ours` is the worker's;
+/// `None` leaves it as it is.
+fn visible(device: Device, hide: bool, ours: Option<&str>) -> Option<String> {
+    match device {
         // Where no GPU was found, there may still be one of another kind.
-        (Device::Cpu, _) => hide.then(String::new),
-        (Device::Cuda(index), Some(list)) if !list.trim().is_empty() => {
-            let mut devices = list.split(',').map(str::trim);
-            devices.nth(index).map(str::to_owned)
-        }
-        (Device::Cuda(index), Some(_) | None) => Some(index.to_string()),
+        Device::Cpu => hide.then(String::new),
+        Device::Cuda(_) => device.visible(ours),
     }
 }
 
@@ -373,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_program_sees_one_gpu_or_none() {
-        let of = |device, ours: Option<&str>| visible(device, false, ours.map(str::to_owned));
+        let of = |device, ours: Option<&str>| visible(device, false, ours);
         assert_eq!(of(Device::Cpu, None), None);
         assert_eq!(visible(Device::Cpu, true, None).as_deref(), Some(""));
         assert_eq!(of(Device::Cuda(2), None).as_deref(), Some("2"));

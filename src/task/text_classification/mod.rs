@@ -8,16 +8,20 @@ mod baseline;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod embedding;
 pub mod floor;
+pub mod hub;
 mod keys;
 mod knobs;
 mod leakage;
 mod prepare;
 pub mod schedule;
-mod scores;
+pub mod scores;
 mod split;
 #[cfg(test)]
 mod testing;
+pub mod texts;
+pub mod tokenizer;
 pub mod tokens;
 #[cfg(feature = "torch")]
 pub mod train;

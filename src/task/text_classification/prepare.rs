@@ -312,10 +312,10 @@ fn model(
         Ok(tokenised) => tokenised,
         Err(error) => {
             return vec![Problem {
-                source: Source::File(checkpoint.dir.join("tokenizer.json"), None),
+                source: Source::File(checkpoint.tokenizer.files[0].clone(), None),
                 key: Some("model.name".into()),
                 found: format!("{error:#} (model {name})"),
-                expected: "a tokenizer.json that the `tokenizers` library reads".into(),
+                expected: "files of a tokeniser that can be read".into(),
             }];
         }
     };

@@ -8,6 +8,7 @@ use tokenizers::{
 };
 
 use super::data::Row;
+use super::tokenizer::TokenizerFiles;
 
 /// One row's tokens, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +39,15 @@ pub struct Tokenised {
 const CHUNK: usize = 4096;
 
 impl Tokenised {
-    /// Reads `tokenizer.json` and encodes every row at full length; the file's own truncation and
-    /// padding are switched off.
+    /// Reads the tokeniser of a checkpoint's directory and encodes every row at full length; the
+    /// files' own truncation and padding are switched off.
     ///
     /// # Errors
-    /// The file cannot be read, or a text cannot be encoded.
+    /// The files cannot be read, or a text cannot be encoded.
     pub fn new(dir: &Path, rows: &[Row]) -> anyhow::Result<Tokenised> {
-        let file = dir.join("tokenizer.json");
-        let mut tokenizer =
-            Tokenizer::from_file(&file).map_err(|e| anyhow::anyhow!("{}: {e}", file.display()))?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(failed)?;
+        let files = TokenizerFiles::find(dir)
+            .map_err(|absent| anyhow::anyhow!("no {} in {}", absent.join(", "), dir.display()))?;
+        let tokenizer = files.load()?;
         let mut full = Vec::with_capacity(rows.len());
         for chunk in rows.chunks(CHUNK) {
             let inputs: Vec<EncodeInput> = chunk.iter().map(input).collect();

@@ -1,72 +1,135 @@
-//! From a model's name to its directory.
+//! From a model's name to its directory. Nothing here touches the network.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::problem;
 use crate::config::Problem;
 
-/// The directories in which Hugging Face's libraries keep models, from the environment.
-pub fn cache_directories() -> Vec<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
-    let home = |tail: &str| variable("HOME").map(|h| PathBuf::from(h).join(tail));
-    [
-        variable("HF_HUB_CACHE").map(PathBuf::from),
-        variable("HF_HOME").map(|h| PathBuf::from(h).join("hub")),
-        home(".cache/huggingface/hub"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+/// Where models are looked for that `[models]` does not name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// `$TUNE_MODELS`: a directory of models, in folders of their own or as in a cache.
+    pub models: Option<PathBuf>,
+    /// The caches of Hugging Face's libraries, the first one first.
+    pub caches: Vec<PathBuf>,
 }
 
-/// The directory of a model: its entry in `models`, else the snapshot that `refs/main` names in
-/// one of the caches, else the newest snapshot there.
+impl Places {
+    /// As variables of the environment say; empty ones count as not set.
+    pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Places {
+        let path = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let caches = [
+            path("HF_HUB_CACHE"),
+            path("HF_HOME").map(|home| home.join("hub")),
+            path("HOME").map(|home| home.join(".cache/huggingface/hub")),
+        ];
+        Places {
+            models: path("TUNE_MODELS"),
+            caches: caches.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// The places that the environment names.
+pub fn cache_directories() -> Places {
+    Places::of(|name| std::env::var_os(name))
+}
+
+/// The folder of a model in a cache.
+pub fn cache_folder(name: &str) -> String {
+    format!("models--{}", name.replace('/', "--"))
+}
+
+/// The directory of a model: its entry in `models`; the directory that the name is a path of; its
+/// folder in `$TUNE_MODELS`; in one of the caches the snapshot that `refs/main` names, else the
+/// newest. `NAME@REVISION` means the snapshot of that revision.
 ///
 /// # Errors
 /// It is in none of them; says where was looked.
 pub fn locate(
     name: &str,
     models: &BTreeMap<String, PathBuf>,
-    caches: &[PathBuf],
+    places: &Places,
 ) -> Result<PathBuf, Problem> {
     if let Some(dir) = models.get(name) {
         return Ok(dir.clone());
     }
-    let folder = format!("models--{}", name.replace('/', "--"));
-    for cache in caches {
-        if let Some(dir) = snapshot(&cache.join(&folder)) {
-            return Ok(dir);
+    if let Some(dir) = as_path(name) {
+        return Ok(dir);
+    }
+    let (plain, revision) = match name.split_once('@') {
+        Some((plain, revision)) => (plain, Some(revision)),
+        None => (name, None),
+    };
+    let mut looked = Vec::new();
+    if let Some(place) = &places.models {
+        let last = plain.rsplit('/').next().unwrap_or(plain);
+        for folder in [plain, last].into_iter().filter(|_| revision.is_none()) {
+            let dir = place.join(folder);
+            if dir.join("config.json").is_file() {
+                return Ok(dir);
+            }
+            if !looked.contains(&dir) {
+                looked.push(dir);
+            }
         }
     }
-    let known: Vec<&str> = models.keys().map(String::as_str).collect();
-    let looked: Vec<String> = caches
-        .iter()
-        .map(|c| c.join(&folder).display().to_string())
-        .collect();
-    Err(problem(
-        Path::new(looked.first().map_or(folder.as_str(), String::as_str)),
-        "model.name",
-        format!("the model {name}, which is not here"),
-        format!(
-            "a name of [models] ({}), or a model in the Hugging Face cache (looked in {})",
-            if known.is_empty() {
-                "empty".to_owned()
-            } else {
-                known.join(", ")
-            },
-            looked.join(", ")
-        ),
-    ))
+    for cache in places.models.iter().chain(&places.caches) {
+        let folder = cache.join(cache_folder(plain));
+        if let Some(dir) = snapshot(&folder, revision) {
+            return Ok(dir);
+        }
+        looked.push(folder);
+    }
+    Err(not_found(name, models, &looked))
 }
 
-fn snapshot(model: &Path) -> Option<PathBuf> {
+fn not_found(name: &str, models: &BTreeMap<String, PathBuf>, looked: &[PathBuf]) -> Problem {
+    let known: Vec<&str> = models.keys().map(String::as_str).collect();
+    let places: Vec<String> = looked.iter().map(|dir| dir.display().to_string()).collect();
+    problem(
+        looked.first().map_or(Path::new(name), PathBuf::as_path),
+        "model.name",
+        format!("the model {name}, which is not here: no config.json, no tokeniser, no weights"),
+        format!(
+            "a name of [models] ({}), a directory, or a model in one of the places where it was \
+             looked for ({}); `tune fetch {name}` fetches one from the hub",
+            match known.is_empty() {
+                true => "empty".to_owned(),
+                false => known.join(", "),
+            },
+            places.join(", ")
+        ),
+    )
+}
+
+/// A name that is a path: one that begins like a path, or of a directory with a `config.json`.
+fn as_path(name: &str) -> Option<PathBuf> {
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    if let Some(rest) = name.strip_prefix("~/") {
+        return Some(home()?.join(rest));
+    }
+    let path = PathBuf::from(name);
+    let begins = ["/", "./", "../"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    (begins || path.join("config.json").is_file()).then_some(path)
+}
+
+fn snapshot(model: &Path, revision: Option<&str>) -> Option<PathBuf> {
     let snapshots = model.join("snapshots");
-    if let Ok(commit) = std::fs::read_to_string(model.join("refs/main")) {
+    if let Ok(commit) = std::fs::read_to_string(model.join("refs").join(revision.unwrap_or("main")))
+    {
         let dir = snapshots.join(commit.trim());
         if !commit.trim().is_empty() && dir.is_dir() {
             return Some(dir);
         }
+    }
+    if let Some(revision) = revision {
+        let dir = snapshots.join(revision);
+        return (!revision.is_empty() && dir.is_dir()).then_some(dir);
     }
     std::fs::read_dir(&snapshots)
         .ok()?

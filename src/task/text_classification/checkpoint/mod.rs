@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
-pub use locate::{cache_directories, locate};
+pub use locate::{Places, cache_directories, cache_folder, locate};
 pub use names::{Tensor, needed, optional, projections};
-pub use weights::{Header, Precision};
+pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
+use super::tokenizer::TokenizerFiles;
 use crate::config::{Problem, Source};
 
 /// A checkpoint whose files were found and checked.
@@ -29,8 +30,10 @@ pub struct Checkpoint {
     pub dir: PathBuf,
     /// The architecture.
     pub config: EncoderConfig,
-    /// What the weights file holds.
-    pub header: Header,
+    /// What the weights files hold.
+    pub weights: Weights,
+    /// The tokeniser's files.
+    pub tokenizer: TokenizerFiles,
 }
 
 impl Checkpoint {
@@ -50,24 +53,31 @@ impl Checkpoint {
             ));
             return Err(problems);
         }
-        if !dir.join("tokenizer.json").is_file() {
-            problems.push(missing(dir, "tokenizer.json", name));
+        let tokenizer = TokenizerFiles::find(dir);
+        for file in tokenizer.as_ref().err().into_iter().flatten() {
+            problems.push(problem(
+                dir,
+                "model.name",
+                format!("no {file} for the model {name}"),
+                "the files of a tokeniser, as `save_pretrained` writes them".into(),
+            ));
         }
         let config = EncoderConfig::read(&dir.join("config.json"), name);
-        let header = Header::read(&dir.join("model.safetensors"), name);
-        if let (Ok(config), Ok(header)) = (&config, &header) {
-            problems.extend(header.check(config, name));
+        let weights = Weights::find(dir, name);
+        if let (Ok(config), Ok(weights)) = (&config, &weights) {
+            problems.extend(weights.check(config, name));
         }
-        match (config, header) {
-            (Ok(config), Ok(header)) if problems.is_empty() => Ok(Checkpoint {
+        match (config, weights, tokenizer) {
+            (Ok(config), Ok(weights), Ok(tokenizer)) if problems.is_empty() => Ok(Checkpoint {
                 name: name.to_owned(),
                 dir: dir.to_owned(),
                 config,
-                header,
+                weights,
+                tokenizer,
             }),
-            (config, header) => {
+            (config, weights, _) => {
                 problems.extend(config.err());
-                problems.extend(header.err());
+                problems.extend(weights.err());
                 Err(problems)
             }
         }
@@ -75,21 +85,26 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// SHA-256 over the files that a trial's values depend on, in hexadecimal.
+    /// SHA-256 over the files that a trial's values depend on, in hexadecimal. The weights are
+    /// compared with their checksums, where a file has such.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// A file cannot be read, or a checksum is wrong.
     pub fn fingerprint(&self) -> Result<String, Problem> {
         let mut hash = Sha256::new();
-        for file in ["config.json", "tokenizer.json", "model.safetensors"] {
-            let path = self.dir.join(file);
+        let config = self.dir.join("config.json");
+        let tokenizer = self.tokenizer.files.iter().map(PathBuf::as_path);
+        let files = [config.as_path()].into_iter().chain(tokenizer);
+        for path in files.chain(self.weights.files()) {
             let copied =
-                File::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
+                File::open(path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
             let length = copied.map_err(|e| {
-                problem(&path, "model.name", e.to_string(), "a readable file".into())
+                problem(path, "model.name", e.to_string(), "a readable file".into())
             })?;
             hash.update(length.to_le_bytes());
         }
+        // The files were just read: this costs no disk.
+        self.weights.verify(&self.name)?;
         Ok(super::hex(&hash.finalize()))
     }
 }
@@ -120,19 +135,15 @@ fn problem(file: &Path, key: &str, found: String, expected: String) -> Problem {
 
 /// A file that is not there.
 fn missing(dir: &Path, file: &str, name: &str) -> Problem {
-    let others: Vec<&str> = ["pytorch_model.bin", "model.safetensors.index.json"]
-        .into_iter()
-        .filter(|f| file == "model.safetensors" && dir.join(f).exists())
-        .collect();
-    let found = match others.first() {
-        None => format!("no {file} for the model {name}"),
-        Some(other) => format!("{other} and no {file} for the model {name}"),
+    let others = match file {
+        "model.safetensors" => format!(", or {}", WEIGHTS_FILES[1..].join(", ")),
+        _ => String::new(),
     };
     problem(
         &dir.join(file),
         "model.name",
-        found,
-        format!("{file}, as `save_pretrained` writes it, in one piece"),
+        format!("no {file} for the model {name}"),
+        format!("{file}, as `save_pretrained` writes it{others}"),
     )
 }
 

@@ -66,7 +66,7 @@ fn old_names_prefixes_and_halves_are_accepted() {
     });
     let checkpoint = open(dir.path()).unwrap();
     assert_eq!(
-        checkpoint.header.name_in_file("embeddings.LayerNorm.bias"),
+        checkpoint.weights.name_in_file("embeddings.LayerNorm.bias"),
         Some("bert.embeddings.LayerNorm.beta")
     );
 }
@@ -98,13 +98,10 @@ fn absent_files_are_told_together() {
     let dir = tiny();
     std::fs::remove_file(dir.path().join("tokenizer.json")).unwrap();
     std::fs::remove_file(dir.path().join("model.safetensors")).unwrap();
-    std::fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
     let error = open(dir.path()).unwrap_err();
-    assert!(error.contains("tokenizer.json"), "{error}");
-    assert!(
-        error.contains("pytorch_model.bin and no model.safetensors"),
-        "{error}"
-    );
+    assert!(error.contains("no tokenizer.json"), "{error}");
+    assert!(error.contains("no model.safetensors"), "{error}");
+    assert!(error.contains("pytorch_model.bin.index.json"), "{error}");
 }
 
 #[test]
@@ -116,7 +113,10 @@ fn models_are_found_in_the_table_then_in_the_caches() {
     }
     std::fs::create_dir_all(model.join("refs")).unwrap();
     std::fs::write(model.join("refs/main"), "aaa\n").unwrap();
-    let caches = [dir.path().join("none"), dir.path().join("hub")];
+    let caches = Places {
+        models: None,
+        caches: vec![dir.path().join("none"), dir.path().join("hub")],
+    };
     let table = std::collections::BTreeMap::from([("mine".to_owned(), PathBuf::from("/m"))]);
     let of = |name: &str| locate(name, &table, &caches);
     assert_eq!(of("mine").unwrap(), PathBuf::from("/m"));
@@ -129,6 +129,68 @@ fn models_are_found_in_the_table_then_in_the_caches() {
         problem.expected.contains("models--org--other"),
         "{problem:?}"
     );
+}
+
+#[test]
+fn a_directory_of_models_holds_them_in_either_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let plain = |folder: &str| {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+        std::fs::write(root.join(folder).join("config.json"), "{}").unwrap();
+        root.join(folder)
+    };
+    let (own, org, short) = (plain("own"), plain("org/name"), plain("short"));
+    let cached = root.join("models--org--cached/snapshots/abc");
+    std::fs::create_dir_all(&cached).unwrap();
+    let places = Places {
+        models: Some(root.to_owned()),
+        caches: vec![root.join("hub")],
+    };
+    let table = std::collections::BTreeMap::new();
+    let of = |name: &str| locate(name, &table, &places).map_err(|p| p.expected);
+    assert_eq!(of("own"), Ok(own.clone()));
+    assert_eq!(of("org/name"), Ok(org));
+    assert_eq!(of("someone/short"), Ok(short));
+    assert_eq!(of("org/cached"), Ok(cached.clone()));
+    assert_eq!(of("org/cached@abc"), Ok(cached));
+    assert_eq!(of(own.to_str().unwrap()), Ok(own.clone()));
+    assert_eq!(of("/no/such/model"), Ok(PathBuf::from("/no/such/model")));
+    let error = of("org/other").unwrap_err();
+    for place in [
+        "org/other",
+        "other",
+        "models--org--other",
+        "hub/models--org--other",
+    ] {
+        assert!(
+            error.contains(root.join(place).to_str().unwrap()),
+            "{place}: {error}"
+        );
+    }
+    assert!(error.contains("tune fetch org/other"), "{error}");
+    assert!(of("org/cached@main").is_err());
+}
+
+#[test]
+fn the_environment_names_the_places_and_empty_variables_count_as_unset() {
+    let of = |all: &[(&str, &str)]| {
+        Places::of(|name| {
+            let found = all.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).into())
+        })
+    };
+    let places = of(&[
+        ("TUNE_MODELS", "/m"),
+        ("HF_HUB_CACHE", "/c"),
+        ("HF_HOME", "/h"),
+        ("HOME", "/u"),
+    ]);
+    assert_eq!(places.models, Some("/m".into()));
+    let caches = ["/c", "/h/hub", "/u/.cache/huggingface/hub"].map(PathBuf::from);
+    assert_eq!(places.caches, caches);
+    let places = of(&[("TUNE_MODELS", ""), ("HF_HOME", "")]);
+    assert_eq!(places, Places::default());
 }
 
 /// A DeBERTa of the tiny model's sizes with these keys.

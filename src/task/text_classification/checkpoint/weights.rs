@@ -1,16 +1,23 @@
-//! The header of `model.safetensors`: which tensors there are, of which shape and type, and whether
-//! the file is whole.
+//! The weights of a checkpoint, from whichever files hold them: which tensors there are, of which
+//! shape and type, whether the files are whole, and their bytes. Nothing in a file is executed.
 
-use std::collections::BTreeMap;
+mod entry;
+mod pickle;
+mod safe;
+mod torch;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
 
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use super::names::{needed, spellings};
 use super::{EncoderConfig, missing, problem};
 use crate::config::Problem;
+use entry::{Entry, Storage};
 
 /// Types of weights that are read; all are converted to 32-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +28,8 @@ pub enum Precision {
     F16,
     /// 16 bits, the upper half of 32.
     Bf16,
+    /// 64 bits.
+    F64,
 }
 
 impl Precision {
@@ -30,75 +39,101 @@ impl Precision {
             "F32" => Some(Precision::F32),
             "F16" => Some(Precision::F16),
             "BF16" => Some(Precision::Bf16),
+            "F64" => Some(Precision::F64),
             _ => None,
         }
     }
 }
 
-/// A tensor of the file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Entry {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: (u64, u64),
-}
+/// The files that weights are looked for in, in this order, as transformers does.
+pub const WEIGHTS_FILES: [&str; 4] = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+];
 
-/// What a weights file holds.
+/// Longest index of shards that is read, in bytes.
+const MAX_INDEX: u64 = 64 << 20;
+
+/// Shards that are opened at most.
+const MAX_SHARDS: usize = 1000;
+
+/// What the weights files of a checkpoint hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
-    /// The file.
+pub struct Weights {
+    /// The file that was found: the weights, or the index of their shards.
     pub file: PathBuf,
+    /// Every file that is read; entries name them by index.
+    files: Vec<PathBuf>,
     entries: BTreeMap<String, Entry>,
 }
 
-/// Longest header that is read, in bytes; safetensors' own limit.
-const MAX_HEADER: u64 = 100_000_000;
+/// A tensor's values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raw {
+    /// Their type.
+    pub precision: Precision,
+    /// Shape.
+    pub shape: Vec<usize>,
+    /// The values in the order of the shape, little-endian.
+    pub bytes: Vec<u8>,
+}
 
-impl Header {
-    /// Reads the header and compares the file's size with it.
+impl Weights {
+    /// Finds the weights in a directory and reads what they hold; the values are not read.
     ///
     /// # Errors
-    /// The file is absent, cut short or no safetensors file.
-    pub fn read(file: &Path, name: &str) -> Result<Header, Problem> {
-        let bad = |found: String| {
-            problem(
-                file,
-                "model.name",
-                format!("{found} (model {name})"),
-                "a whole safetensors file; fetch it again".to_owned(),
-            )
-        };
-        let Ok(mut open) = File::open(file) else {
-            let dir = file.parent().unwrap_or(Path::new("."));
+    /// There are none, a shard is missing, or a file is cut short, damaged, of another kind, or
+    /// holds something else than tensors.
+    pub fn find(dir: &Path, name: &str) -> Result<Weights, Problem> {
+        let found = WEIGHTS_FILES.iter().find(|file| dir.join(file).is_file());
+        let Some(found) = found else {
             return Err(missing(dir, "model.safetensors", name));
         };
-        let size = open.metadata().map_err(|e| bad(e.to_string()))?.len();
-        let mut length = [0u8; 8];
-        open.read_exact(&mut length)
-            .map_err(|_| bad(format!("a file of {size} bytes, cut short")))?;
-        let length = u64::from_le_bytes(length);
-        if length > MAX_HEADER || length + 8 > size {
-            return Err(bad(format!(
-                "a header of {length} bytes in a file of {size}: cut short, or no safetensors file"
-            )));
+        let file = dir.join(found);
+        if found.ends_with(".index.json") {
+            return sharded(file, dir, name);
         }
-        let mut text = vec![0u8; length as usize];
-        open.read_exact(&mut text).map_err(|e| bad(e.to_string()))?;
-        let entries = parse(&text).map_err(|e| bad(format!("a broken header: {e}")))?;
-        let end = entries.values().map(|e| e.data_offsets.1).max();
-        let expected = length + 8 + end.unwrap_or(0);
-        if size != expected {
-            let how = if size < expected {
-                "cut short"
-            } else {
-                "with something behind its end"
-            };
-            return Err(bad(format!("{size} of {expected} bytes, {how}")));
-        }
-        Ok(Header {
-            file: file.to_owned(),
+        let entries = entries(&file, 0).map_err(|found| damaged(&file, &found, name))?;
+        Ok(Weights {
+            files: vec![file.clone()],
+            file,
             entries,
         })
+    }
+
+    /// Every file that is read, an index of shards first.
+    pub fn files(&self) -> Vec<&Path> {
+        let index = (!self.files.contains(&self.file)).then_some(&self.file);
+        index
+            .into_iter()
+            .chain(&self.files)
+            .map(PathBuf::as_path)
+            .collect()
+    }
+
+    /// Compares the values with the checksums that the files have of them.
+    ///
+    /// # Errors
+    /// One differs, or a file cannot be read.
+    pub fn verify(&self, name: &str) -> Result<(), Problem> {
+        let mut reader = self.reader();
+        for entry in self.entries.values() {
+            reader
+                .verify(entry)
+                .map_err(|error| damaged(&self.files[entry.file], &format!("{error:#}"), name))?;
+        }
+        Ok(())
+    }
+
+    /// Reads values, with the files open as long as it lives.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader {
+            weights: self,
+            open: BTreeMap::new(),
+            verified: BTreeSet::new(),
+        }
     }
 
     /// The name under which the file holds a tensor.
@@ -122,16 +157,9 @@ impl Header {
                 absent.push(tensor.name.clone());
                 continue;
             };
-            let width = match Precision::of(&entry.dtype) {
-                Some(Precision::F32) => 4,
-                Some(Precision::F16 | Precision::Bf16) => 2,
-                None => 0,
-            };
-            let bytes = entry.data_offsets.1.saturating_sub(entry.data_offsets.0);
-            let numbers: usize = tensor.shape.iter().product();
-            if entry.shape != tensor.shape || width == 0 || bytes != (numbers * width) as u64 {
+            if entry.shape != tensor.shape || entry.precision().is_none() {
                 wrong.push(format!(
-                    "{} is {} {:?} in {bytes} bytes, config.json asks for {:?}",
+                    "{} is {} {:?}, config.json asks for {:?}",
                     tensor.name, entry.dtype, entry.shape, tensor.shape
                 ));
             }
@@ -159,16 +187,198 @@ impl Header {
         report(
             wrong,
             "tensors that do not fit",
-            "the shapes of config.json, in F32, F16 or BF16".to_owned(),
+            "the shapes of config.json, in F32, F16, BF16 or F64".to_owned(),
         );
         problems
     }
 }
 
-fn parse(text: &[u8]) -> Result<BTreeMap<String, Entry>, serde_json::Error> {
-    let all: BTreeMap<String, serde_json::Value> = serde_json::from_slice(text)?;
-    all.into_iter()
-        .filter(|(name, _)| name != "__metadata__")
-        .map(|(name, entry)| Ok((name, serde_json::from_value(entry)?)))
-        .collect()
+/// Reads the values of tensors.
+pub struct Reader<'a> {
+    weights: &'a Weights,
+    open: BTreeMap<usize, File>,
+    /// Storages whose checksum was found right: file and place.
+    verified: BTreeSet<(usize, u64)>,
 }
+
+impl Reader<'_> {
+    /// The values of a tensor, by its name without prefix.
+    ///
+    /// # Errors
+    /// There is none of that name or its type is not one of weights; the file cannot be read, has
+    /// changed since it was looked at, or differs from its checksum.
+    pub fn read(&mut self, name: &str) -> anyhow::Result<Raw> {
+        let entry = self
+            .weights
+            .name_in_file(name)
+            .and_then(|stored| self.weights.entries.get(stored))
+            .with_context(|| format!("no tensor {name}"))?;
+        let Some(precision) = entry.precision() else {
+            bail!("{name} has the type {}", entry.dtype);
+        };
+        self.verify(entry)?;
+        let (from, length) = entry
+            .span()
+            .with_context(|| format!("the size of {name}"))?;
+        let mut span = Vec::new();
+        let file = self.file(entry.file)?;
+        file.seek(SeekFrom::Start(from))?;
+        file.take(length).read_to_end(&mut span)?;
+        ensure!(
+            span.len() as u64 == length,
+            "{name} is cut short: the file has changed since it was checked"
+        );
+        Ok(Raw {
+            precision,
+            shape: entry.shape.clone(),
+            bytes: entry.gather(span),
+        })
+    }
+
+    /// Compares a tensor's storage with its checksum, once.
+    fn verify(&mut self, entry: &Entry) -> anyhow::Result<()> {
+        let Storage {
+            start,
+            bytes,
+            checksum: Some(checksum),
+        } = entry.storage
+        else {
+            return Ok(());
+        };
+        if !self.verified.insert((entry.file, start)) {
+            return Ok(());
+        }
+        let file = self.file(entry.file)?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut hash = Crc(crc32fast::Hasher::new());
+        let read = io::copy(&mut file.take(bytes), &mut hash)?;
+        ensure!(
+            read == bytes && hash.0.finalize() == checksum,
+            "{bytes} bytes from {start} on, whose CRC is wrong"
+        );
+        Ok(())
+    }
+
+    fn file(&mut self, index: usize) -> io::Result<&mut File> {
+        use std::collections::btree_map::Entry as Slot;
+        match self.open.entry(index) {
+            Slot::Occupied(slot) => Ok(slot.into_mut()),
+            Slot::Vacant(slot) => Ok(slot.insert(File::open(&self.weights.files[index])?)),
+        }
+    }
+}
+
+/// What is written is summed up.
+struct Crc(crc32fast::Hasher);
+
+impl io::Write for Crc {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn damaged(file: &Path, found: &str, name: &str) -> Problem {
+    problem(
+        file,
+        "model.name",
+        format!("{found} (model {name})"),
+        "a whole file of weights, plain tensors and nothing else; fetch it again".to_owned(),
+    )
+}
+
+/// What one file holds; it becomes number `index`.
+fn entries(file: &Path, index: usize) -> Result<BTreeMap<String, Entry>, String> {
+    let open = File::open(file).map_err(|e| e.to_string())?;
+    let size = open.metadata().map_err(|e| e.to_string())?.len();
+    // What a clone without Git LFS leaves in the place of a large file.
+    let mut head = Vec::new();
+    let pointer = b"version https://git-lfs";
+    (&open)
+        .take(pointer.len() as u64)
+        .read_to_end(&mut head)
+        .and_then(|_| (&open).seek(SeekFrom::Start(0)))
+        .map_err(|e| e.to_string())?;
+    if head == pointer {
+        return Err("a pointer of Git LFS instead of the file".to_owned());
+    }
+    match file.extension().is_some_and(|e| e == "safetensors") {
+        true => safe::entries(&open, size, index),
+        false => torch::entries(&open, size, index),
+    }
+}
+
+/// The index of shards: which file holds which tensor.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+fn sharded(file: PathBuf, dir: &Path, name: &str) -> Result<Weights, Problem> {
+    let bad = |found: String| damaged(&file, &found, name);
+    let mut text = Vec::new();
+    File::open(&file)
+        .and_then(|open| open.take(MAX_INDEX).read_to_end(&mut text))
+        .map_err(|e| bad(e.to_string()))?;
+    let index: Index =
+        serde_json::from_slice(&text).map_err(|e| bad(format!("a broken index: {e}")))?;
+    let shards: BTreeSet<&String> = index.weight_map.values().collect();
+    if shards.is_empty() || shards.len() > MAX_SHARDS {
+        return Err(bad(format!("an index of {} shards", shards.len())));
+    }
+    let plain = |shard: &str| {
+        let mut parts = Path::new(shard).components();
+        parts.all(|part| matches!(part, Component::Normal(_)))
+    };
+    if let Some(shard) = shards.iter().find(|s| !plain(s)) {
+        return Err(bad(format!("the shard {shard:?}, outside the directory")));
+    }
+    let absent: Vec<&str> = shards
+        .iter()
+        .filter(|shard| !dir.join(shard).is_file())
+        .map(|shard| shard.as_str())
+        .collect();
+    if !absent.is_empty() {
+        return Err(problem(
+            &file,
+            "model.name",
+            format!(
+                "shards that are not there: {} (model {name})",
+                absent.join(", ")
+            ),
+            format!("all {} shards in {}", shards.len(), dir.display()),
+        ));
+    }
+    let mut weights = Weights {
+        files: Vec::new(),
+        entries: BTreeMap::new(),
+        file: file.clone(),
+    };
+    for (number, shard) in shards.iter().enumerate() {
+        let path = dir.join(shard);
+        let held = entries(&path, number).map_err(|found| damaged(&path, &found, name))?;
+        let lacking =
+            |(tensor, of): &(&String, &String)| of == shard && !held.contains_key(*tensor);
+        if let Some((tensor, _)) = index.weight_map.iter().find(lacking) {
+            return Err(damaged(
+                &path,
+                &format!("no tensor {tensor}, which the index places here"),
+                name,
+            ));
+        }
+        // What the index does not place here belongs to nobody.
+        let placed = |tensor: &String| index.weight_map.get(tensor) == Some(shard);
+        weights
+            .entries
+            .extend(held.into_iter().filter(|(tensor, _)| placed(tensor)));
+        weights.files.push(path);
+    }
+    Ok(weights)
+}
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,34 @@ fn a_sound_study_is_prepared_with_its_facts_and_baseline() {
 }
 
 #[test]
+fn the_model_is_told_by_its_architecture_and_its_own_limit_of_tokens() {
+    use super::super::testing;
+    let told = |changes: &[(&str, serde_json::Value)]| {
+        let site = Site::new();
+        let mut config = tiny_config();
+        for (key, value) in changes {
+            config[*key] = value.clone();
+        }
+        testing::write_tiny(&site.tiny(), 1, config);
+        match prepare(&site.spec) {
+            Ok(prepared) => prepared.facts.into_iter().map(|(_, line)| line).collect(),
+            Err(_) => problems(&site),
+        }
+    };
+    let roberta = told(&[("model_type", "roberta".into()), ("pad_token_id", 1.into())]);
+    let limit = "64 with the model tiny; expected at most 62";
+    assert!(roberta.contains(limit), "{roberta}");
+    let deberta: String = told(&[
+        ("model_type", "deberta-v2".into()),
+        ("position_biased_input", false.into()),
+        ("max_position_embeddings", 5.into()),
+        ("type_vocab_size", 0.into()),
+    ]);
+    assert!(deberta.contains("tiny: deberta-v2, 2 layers"), "{deberta}");
+    assert!(deberta.contains("any number of tokens"), "{deberta}");
+}
+
+#[test]
 fn the_baseline_of_the_loss_is_the_entropy_of_the_shares() {
     let mut site = Site::new();
     site.spec.objective.metric = "loss".into();

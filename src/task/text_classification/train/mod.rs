@@ -1,6 +1,7 @@
 //! Training on libtorch: one opened task per worker, many trials.
 
-pub mod encoder;
+pub mod embed;
+mod encoder;
 mod fit;
 mod folds;
 mod head;
@@ -35,6 +36,7 @@ use model::{Model, Options};
 use prefix::{PrefixCache, PrefixKey};
 use rows::{Rows, SharedRows};
 
+pub use embed::embed;
 pub use encoder::Parameter;
 pub use head::{HeadConfig, Nonlinearity, Pooling};
 

@@ -49,6 +49,7 @@ impl Rows {
     ///
     /// # Errors
     /// libtorch throws.
+    #[cfg(test)]
     pub fn new(tokens: &[&Tokens], classes: &[usize], device: Device) -> Result<Rows> {
         let documents: Vec<&[Tokens]> = (tokens.iter()).map(|t| std::slice::from_ref(*t)).collect();
         Rows::of_windows(&documents, classes, device)

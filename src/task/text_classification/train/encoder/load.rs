@@ -1,9 +1,9 @@
 //! From a checkpoint's file to an encoder.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use safetensors::SafeTensors;
+use anyhow::{Context as _, Result, ensure};
 use tch::{Device, Kind, Tensor};
 
 use super::context::PositionTable;
@@ -11,7 +11,7 @@ use super::disentangled::{Convolved, PositionLayers};
 use super::layers::{Linear, Norm};
 use super::{Block, Embeddings, Encoder};
 use crate::task::text_classification::checkpoint::{
-    Checkpoint, EncoderConfig, Precision, needed, optional, projections,
+    Checkpoint, EncoderConfig, Precision, Raw, needed, optional, projections,
 };
 
 /// Reads a tensor by its name without prefix.
@@ -23,10 +23,8 @@ impl Encoder {
     /// # Errors
     /// The file changed since it was checked, or a weight is NaN or infinite.
     pub fn load(checkpoint: &Checkpoint, device: Device) -> Result<Encoder> {
-        let file = &checkpoint.header.file;
-        let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
-        let tensors = SafeTensors::deserialize(&bytes)
-            .with_context(|| format!("{} is damaged", file.display()))?;
+        let file = &checkpoint.weights.file;
+        let reader = RefCell::new(checkpoint.weights.reader());
         let config = &checkpoint.config;
         let shapes: HashMap<String, Vec<usize>> = needed(config)
             .into_iter()
@@ -34,17 +32,16 @@ impl Encoder {
             .map(|t| (t.name, t.shape))
             .collect();
         let read = |name: &str| -> Result<Tensor> {
-            let stored = checkpoint.header.name_in_file(name);
-            let view = tensors.tensor(stored.unwrap_or(name))?;
+            let raw = reader.borrow_mut().read(name)?;
             ensure!(
-                shapes.get(name).is_some_and(|s| s == view.shape()),
+                shapes.get(name).is_some_and(|s| *s == raw.shape),
                 "{name} has the shape {:?}",
-                view.shape()
+                raw.shape
             );
-            let tensor = convert(&view, name)?.f_to_device(device)?;
+            let tensor = convert(&raw, name)?.f_to_device(device)?;
             Ok(tensor)
         };
-        let there = |name: &str| checkpoint.header.name_in_file(name).is_some();
+        let there = |name: &str| checkpoint.weights.name_in_file(name).is_some();
         let pooled = optional(config).iter().all(|t| there(&t.name));
         assemble(config, pooled && config.architecture.has_pooler(), &read)
             .with_context(|| format!("in {}", file.display()))
@@ -52,16 +49,15 @@ impl Encoder {
 }
 
 /// The tensor in 32-bit floats; an error where a value is not finite.
-fn convert(view: &safetensors::tensor::TensorView<'_>, name: &str) -> Result<Tensor> {
-    let stored = view.dtype().to_string();
-    let kind = match Precision::of(&stored) {
-        Some(Precision::F32) => Kind::Float,
-        Some(Precision::F16) => Kind::Half,
-        Some(Precision::Bf16) => Kind::BFloat16,
-        None => bail!("{name} has the type {stored}"),
+fn convert(raw: &Raw, name: &str) -> Result<Tensor> {
+    let kind = match raw.precision {
+        Precision::F32 => Kind::Float,
+        Precision::F16 => Kind::Half,
+        Precision::Bf16 => Kind::BFloat16,
+        Precision::F64 => Kind::Double,
     };
-    let shape: Vec<i64> = view.shape().iter().map(|d| *d as i64).collect();
-    let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)?.f_to_kind(Kind::Float)?;
+    let shape: Vec<i64> = raw.shape.iter().map(|d| *d as i64).collect();
+    let tensor = Tensor::f_from_data_size(&raw.bytes, &shape, kind)?.f_to_kind(Kind::Float)?;
     // The sum is finite only where all values are: NaN and infinity stay in it.
     let sum = tensor.f_sum(Kind::Double)?.f_double_value(&[])?;
     ensure!(sum.is_finite(), "{name} holds NaN or infinite weights");
