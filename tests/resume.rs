@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-const BASE: [&str; 10] = [
+const BASE: [&str; 12] = [
     "tiny",
     "--device",
     "cpu",
@@ -28,6 +28,8 @@ const BASE: [&str; 10] = [
     "train.grad_accum=2",
     "--set",
     "run.threads=1",
+    "--set",
+    "train.patience=0",
     "--pruner=none",
 ];
 
@@ -88,7 +90,7 @@ fn assert_like(project: &Project, undisturbed: &Project) {
 
 #[test]
 fn a_trial_whose_processes_are_killed_goes_on_and_ends_as_if_nothing_had_been() {
-    let run = arguments("2", "24");
+    let run = arguments("2", "40");
     let undisturbed = tiny::project(480);
     undisturbed.expect(0, &run);
     let best = undisturbed.trials("tiny");
