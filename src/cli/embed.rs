@@ -18,14 +18,14 @@ use crate::task::text_classification::texts::{self, TextColumns};
 /// `tune embed`
 #[derive(Debug, Args)]
 pub struct EmbedArgs {
-    /// A name of [models] of --task, a model in the local cache, or a directory
+    /// A name of --task's models, a model in the local cache, or a directory
     pub model: String,
     /// .txt (a text a line), .csv or .jsonl
     pub file: PathBuf,
     /// Where to: a safetensors file
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The task whose [models] are meant
+    /// The task whose models are meant
     #[arg(long, value_name = "TASK")]
     pub task: Option<String>,
     /// Column of the text, of .csv and .jsonl [default: text]
