@@ -5,6 +5,7 @@
 use anyhow::Result;
 use tch::Tensor;
 
+use crate::gpu;
 use crate::task::text_classification::checkpoint::{Activation, BertConfig};
 
 /// A linear layer: `weight` `[out, in]`, `bias` `[out]`.
@@ -72,7 +73,7 @@ impl Linear {
     /// # Errors
     /// libtorch throws.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        Ok(x.f_linear(&self.weight, Some(&self.bias))?)
+        gpu::linear(x, &self.weight, &self.bias)
     }
 
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Linear> {
