@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check bench search-bench bench-search-cost \
+.PHONY: build run test test-all soak check bench search-bench bench-search-cost speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
@@ -126,6 +126,10 @@ search-bench: build ## Compare the search with Optuna, SMAC3 and Hyperopt (a nig
 bench-search-cost: build ## What the search costs, and a memory limit, beside Optuna (an hour or two)
 	$(PYTHON) -B benches/search/cost.py --tune "$(TUNE)"
 	$(PYTHON) -B benches/search/limit.py --tune "$(TUNE)"
+
+# The comparison needs PyTorch, which is fetched once (3 GB) unless ARGS names an interpreter: --python python3.
+speed-bench: build model ## Compare the speed of training with PyTorch (ARGS="--device cuda:0 --models bert-base")
+	$(PYTHON) -B benches/speed/run.py --tune "$(TUNE)" $(ARGS)
 
 fmt:
 	$(CARGO) fmt --all --check
