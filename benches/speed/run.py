@@ -147,7 +147,9 @@ def measured(program, *arguments, run="run"):
 
 
 def steps(options, programs, data, model, batch, frozen):
-    """Training rows a second, over the epochs after the first, the scoring of each epoch included."""
+    """Training rows a second, the scoring of each epoch included: over the epochs after the first; with frozen layers
+    over the whole trial, at whose start tune computes their output once and for all.
+    """
     what = f"{model}, batch {batch}, up to {options.length} tokens, {frozen} layers frozen"
     table = Table(f"Rows a second: {what}", "rows a second", "expert")
     trial = {**TRIAL, "batch_size": batch, "frozen": frozen, "max_length": options.length}
@@ -160,8 +162,8 @@ def steps(options, programs, data, model, batch, frozen):
             found = measured(program, data.work(model, rows, epochs), [trial])
             if found:
                 ends = found[1][0].epochs
-                spent = ends[-1].since(ends[0])
-                done = rows * (epochs - 1)
+                spent = ends[-1].since(found[1][0].started if frozen else ends[0])
+                done = rows * (epochs if frozen else epochs - 1)
                 table.add(program.name, done / spent.wall, done / spent.cpu if options.device == "cpu" else None)
     table.show()
 

@@ -5,6 +5,7 @@
 use anyhow::Result;
 use tch::Tensor;
 
+use super::dropout::dropout;
 use crate::gpu;
 use crate::task::text_classification::checkpoint::{Activation, BertConfig};
 
@@ -123,14 +124,6 @@ pub struct Dropouts {
     pub hidden: f64,
     /// Of attention weights.
     pub attention: f64,
-}
-
-/// Dropout by `p`; nothing where `p` is 0.
-///
-/// # Errors
-/// libtorch throws.
-pub fn dropout(x: Tensor, p: f64) -> Result<Tensor> {
-    Ok(if p > 0.0 { x.f_dropout(p, true)? } else { x })
 }
 
 impl Embeddings {

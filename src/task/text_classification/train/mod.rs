@@ -1,6 +1,7 @@
 //! Training on libtorch: one opened task per worker, many trials.
 
 mod bert;
+mod dropout;
 mod encoder;
 mod fit;
 mod model;

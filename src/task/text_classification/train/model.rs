@@ -6,7 +6,8 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::bert::{Block, Dropouts, Embeddings, Linear, Parameter, dropout};
+use super::bert::{Block, Dropouts, Embeddings, Linear, Parameter};
+use super::dropout::dropout;
 use super::encoder::Encoder;
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
