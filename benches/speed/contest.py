@@ -97,7 +97,7 @@ def note(trials, event, now):
         trials[-1].finished = now
 
 
-def one_thread_pool(threads):
+def thread_pools(threads):
     return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
 
@@ -113,11 +113,11 @@ class Peer:
             "threads": work.threads, "trials": [{**trial, "epochs": work.epochs} for trial in trials], **self.more,
         }  # fmt: skip
         command = [self.python, "-B", str(HERE / self.script), json.dumps(job)]
-        return follow(command, one_thread_pool(work.threads))
+        return follow(command, thread_pools(work.threads))
 
 
 class Tune:
-    """A binary of tune, on a project made for the purpose. Its parameters are those of a trial, or a space's domains."""
+    """A binary of tune, on a project made for the purpose."""
 
     def __init__(self, name, binary):
         self.name, self.binary = name, str(Path(binary).resolve())

@@ -1,12 +1,12 @@
-"""Checkpoints with random weights, and texts to go with them, made with PyTorch alone: for a machine without a network."""
+"""Checkpoints with random weights and texts to go with them, made with PyTorch alone, without a network."""
 import json
 import math
 import random
 import struct
+from types import SimpleNamespace
 
 import torch
 from encoder import architecture
-from types import SimpleNamespace
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 BASE = {
@@ -73,7 +73,7 @@ def write_tensors(tensors, path):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for tensor in tensors.values():
-            file.write(tensor.contiguous().numpy().tobytes() if begin else b"")
+            file.write(tensor.contiguous().numpy().tobytes())
 
 
 def texts(count, longest, vocabulary):

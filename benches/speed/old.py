@@ -16,7 +16,6 @@ import encoder
 import torch
 import torch.nn.functional as F
 from expert import linear, tell
-
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -34,7 +33,8 @@ def train(model, rows, trial, device):
     """One trial; `rows` are those of training and of validation."""
     model.freeze(trial["frozen"])
     parameters = [p for p in model.parameters() if p.requires_grad]
-    adamw = torch.optim.AdamW(parameters, lr=trial["lr"], weight_decay=trial["weight_decay"], foreach=False, fused=False)
+    more = {"foreach": False, "fused": False}
+    adamw = torch.optim.AdamW(parameters, lr=trial["lr"], weight_decay=trial["weight_decay"], **more)
     training = DataLoader(rows[0], trial["batch_size"], shuffle=True)
     validation = DataLoader(rows[1], trial["batch_size"])
     schedule = linear(adamw, len(training) * trial["epochs"], trial["warmup_ratio"])

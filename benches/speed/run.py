@@ -23,8 +23,9 @@ from contest import KEYS, Failed, Peer, Tune, Work
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 REVIEWS = ROOT / "configs" / "data" / "reviews.csv"
+CACHE = Path(os.environ.get("TUNE_CACHE") or Path.home() / ".cache" / "tune")
 VENV = ROOT / "tests" / "venv.sh"
-PACKAGES = ["torch==2.11.0", "transformers==4.57.6", "safetensors==0.8.0", "sentencepiece==0.2.3", "protobuf==7.36.2"]
+PACKAGES = ["torch==2.11.0", "transformers==4.57.6", "safetensors==0.8.0"]
 TRIAL = {"frozen": 0, "batch_size": 16, "lr": 1e-4, "weight_decay": 0.01, "warmup_ratio": 0.1, "dropout": 0.1,
          "clip_grad": 1.0}  # fmt: skip
 # The old script is so slow that it gets a part of the rows, and of the trials of a study.
@@ -40,9 +41,10 @@ SPACE = {
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tune", action="append", required=True, metavar="PATH[:NAME]", help="a binary; may be repeated")
+    parser.add_argument("--tune", action="append", required=True, metavar="PATH[:NAME]", help="a binary, or several")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
-    parser.add_argument("--models", default="minilm", help="minilm, or sizes with random weights: bert-base, deberta-v3-base")
+    parser.add_argument("--models", default="minilm",
+                        help="minilm, or with random weights bert-base, deberta-v3-base")
     parser.add_argument("--frozen", default="0,3,6", help="numbers of frozen layers")
     parser.add_argument("--batches", default="16", help="batch sizes")
     parser.add_argument("--length", type=int, help="tokens of a row at most (128; 512 on a GPU)")
@@ -51,12 +53,13 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of each program")
     parser.add_argument("--parts", default="steps,start,study,same", help="what is measured")
     parser.add_argument("--trials", type=int, default=20, help="trials of the study")
-    parser.add_argument("--transformers", action="store_true", help="the expert's loop also around transformers' own model")
+    parser.add_argument("--transformers", action="store_true",
+                        help="the expert's loop around transformers' own model too")
     parser.add_argument("--no-old", action="store_true", help="without the old script")
     parser.add_argument("--python", help="an interpreter with PyTorch (default: one is made, 3 GB)")
     parser.add_argument("--checkpoint", type=Path, help="the MiniLM checkpoint",
-                        default=Path(os.environ.get("TUNE_CACHE") or Path.home() / ".cache" / "tune") / "models" / "minilm")  # fmt: skip
-    options = parser.parse_args()
+                        default=CACHE / "models" / "minilm")
+    options = parser.parse_args()  # fmt: skip
     on_gpu = options.device != "cpu"
     options.length = options.length or (512 if on_gpu else 128)
     options.rows = options.rows or (1024 if on_gpu else 256)
@@ -67,7 +70,8 @@ def interpreter(options):
     """Python with PyTorch; with transformers and tokenizers too, where it is ours."""
     if options.python:
         return options.python
-    made = subprocess.run(["sh", VENV, "transformers", "torch,transformers", *PACKAGES], stdout=subprocess.PIPE, text=True)
+    command = ["sh", VENV, "transformers", "torch,transformers", *PACKAGES]
+    made = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if made.returncode != 0:
         sys.exit("no PyTorch to compare with; --python names one")
     return made.stdout.strip()
