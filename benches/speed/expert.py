@@ -135,6 +135,9 @@ def train(model, rows, trial, device):
 def main():
     job = json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
+    if job["device"] != "cpu":
+        # For what autocast leaves in 32 bits.
+        torch.set_float32_matmul_precision("high")
     device, checkpoint = job["device"], job["checkpoint"]
     make = encoder.load_transformers if job.get("transformers") else encoder.load
     pristine = make(checkpoint, 2, 0.0).to(device)
