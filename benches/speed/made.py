@@ -1,4 +1,5 @@
 """Checkpoints with random weights and texts to go with them, made with PyTorch alone, without a network."""
+import ctypes
 import json
 import math
 import random
@@ -73,7 +74,9 @@ def write_tensors(tensors, path):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for tensor in tensors.values():
-            file.write(tensor.contiguous().numpy().tobytes())
+            values = tensor.contiguous()
+            # Without NumPy, which PyTorch does not need to have beside it.
+            file.write(ctypes.string_at(values.data_ptr(), 4 * values.numel()))
 
 
 def texts(count, longest, vocabulary):

@@ -121,7 +121,7 @@ class Table:
         self.title, self.unit, self.reference, self.rows = title, unit, reference, {}
 
     def add(self, program, wall, cpu=None):
-        """Raises nothing: a program that failed is simply not added."""
+        """A figure of a round."""
         self.rows.setdefault(program, []).append((wall, cpu))
 
     def show(self):
@@ -141,11 +141,16 @@ class Table:
             print("| " + " | ".join(cells) + " |", flush=True)
 
 
+# Programs that failed.
+FAILURES = []
+
+
 def measured(program, *arguments, run="run"):
-    """What a program said; nothing where it failed, which is told."""
+    """What a program said; nothing where it failed, which is told and remembered."""
     try:
         return getattr(program, run)(*arguments)
     except Failed as error:
+        FAILURES.append(program.name)
         print(f"FAILED {program.name}: {error}", file=sys.stderr)
         return None
 
@@ -251,6 +256,7 @@ def main():
             for part, measure in (("start", start), ("study", study), ("same", same)):
                 if part in parts:
                     measure(options, programs, data, model)
+    sys.exit(1 if FAILURES else 0)
 
 
 if __name__ == "__main__":
