@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check bench search-bench bench-search-cost bench-recovery \
+.PHONY: build run test test-all soak check bench search-bench bench-search-cost bench-recovery speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
@@ -130,6 +130,10 @@ bench-search-cost: build ## What the search costs, and a memory limit, beside Op
 bench-recovery: build model ## What a death, a replacement and 200 trials cost, with and without a spare worker
 	$(PYTHON) -B benches/recovery/recovery.py --tune "$(TUNE)" --task configs/criteria.toml \
 	    --set train.freeze_encoder_layers=6 --set train.epochs=2 --drift 200 $(ARGS)
+
+# The comparison needs PyTorch, which is fetched once (3 GB) unless ARGS names an interpreter: --python python3.
+speed-bench: build model ## Compare the speed of training with PyTorch (ARGS="--device cuda:0 --models bert-base")
+	$(PYTHON) -B benches/speed/run.py --tune "$(TUNE)" $(ARGS)
 
 fmt:
 	$(CARGO) fmt --all --check

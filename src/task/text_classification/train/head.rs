@@ -7,7 +7,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-use super::encoder::{Linear, Parameter, dropout};
+use super::dropout::dropout;
+use super::encoder::{Linear, Parameter};
 use super::rows::Batch;
 use crate::task::TrialSpec;
 

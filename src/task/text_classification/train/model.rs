@@ -6,7 +6,8 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::encoder::{Block, Context, Dropouts, Embeddings, Encoder, Parameter, dropout};
+use super::dropout::dropout;
+use super::encoder::{Block, Context, Dropouts, Embeddings, Encoder, Parameter};
 use super::head::{Head, HeadConfig};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
