@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check check-exports bench search-bench bench-search-cost bench-recovery \
+.PHONY: build run test test-all soak check check-exports bench search-bench bench-search-cost bench-recovery speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
@@ -133,6 +133,10 @@ bench-recovery: build model ## What a death, a replacement and 200 trials cost, 
 
 check-exports: build ## Compare exports with transformers (PYTHON must have torch and transformers)
 	$(PYTHON) -B tests/reference/check_exports.py "$(TUNE)"
+
+# The comparison needs PyTorch, which is fetched once (3 GB) unless ARGS names an interpreter: --python python3.
+speed-bench: build model ## Compare the speed of training with PyTorch (ARGS="--device cuda:0 --models bert-base")
+	$(PYTHON) -B benches/speed/run.py --tune "$(TUNE)" $(ARGS)
 
 fmt:
 	$(CARGO) fmt --all --check

@@ -9,7 +9,9 @@ fn main() {
 #[cfg(feature = "torch")]
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=src/gpu/shim.cpp");
+    for file in ["shim.h", "shim.cpp", "linear.cpp"] {
+        println!("cargo:rerun-if-changed=src/gpu/{file}");
+    }
     println!("cargo:rerun-if-changed=src/inject/faults.cpp");
     println!("cargo:rerun-if-env-changed=LIBTORCH");
     match libtorch() {
@@ -54,6 +56,7 @@ fn build(libtorch: &std::path::Path) {
         .include(libtorch.join("include"))
         .include(libtorch.join("include/torch/csrc/api/include"))
         .file("src/gpu/shim.cpp")
+        .file("src/gpu/linear.cpp")
         .file("src/inject/faults.cpp")
         .compile("tune_shim");
     // torch-sys sets an rpath for its own objects only, which does not reach a binary.

@@ -173,6 +173,23 @@ else
     row "training on the device, 3 trials" skipped "no checkpoint at $model (MODEL=DIR)"
 fi
 
+# --- Speed beside an expert's PyTorch loop and the old script's: PyTorch is enough, the models have random weights ------
+sizes=(--models bert-base,deberta-v3-base --batches 16,32)
+if [[ $device == cpu ]]; then sizes=(--models bert-base-small --length 64 --rows 64); fi
+if python3 -c 'import sys, torch; assert sys.argv[1] == "cpu" or torch.cuda.is_available()' "$device" 2> /dev/null; then
+    for model in ${sizes[1]//,/ }; do
+        if python3 -B "$root/benches/speed/run.py" --tune "$tune" --python python3 --device "$device" "${sizes[@]}" \
+            --models "$model" --frozen 0 --rounds 3 --parts steps,start > "$out/speed-$model.md" 2> "$out/speed-$model.err"; then
+            figures=$(awk -F' *\\| *' '$2 == "tune" { printf "%s%s", comma, $4; comma = ", " }' "$out/speed-$model.md")
+            row "speed beside PyTorch: $model" held "times the expert's: $figures (see $out/speed-$model.md)"
+        else
+            row "speed beside PyTorch: $model" FAILED "see $out/speed-$model.err"
+        fi
+    done
+else
+    row "speed beside PyTorch" skipped "python3 has no torch for $device"
+fi
+
 name=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1 || true)
 echo
 echo "date $(date -u +%Y-%m-%d), device ${name:-$device}, $("$tune" --version)"

@@ -3,6 +3,8 @@
 pub mod cuda;
 mod device;
 mod health;
+#[cfg(feature = "torch")]
+mod linear;
 pub mod memory;
 pub mod probe;
 #[cfg(feature = "torch")]
@@ -12,6 +14,8 @@ mod shim;
 
 pub use device::Device;
 pub use health::health;
+#[cfg(feature = "torch")]
+pub use linear::linear;
 #[cfg(all(feature = "torch", test))]
 pub(crate) use seed::GENERATOR;
 #[cfg(feature = "torch")]

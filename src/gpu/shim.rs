@@ -49,7 +49,7 @@ unsafe extern "C" {
 
 /// An `at::Tensor`.
 #[allow(non_camel_case_types)]
-type torch_tensor = std::ffi::c_void;
+pub(super) type torch_tensor = std::ffi::c_void;
 
 /// An exception that libtorch threw.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -307,7 +307,7 @@ fn pointers(tensors: &[Tensor]) -> Vec<*mut torch_tensor> {
 }
 
 /// Calls a function of the shim with a buffer for its message.
-fn call(function: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), ShimError> {
+pub(super) fn call(function: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), ShimError> {
     let mut buffer = [0u8; 4096];
     let code = function(buffer.as_mut_ptr().cast(), buffer.len());
     if code == 0 {

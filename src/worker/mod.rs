@@ -51,6 +51,7 @@ pub fn main() -> ExitCode {
 fn serve() -> anyhow::Result<i32> {
     log::unbuffer();
     memory::die_first();
+    memory::keep_freed();
     // Trials use one operation at a time; the threads within one are set by the environment that
     // the supervisor gives the process.
     #[cfg(feature = "torch")]

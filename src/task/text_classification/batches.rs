@@ -3,8 +3,10 @@
 
 use rand::Rng;
 
-/// Batches between which rows of like length are sought.
-const BATCHES_A_BUCKET: usize = 32;
+/// Batches between which rows of like length are sought. Of the tokens of our reviews in batches of
+/// 16, 5 % are padding; 10 % with half as many, 1 % if all rows were sorted, but then rows of like
+/// length always meet each other.
+const BATCHES_A_BUCKET: usize = 64;
 
 /// Fisher-Yates. Written out because studies depend on its results: a library's may change.
 pub fn shuffle<T>(items: &mut [T], rng: &mut impl Rng) {

@@ -6,7 +6,8 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::encoder::{Linear, Parameter, dropout};
+use super::dropout::dropout;
+use super::encoder::{Linear, Parameter};
 use super::rows::Batch;
 pub use crate::task::text_classification::head::{HeadConfig, Nonlinearity, Pooling};
 

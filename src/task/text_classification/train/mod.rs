@@ -1,5 +1,6 @@
 //! Training on libtorch: one opened task per worker, many trials.
 
+mod dropout;
 pub mod embed;
 mod encoder;
 mod fit;

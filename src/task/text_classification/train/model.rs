@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result};
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
+use super::dropout::dropout;
 use super::encoder::{
-    Block, Context, Dropouts, Embeddings, Encoder, Parameter, dropout, hugging_face_tensors,
+    Block, Context, Dropouts, Embeddings, Encoder, Parameter, hugging_face_tensors,
 };
 use super::head::{Head, HeadConfig};
 use super::prefix::Input;

@@ -3,9 +3,10 @@
 use anyhow::Result;
 use tch::Tensor;
 
+use super::super::dropout::dropout;
 use super::context::Context;
 use super::disentangled::{self, Convolved, PositionLayers};
-use super::layers::{Dropouts, Linear, Map, Norm, Parameter, dropout};
+use super::layers::{Dropouts, Linear, Map, Norm, Parameter};
 use crate::task::text_classification::checkpoint::EncoderConfig;
 
 /// One block: attention and two linear layers, each with a residual and a norm behind it.

@@ -7,9 +7,10 @@
 use anyhow::{Context as _, Result};
 use tch::Tensor;
 
+use super::super::dropout::dropout;
 use super::block::Block;
 use super::context::Context;
-use super::layers::{Dropouts, Linear, Map, Norm, Parameter, dropout, push};
+use super::layers::{Dropouts, Linear, Map, Norm, Parameter, push};
 use crate::task::text_classification::checkpoint::Disentangled;
 
 /// The score of what must not be seen; within the range of 16-bit types.

@@ -3,8 +3,9 @@
 use anyhow::Result;
 use tch::{Kind, Tensor};
 
+use super::super::dropout::dropout;
 use super::context::{Context, PositionTable};
-use super::layers::{Dropouts, Linear, Map, Norm, Parameter, dropout, push};
+use super::layers::{Dropouts, Linear, Map, Norm, Parameter, push};
 use crate::task::text_classification::checkpoint::EncoderConfig;
 
 /// Token, position and type tables, their norm, and what all blocks share. E is the width of the

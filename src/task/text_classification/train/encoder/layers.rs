@@ -3,6 +3,7 @@
 use anyhow::Result;
 use tch::Tensor;
 
+use crate::gpu;
 use crate::task::text_classification::checkpoint::Activation;
 
 /// A linear layer: `weight` `[out, in]`, `bias` `[out]`.
@@ -43,7 +44,7 @@ impl Linear {
     /// # Errors
     /// libtorch throws.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        Ok(x.f_linear(&self.weight, Some(&self.bias))?)
+        gpu::linear(x, &self.weight, &self.bias)
     }
 
     /// The same with each tensor passed through `f`.
@@ -119,14 +120,6 @@ pub struct Dropouts {
     pub hidden: f64,
     /// Of attention weights.
     pub attention: f64,
-}
-
-/// Dropout by `p`; nothing where `p` is 0.
-///
-/// # Errors
-/// libtorch throws.
-pub fn dropout(x: Tensor, p: f64) -> Result<Tensor> {
-    Ok(if p > 0.0 { x.f_dropout(p, true)? } else { x })
 }
 
 impl Activation {

@@ -17,7 +17,7 @@ use crate::task::text_classification::checkpoint::{EncoderConfig, projections};
 pub use block::Block;
 pub use context::Context;
 pub use embeddings::Embeddings;
-pub use layers::{Dropouts, Linear, Parameter, dropout};
+pub use layers::{Dropouts, Linear, Parameter};
 pub use load::convert;
 
 /// An encoder as its checkpoint has it, in 32-bit floats on the device; loaded once per worker, never
