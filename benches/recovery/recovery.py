@@ -30,6 +30,7 @@ def options():
     parser.add_argument("--deaths", type=int, default=30, help="kills in each of the two runs")
     parser.add_argument("--recyclings", type=int, default=30, help="planned replacements in each of the two runs")
     parser.add_argument("--drift", type=int, default=0, help="trials of a worker that is never replaced")
+    parser.add_argument("--ready", type=float, default=2.0, help="seconds that a spare worker gets to become ready")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed on to tune")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     return parser.parse_args()
@@ -57,6 +58,15 @@ def moment(event):
     return datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
 
 
+def kill(pid):
+    """The moment at which it was killed; nothing where it has gone by itself."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return None
+    return time.time()
+
+
 def deaths(given, standby):
     """Seconds from each kill to the next attempt's start, and to its first epoch."""
     draw, starts, epochs = random.Random(given.seed), [], []
@@ -67,14 +77,15 @@ def deaths(given, standby):
             if kind == "worker_started":
                 pids[event["worker"]] = event["pid"]
             elif kind == "trial_started" and killed is not None:
-                starts.append(moment(event) - killed)
+                # What was under way before the kill is read after it.
+                if moment(event) > killed:
+                    starts.append(moment(event) - killed)
             elif kind == "trial_started":
                 begun += 1
                 if begun % 2 == 0:
                     # A spare worker gets the time to become ready that a long trial would give it.
-                    time.sleep(draw.uniform(0.3, 1.0) + (2.0 if standby == "on" else 0.0))
-                    killed = time.time()
-                    os.kill(pids[event["worker"]], signal.SIGKILL)
+                    time.sleep(draw.uniform(0.1, 0.3) + given.ready)
+                    killed = kill(pids[event["worker"]])
             elif kind == "epoch_finished" and killed is not None and moment(event) > killed:
                 epochs.append(moment(event) - killed)
                 killed = None

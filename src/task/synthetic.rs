@@ -15,8 +15,8 @@ use rand::RngExt;
 
 use super::early_stopping::EarlyStopping;
 use super::{
-    Baseline, Decision, Ended, Key, KeyType, Metric, Metrics, Prepared, Preset, Reporter, Role,
-    Task, TaskKind, TestSplit, TrialSpec, test_metric,
+    Acts, Baseline, Decision, Ended, Key, KeyType, Metric, Metrics, Prepared, Preset, Reporter,
+    Role, Task, TaskKind, TestSplit, TrialSpec, test_metric,
 };
 use crate::config::{Objective, Problems, StudySpec};
 use crate::gpu::Device;
@@ -131,7 +131,11 @@ const KEYS: [Key<'static>; 12] = [
         1e6,
         0.0,
         "least improvement that counts",
-    ),
+    )
+    .only_where(&[Acts::AtLeast {
+        key: "train.patience",
+        least: 1,
+    }]),
     float(
         "optim.lr",
         1e-8,
@@ -469,7 +473,9 @@ mod tests {
         let noisy = ("task.noise", Value::Float(0.5));
         let base = losses(&[patient.clone(), noisy.clone()]);
         for key in KEYS.iter().filter(|key| key.role == Role::Training) {
-            assert!(key.acts.is_empty(), "{} acts everywhere", key.name);
+            for acts in key.acts {
+                assert_eq!(acts.key(), "train.patience", "it is 1 here: {}", key.name);
+            }
             let value: Value = match key.name {
                 "task.steps" => 3.into(),
                 "task.noise" => 0.3.into(),

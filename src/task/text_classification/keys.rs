@@ -55,6 +55,12 @@ const DEEP: &[Acts] = &[Acts::AtLeast {
     least: 2,
 }];
 
+/// What early stopping alone reads.
+const PATIENT: &[Acts] = &[Acts::AtLeast {
+    key: "train.patience",
+    least: 1,
+}];
+
 const FOCAL: &[Acts] = &[Acts::Words {
     key: "loss.cls.type",
     words: &["focal"],
@@ -172,7 +178,8 @@ pub const KEYS: &[Key<'static>] = &[
         },
         Preset::Float(0.0),
         "what the objective must improve by to count, in its own unit",
-    ),
+    )
+    .only_where(PATIENT),
     training(
         "train.batch_size",
         KeyType::Int {

@@ -7,6 +7,7 @@ use crate::task::text_classification::data::Dataset;
 use crate::task::text_classification::tokens::Tokenised;
 
 const STRIDE: &str = "tok.doc_stride";
+const LENGTH: &str = "tok.max_length";
 
 /// Classes whose lengths are told.
 const CLASSES_TOLD: usize = 8;
@@ -35,7 +36,7 @@ pub fn review(
         at(&lengths, 0.5),
         at(&lengths, 0.99),
     ));
-    let Some((low, high)) = bounds(spec, "tok.max_length", name) else {
+    let Some((low, high)) = bounds(spec, LENGTH, name) else {
         return Vec::new();
     };
     let (least, greatest) = bounds(spec, STRIDE, name).unwrap_or((0, 0));
@@ -51,6 +52,11 @@ pub fn review(
                 "tok.max_length {limit}: {cut} of {all} rows ({share:.1} %) have more than one window"
             ),
         });
+    }
+    if low < high && longest as i64 <= low {
+        prepared.warnings.push(format!(
+            "{LENGTH}: no row is longer than {longest} tokens with the model {name}: from {low} to {high} it changes nothing"
+        ));
     }
     let pair = data.rows.iter().any(|row| row.pair.is_some());
     let room = |length: i64| length - tokenised.special_tokens(pair) as i64;

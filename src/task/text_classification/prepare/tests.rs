@@ -293,6 +293,31 @@ fn windows_are_told_and_a_stride_without_room_or_without_long_rows_is_refused() 
 }
 
 #[test]
+fn a_range_of_lengths_beyond_every_row_is_warned_of() {
+    let warned = |low: i64| {
+        let mut site = Site::new();
+        site.spec.fixed.remove("tok.max_length");
+        site.spec.space.parameters.push(Parameter {
+            name: "tok.max_length".into(),
+            domain: Domain::Int {
+                low,
+                high: 64,
+                log: false,
+                step: 1,
+            },
+            when: Vec::new(),
+            high_when: Vec::new(),
+            default: None,
+        });
+        let told = prepare(&site.spec).unwrap().warnings;
+        told.iter()
+            .any(|w| w.contains("from 32 to 64 it changes nothing"))
+    };
+    assert!(warned(32));
+    assert!(!warned(8));
+}
+
+#[test]
 fn windows_cover_a_row_and_share_what_they_are_told() {
     let site = Site::new();
     let row = |text: &str, pair: Option<&str>| super::super::data::Row {
