@@ -69,7 +69,7 @@ fn kept_weights_and_those_of_a_second_training_are_the_same_model() {
     assert_eq!(told["weights"]["from"], "kept");
     assert_eq!(told["trial"], best["best"]["number"]);
     // What an export that was killed has left; no process has this number.
-    let left = project.path().join("tune.db.d/export-4194304-x");
+    let left = project.path().join(".again.training-4194304-x");
     fs::create_dir(&left).unwrap();
     let told = export(&project, &again, &["--retrain"]);
     assert_eq!(told["weights"]["from"], "retrained");
@@ -94,23 +94,72 @@ fn kept_weights_and_those_of_a_second_training_are_the_same_model() {
     }
     assert!(!project.path().join("kept.partial").exists());
     // No second training is left behind.
-    let dir = fs::read_dir(project.path().join("tune.db.d")).unwrap();
-    let left = dir.filter(|e| {
-        let name = e.as_ref().unwrap().file_name();
-        name.to_string_lossy().starts_with("export-")
-    });
-    assert_eq!(left.count(), 0);
+    assert_eq!(second_trainings(&project), 0);
+}
+
+/// Directories of second trainings beside exports.
+fn second_trainings(project: &Project) -> usize {
+    let entries = fs::read_dir(project.path()).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains(".training-")).count()
 }
 
 #[test]
 fn a_trial_whose_weights_were_not_kept_is_trained_again() {
     let project = searched("0");
+    // Nothing can be written to the project's own place for logs.
+    let logs = project.path().join("tune.db.d/logs");
+    fs::remove_dir_all(&logs).unwrap();
+    fs::write(&logs, "").unwrap();
     let told = export(&project, &project.path().join("out"), &["1"]);
     assert_eq!(
         (&told["trial"], &told["weights"]["from"]),
         (&1.into(), &"retrained".into())
     );
     assert_eq!(told["weights"]["reproduced"], true);
+    assert_eq!(second_trainings(&project), 0);
+}
+
+#[test]
+fn a_second_training_on_other_inputs_is_refused_before_it_begins() {
+    let project = searched("1");
+    let out = project.path().join("out");
+    let refused = |expected: &[&str]| {
+        let out = out.to_str().unwrap();
+        let (stdout, stderr) = project.expect(2, &["export", "tiny", "-o", out, "--retrain"]);
+        assert_eq!(stdout, "");
+        for part in expected {
+            assert!(stderr.contains(part), "{part:?} is not in: {stderr}");
+        }
+    };
+    let with = |path: &Path, change: &dyn Fn(&str) -> String, expected: &[&str]| {
+        let text = fs::read_to_string(path).unwrap();
+        fs::write(path, change(&text)).unwrap();
+        refused(expected);
+        fs::write(path, text).unwrap();
+    };
+    with(
+        &project.path().join("model/config.json"),
+        &|text| text.replace("1e-12", "1e-11"),
+        &["the model tiny has changed", "fingerprint", "then"],
+    );
+    let rows = project.path().join("configs/rows.csv");
+    with(
+        &rows,
+        &|text| text.replacen("phone", "screen", 1),
+        &["rows.csv", "the data have changed", "fingerprint", "then"],
+    );
+    with(
+        &rows,
+        &|text| text.replacen("text,", "body,", 1),
+        &["rows.csv", "text"],
+    );
+    fs::remove_file(&rows).unwrap();
+    refused(&["rows.csv"]);
+    assert!(!out.exists());
+    assert_eq!(second_trainings(&project), 0);
+    // What was kept needs no rows.
+    export(&project, &out, &[]);
 }
 
 #[test]
@@ -236,6 +285,29 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
         &["single texts"],
     );
     assert!(!Path::new(&answers).exists());
+    // The rows are not lost to their answers, under whichever name.
+    let (rows, linked) = (path("configs/rows.csv"), path("linked.csv"));
+    std::os::unix::fs::symlink(&rows, &linked).unwrap();
+    let before = fs::read(&rows).unwrap();
+    for same in [&rows, &linked, &path("configs/../configs/rows.csv")] {
+        refused(&["predict", &out, &rows, "-o", same], &["file of the rows"]);
+    }
+    assert!(fs::read(&rows).unwrap() == before);
+    let about = format!("{out}/head.json");
+    let right = file(Path::new(&about));
+    for (key, value, expected) in [
+        ("max_length", 4900, "at most 64"),
+        ("max_length", 2, "more than 2"),
+        ("doc_stride", 99_999, "at most max_length = 16"),
+    ] {
+        let mut wrong = right.clone();
+        wrong[key] = value.into();
+        fs::write(&about, wrong.to_string()).unwrap();
+        for command in ["predict", "evaluate"] {
+            refused(&[command, &out, &rows], &["head.json", key, expected]);
+        }
+    }
+    fs::write(&about, right.to_string()).unwrap();
     // The frozen parts are the checkpoint's: another one is not what was trained.
     let config = path("model/config.json");
     let text = fs::read_to_string(&config).unwrap();

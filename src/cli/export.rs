@@ -19,7 +19,7 @@ use crate::supervisor::{End, Replay, directory_of, logs_dir, replay, replay_log}
 use crate::task::TrialSpec;
 use crate::task::text_classification::checkpoint::{Checkpoint, cache_directories, locate};
 use crate::task::text_classification::export::{
-    Description, Export, Origin, Writing, may_write, write,
+    Description, Export, Origin, Writing, may_write, unchanged, write,
 };
 
 /// `tune export`
@@ -72,7 +72,12 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     let checkpoint = checkpoint(&chosen.spec, name)?;
     let found = match find_kept(&storage, &chosen, args)? {
         Some(found) => found,
-        None => retrain(&storage, &chosen, loud)?,
+        None => {
+            // On other inputs it would be another model, whatever value it reaches.
+            unchanged(&chosen.spec, &chosen.identity, &checkpoint)
+                .map_err(|p| Failure::input(p.to_string()))?;
+            retrain(&storage, &args.out, &chosen, loud)?
+        }
     };
     same_model(&checkpoint, &found.kept)?;
     let origin = Origin {
@@ -273,10 +278,10 @@ fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Optio
 }
 
 /// Trains the trial again, with its best epoch's weights kept.
-fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure> {
-    let dir = directory_of(storage);
-    let held = workplace(&dir).map_err(|e| Failure::storage(format!("{}: {e}", dir.display())))?;
-    let plan = plan(&dir, held.path(), chosen)?;
+fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure> {
+    let held =
+        workplace(out).map_err(|e| Failure::input(format!("--out {}: {e}", out.display())))?;
+    let plan = plan(&directory_of(storage), held.path(), chosen)?;
     let shown = query::Replayed::new(&plan, &chosen.trial);
     if loud {
         let number = chosen.trial.number;
@@ -289,6 +294,10 @@ fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure
         }
     })?;
     if let End::Fault(fault) = &played.end {
+        if plan.log.starts_with(held.path()) {
+            // The log is to be read; the next export to the same place deletes it.
+            let _ = held.keep();
+        }
         return Err(Failure::internal(format!(
             "trial {} could not be trained again: {}: {}; log: {}",
             chosen.trial.number,
@@ -304,12 +313,17 @@ fn retrain(storage: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure
             retrained: Some(plan.device.to_string()),
             _held: Some(held),
         }),
-        Some((Err(error), _)) => Err(Failure::storage(format!("{error:#}"))),
-        Some((Ok(None), _)) | None => Err(Failure::storage(format!(
-            "the weights could not be written to {} (see {})",
-            dir.display(),
-            plan.log.display()
-        ))),
+        Some((Err(error), _)) => Err(Failure::input(format!("{error:#}"))),
+        Some((Ok(None), _)) | None => {
+            let place = held.path().display().to_string();
+            if plan.log.starts_with(held.path()) {
+                let _ = held.keep();
+            }
+            Err(Failure::input(format!(
+                "the weights could not be written to {place} (see {})",
+                plan.log.display()
+            )))
+        }
     }
 }
 
@@ -338,19 +352,39 @@ fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
         // Sums of floats depend on it.
         threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
         blocking: false,
-        log: replay_log(&logs_dir(dir, &spec.study), attempt, jiff::Timestamp::now()),
+        log: log(&logs_dir(dir, &spec.study), &keep, attempt),
         keep: Some(keep),
         spec: spec.clone(),
     })
 }
 
-/// A directory for the weights of a second training, named by this process; what processes that were
-/// killed have left is deleted.
-fn workplace(dir: &Path) -> std::io::Result<tempfile::TempDir> {
+/// The log of a second training: with those of the study, or, where nothing can be written there, with
+/// the weights.
+fn log(logs: &Path, keep: &Path, attempt: AttemptId) -> PathBuf {
+    let now = jiff::Timestamp::now();
+    let log = replay_log(logs, attempt, now);
+    let opened = std::fs::create_dir_all(logs).and_then(|()| {
+        let mut options = std::fs::OpenOptions::new();
+        options.create(true).append(true).open(&log)
+    });
+    match opened {
+        Ok(_) => log,
+        Err(_) => replay_log(keep, attempt, now),
+    }
+}
+
+/// A directory for the weights of a second training, beside the export: only there is anything sure to
+/// be writable. It has the name of this process; what processes that were killed on the way to the same
+/// export have left is deleted.
+fn workplace(out: &Path) -> std::io::Result<tempfile::TempDir> {
+    let out = std::path::absolute(out)?;
+    let dir = out.parent().unwrap_or(&out);
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!(".{name}.training-");
     std::fs::create_dir_all(dir)?;
     for entry in std::fs::read_dir(dir)?.flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|n| n.strip_prefix("export-"));
+        let owner = name.to_str().and_then(|n| n.strip_prefix(&prefix));
         let owner = owner.and_then(|n| n.split_once('-')?.0.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             // Where it cannot be deleted it only takes room.
@@ -358,7 +392,7 @@ fn workplace(dir: &Path) -> std::io::Result<tempfile::TempDir> {
         }
     }
     tempfile::Builder::new()
-        .prefix(&format!("export-{}-", std::process::id()))
+        .prefix(&format!("{prefix}{}-", std::process::id()))
         .tempdir_in(dir)
 }
 

@@ -8,7 +8,7 @@ use super::{Common, init_logging};
 use crate::config::{DevicePolicy, Problems};
 use crate::exit::{Exit, Failure};
 use crate::task::text_classification::export::{Description, Exported};
-use crate::task::text_classification::predict::{Shape, Wanted, written};
+use crate::task::text_classification::predict::{Shape, Wanted, same_file, written};
 
 /// What reading a file of rows, and answering them, needs.
 #[derive(Debug, Args)]
@@ -95,6 +95,14 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
             ))
         })?,
     };
+    let rows = &args.rows.file;
+    if let Some(out) = args.out.as_deref().filter(|out| same_file(out, rows)) {
+        return Err(Failure::input(format!(
+            "--out {}: that is the file of the rows, {}, which would be lost; expected another file",
+            out.display(),
+            rows.display()
+        )));
+    }
     let mut wanted = args.rows.wanted(&exported.description)?;
     wanted.forbidden = written(&exported.description.labels);
     work(common, args, &exported, wanted, shape)

@@ -92,7 +92,7 @@ pub fn decide(policy: &DevicePolicy, report: &ProbeReport) -> Result<Vec<Device>
         Some(_) if report.gpus.is_empty() => {
             return Err(no_device(
                 "no NVIDIA GPU was found, but the device `cuda` was asked for; \
-                 `--device cpu` trains on the CPU",
+                 `--device cpu` computes on the CPU",
             ));
         }
         Some(list) if !list.is_empty() => list.clone(),
@@ -124,7 +124,7 @@ fn unusable(error: &str, gpus: &[Gpu]) -> Failure {
         "`make libtorch-cuda` installs CUDA's libraries for libtorch; "
     };
     no_device(format!(
-        "{found}: {error}\n{install}`--device cpu` trains on the CPU"
+        "{found}: {error}\n{install}`--device cpu` computes on the CPU"
     ))
 }
 

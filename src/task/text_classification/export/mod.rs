@@ -7,6 +7,7 @@
 mod form;
 mod origin;
 mod settings;
+mod unchanged;
 mod weights;
 mod write;
 
@@ -23,6 +24,7 @@ use crate::config::{Problem, Problems, Source};
 
 pub use form::{Form, Layer, form, loadable, prefix};
 pub use origin::Origin;
+pub use unchanged::unchanged;
 pub use write::{Export, Writing, may_write, write};
 
 /// The head's description.
@@ -48,7 +50,8 @@ pub struct Description {
     pub columns: ReadColumns,
     /// Tokens of a row at most, special ones included.
     pub max_length: usize,
-    /// Tokens that neighbouring windows of a long row share; 0: long rows are cut.
+    /// Tokens that neighbouring windows of a long row share, at most `max_length`: half of a window
+    /// where it has no room for so many; 0: long rows are cut.
     #[serde(default)]
     pub doc_stride: usize,
     /// What the encoder computes with: `fp32` or `bf16`.
@@ -159,11 +162,12 @@ impl Exported {
                 format!("head.classes = {classes} different ones, at least 2"),
             );
         }
-        if about.weights.layers.len() != about.head.sizes().len() {
+        let layers = about.weights.layers.len();
+        if layers == 0 || layers != about.head.layers {
             misfit(
                 "weights.layers",
-                format!("{} layers", about.weights.layers.len()),
-                format!("head.layers = {}", about.head.layers),
+                format!("{layers} layers"),
+                format!("head.layers = {}, at least 1", about.head.layers),
             );
         }
         if about.weights.query.is_some() == about.head.pooling.is_fixed() {
@@ -192,6 +196,13 @@ impl Exported {
                 "max_length",
                 about.max_length.to_string(),
                 format!("at most {limit}, what the encoder reads"),
+            );
+        }
+        if about.doc_stride > about.max_length {
+            misfit(
+                "doc_stride",
+                about.doc_stride.to_string(),
+                format!("at most max_length = {}", about.max_length),
             );
         }
         problems

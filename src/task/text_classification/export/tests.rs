@@ -196,6 +196,8 @@ fn a_directory_that_does_not_fit_together_is_refused_by_file_and_key() {
         ("/train_rows", json!([1]), "train_rows"),
         ("/precision", json!("fp8"), "precision"),
         ("/max_length", json!(65), "max_length"),
+        ("/doc_stride", json!(99_999), "doc_stride"),
+        ("/head/layers", json!(1_u64 << 60), "weights.layers"),
         ("/weights/layers", json!([]), "weights.layers"),
         ("/head/pooling", json!("attn"), "weights.query"),
         ("/head/pooling", json!("cube"), "cube"),

@@ -167,6 +167,7 @@ fn describe(export: &Export<'_>) -> Result<(Description, Form)> {
     let head: HeadConfig = serde_json::from_value(known("head")?.clone()).context("head")?;
     let form = form(export.checkpoint.config.architecture, &head);
     let query = (!head.pooling.is_fixed()).then(|| "head.query".to_owned());
+    let max_length = usize::try_from(number("tok.max_length"))?;
     let description = Description {
         format: FORMAT,
         weights: HeadWeights {
@@ -179,8 +180,9 @@ fn describe(export: &Export<'_>) -> Result<(Description, Form)> {
             text_pair: text("data.text_pair"),
             label: text("data.label").unwrap_or_else(|| "label".to_owned()),
         },
-        max_length: usize::try_from(number("tok.max_length"))?,
-        doc_stride: usize::try_from(number("tok.doc_stride"))?,
+        max_length,
+        // No window has room for more: half of it is shared then, as with the greater number.
+        doc_stride: usize::try_from(number("tok.doc_stride"))?.min(max_length),
         precision: text("train.precision").unwrap_or_else(|| "fp32".to_owned()),
         train_rows: serde_json::from_value(known("train_rows")?.clone()).context("train_rows")?,
         transformers: form.class.map(str::to_owned),

@@ -13,7 +13,7 @@ use super::rows::Rows;
 use crate::gpu::Device;
 use crate::task::text_classification::batches::by_length;
 use crate::task::text_classification::data::Row;
-use crate::task::text_classification::export::{Description, Exported, Layer};
+use crate::task::text_classification::export::{Description, Exported, HEAD_FILE, Layer};
 use crate::task::text_classification::scores::Answers;
 use crate::task::text_classification::tokens::{Tokenised, Tokens};
 
@@ -35,7 +35,7 @@ impl Predictor {
     /// as in the scoring of trials.
     ///
     /// # Errors
-    /// The files have changed since they were checked, or weights are misshapen, NaN or infinite.
+    /// The files have changed since they were checked, rows have no room beside their special tokens, or weights are misshapen, NaN or infinite.
     pub fn open(
         exported: &Exported,
         device: Device,
@@ -46,11 +46,19 @@ impl Predictor {
         let encoder = Encoder::load(checkpoint, torch)?;
         let head = read_head(exported, torch)?;
         let precision = Precision::named(&about.precision).context("precision")?;
+        let tokenised = Tokenised::new(&checkpoint.dir, &[])?;
+        let special = tokenised.special_tokens(about.columns.text_pair.is_some());
+        ensure!(
+            about.max_length > special,
+            "{}: max_length: {}; expected more than {special}, the special tokens of a row",
+            checkpoint.dir.join(HEAD_FILE).display(),
+            about.max_length
+        );
         Ok(Predictor {
             vocabulary: checkpoint.config.vocab_size,
             types: checkpoint.config.token_types(),
             model: Model::fixed(Rc::new(encoder), precision, head),
-            tokenised: Tokenised::new(&checkpoint.dir, &[])?,
+            tokenised,
             about: about.clone(),
             device: torch,
             batch_size,
