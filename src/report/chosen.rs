@@ -80,7 +80,9 @@ pub fn tested_json(tested: &Tested) -> Json {
 }
 
 /// The lines about a selection, from its JSON: so that a run and `tune best` say the same.
-pub(super) fn selection_lines(selection: &Json, metric: &str) -> Vec<String> {
+///
+/// `trivial` is the value of the trivial answer on the validation split, where there is one.
+pub(super) fn selection_lines(selection: &Json, metric: &str, trivial: Option<f64>) -> Vec<String> {
     let repeats = selection["repeats"].as_u64().unwrap_or(0);
     let mut lines = Vec::new();
     let winner = &selection["winner"];
@@ -100,7 +102,7 @@ pub(super) fn selection_lines(selection: &Json, metric: &str) -> Vec<String> {
             ));
         }
     }
-    lines.extend(seed_line(winner));
+    lines.extend(seed_line(winner, trivial));
     lines.extend(naive_line(selection, metric));
     let missing = selection["missing"].as_u64().unwrap_or(0);
     if missing > 0 {
@@ -113,12 +115,17 @@ pub(super) fn selection_lines(selection: &Json, metric: &str) -> Vec<String> {
     lines
 }
 
-/// That repeats with other seeds came to the very same value.
-fn seed_line(winner: &Json) -> Option<String> {
+/// That repeats with other seeds came to the very same value; not where it is the trivial answer's,
+/// which a training can come to from any seed.
+fn seed_line(winner: &Json, trivial: Option<f64>) -> Option<String> {
     let values = winner.get("values")?.as_array()?;
     let first = values.first()?;
     let same = values.len() > 1 && values.iter().all(|value| value == first);
-    same.then(|| {
+    let collapsed = match (number_from_json(first), trivial) {
+        (Some(value), Some(trivial)) => (value - trivial).abs() <= COLLAPSED * trivial.abs(),
+        (None, _) | (_, None) => false,
+    };
+    (same && !collapsed).then(|| {
         format!(
             "warning: all {} of trial {} have exactly the same value: the training seems to ignore \
              its seed, and the interval says nothing",
@@ -127,6 +134,9 @@ fn seed_line(winner: &Json) -> Option<String> {
         )
     })
 }
+
+/// How near a value is to the trivial answer's that is the same but for rounding, as a share of it.
+const COLLAPSED: f64 = 1e-6;
 
 /// `0.4312 in 0.4100 to 0.4524`.
 fn mean_text(candidate: &Json) -> Option<String> {
@@ -194,12 +204,17 @@ pub(super) fn tested_lines(tested: &Json, winner: Option<u64>) -> Vec<String> {
 }
 
 /// The lines at the end of a run.
-pub(super) fn chosen_lines(chosen: &Chosen, metric: &str, best: Option<u64>) -> Vec<String> {
+pub(super) fn chosen_lines(
+    chosen: &Chosen,
+    metric: &str,
+    best: Option<u64>,
+    trivial: Option<f64>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     let mut winner = best;
     if let Some(selection) = &chosen.selection {
         winner = selection.winner().map(|w| w.number);
-        let mut told = selection_lines(&selection_json(selection, 0), metric).into_iter();
+        let mut told = selection_lines(&selection_json(selection, 0), metric, trivial).into_iter();
         lines.extend(told.next());
         if let Some(params) = selection.winner().map(|w| &w.params) {
             lines.extend(param_lines(params, "  "));
@@ -218,15 +233,19 @@ mod tests {
 
     #[test]
     fn a_winner_whose_repeats_are_all_the_same_is_told_to_ignore_its_seed() {
-        let told = |values: &[f64], number: u64| {
+        let beside = |values: &[f64], number: u64, trivial: Option<f64>| {
             let winner = json!({
                 "number": number, "mean": 0.5, "low": 0.5, "high": 0.5, "values": values,
             });
-            let lines = selection_lines(&json!({"repeats": 3, "winner": winner}), "loss");
+            let lines = selection_lines(&json!({"repeats": 3, "winner": winner}), "loss", trivial);
             lines
                 .into_iter()
                 .find(|line| line.contains("ignore its seed"))
         };
+        let told = |values: &[f64], number| beside(values, number, Some(0.4));
+        assert!(beside(&[0.5, 0.5], 7, None).is_some());
+        // Any seed may come to the trivial answer.
+        assert_eq!(beside(&[0.5, 0.5], 7, Some(0.5 + 1e-9)), None);
         assert_eq!(
             told(&[0.5, 0.5, 0.5], 7).unwrap(),
             "warning: all 3 repeats of trial 7 have exactly the same value: the training seems to \

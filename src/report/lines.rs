@@ -124,7 +124,9 @@ impl Narrator {
             } => vec![fault_line(fault, *worker, *attempt, detail, verdict)],
             Event::RepeatFinished { .. } => vec![self.repeat_finished(event)],
             Event::WinnerSelected { selection, trials } => {
-                let lines = selection_lines(&selection_json(selection, *trials), &self.metric);
+                let selection = selection_json(selection, *trials);
+                let trivial = self.baseline.as_ref().map(|b| b.value);
+                let lines = selection_lines(&selection, &self.metric, trivial);
                 let mut lines = lines.into_iter();
                 let first = lines.next().into_iter();
                 first.chain(lines.map(|line| format!("  {line}"))).collect()
@@ -366,7 +368,8 @@ impl Narrator {
             });
         }
         let number = best.as_ref().map(|b| b.number);
-        let chosen = chosen_lines(chosen, &self.metric, number);
+        let trivial = baseline.as_ref().map(|b| b.value);
+        let chosen = chosen_lines(chosen, &self.metric, number, trivial);
         lines.extend(chosen.into_iter().map(|line| format!("  {line}")));
         lines.extend(resume_hint(*exit).map(|hint| format!("  {hint}")));
         lines

@@ -43,7 +43,12 @@ pub(super) fn lines(study: &StudySummary, best: u64, counted: u64) -> Vec<String
     let metric = study.user_attrs.get("metric").and_then(Json::as_str);
     let mut lines = Vec::new();
     if let Some(selection) = selection(study) {
-        lines.extend(selection_lines(selection, metric.unwrap_or("value")));
+        let trivial = super::baseline(study).map(|b| b.value);
+        lines.extend(selection_lines(
+            selection,
+            metric.unwrap_or("value"),
+            trivial,
+        ));
         let then = selection["trials"].as_u64().unwrap_or(counted);
         if counted > then {
             lines.push(format!(

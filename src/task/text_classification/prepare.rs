@@ -2,7 +2,7 @@
 
 mod lengths;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::baseline::{baseline, counts, counts_of};
@@ -110,7 +110,11 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
     let (Some(data), Some(fractions), Some(path)) = (data, fractions, path) else {
         return Err(Problems(problems));
     };
-    let split = cut(spec, &data, fractions);
+    let ties = tied(spec, &data);
+    let split = cut(spec, &data, &ties, fractions);
+    if let Some(problem) = too_many_folds(spec, &data, &ties, &split) {
+        return Err(Problems(vec![problem]));
+    }
     let given = !data.parts.is_empty();
     for (name, rows) in split.sets() {
         let test = name == Part::Test.name();
@@ -126,21 +130,58 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
     }
 }
 
-/// The parts of the rows, drawn or as the data's column has them, and the folds.
-fn cut(spec: &StudySpec, data: &Dataset, fractions: [f64; 3]) -> Split {
-    let whole = |key: &str| spec.fixed.get(key).and_then(Value::as_i64).unwrap_or(0);
-    let seed = whole("data.split.seed") as u64;
+/// Which rows stay together, as the study asks.
+fn tied(spec: &StudySpec, data: &Dataset) -> Vec<usize> {
     let texts = match Duplicates::of(spec) {
         Duplicates::Together => Some(Texts::of(data).first),
         Duplicates::Error | Duplicates::Allow => None,
     };
-    let ties = ties(data, texts.as_deref());
+    ties(data, texts.as_deref())
+}
+
+/// More folds than rows, or groups of rows, of a class: then no fold can be without a gap.
+fn too_many_folds(
+    spec: &StudySpec,
+    data: &Dataset,
+    ties: &[usize],
+    split: &Split,
+) -> Option<Problem> {
+    let folds = split.folds();
+    let mut groups = vec![BTreeSet::new(); data.classes.len()];
+    for row in folds.iter().flatten() {
+        groups[data.rows[*row].class].insert(ties[*row]);
+    }
+    let (class, groups) = groups.iter().enumerate().min_by_key(|(_, g)| g.len())?;
+    let most = groups.len();
+    let what = match ties.iter().enumerate().all(|(row, tie)| row == *tie) {
+        true => "rows",
+        false => "groups",
+    };
+    (folds.len() > most).then(|| Problem {
+        source: Source::File(spec.file.clone(), None),
+        key: Some("data.folds".into()),
+        found: format!(
+            "{} folds, and {most} {what} of class {} outside the test part",
+            folds.len(),
+            data.classes[class]
+        ),
+        expected: match most {
+            0 | 1 => "at least two such for folds at all: more rows, or no folds".to_owned(),
+            _ => format!("at most {most} folds: each has rows of every class"),
+        },
+    })
+}
+
+/// The parts of the rows, drawn or as the data's column has them, and the folds.
+fn cut(spec: &StudySpec, data: &Dataset, ties: &[usize], fractions: [f64; 3]) -> Split {
+    let whole = |key: &str| spec.fixed.get(key).and_then(Value::as_i64).unwrap_or(0);
+    let seed = whole("data.split.seed") as u64;
     let mut parts = match data.parts.as_slice() {
-        [] => split(data, &ties, fractions, &mut rng(seed, 0, "split")),
+        [] => split(data, ties, fractions, &mut rng(seed, 0, "split")),
         given => Split::given(given.to_vec()),
     };
     let folds = usize::try_from(whole("data.folds")).unwrap_or(0);
-    parts.cut(data, &ties, folds, &mut rng(seed, 0, "folds"));
+    parts.cut(data, ties, folds, &mut rng(seed, 0, "folds"));
     parts
 }
 

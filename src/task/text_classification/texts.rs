@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
+use super::data::line_numbers::noted;
 use crate::config::{Problem, Source};
 
 /// A text, and the second one where there is such a column.
@@ -79,10 +80,10 @@ pub fn read(file: &Path, columns: &TextColumns) -> Result<Vec<Text>, Vec<Problem
 type Found = (Option<usize>, String);
 
 fn lines(bytes: &[u8]) -> Result<Vec<Text>, Vec<Found>> {
-    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let mut wrong = Vec::new();
     let mut rows = Vec::new();
     for (line, text) in bytes.split(|b| *b == b'\n').enumerate() {
@@ -95,8 +96,8 @@ fn lines(bytes: &[u8]) -> Result<Vec<Text>, Vec<Found>> {
 }
 
 fn csv(bytes: &[u8], columns: &TextColumns) -> Result<Vec<Text>, Vec<Found>> {
-    // Rows of another length than the header's are errors of the reader.
-    let mut reader = csv::ReaderBuilder::new().from_reader(bytes);
+    let (bytes, lines) = noted(bytes);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
     let header = reader.headers().map_err(|e| vec![(None, e.to_string())])?;
     let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
     let place = |name: &str| match header.iter().filter(|h| *h == name).count() {
@@ -111,16 +112,27 @@ fn csv(bytes: &[u8], columns: &TextColumns) -> Result<Vec<Text>, Vec<Found>> {
     let pair = columns.pair.as_deref().map(place).transpose()?;
     let mut wrong = Vec::new();
     let mut rows = Vec::new();
-    for record in reader.records() {
-        match record {
-            Ok(record) => rows.push((
-                record[text].to_owned(),
-                pair.map(|pair| record[pair].to_owned()),
-            )),
+    for record in reader.byte_records() {
+        let record = match record {
+            Ok(record) => record,
             Err(e) => {
-                let line = e.position().map(|p| p.line() as usize);
-                wrong.push((line, e.to_string()));
+                wrong.push((None, e.to_string()));
+                break;
             }
+        };
+        let line = Some(lines.of(&record));
+        if record.len() != header.len() {
+            let (found, expected) = (record.len(), header.len());
+            wrong.push((
+                line,
+                format!("{found} cells, where the header has {expected}"),
+            ));
+            continue;
+        }
+        let cell = |index: usize| std::str::from_utf8(&record[index]).map(str::to_owned);
+        match cell(text).and_then(|text| Ok((text, pair.map(cell).transpose()?))) {
+            Ok(row) => rows.push(row),
+            Err(e) => wrong.push((line, format!("invalid UTF-8: {e}"))),
         }
     }
     told(rows, wrong)
@@ -208,6 +220,8 @@ mod tests {
         .unwrap();
         let texts: Vec<&str> = rows.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(texts, ["one", "", "two, \"three\""]);
+        let empty = of("x.txt", b"\n", &TextColumns::default()).unwrap();
+        assert_eq!(empty, [(String::new(), None)]);
         assert!(
             of("x.txt", b"", &TextColumns::default())
                 .unwrap_err()
@@ -245,6 +259,7 @@ mod tests {
             ("x.csv", &b"t\na\n"[..], "no column text; the file has t"),
             ("x.csv", b"text,text\na,b\n", "2 columns called text"),
             ("x.csv", b"text,b\na,b\nc\n", "Some(3)"),
+            ("x.csv", b"text,b\r\n\"a\r\n\",b\r\nc\r\n", "Some(4)"),
             ("x.jsonl", b"{\"text\": \"a\"}\n{\"t\": 1}", "Some(2)"),
             ("x.jsonl", b"{\"text\": null}", "null in the column text"),
             ("x.jsonl", b"[1]", "Some(1)"),

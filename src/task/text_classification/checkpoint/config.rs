@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::raw::Raw;
+use super::raw::{Raw, misfit};
 use super::{missing, problem};
 use crate::config::Problem;
 
@@ -228,6 +228,9 @@ impl EncoderConfig {
                 format!("model_type {}", kind.unwrap_or("(none)")),
                 &format!("model_type one of: {}", known.join(", ")),
             ));
+        }
+        if let Some((found, expected)) = misfit(&json) {
+            return Err(bad(found, &expected));
         }
         let expected = "the configuration of an encoder that is implemented";
         serde_json::from_value(json).map_err(|e| bad(e.to_string(), expected))

@@ -83,7 +83,36 @@ pub fn locate(
         }
         looked.push(folder);
     }
-    Err(not_found(name, models, &looked))
+    let elsewhere = revision.and_then(|revision| other_revisions(plain, revision, &looked));
+    Err(elsewhere.unwrap_or_else(|| not_found(name, models, &looked)))
+}
+
+/// The model is in a cache, and this revision of it is not; names those that are.
+fn other_revisions(name: &str, revision: &str, looked: &[PathBuf]) -> Option<Problem> {
+    let names = |dir: PathBuf| -> Vec<String> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|entry| entry.path().is_dir() || entry.path().is_file())
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let held = |folder: &&PathBuf| !names(folder.join("snapshots")).is_empty();
+    let folder = looked.iter().find(held)?;
+    // A name is one of those here where its snapshot is.
+    let mut here = names(folder.join("refs"));
+    here.retain(|name| snapshot(folder, Some(name)).is_some());
+    here.extend(names(folder.join("snapshots")));
+    Some(problem(
+        folder,
+        "model.name",
+        format!("the revision {revision} of the model {name}, which is not here"),
+        format!(
+            "a revision that is here ({}); `tune fetch {name}@{revision}` fetches one from the hub",
+            here.join(", ")
+        ),
+    ))
 }
 
 fn not_found(name: &str, models: &BTreeMap<String, PathBuf>, looked: &[PathBuf]) -> Problem {

@@ -1,6 +1,7 @@
 //! `config.json` as it is written: its keys, their defaults, and what is refused.
 
 use serde::Deserialize;
+use serde_json::Value as Json;
 
 use super::config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
 
@@ -50,6 +51,103 @@ impl Terms {
             Terms::List(list) => list.iter().any(|t| t == term),
         }
     }
+}
+
+/// What a key's value must be.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Whole,
+    Integer,
+    Number,
+    Switch,
+    Text,
+    Nonlinearity,
+    Texts,
+}
+
+/// The keys of [`Raw`] with what they hold, and whether they must be there.
+const KEYS: [(&str, Kind, bool); 24] = [
+    ("vocab_size", Kind::Whole, true),
+    ("hidden_size", Kind::Whole, true),
+    ("num_hidden_layers", Kind::Whole, true),
+    ("num_attention_heads", Kind::Whole, true),
+    ("intermediate_size", Kind::Whole, true),
+    ("max_position_embeddings", Kind::Whole, true),
+    ("embedding_size", Kind::Whole, false),
+    ("type_vocab_size", Kind::Whole, false),
+    ("layer_norm_eps", Kind::Number, false),
+    ("pad_token_id", Kind::Whole, false),
+    ("hidden_act", Kind::Nonlinearity, false),
+    ("position_embedding_type", Kind::Text, false),
+    ("is_decoder", Kind::Switch, false),
+    ("relative_attention", Kind::Switch, false),
+    ("max_relative_positions", Kind::Integer, false),
+    ("position_buckets", Kind::Integer, false),
+    ("norm_rel_ebd", Kind::Text, false),
+    ("share_att_key", Kind::Switch, false),
+    ("pos_att_type", Kind::Texts, false),
+    ("position_biased_input", Kind::Switch, false),
+    ("attention_head_size", Kind::Whole, false),
+    ("conv_kernel_size", Kind::Integer, false),
+    ("conv_groups", Kind::Whole, false),
+    ("conv_act", Kind::Nonlinearity, false),
+];
+
+impl Kind {
+    fn holds(self, value: &Json) -> bool {
+        match self {
+            Kind::Whole => value.as_u64().is_some(),
+            Kind::Integer => value.as_i64().is_some(),
+            Kind::Number => value.is_number(),
+            Kind::Switch => value.is_boolean(),
+            Kind::Text => value.is_string(),
+            Kind::Nonlinearity => Activation::deserialize(value).is_ok(),
+            Kind::Texts => Terms::deserialize(value).is_ok(),
+        }
+    }
+
+    fn expected(self) -> String {
+        match self {
+            Kind::Whole => "a whole number, 0 or greater".to_owned(),
+            Kind::Integer => "a whole number".to_owned(),
+            Kind::Number => "a number".to_owned(),
+            Kind::Switch => "true or false".to_owned(),
+            Kind::Text => "a text".to_owned(),
+            Kind::Nonlinearity => format!("one of: {}", ACTIVATIONS.join(", ")),
+            Kind::Texts => "a text or a list of texts".to_owned(),
+        }
+    }
+}
+
+/// The usual names of the nonlinearities.
+pub(super) const ACTIVATIONS: [&str; 14] = [
+    "gelu",
+    "gelu_new",
+    "gelu_10",
+    "quick_gelu",
+    "relu",
+    "relu2",
+    "relu6",
+    "leaky_relu",
+    "silu",
+    "mish",
+    "sigmoid",
+    "tanh",
+    "laplace",
+    "linear",
+];
+
+/// The first key whose value is absent or of another kind: what was found, what was expected.
+pub(super) fn misfit(json: &Json) -> Option<(String, String)> {
+    KEYS.iter().find_map(|(key, kind, needed)| {
+        let found = match json.get(*key) {
+            None | Some(Json::Null) if *needed => format!("no {key}"),
+            None | Some(Json::Null) => return None,
+            Some(value) if kind.holds(value) => return None,
+            Some(value) => format!("{key} {value}").chars().take(80).collect(),
+        };
+        Some((found, format!("{key}: {}", kind.expected())))
+    })
 }
 
 impl Raw {

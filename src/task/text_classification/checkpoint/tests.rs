@@ -123,6 +123,14 @@ fn models_are_found_in_the_table_then_in_the_caches() {
     assert_eq!(of("org/name").unwrap(), model.join("snapshots/aaa"));
     std::fs::write(model.join("refs/main"), "ccc").unwrap();
     assert!(of("org/name").unwrap().starts_with(model.join("snapshots")));
+    let problem = of("org/name@nope").unwrap_err();
+    assert!(
+        problem
+            .found
+            .contains("the revision nope of the model org/name"),
+        "{problem:?}"
+    );
+    assert!(problem.expected.contains("(aaa, bbb)"), "{problem:?}");
     let problem = of("org/other").unwrap_err();
     assert!(problem.expected.contains("mine"), "{problem:?}");
     assert!(
@@ -272,4 +280,53 @@ fn a_missing_tensor_of_another_architecture_is_told_with_its_name() {
     let error = with_config("model_type", "electra".into()).unwrap_err();
     assert!(error.contains("embeddings_project.weight"), "{error}");
     assert!(error.contains("of the encoder electra"), "{error}");
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_told_with_its_key_and_what_it_should_be() {
+    for (key, value, found, expected) in [
+        (
+            "num_hidden_layers",
+            serde_json::json!(-1),
+            "num_hidden_layers -1",
+            "a whole number",
+        ),
+        (
+            "hidden_size",
+            "big".into(),
+            "hidden_size \"big\"",
+            "a whole number",
+        ),
+        (
+            "hidden_size",
+            serde_json::Value::Null,
+            "no hidden_size",
+            "a whole number",
+        ),
+        (
+            "hidden_act",
+            "prelu".into(),
+            "hidden_act \"prelu\"",
+            "gelu, gelu_new",
+        ),
+        ("hidden_act", 3.into(), "hidden_act 3", "gelu, gelu_new"),
+        (
+            "is_decoder",
+            "no".into(),
+            "is_decoder \"no\"",
+            "true or false",
+        ),
+        (
+            "layer_norm_eps",
+            "small".into(),
+            "layer_norm_eps",
+            "a number",
+        ),
+    ] {
+        let error = with_config(key, value).unwrap_err();
+        assert!(error.contains(found) && error.contains(expected), "{error}");
+    }
+    for name in super::raw::ACTIVATIONS {
+        assert!(with_config("hidden_act", name.into()).is_ok(), "{name}");
+    }
 }

@@ -1,9 +1,11 @@
 //! CSV with a header line.
 
+use super::line_numbers::noted;
 use super::{Columns, Findings, RawRow};
 
 /// The cells of the columns asked for.
 pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
+    let (bytes, lines) = noted(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
     let header: Vec<String> = match reader.byte_headers() {
         Ok(header) => header
@@ -35,7 +37,7 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
                 return rows;
             }
         }
-        let line = record.position().map_or(0, |p| p.line() as usize);
+        let line = lines.of(&record);
         if record.len() != header.len() {
             findings.row(
                 line,

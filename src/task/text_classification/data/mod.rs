@@ -2,6 +2,7 @@
 
 mod csv;
 mod jsonl;
+pub(super) mod line_numbers;
 
 use std::path::{Path, PathBuf};
 
@@ -178,6 +179,9 @@ fn assemble(
                 "a text in every row",
             );
         }
+        if let (Some(column), None) = (&columns.pair, &cells.pair) {
+            findings.row(cells.line, place(column), "no second text", SECOND_TEXT);
+        }
         if let (Some(column), None | Some("")) = (&columns.group, cells.group.as_deref()) {
             findings.row(
                 cells.line,
@@ -232,19 +236,34 @@ fn assemble(
     })
 }
 
+/// What is asked of rows of pairs.
+pub(super) const SECOND_TEXT: &str = "a second text in every row (an empty one is written \"\")";
+
 /// One class written in two ways would be two classes.
 fn same_numbers(classes: &[String], findings: &mut Findings) {
-    for pair in classes.windows(2) {
-        let number = |label: &String| label.parse::<f64>().ok();
-        if let [Some(a), Some(b)] = [number(&pair[0]), number(&pair[1])]
+    let mut numbers: Vec<(f64, &str)> = (classes.iter())
+        .filter_map(|label| Some((as_number(label)?, label.as_str())))
+        .collect();
+    numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for pair in numbers.windows(2) {
+        if let [(a, label), (b, other)] = pair
             && a == b
         {
             findings.file(
                 "data.label",
-                format!("the labels {} and {}", pair[0], pair[1]),
-                "one way of writing a number",
+                format!("the labels {label} and {other}"),
+                "one way of writing a number or a truth value",
             );
         }
+    }
+}
+
+/// The number that a label means; truth values are 0 and 1.
+fn as_number(label: &str) -> Option<f64> {
+    match label.to_ascii_lowercase().as_str() {
+        "true" => Some(1.0),
+        "false" => Some(0.0),
+        other => other.parse().ok().filter(|x: &f64| x.is_finite()),
     }
 }
 

@@ -188,7 +188,7 @@ fn line_ends_of_windows_booleans_and_pairs_are_read_from_both_formats() {
     let csv = b"\xef\xbb\xbftext,criterion,status,post\r\n\"a\r\nb\",x,true,1\r\nc,,false,2\r\n";
     let csv = read_columns("a.csv", csv, &columns).unwrap();
     let json = b"\xef\xbb\xbf{\"text\": \"a\\r\\nb\", \"criterion\": \"x\", \"status\": true, \"post\": 1}\r\n\
-                 {\"text\": \"c\", \"criterion\": null, \"status\": false, \"post\": 2}\r\n";
+                 {\"text\": \"c\", \"criterion\": \"\", \"status\": false, \"post\": 2}\r\n";
     let json = read_columns("a.jsonl", json, &columns).unwrap();
     assert_eq!(csv.fingerprint(), json.fingerprint());
     assert_eq!(csv.classes, ["false", "true"]);
@@ -206,4 +206,66 @@ fn a_column_twice_and_a_number_written_in_two_ways_are_problems() {
     let json = b"{\"text\": \"a\", \"status\": 1, \"post\": 1}\n{\"text\": \"b\", \"status\": 1.0, \"post\": 1}\n{\"text\": \"b\", \"status\": 0, \"post\": 1}\n";
     let problems = read("a.jsonl", json).unwrap_err();
     assert!(problems[0].contains("the labels 1 and 1.0"), "{problems:?}");
+}
+
+#[test]
+fn lines_are_counted_right_whatever_ends_them() {
+    for end in ["\n", "\r\n", "\r"] {
+        let csv = "\u{feff}text,status,post\nabc,no,1\n,yes,2\n\"a\n\nb\",,3\nc\nd,no,4\n";
+        let problems = read("a.csv", csv.replace('\n', end).as_bytes()).unwrap_err();
+        let starts = [
+            "line 3: row 2, column text: no text",
+            "line 4: row 3, column status: no label",
+            "line 7: row 4: 1 cells",
+        ];
+        for start in starts {
+            let found = problems.iter().filter(|p| p.starts_with(start)).count();
+            assert_eq!(found, 1, "{start} of {end:?} not in {problems:#?}");
+        }
+        assert_eq!(problems.len(), starts.len(), "{problems:#?}");
+    }
+}
+
+#[test]
+fn a_row_without_its_second_text_is_named_and_an_empty_one_is_a_text() {
+    let mut columns = columns();
+    columns.pair = Some("with".into());
+    let row = |with: &str| format!("{{\"text\": \"a\", \"status\": 1, \"post\": 1{with}}}\n");
+    let text = [
+        row(", \"with\": \"\""),
+        row(""),
+        row(", \"with\": null"),
+        row(", \"with\": 0"),
+    ];
+    let problems = read_columns("a.jsonl", text.concat().as_bytes(), &columns).unwrap_err();
+    for expected in [
+        "line 2: row 2, column with: no second text",
+        "line 3: row 3, column with: no second text",
+    ] {
+        assert!(
+            problems.iter().any(|p| p.starts_with(expected)),
+            "{problems:#?}"
+        );
+    }
+    let other = |line: &str| line.contains("line 1:") || line.contains("line 4:");
+    assert!(!problems.iter().any(|p| other(p)), "{problems:#?}");
+}
+
+#[test]
+fn truth_values_and_the_numbers_that_they_are_cannot_both_be_labels() {
+    let of = |labels: [&str; 3]| {
+        let row = |label| format!("{{\"text\": \"a\", \"status\": {label}, \"post\": 1}}\n");
+        read("a.jsonl", labels.map(row).concat().as_bytes())
+    };
+    let problems = of(["true", "1", "0"]).unwrap_err();
+    assert!(
+        problems[0].contains("the labels 1 and true"),
+        "{problems:?}"
+    );
+    let problems = of(["true", "\"False\"", "0"]).unwrap_err();
+    assert!(
+        problems[0].contains("the labels 0 and False"),
+        "{problems:?}"
+    );
+    assert!(of(["true", "0", "true"]).is_ok());
 }

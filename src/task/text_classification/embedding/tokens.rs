@@ -1,10 +1,10 @@
 //! Texts as token ids that the model can read.
 
-use tokenizers::{EncodeInput, TruncationDirection, TruncationParams, TruncationStrategy};
+use tokenizers::EncodeInput;
 
 use super::Plan;
 use crate::exit::Failure;
-use crate::task::text_classification::tokens::Tokens;
+use crate::task::text_classification::tokens::{Tokens, special_tokens};
 
 /// Rows handed to the tokeniser at a time.
 const CHUNK: usize = 4096;
@@ -15,16 +15,16 @@ const CHUNK: usize = 4096;
 /// The tokeniser cannot be read, or a row has ids that the model does not know; names the row.
 pub fn tokens(plan: &Plan<'_>) -> Result<(Vec<Tokens>, usize), Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::input(format!("the tokeniser: {e}"));
-    let mut tokenizer =
+    let tokenizer =
         (plan.checkpoint.tokenizer.load()).map_err(|e| Failure::input(format!("{e:#}")))?;
-    tokenizer
-        .with_truncation(Some(TruncationParams {
-            direction: TruncationDirection::Right,
-            max_length: plan.max_length,
-            strategy: TruncationStrategy::LongestFirst,
-            stride: 0,
-        }))
-        .map_err(|e| Failure::input(format!("--max-length {}: {e}", plan.max_length)))?;
+    let special = special_tokens(&tokenizer, plan.rows.iter().any(|(_, pair)| pair.is_some()));
+    if plan.max_length <= special {
+        return Err(Failure::input(format!(
+            "--max-length: found {}, expected at least {}: {special} special tokens are in each row",
+            plan.max_length,
+            special + 1
+        )));
+    }
     let mut all = Vec::with_capacity(plan.rows.len());
     let mut cut = 0;
     for chunk in plan.rows.chunks(CHUNK) {
@@ -37,11 +37,17 @@ pub fn tokens(plan: &Plan<'_>) -> Result<(Vec<Tokens>, usize), Failure> {
         let encodings = tokenizer
             .encode_batch_fast(inputs, true)
             .map_err(|e| failed(&e))?;
-        cut += encodings
-            .iter()
-            .filter(|e| !e.get_overflowing().is_empty())
-            .count();
-        all.extend(encodings.iter().map(Tokens::from));
+        for ((text, pair), encoding) in chunk.iter().zip(&encodings) {
+            all.push(match encoding.len() <= plan.max_length {
+                true => Tokens::from(encoding),
+                false => {
+                    cut += 1;
+                    let texts = (text.as_str(), pair.as_deref());
+                    super::super::tokens::cut(&tokenizer, texts, encoding.len(), plan.max_length)
+                        .map_err(|e| Failure::input(format!("{e:#}")))?
+                }
+            });
+        }
     }
     for (row, tokens) in all.iter().enumerate() {
         if let Some(found) = unknown(plan, tokens) {

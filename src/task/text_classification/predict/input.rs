@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::super::data::Findings;
+use super::super::data::line_numbers::noted;
+use super::super::data::{Findings, SECOND_TEXT};
 use crate::config::Problems;
 
 /// What is read of each row.
@@ -264,11 +265,11 @@ impl Input {
         findings: &mut Findings,
         visit: &mut Visit<'_>,
     ) -> anyhow::Result<Vec<String>> {
-        // Between carriage return and line feed the reader thinks that a record is over, but not yet
-        // its line.
         let first = file.fill_buf().unwrap_or_default();
-        let end = first.iter().position(|b| *b == b'\n').unwrap_or(0);
-        let late = usize::from(end > 0 && first[end - 1] == b'\r');
+        if first.starts_with(b"\xef\xbb\xbf") {
+            file.consume(3);
+        }
+        let (file, lines) = noted(file);
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
         let header: Vec<String> = match reader.byte_headers() {
             Ok(header) => header
@@ -294,7 +295,7 @@ impl Input {
                     return Ok(header);
                 }
             }
-            let line = late + record.position().map_or(0, |p| p.line() as usize);
+            let line = lines.of(&record);
             if record.len() != header.len() {
                 findings.row(
                     line,
@@ -342,6 +343,7 @@ impl Input {
         };
         let text = get(&self.wanted.text);
         let pair = self.wanted.pair.as_deref().map(&mut get);
+        let absent = (self.wanted.pair.as_deref()).filter(|column| cells.lacks(column));
         let label = (self.wanted.label.as_ref()).map(|(column, _)| get(column).trim().to_owned());
         if right && text.trim().is_empty() {
             findings.row(
@@ -350,6 +352,10 @@ impl Input {
                 "no text",
                 "a text in every row",
             );
+            right = false;
+        }
+        if let Some(column) = absent {
+            findings.row(line, place(column), "no second text", SECOND_TEXT);
             right = false;
         }
         let mut class = 0;
@@ -424,6 +430,14 @@ impl Input {
 }
 
 impl Cells {
+    /// An object has no value there; in a list each column has one.
+    fn lacks(&self, column: &str) -> bool {
+        match self {
+            Cells::List(_) => false,
+            Cells::Object(object, _) => matches!(object.get(column), None | Some(Json::Null)),
+        }
+    }
+
     /// The text of a column, empty where it is absent; `None` of a list or an object.
     pub fn get(&self, column: &str, columns: &[String]) -> Option<String> {
         match self {

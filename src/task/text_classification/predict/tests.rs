@@ -189,3 +189,30 @@ fn what_is_wrong_is_told_with_file_and_row() {
         }
     }
 }
+
+#[test]
+fn lines_of_csv_are_counted_right_whatever_ends_them() {
+    for end in ["\n", "\r\n", "\r"] {
+        let text = "\u{feff}text\na\n\"b\n\nb\"\n \nc\n".replace('\n', end);
+        let problems = rows("a.csv", text.as_bytes(), wanted()).unwrap_err();
+        assert!(problems.contains("a.csv:6"), "{end:?}: {problems}");
+        let (_, all) = rows("a.csv", text.replace(' ', "d").as_bytes(), wanted()).unwrap();
+        let lines: Vec<usize> = all.iter().map(|row| row.line).collect();
+        assert_eq!(lines, [2, 3, 6, 7], "{end:?}");
+    }
+}
+
+#[test]
+fn a_row_without_its_second_text_is_named() {
+    let mut wanted = wanted();
+    wanted.pair = Some("with".into());
+    let whole = "{\"text\": \"a\", \"with\": \"\"}\n";
+    for lacking in ["{\"text\": \"a\"}\n", "{\"text\": \"a\", \"with\": null}\n"] {
+        let text = format!("{whole}{lacking}");
+        let problems = rows("a.jsonl", text.as_bytes(), wanted.clone()).unwrap_err();
+        assert!(problems.contains("a.jsonl:2"), "{problems}");
+        assert!(problems.contains("no second text"), "{problems}");
+    }
+    let (_, all) = rows("a.jsonl", whole.as_bytes(), wanted).unwrap();
+    assert_eq!(all[0].pair.as_deref(), Some(""));
+}

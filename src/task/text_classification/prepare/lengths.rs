@@ -61,6 +61,17 @@ pub fn review(
     let pair = data.rows.iter().any(|row| row.pair.is_some());
     let room = |length: i64| length - tokenised.special_tokens(pair) as i64;
     let mut problems = Vec::new();
+    if room(low) < 1 {
+        problems.push(Problem {
+            source: Source::File(spec.file.clone(), None),
+            key: Some("tok.max_length".to_owned()),
+            found: format!("{low} with the model {name}"),
+            expected: format!(
+                "at least {}: one token beside the special ones",
+                low - room(low) + 1
+            ),
+        });
+    }
     if least > 0 && least >= room(high) {
         problems.push(problem(
             spec,

@@ -249,7 +249,16 @@ fn with_folds_the_baseline_is_their_mean_and_each_fold_is_asked_for_every_class(
     );
     site.set("data.folds", 60);
     let all = problems(&site);
-    assert!(all.contains("no row of class 1 in the fold"), "{all}");
+    assert_eq!(
+        all.lines().filter(|line| line.contains("fold")).count(),
+        1,
+        "{all}"
+    );
+    assert!(
+        all.contains("60 folds, and ") && all.contains(" of class 1 outside"),
+        "{all}"
+    );
+    assert!(all.contains("at most "), "{all}");
 }
 
 #[test]
@@ -378,4 +387,36 @@ fn windows_cover_a_row_and_share_what_they_are_told() {
     let cut = tokenised.windows(&rows, 8, 0).unwrap();
     assert!(cut.iter().all(|w| w.len() == 1));
     assert!(tokenised.windows(&rows, 2, 1).is_err());
+}
+
+#[test]
+fn the_longer_text_of_a_pair_has_the_odd_token_however_long_both_are() {
+    let site = Site::new();
+    let long = ["good "; 30].concat();
+    let rows = [
+        (&long[..], &long[..100]),
+        (&long[..100], &long),
+        (&long, &long),
+    ]
+    .map(|(text, pair)| super::super::data::Row {
+        text: text.into(),
+        pair: Some(pair.into()),
+        class: 0,
+        group: None,
+        line: 2,
+    });
+    let tokenised = Tokenised::new(&site.tiny(), &rows).unwrap();
+    let kept = |length: usize| -> Vec<(usize, usize)> {
+        let cut = tokenised.cut(&rows, length).unwrap();
+        let second = |t: &super::super::tokens::Tokens| t.types.iter().filter(|t| **t == 1).count();
+        // One special token is the second text's, two are the first's.
+        cut.iter()
+            .map(|t| (t.ids.len() - second(t) - 2, second(t) - 1))
+            .collect()
+    };
+    assert_eq!(kept(14), [(6, 5), (5, 6), (5, 6)]);
+    assert_eq!(kept(15), [(6, 6), (6, 6), (6, 6)]);
+    for length in 0..4 {
+        assert!(tokenised.cut(&rows, length).is_err(), "{length}");
+    }
 }

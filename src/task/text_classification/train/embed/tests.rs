@@ -174,3 +174,31 @@ fn a_pooler_that_the_checkpoint_lacks_is_refused() {
     assert_eq!(failure.exit, Exit::BadInput);
     assert!(failure.message.contains("has no pooler"), "{failure}");
 }
+
+#[test]
+fn a_length_without_room_beside_the_special_tokens_is_refused_with_the_least_one() {
+    let (dir, checkpoint) = checkpoint("xlmr");
+    let out = dir.path().join("out.safetensors");
+    for (pair, least) in [(None, 3), (Some("b"), 5)] {
+        let rows = [("a text".to_owned(), pair.map(str::to_owned))];
+        let of = |max_length| {
+            let plan = Plan {
+                checkpoint: &checkpoint,
+                rows: &rows,
+                max_length,
+                batch_size: 1,
+                pooling: None,
+                device: gpu::Device::Cpu,
+                out: &out,
+            };
+            embed(&plan, &mut |_| {})
+        };
+        for length in 0..least {
+            let failure = of(length).unwrap_err();
+            assert_eq!(failure.exit, Exit::BadInput);
+            let expected = format!("--max-length: found {length}, expected at least {least}");
+            assert!(failure.message.contains(&expected), "{failure}");
+        }
+        assert_eq!(of(least).unwrap().length, least);
+    }
+}
