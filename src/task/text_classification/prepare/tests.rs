@@ -255,7 +255,7 @@ fn with_folds_the_baseline_is_their_mean_and_each_fold_is_asked_for_every_class(
         "{all}"
     );
     assert!(
-        all.contains("60 folds, and ") && all.contains(" of class 1 outside"),
+        all.contains("60 folds, and 36 groups of class 0 outside"),
         "{all}"
     );
     assert!(all.contains("at most "), "{all}");
