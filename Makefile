@@ -127,9 +127,9 @@ bench-search-cost: build ## What the search costs, and a memory limit, beside Op
 	$(PYTHON) -B benches/search/cost.py --tune "$(TUNE)"
 	$(PYTHON) -B benches/search/limit.py --tune "$(TUNE)"
 
-bench-recovery: build model ## What a death, a replacement and 200 trials cost, with and without a spare worker
+bench-recovery: build model ## What a death and a replacement cost, with and without a spare worker (ARGS="--drift 200")
 	$(PYTHON) -B benches/recovery/recovery.py --tune "$(TUNE)" --task configs/criteria.toml \
-	    --set train.freeze_encoder_layers=6 --set train.epochs=2 --drift 200 $(ARGS)
+	    --set train.freeze_encoder_layers=6 --set train.epochs=6 --set train.patience=0 --ready 1 $(ARGS)
 
 check-exports: build ## Compare exports with transformers (PYTHON must have torch and transformers)
 	$(PYTHON) -B tests/reference/check_exports.py "$(TUNE)"

@@ -80,51 +80,9 @@ fn run(link: &Link, inbox: &Receiver<ToWorker>, output: &mut dyn Output) -> anyh
             anyhow::bail!("expected to open a task, was told {other:?}")
         }
     };
-    // What the supervisor calls it stays its name for people.
-    let shown = device;
-    let device = match std::env::var_os(ALONE) {
-        Some(_) => device.alone(),
-        None => device,
-    };
-    let in_process = task::kind(&spec.kind).is_none_or(|k| k.in_process());
-    let opened = guard::catch(|| {
-        let meter = match Meter::open(device, in_process)? {
-            Opened::Open(meter) => meter,
-            Opened::NotExpandable(error) => return Ok(Err(error)),
-        };
-        Ok(Ok((meter, open(&spec, device)?)))
-    });
-    let (meter, task) = match opened {
-        Ok(Ok(opened)) => opened,
-        Ok(Err(error)) => {
-            link.send(&FromWorker::NotExpandable { error })?;
-            return Ok(0);
-        }
-        Err(caught) => {
-            let _ = writeln!(std::io::stderr(), "{}", caught.text);
-            link.send(&FromWorker::Dying {
-                attempt: None,
-                error: report(caught, Phase::Opening, None),
-            })?;
-            return Ok(1);
-        }
-    };
-    if let Some((capacity, context)) = meter.device() {
-        link.send(&FromWorker::DeviceOpened { capacity, context })?;
-    }
-    let mut worker = Worker {
-        link,
-        inbox,
-        output,
-        in_process,
-        meter,
-        shown,
-        device,
-        objective: spec.objective.clone(),
-        // Its tensors must not be dropped in a broken context; the process ends anyway.
-        task: ManuallyDrop::new(task),
-        inject: spec.operation.inject.clone(),
-        cuda_errors: 0,
+    let mut worker = match Worker::open(link, inbox, output, &spec, device)? {
+        Ok(worker) => worker,
+        Err(status) => return Ok(status),
     };
     if let Some(status) = rehearse.map_or(Ok(None), |grant| worker.warm_up(grant))? {
         return Ok(status);
@@ -197,7 +155,63 @@ struct Worker<'a> {
     cuda_errors: u32,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
+    /// Opens the device and the task; or says with which status the process has to go.
+    fn open(
+        link: &'a Link,
+        inbox: &'a Receiver<ToWorker>,
+        output: &'a mut dyn Output,
+        spec: &StudySpec,
+        device: Device,
+    ) -> anyhow::Result<Result<Worker<'a>, i32>> {
+        // What the supervisor calls it stays its name for people.
+        let shown = device;
+        let device = match std::env::var_os(ALONE) {
+            Some(_) => device.alone(),
+            None => device,
+        };
+        let in_process = task::kind(&spec.kind).is_none_or(|k| k.in_process());
+        let opened = guard::catch(|| {
+            let meter = match Meter::open(device, in_process)? {
+                Opened::Open(meter) => meter,
+                Opened::NotExpandable(error) => return Ok(Err(error)),
+            };
+            Ok(Ok((meter, open(spec, device)?)))
+        });
+        let (meter, task) = match opened {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => {
+                link.send(&FromWorker::NotExpandable { error })?;
+                return Ok(Err(0));
+            }
+            Err(caught) => {
+                let _ = writeln!(std::io::stderr(), "{}", caught.text);
+                link.send(&FromWorker::Dying {
+                    attempt: None,
+                    error: report(caught, Phase::Opening, None),
+                })?;
+                return Ok(Err(1));
+            }
+        };
+        if let Some((capacity, context)) = meter.device() {
+            link.send(&FromWorker::DeviceOpened { capacity, context })?;
+        }
+        Ok(Ok(Worker {
+            link,
+            inbox,
+            output,
+            in_process,
+            meter,
+            shown,
+            device,
+            objective: spec.objective.clone(),
+            // Its tensors must not be dropped in a broken context; the process ends anyway.
+            task: ManuallyDrop::new(task),
+            inject: spec.operation.inject.clone(),
+            cuda_errors: 0,
+        }))
+    }
+
     /// Rehearses before the first attempt, with `grant` bytes of the GPU; gives the exit status where
     /// the process must go. An error is nobody's, and one that the context survives is of no
     /// consequence: the first attempt then waits for what could not be done.

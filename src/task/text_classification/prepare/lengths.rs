@@ -39,14 +39,14 @@ pub fn review(
     let Some((low, high)) = bounds(spec, LENGTH, name) else {
         return Vec::new();
     };
-    let (least, greatest) = bounds(spec, STRIDE, name).unwrap_or((0, 0));
+    let strides = bounds(spec, STRIDE, name).unwrap_or((0, 0));
     let mut limits = vec![low, high];
     limits.dedup();
     for limit in limits {
         let cut = lengths.iter().filter(|l| **l as i64 > limit).count();
         let share = 100.0 * cut as f64 / lengths.len() as f64;
         let all = lengths.len();
-        tell(match greatest {
+        tell(match strides.1 {
             0 => format!("tok.max_length {limit} cuts {cut} of {all} rows ({share:.1} %)"),
             _ => format!(
                 "tok.max_length {limit}: {cut} of {all} rows ({share:.1} %) have more than one window"
@@ -59,49 +59,84 @@ pub fn review(
         ));
     }
     let pair = data.rows.iter().any(|row| row.pair.is_some());
-    let room = |length: i64| length - tokenised.special_tokens(pair) as i64;
-    let mut problems = Vec::new();
-    if room(low) < 1 {
-        problems.push(Problem {
-            source: Source::File(spec.file.clone(), None),
-            key: Some("tok.max_length".to_owned()),
-            found: format!("{low} with the model {name}"),
-            expected: format!(
-                "at least {}: one token beside the special ones",
-                low - room(low) + 1
-            ),
-        });
-    }
-    if least > 0 && least >= room(high) {
-        problems.push(problem(
-            spec,
-            format!("{least} with tok.max_length {high} and the model {name}"),
-            format!(
-                "fewer than {}: windows have room for so many tokens beside the special ones",
-                room(high)
-            ),
-        ));
-    } else if greatest > 0 && greatest >= room(low) {
-        prepared.warnings.push(format!(
+    let reach = Reach {
+        name,
+        longest: longest as i64,
+        lengths: (low, high),
+        strides,
+        special: tokenised.special_tokens(pair) as i64,
+    };
+    reach.review(spec, &mut prepared.warnings)
+}
+
+/// How far rows, their limit and the windows' stride reach with one model, in tokens.
+struct Reach<'a> {
+    /// The model.
+    name: &'a str,
+    /// The longest row.
+    longest: i64,
+    /// The least and the greatest `tok.max_length`.
+    lengths: (i64, i64),
+    /// The least and the greatest `tok.doc_stride`.
+    strides: (i64, i64),
+    /// Special tokens of a row.
+    special: i64,
+}
+
+impl Reach<'_> {
+    /// Limits and strides that leave no room, and strides that nothing is long enough for.
+    fn review(&self, spec: &StudySpec, warnings: &mut Vec<String>) -> Vec<Problem> {
+        let Reach {
+            name,
+            longest,
+            lengths: (low, high),
+            strides: (least, greatest),
+            special,
+        } = *self;
+        let room = |length: i64| length - special;
+        let mut problems = Vec::new();
+        if room(low) < 1 {
+            problems.push(Problem {
+                source: Source::File(spec.file.clone(), None),
+                key: Some(LENGTH.to_owned()),
+                found: format!("{low} with the model {name}"),
+                expected: format!(
+                    "at least {}: one token beside the special ones",
+                    low - room(low) + 1
+                ),
+            });
+        }
+        if least > 0 && least >= room(high) {
+            problems.push(problem(
+                spec,
+                format!("{least} with tok.max_length {high} and the model {name}"),
+                format!(
+                    "fewer than {}: windows have room for so many tokens beside the special ones",
+                    room(high)
+                ),
+            ));
+        } else if greatest > 0 && greatest >= room(low) {
+            warnings.push(format!(
             "{STRIDE} up to {greatest} with tok.max_length down to {low}: windows with no more room \
              than that share half of it"
         ));
-    }
-    if greatest > 0 && longest as i64 <= low {
-        let found = format!(
-            "no row is longer than tok.max_length with the model {name} (the longest has {longest} \
-             tokens, the least tok.max_length is {low}): {STRIDE} changes nothing"
-        );
-        let searched = spec.space.find(STRIDE).is_some();
-        match searched && spec.possible("model.name").len() == 1 {
-            true => {
-                let expected = "not to be searched: there are no windows".to_owned();
-                problems.push(problem(spec, found, expected));
-            }
-            false => prepared.warnings.push(found),
         }
+        if greatest > 0 && longest <= low {
+            let found = format!(
+                "no row is longer than tok.max_length with the model {name} (the longest has {longest} \
+             tokens, the least tok.max_length is {low}): {STRIDE} changes nothing"
+            );
+            let searched = spec.space.find(STRIDE).is_some();
+            match searched && spec.possible("model.name").len() == 1 {
+                true => {
+                    let expected = "not to be searched: there are no windows".to_owned();
+                    problems.push(problem(spec, found, expected));
+                }
+                false => warnings.push(found),
+            }
+        }
+        problems
     }
-    problems
 }
 
 fn problem(spec: &StudySpec, found: String, expected: String) -> Problem {
