@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, rehearse};
+use crate::config::acts::idle;
 use crate::config::places::{Project, find_project, find_task};
 use crate::config::{
     Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve,
@@ -141,7 +142,8 @@ pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
             spec.kind
         )));
     }
-    let prepared = kind.prepare(spec).map_err(input)?;
+    let mut prepared = kind.prepare(spec).map_err(input)?;
+    prepared.warnings.extend(idle(spec, kind.keys(), &[], None));
     let asked = matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again);
     if asked && prepared.test.is_none() {
         let why = match kind.passes_on() {

@@ -1,8 +1,10 @@
-//! Where searched parameters act: what task kinds declare of their keys, held against the space. A
-//! parameter that is searched where it changes nothing makes the sampler model noise.
+//! Where parameters act: what task kinds declare of their keys, held against the space. A parameter
+//! that is searched where it changes nothing makes the sampler model noise; of a value that somebody
+//! wrote where it changes nothing, they are told.
 
 use std::collections::BTreeSet;
 
+use super::StudySpec;
 use super::document::Document;
 use super::problem::Problem;
 use super::tree::find;
@@ -15,6 +17,9 @@ const ALL: i64 = 64;
 
 /// Combinations of parents' values that are looked at.
 const COMBINATIONS: usize = 200_000;
+
+/// What a key is compared with at a point; `None`: it is not known.
+pub type Limit<'a> = dyn Fn(&Params) -> Option<i64> + 'a;
 
 /// The values of a condition's key beside which a parameter exists.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,7 +45,8 @@ impl Beside {
 
 /// Refuses parameters that exist where a declared condition on a value does not hold; nothing is
 /// said of those whose own or whose parents' entries have problems. Conditions on what is not known
-/// yet ([`Acts::Below`]) are left to the task kind.
+/// yet ([`Acts::Below`]) are left to the task kind, and those on the parameter's own value
+/// ([`Acts::Beyond`]) make it dead nowhere.
 pub(super) fn refuse_dead(
     document: &Document,
     keys: &[Key],
@@ -55,7 +61,8 @@ pub(super) fn refuse_dead(
                 broken.contains(name)
                     || (find(&document.space, name).is_some() && space.find(name).is_none())
             };
-            if matches!(acts, Acts::Below { .. }) || names.iter().any(unread) {
+            let apart = matches!(acts, Acts::Below { .. } | Acts::Beyond { .. });
+            if apart || names.iter().any(unread) {
                 continue;
             }
             let beside = beside(space, keys, parameter, acts, &[], &|_| None);
@@ -67,6 +74,56 @@ pub(super) fn refuse_dead(
             }
         }
     }
+}
+
+/// What to tell of fixed values that somebody wrote although they act at no point of the space: one
+/// line each. Conditions on what `limit` alone knows ([`Acts::Below`], see [`beside`]) are looked at
+/// where it is given, all others where it is not.
+pub fn idle(
+    spec: &StudySpec,
+    keys: &[Key],
+    further: &[&str],
+    limit: Option<&Limit<'_>>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for name in &spec.written {
+        let Some(value) = spec.fixed.get(name) else {
+            continue;
+        };
+        let parameter = Parameter {
+            name: name.clone(),
+            domain: Domain::Categorical {
+                choices: vec![value.clone()],
+            },
+            when: vec![],
+            high_when: vec![],
+            default: None,
+        };
+        for acts in acts_of(keys, name) {
+            let beyond = |_: &Params| match acts {
+                Acts::Beyond { by, .. } => value.as_i64()?.checked_add(*by),
+                Acts::Words { .. }
+                | Acts::AtLeast { .. }
+                | Acts::Below { .. }
+                | Acts::Without { .. } => None,
+            };
+            let limit = match (acts, limit) {
+                (Acts::Below { .. }, Some(limit)) => limit,
+                (Acts::Below { .. }, None) | (_, Some(_)) => continue,
+                (_, None) => &beyond,
+            };
+            let beside = beside(&spec.space, keys, &parameter, acts, further, limit);
+            if beside.alive.is_empty() && !beside.dead.is_empty() {
+                let dead: Vec<String> = beside.dead.iter().map(Value::to_string).collect();
+                lines.push(format!(
+                    "{name} = {value} changes nothing, for {} is {}: it acts only where {acts}",
+                    acts.key(),
+                    dead.join(" | ")
+                ));
+            }
+        }
+    }
+    lines
 }
 
 /// The conditions that a kind declares for a key.
@@ -90,19 +147,21 @@ pub fn dead_where(keys: &[Key], acts: &Acts) -> String {
         }
         Acts::AtLeast { least, .. } => format!("dead below {least}"),
         Acts::Below { .. } => "dead from there on".into(),
+        Acts::Beyond { .. } => "dead below that".into(),
+        Acts::Without { .. } => "dead beside it".into(),
     }
 }
 
 /// For which values of its key a condition holds, and for which not, at the points where `parameter`
-/// exists. `limit` gives the limit of [`Acts::Below`] beside values of the parameters named by
-/// `further`, where it is known.
+/// exists. `limit` gives the limit of [`Acts::Below`], and of [`Acts::Beyond`], beside values of the
+/// parameters named by `further`, where it is known.
 pub fn beside(
     space: &Space,
     keys: &[Key],
     parameter: &Parameter,
     acts: &Acts,
     further: &[&str],
-    limit: &dyn Fn(&Params) -> Option<i64>,
+    limit: &Limit<'_>,
 ) -> Beside {
     let start: Vec<&str> = further.iter().copied().chain([acts.key()]).collect();
     let names = relevant(space, parameter, &start);
@@ -113,6 +172,7 @@ pub fn beside(
         .collect();
     let preset = keys.iter().find(|k| k.name == acts.key());
     let preset = preset.and_then(|k| k.preset.value());
+    let absent = matches!(acts, Acts::Without { .. }).then_some(Value::Null);
     let mut beside = Beside::default();
     let mut left = COMBINATIONS;
     let mut visit = |params: &Params| {
@@ -123,7 +183,9 @@ pub fn beside(
         let given = given
             .or_else(|| space.fixed.get(acts.key()))
             .or(preset.as_ref());
-        let Some(value) = given else { return };
+        let Some(value) = given.or(absent.as_ref()) else {
+            return;
+        };
         let list = match holds(acts, value, limit(params)) {
             true => &mut beside.alive,
             false => &mut beside.dead,
@@ -208,6 +270,11 @@ fn holds(acts: &Acts, value: &Value, limit: Option<i64>) -> bool {
             (Some(value), Some(limit)) => value < limit,
             (Some(_) | None, _) => true,
         },
+        Acts::Beyond { .. } => match (value.as_i64(), limit) {
+            (Some(value), Some(limit)) => value >= limit,
+            (Some(_) | None, _) => true,
+        },
+        Acts::Without { .. } => *value == Value::Null,
     }
 }
 
@@ -283,7 +350,9 @@ fn values(space: &Space, name: &str, domain: &Domain, acts: &Acts) -> Vec<Value>
     let named = named.flat_map(|c| c.values.iter().filter_map(Value::as_i64));
     let around = match acts {
         Acts::AtLeast { least, .. } => vec![least - 1, *least],
-        Acts::Words { .. } | Acts::Below { .. } => vec![],
+        Acts::Words { .. } | Acts::Below { .. } | Acts::Beyond { .. } | Acts::Without { .. } => {
+            vec![]
+        }
     };
     let mut all: Vec<i64> = named.chain(around).chain([low, low + step, high]).collect();
     all.sort_unstable();

@@ -97,6 +97,8 @@ pub fn resolve_text(
     let fixed = super::fixed::read(&document, &keys, base, &mut problems);
     let (space, points) = super::search::read(&document, kind, &keys, &fixed, base, &mut problems);
     super::acts::refuse_dead(&document, &keys, &space, &mut problems);
+    let written = |name: &&String| document.key(name).is_some();
+    let written = fixed.keys().filter(written).cloned().collect();
     let mut operation = settings.operation();
     super::halving::settle(&document, kind, &mut operation, &mut problems);
     if super::objectives::several_asked(&document, &settings) {
@@ -121,6 +123,7 @@ pub fn resolve_text(
         seed,
         space,
         fixed,
+        written,
         lists,
         models,
         points,

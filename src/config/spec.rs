@@ -1,6 +1,6 @@
 //! The resolved configuration of a study and of one run of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -274,6 +274,10 @@ pub struct StudySpec {
     /// Every key that the task kind declares and that is not searched, by dotted name, defaults
     /// filled in; keys without a value are absent. Paths are absolute.
     pub fixed: Params,
+    /// Names of those among `fixed` that the file, a flag or the environment gave a value. Of use
+    /// where a study is resolved alone: it travels nowhere.
+    #[serde(skip)]
+    pub written: BTreeSet<String>,
     /// Lists of strings among the task kind's keys, by dotted name.
     #[serde(default)]
     pub lists: BTreeMap<String, Vec<String>>,

@@ -100,13 +100,30 @@ pub enum Acts {
         /// What it is compared with, for people.
         limit: &'static str,
     },
+    /// Where the integer `key` exceeds the key's own value by at least `by`. No space is refused for
+    /// it: of a searched key some values are dead, not the key.
+    Beyond {
+        /// A key with an integer.
+        key: &'static str,
+        /// The least difference.
+        by: i64,
+    },
+    /// Where `key` has no value.
+    Without {
+        /// A key without a default, which cannot be searched.
+        key: &'static str,
+    },
 }
 
 impl Acts {
     /// The key that it is about.
     pub fn key(&self) -> &'static str {
         match self {
-            Acts::Words { key, .. } | Acts::AtLeast { key, .. } | Acts::Below { key, .. } => key,
+            Acts::Words { key, .. }
+            | Acts::AtLeast { key, .. }
+            | Acts::Below { key, .. }
+            | Acts::Beyond { key, .. }
+            | Acts::Without { key } => key,
         }
     }
 }
@@ -118,6 +135,8 @@ impl std::fmt::Display for Acts {
             Acts::Words { key, words } => write!(f, "{key} is {}", words.join(" or ")),
             Acts::AtLeast { key, least } => write!(f, "{key} is at least {least}"),
             Acts::Below { key, limit } => write!(f, "{key} is below {limit}"),
+            Acts::Beyond { key, by } => write!(f, "{key} is at least {by} more"),
+            Acts::Without { key } => write!(f, "{key} is left out"),
         }
     }
 }

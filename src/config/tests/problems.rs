@@ -403,7 +403,7 @@ fn what_is_wrong_with_a_wrapped_pruner_is_found_with_everything_else() {
 }
 
 /// A configuration of text classification with this space.
-fn classification(space: &str) -> String {
+pub(super) fn classification(space: &str) -> String {
     format!(
         "[task]\nkind = \"text-classification\"\n[data]\npath = \"rows.csv\"\n[model]\n\
          name = \"tiny\"\n[space]\n{space}"
@@ -412,13 +412,17 @@ fn classification(space: &str) -> String {
 
 /// With the task kinds that there are.
 fn resolve_kinds(text: &str) -> Result<StudySpec, Problems> {
+    resolve_kinds_with(text, &Overrides::default())
+}
+
+pub(super) fn resolve_kinds_with(text: &str, overrides: &Overrides) -> Result<StudySpec, Problems> {
     let input = Input {
         text,
         shown: Path::new("t.toml"),
         absolute: Path::new("/p/configs/t.toml"),
         home: Some(Path::new("/home/me")),
     };
-    resolve_text(&input, &Overrides::default(), &crate::task::KINDS)
+    resolve_text(&input, overrides, &crate::task::KINDS)
 }
 
 #[test]

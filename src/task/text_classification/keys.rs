@@ -55,10 +55,21 @@ const DEEP: &[Acts] = &[Acts::AtLeast {
     least: 2,
 }];
 
+/// The first epoch is always an improvement, and to stop after the last one is to stop nowhere.
+const STOPPING: &[Acts] = &[Acts::Beyond {
+    key: "train.epochs",
+    by: 2,
+}];
+
 /// What early stopping alone reads.
 const PATIENT: &[Acts] = &[Acts::AtLeast {
     key: "train.patience",
     least: 1,
+}];
+
+/// What cuts the rows into parts.
+const DRAWN: &[Acts] = &[Acts::Without {
+    key: "data.split.column",
 }];
 
 const FOCAL: &[Acts] = &[Acts::Words {
@@ -106,19 +117,22 @@ pub const KEYS: &[Key<'static>] = &[
         FRACTION,
         Preset::Float(0.8),
         "share of the rows to train on",
-    ),
+    )
+    .only_where(DRAWN),
     data(
         "data.split.validation",
         FRACTION,
         Preset::Float(0.1),
         "share of the rows that score a trial",
-    ),
+    )
+    .only_where(DRAWN),
     data(
         "data.split.test",
         FRACTION,
         Preset::Float(0.1),
         "share of the rows kept away from the search",
-    ),
+    )
+    .only_where(DRAWN),
     data(
         "data.split.seed",
         KeyType::Int {
@@ -169,7 +183,8 @@ pub const KEYS: &[Key<'static>] = &[
         },
         Preset::Int(2),
         "epochs in a row without improvement that end a trial; 0 = never",
-    ),
+    )
+    .only_where(STOPPING),
     training(
         "train.min_delta",
         KeyType::Float {

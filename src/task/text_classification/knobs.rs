@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::keys::KEYS;
-use crate::config::acts::{Beside, acts_of, beside, told};
+use crate::config::acts::{Beside, acts_of, beside, idle, told};
 use crate::config::{Problem, Source, StudySpec};
 use crate::space::{Parameter, Params, Value};
 use crate::task::Acts;
@@ -26,7 +26,8 @@ pub fn refuse_dead(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<Prob
     .collect()
 }
 
-/// What to tell of parameters that change nothing at some of the points where they are searched.
+/// What to tell of parameters that change nothing at some of the points where they are searched, and
+/// of written values that change nothing at all.
 pub fn warnings(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<String> {
     let partly = bound(spec, layers).into_iter();
     let partly = partly.filter(|(_, _, beside)| !beside.alive.is_empty());
@@ -35,7 +36,26 @@ pub fn warnings(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<String>
             let (found, expected) = told(&spec.space, parameter, acts, &beside);
             format!("{}: found {found}, better {expected}", parameter.name)
         })
+        .chain(idle(
+            spec,
+            KEYS,
+            &["model.name"],
+            Some(&depth(spec, layers)),
+        ))
         .collect()
+}
+
+/// The number of layers of the model at a point, where it is known.
+fn depth<'a>(
+    spec: &'a StudySpec,
+    layers: &'a BTreeMap<String, i64>,
+) -> impl Fn(&Params) -> Option<i64> + 'a {
+    |params| {
+        let name = params
+            .get("model.name")
+            .or_else(|| spec.fixed.get("model.name"));
+        layers.get(name.and_then(Value::as_str)?).copied()
+    }
 }
 
 /// The searched parameters that are dead beside some depths.
@@ -43,12 +63,7 @@ fn bound<'a>(
     spec: &'a StudySpec,
     layers: &BTreeMap<String, i64>,
 ) -> Vec<(&'a Parameter, &'static Acts, Beside)> {
-    let depth = |params: &Params| {
-        let name = params
-            .get("model.name")
-            .or_else(|| spec.fixed.get("model.name"));
-        layers.get(name.and_then(Value::as_str)?).copied()
-    };
+    let depth = depth(spec, layers);
     let mut all = Vec::new();
     for parameter in &spec.space.parameters {
         for acts in acts_of(KEYS, &parameter.name) {
@@ -124,6 +139,24 @@ mod tests {
             values: vec![0.into(), 1.into()],
         }];
         assert!(super::warnings(&spec, &layers()).is_empty());
+    }
+
+    #[test]
+    fn a_written_value_that_acts_on_trained_layers_is_warned_of_where_none_is_left() {
+        let mut spec = spec(2);
+        spec.space.parameters.truncate(1);
+        spec.fixed
+            .insert("optim.layerwise_lr_decay".into(), 0.9.into());
+        assert!(super::warnings(&spec, &layers()).is_empty(), "a default");
+        spec.written = ["optim.layerwise_lr_decay".into()].into();
+        assert_eq!(
+            super::warnings(&spec, &layers()),
+            [
+                "optim.layerwise_lr_decay = 0.9 changes nothing, for train.freeze_encoder_layers is 2: it \
+              acts only where train.freeze_encoder_layers is below the model's number of layers"
+            ]
+        );
+        assert!(super::warnings(&spec, &[("tiny".to_owned(), 3)].into()).is_empty());
     }
 
     #[test]

@@ -95,6 +95,7 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
             ..Space::default()
         },
         fixed,
+        written: Default::default(),
         lists: std::collections::BTreeMap::new(),
         models,
         points: Vec::new(),

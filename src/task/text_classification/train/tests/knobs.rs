@@ -121,6 +121,9 @@ fn against(acts: &Acts) -> Vec<Value> {
         Acts::AtLeast { least, .. } => vec![(least - 1).into()],
         // The model has two layers.
         Acts::Below { .. } => vec![2.into()],
+        // Both values of the key are above 0.
+        Acts::Beyond { by, .. } => vec![(*by).into()],
+        Acts::Without { key } => panic!("{key} is of the data"),
     }
 }
 

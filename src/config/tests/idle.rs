@@ -1,0 +1,88 @@
+//! Fixed values that somebody wrote where they change nothing.
+
+use super::problems::{classification, resolve_kinds_with};
+use super::*;
+use crate::config::acts::idle;
+use crate::task::TaskKind;
+use crate::task::text_classification::TextClassification;
+
+/// What is told of a study with this space, with `set` by flags.
+fn told(space: &str, set: &[(&str, &str)]) -> Vec<String> {
+    let mut overrides = Overrides::default();
+    for (key, value) in set {
+        overrides.push(key, value, Source::Flag(format!("--set {key}={value}")));
+    }
+    let spec = resolve_kinds_with(&classification(space), &overrides);
+    let spec = spec.unwrap_or_else(|problems| panic!("{problems}"));
+    idle(&spec, TextClassification.keys(), &[], None)
+}
+
+#[test]
+fn a_written_value_that_changes_nothing_is_told_with_the_condition_under_which_it_would() {
+    assert_eq!(
+        told(
+            "",
+            &[
+                ("head.hidden", "512"),
+                ("loss.cls.gamma", "3"),
+                ("loss.cls.type", "ce_label_smooth"),
+                ("loss.cls.label_smoothing", "0.2"),
+                ("sched.poly_power", "2"),
+            ]
+        ),
+        [
+            "head.hidden = 512 changes nothing, for head.layers is 1: it acts only where head.layers \
+             is at least 2",
+            "loss.cls.gamma = 3.0 changes nothing, for loss.cls.type is ce_label_smooth: it acts only \
+             where loss.cls.type is focal",
+            "sched.poly_power = 2.0 changes nothing, for sched.name is linear: it acts only where \
+             sched.name is polynomial",
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_told_of_defaults_nor_of_a_value_that_acts_at_some_points() {
+    assert_eq!(told("", &[]), [""; 0]);
+    let layers = "\"head.layers\" = { low = 1, high = 2, int = true }\n";
+    assert_eq!(told(layers, &[("head.hidden", "512")]), [""; 0]);
+}
+
+#[test]
+fn patience_that_no_training_is_long_enough_for_is_told() {
+    let patience = |patience, epochs| {
+        told(
+            "",
+            &[("train.patience", patience), ("train.epochs", epochs)],
+        )
+    };
+    let line = |patience, epochs| {
+        format!(
+            "train.patience = {patience} changes nothing, for train.epochs is {epochs}: it acts only \
+             where train.epochs is at least 2 more"
+        )
+    };
+    assert_eq!(patience("20", "20"), [line(20, 20)]);
+    // To stop after the last epoch is to stop nowhere.
+    assert_eq!(patience("19", "20"), [line(19, 20)]);
+    assert_eq!(patience("18", "20"), [""; 0]);
+    let searched = "\"train.epochs\" = { low = 2, high = 500, int = true }\n";
+    assert_eq!(told(searched, &[("train.patience", "20")]), [""; 0]);
+}
+
+#[test]
+fn shares_beside_a_column_of_parts_are_told() {
+    let shares = [
+        ("data.split.train", "0.9"),
+        ("data.split.column", "part"),
+        ("data.split.seed", "1"),
+    ];
+    assert_eq!(
+        told("", &shares),
+        [
+            "data.split.train = 0.9 changes nothing, for data.split.column is part: it acts only \
+             where data.split.column is left out"
+        ]
+    );
+    assert_eq!(told("", &[shares[0]]), [""; 0]);
+}
