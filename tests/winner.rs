@@ -126,10 +126,15 @@ fn a_second_training_on_other_inputs_is_refused_before_it_begins() {
     let out = project.path().join("out");
     let refused = |expected: &[&str]| {
         let out = out.to_str().unwrap();
-        let (stdout, stderr) = project.expect(2, &["export", "tiny", "-o", out, "--retrain"]);
-        assert_eq!(stdout, "");
-        for part in expected {
-            assert!(stderr.contains(part), "{part:?} is not in: {stderr}");
+        for args in [
+            &["export", "tiny", "-o", out, "--retrain"][..],
+            &["replay", "tiny", "1"],
+        ] {
+            let (stdout, stderr) = project.expect(2, args);
+            assert_eq!(stdout, "");
+            for part in expected {
+                assert!(stderr.contains(part), "{part:?} is not in: {stderr}");
+            }
         }
     };
     let with = |path: &Path, change: &dyn Fn(&str) -> String, expected: &[&str]| {
@@ -158,6 +163,9 @@ fn a_second_training_on_other_inputs_is_refused_before_it_begins() {
     refused(&["rows.csv"]);
     assert!(!out.exists());
     assert_eq!(second_trainings(&project), 0);
+    let logs = fs::read_dir(project.path().join("tune.db.d/logs/tiny")).unwrap();
+    let mut logs = logs.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+    assert!(!logs.any(|name| name.contains("replay")));
     // What was kept needs no rows.
     export(&project, &out, &[]);
 }

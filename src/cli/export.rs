@@ -17,7 +17,7 @@ use crate::store::Store;
 use crate::study::{FrozenTrial, Purpose, TrialState};
 use crate::supervisor::{End, Replay, directory_of, logs_dir, replay, replay_log};
 use crate::task::TrialSpec;
-use crate::task::text_classification::checkpoint::{Checkpoint, cache_directories, locate};
+use crate::task::text_classification::checkpoint::Checkpoint;
 use crate::task::text_classification::export::{
     Description, Export, Origin, Writing, may_write, unchanged, write,
 };
@@ -69,7 +69,9 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     let chosen = choose(&storage, args)?;
     let loud = !common.json && !common.quiet;
     let name = chosen.training.text("model.name").map_err(internal)?;
-    let checkpoint = checkpoint(&chosen.spec, name)?;
+    // What the trial fine-tuned.
+    let checkpoint = Checkpoint::named(name, &chosen.spec.models)
+        .map_err(|p| Failure::input(p.to_string()))?;
     let found = match find_kept(&storage, &chosen, args)? {
         Some(found) => found,
         None => {
@@ -217,13 +219,6 @@ fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
         trial,
         training,
     })
-}
-
-/// The checkpoint that the trial fine-tuned.
-fn checkpoint(spec: &StudySpec, name: &str) -> Result<Checkpoint, Failure> {
-    let input = |problems| Failure::input(Problems(problems).to_string());
-    let dir = locate(name, &spec.models, &cache_directories()).map_err(|p| input(vec![p]))?;
-    Checkpoint::open(name, &dir).map_err(input)
 }
 
 /// The frozen parts are the checkpoint's: it must still be the one that was trained.

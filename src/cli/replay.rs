@@ -15,13 +15,14 @@ use crate::store::Store;
 use crate::study::carry::COPIED_FROM;
 use crate::study::{self, FrozenTrial, Purpose};
 use crate::supervisor::{Replay, directory_of, logs_dir, replay, replay_log};
-use crate::task::TrialSpec;
+use crate::task::{self, TrialSpec};
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
     let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
+    same_inputs(&storage, &args.study, &spec, &trial)?;
     let device = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?
         .first()
         .copied()
@@ -73,6 +74,23 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     } else {
         shown.end(&played)
     })
+}
+
+/// Refuses a trial whose data or models are no longer those of its study.
+fn same_inputs(
+    storage: &Path,
+    study: &str,
+    spec: &StudySpec,
+    trial: &FrozenTrial,
+) -> Result<(), Failure> {
+    let Some(kind) = task::kind(&spec.kind) else {
+        return Ok(());
+    };
+    let store = Store::open_read_only(storage)?;
+    let study = query::choose(&store, Some(study))?;
+    let identity = store.identity(study.study_id)?.unwrap_or_default();
+    kind.unchanged(spec, &identity, &spec.effective(&trial.params))
+        .map_err(|problems| Failure::input(problems.to_string()))
 }
 
 /// The seed that the trial was trained with: one from another study had another number there.

@@ -143,6 +143,21 @@ pub trait TaskKind: Sync {
     /// All problems found, each with file, row or key, what was found and what was expected.
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems>;
 
+    /// Whether what a training with this configuration reads is still what the study was made with, of
+    /// which `identity` has the fingerprints: on other inputs a trial that is trained again would be
+    /// another one. Nothing is looked at where a kind does not say.
+    ///
+    /// # Errors
+    /// What cannot be read, and what differs.
+    fn unchanged(
+        &self,
+        _spec: &StudySpec,
+        _identity: &serde_json::Map<String, serde_json::Value>,
+        _config: &Params,
+    ) -> Result<(), Problems> {
+        Ok(())
+    }
+
     /// Opens the task in a worker: loads data and moves to the device what trials share.
     ///
     /// # Errors

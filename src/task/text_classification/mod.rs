@@ -34,10 +34,14 @@ pub use split::{Part, Split, split};
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value as Json};
+
 use super::{Key, Metric, Prepared, Task, TaskKind, greatest};
 use crate::config::{Problems, StudySpec};
 use crate::gpu::Device;
 use crate::memory::Floor;
+use crate::space::{Params, Value};
+use checkpoint::Checkpoint;
 
 /// The kind.
 pub struct TextClassification;
@@ -79,6 +83,17 @@ impl TaskKind for TextClassification {
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         prepare::prepare(spec)
+    }
+
+    fn unchanged(
+        &self,
+        spec: &StudySpec,
+        identity: &Map<String, Json>,
+        config: &Params,
+    ) -> Result<(), Problems> {
+        let name = config.get("model.name").and_then(Value::as_str);
+        let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
+        export::unchanged(spec, identity, &checkpoint)
     }
 
     fn floor(&self, spec: &StudySpec) -> Option<Arc<dyn Floor>> {

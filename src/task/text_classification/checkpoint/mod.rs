@@ -7,6 +7,7 @@ mod names;
 mod raw;
 mod weights;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub use names::{Tensor, needed, optional, projections};
 pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
 use super::tokenizer::TokenizerFiles;
-use crate::config::{Problem, Source};
+use crate::config::{Problem, Problems, Source};
 
 /// A checkpoint whose files were found and checked.
 #[derive(Debug, Clone)]
@@ -37,6 +38,15 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// Opens the checkpoint of this name, among `models` or in the caches.
+    ///
+    /// # Errors
+    /// It is not found, or see [`Checkpoint::open`].
+    pub fn named(name: &str, models: &BTreeMap<String, PathBuf>) -> Result<Checkpoint, Problems> {
+        let dir = locate(name, models, &cache_directories()).map_err(|p| Problems(vec![p]))?;
+        Checkpoint::open(name, &dir).map_err(Problems)
+    }
+
     /// Reads the configuration and the header of the weights and checks every tensor that the
     /// model needs. The weights themselves are not read.
     ///
