@@ -299,7 +299,21 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
     let before = fs::read(&rows).unwrap();
     for same in [&rows, &linked, &path("configs/../configs/rows.csv")] {
         refused(&["predict", &out, &rows, "-o", same], &["file of the rows"]);
+        refused(&["embed", &out, &rows, "-o", same], &["file of the texts"]);
     }
+    // Nor is the model lost to them.
+    for name in ["head.json", "tune.json"] {
+        let same = format!("{out}/{name}");
+        refused(
+            &["predict", &out, &rows, "-o", &same],
+            &["file of the model"],
+        );
+    }
+    let weights = format!("{out}/../out/model.safetensors");
+    refused(
+        &["embed", &out, &rows, "-o", &weights],
+        &["file of the model"],
+    );
     assert!(fs::read(&rows).unwrap() == before);
     let about = format!("{out}/head.json");
     let right = file(Path::new(&about));

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use super::predict::may_write;
 use super::{Common, init_logging, print, run};
 use crate::config::{DevicePolicy, Overrides, Problems};
 use crate::exit::{Exit, Failure};
 use crate::gpu;
 use crate::report::{self, Gauge};
-use crate::task::text_classification::checkpoint::{Checkpoint, cache_directories, locate};
+use crate::task::text_classification::checkpoint::Checkpoint;
 use crate::task::text_classification::embedding::{self, Plan, Pooling, Step};
 use crate::task::text_classification::texts::{self, TextColumns};
 
@@ -76,12 +77,21 @@ const MAX_LENGTH: usize = 512;
 pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let input = |problems| Failure::input(Problems(problems).to_string());
-    let models = match &args.task {
-        Some(task) => run::read(&run::project(common)?, task, Overrides::default())?.models,
-        None => BTreeMap::new(),
+    let (models, task) = match &args.task {
+        Some(task) => {
+            let spec = run::read(&run::project(common)?, task, Overrides::default())?;
+            (spec.models, Some(spec.file))
+        }
+        None => (BTreeMap::new(), None),
     };
-    let dir = locate(&args.model, &models, &cache_directories()).map_err(|p| input(vec![p]))?;
-    let checkpoint = Checkpoint::open(&args.model, &dir).map_err(input)?;
+    let checkpoint = Checkpoint::named(&args.model, &models)
+        .map_err(|problems| Failure::input(problems.to_string()))?;
+    let mut read = vec![("the file of the texts", args.file.as_path())];
+    read.extend(
+        task.as_deref()
+            .map(|file| ("the task's configuration", file)),
+    );
+    may_write(&args.out, &read, &checkpoint)?;
     let columns = TextColumns {
         text: args.text.clone(),
         pair: args.text_pair.clone(),

@@ -1,14 +1,16 @@
 //! `tune predict DIR FILE`: classes and probabilities of rows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::{Common, init_logging};
 use crate::config::{DevicePolicy, Problems};
 use crate::exit::{Exit, Failure};
+use crate::task::text_classification::checkpoint::Checkpoint;
+use crate::task::text_classification::destination;
 use crate::task::text_classification::export::{Description, Exported};
-use crate::task::text_classification::predict::{Shape, Wanted, same_file, written};
+use crate::task::text_classification::predict::{Shape, Wanted, written};
 
 /// What reading a file of rows, and answering them, needs.
 #[derive(Debug, Args)]
@@ -82,6 +84,18 @@ pub(super) fn input(problems: Problems) -> Failure {
     Failure::input(problems.to_string())
 }
 
+/// Whether answers may be written to this file.
+pub(super) fn may_write(
+    out: &Path,
+    read: &[(&str, &Path)],
+    model: &Checkpoint,
+) -> Result<(), Failure> {
+    match destination::refused(out, read, model) {
+        Some(why) => Err(Failure::input(format!("--out {}: {why}", out.display()))),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let exported = args.rows.model()?;
@@ -96,12 +110,8 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
         })?,
     };
     let rows = &args.rows.file;
-    if let Some(out) = args.out.as_deref().filter(|out| same_file(out, rows)) {
-        return Err(Failure::input(format!(
-            "--out {}: that is the file of the rows, {}, which would be lost; expected another file",
-            out.display(),
-            rows.display()
-        )));
+    if let Some(out) = &args.out {
+        may_write(out, &[("the file of the rows", rows)], &exported.checkpoint)?;
     }
     let mut wanted = args.rows.wanted(&exported.description)?;
     wanted.forbidden = written(&exported.description.labels);

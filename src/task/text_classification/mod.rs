@@ -8,6 +8,7 @@ mod baseline;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod destination;
 pub mod embedding;
 pub mod evaluation;
 pub mod export;

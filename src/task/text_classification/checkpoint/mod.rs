@@ -95,6 +95,18 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
+    /// Every file that is read.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let config = self.dir.join("config.json");
+        let tokenizer = self.tokenizer.files.iter().cloned();
+        let weights = self.weights.files().into_iter().map(Path::to_owned);
+        [config]
+            .into_iter()
+            .chain(tokenizer)
+            .chain(weights)
+            .collect()
+    }
+
     /// SHA-256 over the files that a trial's values depend on, in hexadecimal. The weights are
     /// compared with their checksums, where a file has such.
     ///
@@ -102,14 +114,11 @@ impl Checkpoint {
     /// A file cannot be read, or a checksum is wrong.
     pub fn fingerprint(&self) -> Result<String, Problem> {
         let mut hash = Sha256::new();
-        let config = self.dir.join("config.json");
-        let tokenizer = self.tokenizer.files.iter().map(PathBuf::as_path);
-        let files = [config.as_path()].into_iter().chain(tokenizer);
-        for path in files.chain(self.weights.files()) {
+        for path in self.files() {
             let copied =
-                File::open(path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
+                File::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
             let length = copied.map_err(|e| {
-                problem(path, "model.name", e.to_string(), "a readable file".into())
+                problem(&path, "model.name", e.to_string(), "a readable file".into())
             })?;
             hash.update(length.to_le_bytes());
         }

@@ -81,17 +81,6 @@ type Visit<'a> = dyn FnMut(Record) -> anyhow::Result<()> + 'a;
 /// What is done with each line: its numbers as line and as row, and its text; says whether it is a row.
 type VisitLine<'a> = dyn FnMut((usize, usize), String, &mut Findings) -> anyhow::Result<bool> + 'a;
 
-/// Whether two paths lead to one file that is there, however they are spelled and through whichever
-/// links.
-pub fn same_file(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let place = |path: &Path| {
-        let meta = std::fs::metadata(path).ok()?;
-        Some((meta.dev(), meta.ino()))
-    };
-    place(a).is_some_and(|a| place(b) == Some(a))
-}
-
 impl Input {
     /// A file, by its suffix: `.csv`, `.jsonl` (`.json`, `.ndjson`) or `.txt`. Of a text file the
     /// lines are the texts.

@@ -8,7 +8,7 @@ mod output;
 
 #[cfg(feature = "torch")]
 pub use answer::{Target, answer, write};
-pub use input::{Cells, Input, Record, Survey, Wanted, same_file};
+pub use input::{Cells, Input, Record, Survey, Wanted};
 pub use output::{Shape, Writer, written};
 
 #[cfg(test)]

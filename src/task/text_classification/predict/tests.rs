@@ -97,23 +97,6 @@ fn a_text_file_has_a_text_a_line() {
 }
 
 #[test]
-fn a_file_is_known_under_every_name_that_it_has() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    for name in ["rows.csv", "other.csv"] {
-        fs::write(at(name), "text\na\n").unwrap();
-    }
-    std::os::unix::fs::symlink("rows.csv", at("linked.csv")).unwrap();
-    fs::hard_link(at("rows.csv"), at("second.csv")).unwrap();
-    fs::create_dir(at("sub")).unwrap();
-    for name in ["rows.csv", "linked.csv", "second.csv", "sub/../rows.csv"] {
-        assert!(same_file(&at(name), &at("rows.csv")), "{name}");
-    }
-    assert!(!same_file(&at("other.csv"), &at("rows.csv")));
-    assert!(!same_file(&at("new.csv"), &at("new.csv")));
-}
-
-#[test]
 fn pairs_and_classes_are_read_where_they_are_wanted() {
     let mut wanted = wanted();
     wanted.pair = Some("criterion".into());
