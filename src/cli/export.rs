@@ -70,8 +70,8 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     let loud = !common.json && !common.quiet;
     let name = chosen.training.text("model.name").map_err(internal)?;
     // What the trial fine-tuned.
-    let checkpoint = Checkpoint::named(name, &chosen.spec.models)
-        .map_err(|p| Failure::input(p.to_string()))?;
+    let checkpoint =
+        Checkpoint::named(name, &chosen.spec.models).map_err(|p| Failure::input(p.to_string()))?;
     let found = match find_kept(&storage, &chosen, args)? {
         Some(found) => found,
         None => {

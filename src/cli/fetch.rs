@@ -29,6 +29,9 @@ pub struct FetchArgs {
 const RETRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A hub that sends nothing for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
@@ -49,6 +52,7 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
         token: variable("HF_TOKEN"),
         retries: RETRIES,
         pause: PAUSE,
+        patience: PATIENCE,
     };
     let loud = !common.json && !common.quiet;
     let mut gauge = None;

@@ -7,17 +7,18 @@
 
 mod choose;
 mod verify;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hf_hub::api::Progress;
 use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo, Metadata};
 use hf_hub::{Cache, Repo, RepoType};
 
 use super::checkpoint::cache_folder;
 use crate::exit::Failure;
 pub use verify::Checksum;
+use watch::{Sign, Signs, Unanswered};
 
 /// The hub, unless `HF_ENDPOINT` names another.
 const HUB: &str = "https://huggingface.co";
@@ -39,6 +40,8 @@ pub struct Request {
     pub retries: u32,
     /// The pause before it is, in steps of this length.
     pub pause: Duration,
+    /// Nothing is waited for longer than this without a byte.
+    pub patience: Duration,
 }
 
 /// What happens while files are fetched.
@@ -81,12 +84,12 @@ pub struct Fetched {
 /// Fetches what a checkpoint needs.
 ///
 /// # Errors
-/// There is no such model, no access, no network; a file differs from its checksum; the cache
+/// There is no such model, no access, no network; the hub falls silent; a file differs from its checksum; the cache
 /// cannot be written.
 pub fn fetch(request: &Request, told: &mut dyn FnMut(Step<'_>)) -> Result<Fetched, Failure> {
     let hub = Hub::new(request)?;
-    let info = hub.repo(&request.revision).info();
-    let info = info.map_err(|e| hub.failure(&format!("the model {}", request.model), &e))?;
+    let repo = hub.repo(&request.revision);
+    let info = hub.ask(&format!("the model {}", request.model), move || repo.info())?;
     if !plain(&info.sha) {
         return Err(hub.odd(&format!("the commit {:?}", info.sha)));
     }
@@ -195,6 +198,16 @@ impl Hub<'_> {
         self.request.cache.join(cache_folder(&self.request.model))
     }
 
+    /// What the hub answers to a call of which nothing is heard before its end.
+    fn ask<T: Send + 'static>(
+        &self,
+        what: &str,
+        call: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        watch::within(self.request.patience, &mut |_| {}, |_| call())
+            .map_err(|unanswered| self.unanswered(what, &unanswered))
+    }
+
     /// Makes a file of the commit be there.
     fn file(
         &self,
@@ -203,8 +216,8 @@ impl Hub<'_> {
         told: &mut dyn FnMut(Step<'_>),
     ) -> Result<(), Failure> {
         let repo = self.repo(&fetched.commit);
-        let meta = self.api.metadata(&repo.url(name));
-        let meta = meta.map_err(|e| self.failure(name, &e))?;
+        let (api, url) = (self.api.clone(), repo.url(name));
+        let meta = self.ask(name, move || api.metadata(&url))?;
         if !plain(meta.etag()) || meta.commit_hash() != fetched.commit {
             return Err(self.odd(&format!(
                 "ETag {:?} and commit {:?}",
@@ -216,7 +229,7 @@ impl Hub<'_> {
         let right = |path: &Path| verify::matches(path, meta.size() as u64, meta.etag());
         let downloaded = !(path.is_file() && right(&path).map_err(|e| unwritable(&path, &e))?);
         if downloaded {
-            self.download(&repo, name, &path, &meta, told)?;
+            self.download(fetched, name, &meta, told)?;
         }
         let file = File {
             name: name.to_owned(),
@@ -232,12 +245,12 @@ impl Hub<'_> {
     /// Downloads a file, from where an earlier download broke off, and compares it.
     fn download(
         &self,
-        repo: &ApiRepo,
+        fetched: &Fetched,
         name: &str,
-        path: &Path,
         meta: &Metadata,
         told: &mut dyn FnMut(Step<'_>),
     ) -> Result<(), Failure> {
+        let path = &fetched.dir.join(name);
         let blob = self.folder().join("blobs").join(meta.etag());
         let part = blob.with_extension("part");
         let mut attempt = 0;
@@ -245,14 +258,13 @@ impl Hub<'_> {
             // What is in the way is neither whole nor right.
             remove(path)?;
             let resumed = shorten(&part, meta.size() as u64)?;
-            let result = repo.download_with_progress(
-                name,
-                Told {
-                    told: &mut *told,
-                    begun: false,
-                },
-            );
-            match result {
+            let (repo, file) = (self.repo(&fetched.commit), name.to_owned());
+            let download = move |signs: Signs| repo.download_with_progress(&file, signs);
+            let heard = &mut |sign| match sign {
+                Sign::Started(bytes) => told(Step::Started(name, bytes)),
+                Sign::Advanced(bytes) => told(Step::Advanced(bytes)),
+            };
+            match watch::within(self.request.patience, heard, download) {
                 Ok(_) => {
                     let right = verify::matches(&blob, meta.size() as u64, meta.etag());
                     if right.map_err(|e| unwritable(&blob, &e))? {
@@ -272,12 +284,14 @@ impl Hub<'_> {
                     }
                     told(Step::Broken(name, "the checksum is wrong"));
                 }
-                Err(error) if attempt < self.request.retries && passing(&error) => {
+                Err(Unanswered::Failed(error))
+                    if attempt < self.request.retries && passing(&error) =>
+                {
                     attempt += 1;
                     told(Step::Broken(name, &error.to_string()));
                     std::thread::sleep(self.request.pause * attempt);
                 }
-                Err(error) => return Err(self.failure(name, &error)),
+                Err(unanswered) => return Err(self.unanswered(name, &unanswered)),
             }
         }
     }
@@ -308,6 +322,23 @@ impl Hub<'_> {
             "{} answers with {what}: is it a hub?",
             self.endpoint
         ))
+    }
+
+    /// Why there is no answer, in one line.
+    fn unanswered(&self, what: &str, why: &Unanswered) -> Failure {
+        let endpoint = &self.endpoint;
+        match why {
+            Unanswered::Failed(error) => self.failure(what, error),
+            Unanswered::Silent(patience) => Failure::input(format!(
+                "{what} from {endpoint}: not a byte for {}; look at the network and its proxy \
+                 (HTTPS_PROXY), or name another hub (HF_ENDPOINT), and fetch it again: what is there \
+                 is kept",
+                humantime::format_duration(*patience)
+            )),
+            Unanswered::Lost => {
+                Failure::internal(format!("{what} from {endpoint}: the client is gone"))
+            }
+        }
     }
 
     /// What a request came to, in one line.
@@ -383,28 +414,6 @@ fn remove(path: &Path) -> Result<(), Failure> {
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::input(format!("{}: {error}", path.display()))
-}
-
-/// Passes on what the client says.
-struct Told<'a> {
-    told: &'a mut dyn FnMut(Step<'_>),
-    begun: bool,
-}
-
-impl Progress for Told<'_> {
-    fn init(&mut self, size: usize, filename: &str) {
-        // It says so twice, once before the connection is made.
-        if self.begun {
-            (self.told)(Step::Started(filename, size as u64));
-        }
-        self.begun = true;
-    }
-
-    fn update(&mut self, size: usize) {
-        (self.told)(Step::Advanced(size as u64));
-    }
-
-    fn finish(&mut self) {}
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ enum Trouble {
     Damaged,
     /// Ranges are not heeded.
     NoRanges,
+    /// Connections are accepted, and nothing is ever said.
+    Silent,
+    /// The weights stop in the middle, and the connection stays.
+    Stalled,
     /// Every request is answered with this status.
     Status(u16),
 }
@@ -97,6 +101,10 @@ fn answer(
         stream.write_all(head.as_bytes())?;
         stream.write_all(body)
     };
+    if trouble == Trouble::Silent {
+        hold(stream);
+        return Ok(());
+    }
     if let Trouble::Status(code) = trouble {
         return reply(&format!("{code} No"), "", b"");
     }
@@ -161,15 +169,25 @@ fn answer(
     let end = to.unwrap_or(size - 1).min(size - 1);
     let part = &body[from as usize..=end as usize];
     let headers = format!("{known}Content-Range: bytes {from}-{end}/{size}\r\n");
-    if trouble == Trouble::Cut && first {
+    if (trouble == Trouble::Cut || trouble == Trouble::Stalled) && first {
         let head = format!(
             "HTTP/1.1 206 Partial\r\nContent-Length: {}\r\n{headers}\r\n",
             part.len()
         );
         stream.write_all(head.as_bytes())?;
-        return stream.write_all(&part[..part.len() / 2]);
+        stream.write_all(&part[..part.len() / 2])?;
+        if trouble == Trouble::Stalled {
+            hold(stream);
+        }
+        return Ok(());
     }
     reply("206 Partial Content", &headers, part)
+}
+
+/// Keeps a connection open until the tests end.
+fn hold(stream: TcpStream) {
+    static HELD: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
+    HELD.lock().unwrap().push(stream);
 }
 
 fn request(fake: &Fake, cache: &Path) -> Request {
@@ -181,6 +199,7 @@ fn request(fake: &Fake, cache: &Path) -> Request {
         token: Some("secret".to_owned()),
         retries: 2,
         pause: Duration::ZERO,
+        patience: Duration::from_secs(60),
     }
 }
 
@@ -337,6 +356,35 @@ fn no_model_no_access_and_no_network_are_one_clear_line_each() {
     let failure = fetch(&unreachable, &mut |_| {}).unwrap_err();
     assert_eq!(failure.exit, Exit::BadInput);
     assert!(failure.message.contains("cannot be reached"), "{failure}");
+}
+
+#[test]
+fn a_hub_that_falls_silent_is_given_up_with_one_line_that_names_it() {
+    for (trouble, what) in [
+        (Trouble::Silent, "the model org/tiny from"),
+        (Trouble::Stalled, "model.safetensors from"),
+    ] {
+        let (fake, cache) = (serve(trouble), tempfile::tempdir().unwrap());
+        let hasty = Request {
+            patience: Duration::from_millis(500),
+            ..request(&fake, cache.path())
+        };
+        let failure = fetch(&hasty, &mut |_| {}).unwrap_err();
+        assert_eq!(failure.exit, Exit::BadInput);
+        for part in [what, &fake.endpoint, "not a byte for 500ms", "HF_ENDPOINT"] {
+            assert!(failure.message.contains(part), "{part:?}: {failure}");
+        }
+        assert_eq!(failure.message.lines().count(), 1, "{failure}");
+        let folder = cache.path().join("models--org--tiny");
+        assert!(!folder.join("refs/main").exists());
+        // What came is kept for the next fetch.
+        let parts = std::fs::read_dir(folder.join("blobs"))
+            .into_iter()
+            .flatten();
+        let mut parts = parts.flatten().map(|e| e.path());
+        let part = parts.find(|p| p.extension().is_some_and(|e| e == "part"));
+        assert_eq!(part.is_some(), trouble == Trouble::Stalled);
+    }
 }
 
 #[test]
