@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::super::*;
-use super::world::Disk;
+use super::disk::Disk;
 use crate::config::{Parallel, Standby, StudySpec};
 use crate::exit::Exit;
 use crate::fault::Death;

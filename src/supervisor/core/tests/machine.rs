@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::super::slot::State;
 use super::super::*;
-use super::world::{Disk, core, exited, spec};
+use super::disk::Disk;
+use super::world::{core, exited, spec};
 use crate::fault::Death;
 use crate::memory::{GpuSample, HostSample, Sample};
 use crate::protocol::{FromWorker, VERSION};

@@ -1,5 +1,6 @@
 //! The core against a simulated world: workers that train, die, hang and babble at random moments.
 
+mod disk;
 mod gpu;
 mod machine;
 mod repeats;
@@ -15,8 +16,9 @@ use crate::protocol::FromWorker;
 use crate::space::Value;
 use crate::study::Purpose;
 use crate::task::Metrics;
-pub(super) use world::{Disk, core, exited, spec};
+pub(super) use disk::Disk;
 use world::{World, results};
+pub(super) use world::{core, exited, spec};
 
 #[test]
 fn a_trial_says_which_method_proposed_it_and_a_given_point_says_none() {

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::super::*;
-use super::world::{Disk, World, results, spec};
+use super::disk::Disk;
+use super::world::{World, results, spec};
 use crate::config::TestPolicy;
 use crate::study::Purpose;
 

@@ -1,0 +1,196 @@
+//! What the simulated world has on its disk: the durable writes, and what a next start finds there.
+
+use std::collections::BTreeMap;
+
+use super::super::*;
+use crate::memory::Entry;
+use crate::study::{Job, Purpose};
+
+/// What is durable.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Disk {
+    pub trials: BTreeMap<u64, FrozenTrial>,
+    /// Attempts by trial: the outcome, once there is one.
+    pub attempts: BTreeMap<u64, Vec<Option<String>>>,
+    pub ended: Option<u8>,
+    pub repeats: BTreeMap<Job, Repeat>,
+    pub attributes: serde_json::Map<String, serde_json::Value>,
+    /// The ledger, by attempt.
+    pub memory: BTreeMap<(Job, u32), Entry>,
+}
+
+/// A repeat on disk.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repeat {
+    pub seed: u64,
+    pub ended: Option<Outcome>,
+    pub attempts: Vec<Option<String>>,
+}
+
+impl Disk {
+    pub fn repeated(&self) -> Vec<Repeated> {
+        let found = self.repeats.iter().map(|(job, repeat)| {
+            let mut tally = Tally::default();
+            let outcomes = repeat.attempts.iter().flatten();
+            outcomes.for_each(|w| tally.add_word(w));
+            Repeated {
+                job: *job,
+                ended: repeat.ended.clone(),
+                attempt: repeat.attempts.len() as u32,
+                tally,
+            }
+        });
+        found.collect()
+    }
+
+    pub fn attempts_of(&self, job: Job) -> Vec<Option<String>> {
+        match job.searches() {
+            true => self.attempts[&job.number].clone(),
+            false => self.repeats[&job].attempts.clone(),
+        }
+    }
+
+    pub fn reclaimable(&self) -> Vec<Reclaimed> {
+        self.trials
+            .values()
+            .filter(|t| t.state == TrialState::Running)
+            .map(|t| {
+                let attempts = self.attempts.get(&t.number).cloned().unwrap_or_default();
+                let mut tally = Tally::default();
+                attempts.iter().flatten().for_each(|w| tally.add_word(w));
+                Reclaimed {
+                    number: t.number,
+                    attempt: attempts.len() as u32,
+                    tally,
+                }
+            })
+            .collect()
+    }
+
+    pub fn apply(&mut self, write: &Write) {
+        match write {
+            Write::TrialCreated {
+                number,
+                params,
+                distributions,
+                user_attrs,
+                system_attrs,
+            } => {
+                assert_eq!(*number, self.trials.len() as u64, "numbers have no gaps");
+                let trial = FrozenTrial {
+                    trial_id: 0,
+                    number: *number,
+                    state: TrialState::Running,
+                    params: params.clone(),
+                    distributions: distributions.clone(),
+                    values: vec![],
+                    intermediate: BTreeMap::new(),
+                    user_attrs: user_attrs.clone(),
+                    system_attrs: system_attrs.clone(),
+                    datetime_start: None,
+                    datetime_complete: None,
+                };
+                self.trials.insert(*number, trial);
+            }
+            Write::AttemptStarted {
+                number, attempt, ..
+            } => {
+                let attempts = self.attempts.entry(*number).or_default();
+                assert_eq!(attempts.len(), *attempt as usize, "attempts have no gaps");
+                attempts.push(None);
+                self.trials.get_mut(number).unwrap().intermediate.clear();
+            }
+            Write::AttemptEnded {
+                number,
+                attempt,
+                end,
+            } => {
+                let slot = &mut self.attempts.get_mut(number).unwrap()[*attempt as usize];
+                assert_eq!(*slot, None, "an attempt ends once");
+                *slot = Some(end.outcome.clone());
+            }
+            Write::Reported {
+                number,
+                step,
+                value,
+            } => {
+                let trial = self.trials.get_mut(number).unwrap();
+                trial.intermediate.insert(*step, *value);
+            }
+            Write::TrialFinished {
+                number,
+                state,
+                values,
+                user_attrs,
+                ..
+            } => {
+                let trial = self.trials.get_mut(number).unwrap();
+                trial.state = trial.state.next(*state).unwrap();
+                trial.values = values.clone();
+                trial.user_attrs.extend(user_attrs.clone());
+            }
+            Write::MemoryUsed {
+                number,
+                purpose,
+                attempt,
+                entry,
+            } => {
+                let attempts = self.attempts_of(job(*number, *purpose));
+                assert!(attempts.len() > *attempt as usize, "it was started");
+                self.memory
+                    .insert((job(*number, *purpose), *attempt), (**entry).clone());
+            }
+            Write::TrialNoted { number, user_attrs } => {
+                let trial = self.trials.get_mut(number).unwrap();
+                trial.user_attrs.extend(user_attrs.clone());
+            }
+            Write::RepeatStarted {
+                number,
+                purpose,
+                attempt,
+                seed,
+                ..
+            } => {
+                assert_eq!(self.trials[number].state, TrialState::Complete);
+                let repeat = self.repeats.entry(job(*number, *purpose)).or_default();
+                assert_eq!(repeat.ended, None, "a repeat ends once");
+                assert_eq!(repeat.attempts.len(), *attempt as usize, "no gaps");
+                repeat.seed = *seed;
+                repeat.attempts.push(None);
+            }
+            Write::RepeatAttemptEnded {
+                number,
+                purpose,
+                attempt,
+                end,
+            } => {
+                let repeat = self.repeats.get_mut(&job(*number, *purpose)).unwrap();
+                let slot = &mut repeat.attempts[*attempt as usize];
+                assert_eq!(*slot, None, "an attempt ends once");
+                *slot = Some(end.outcome.clone());
+            }
+            Write::RepeatFinished {
+                number,
+                purpose,
+                value,
+                user_attrs,
+                ..
+            } => {
+                let repeat = self.repeats.get_mut(&job(*number, *purpose)).unwrap();
+                let before = repeat.ended.replace(Outcome {
+                    value: *value,
+                    attrs: user_attrs.clone(),
+                });
+                assert_eq!(before, None, "a repeat ends once");
+            }
+            Write::GpuSampled { .. } => {}
+            Write::RunEnded { exit } => self.ended = Some(*exit),
+            Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
+            Write::TrialClaimed { .. } => unreachable!(),
+        }
+    }
+}
+
+fn job(number: u64, purpose: Purpose) -> Job {
+    Job { number, purpose }
+}
