@@ -1,0 +1,166 @@
+//! What a study's identity is made of, and how two of them differ.
+
+use super::*;
+
+fn map(
+    text: &str,
+    sets: &[&str],
+    prepared: &Prepared,
+) -> serde_json::Map<String, serde_json::Value> {
+    identity_of(&good(text, sets), KEYS, prepared)
+}
+
+#[test]
+fn operational_keys_and_fingerprinted_paths_are_no_part_of_the_identity() {
+    let prepared = Prepared {
+        data_fingerprint: Some("abc".into()),
+        split_fingerprint: Some("def".into()),
+        fingerprints: vec![("models.minilm.fingerprint".into(), "123".into())],
+        ..Prepared::default()
+    };
+    let was = map(HEAD, &["data.path=a.csv"], &prepared);
+    let sets = [
+        "data.path=b.csv",
+        "run.trials=7",
+        "data.loaders=3",
+        "sampler.kind=random",
+        "study.name=x",
+    ];
+    let asked = map(HEAD, &sets, &prepared);
+    assert_eq!(was, asked);
+    assert_eq!(was["models.minilm.fingerprint"], "123");
+    let text = serde_json::to_string(&was).unwrap();
+    assert_eq!(
+        differences(&serde_json::from_str(&text).unwrap(), &asked),
+        []
+    );
+    let unknown = Prepared::default();
+    assert_eq!(
+        differences(
+            &map(HEAD, &["data.path=a"], &unknown),
+            &map(HEAD, &["data.path=b"], &unknown)
+        )
+        .len(),
+        1
+    );
+}
+
+#[test]
+fn a_study_older_than_a_key_differs_from_what_sets_or_searches_it_alone() {
+    let of = |folds: Option<i64>, searched: bool| {
+        let mut map = serde_json::Map::new();
+        map.insert("task.kind".into(), "text-classification".into());
+        map.extend(folds.map(|k| ("data.folds".to_owned(), k.into())));
+        if searched {
+            map.insert("space.tok.doc_stride".into(), serde_json::json!({}));
+        } else {
+            map.insert("tok.doc_stride".into(), 0.into());
+        }
+        map
+    };
+    let old = of(None, false);
+    assert_eq!(differences(&old, &of(Some(0), false)), []);
+    assert_eq!(differences(&of(Some(0), false), &old), []);
+    let lines = |asked| -> Vec<String> {
+        differences(&old, &asked)
+            .iter()
+            .map(Difference::to_string)
+            .collect()
+    };
+    assert_eq!(
+        lines(of(Some(5), false)),
+        ["data.folds: the study has nothing, asked for 5"]
+    );
+    assert_eq!(lines(of(None, true)).len(), 2);
+}
+
+#[test]
+fn differences_are_spelled_out_in_the_order_of_the_keys() {
+    let prepared = Prepared::default();
+    let was = map(
+        &with("optim.lr = { low = 1e-5, high = 1, log = true, default = 0.1 }\n"),
+        &[],
+        &prepared,
+    );
+    let text = with(
+        "optim.lr = { low = 1e-5, high = 0.5, log = true }\nmodel.layers = { low = 1, high = 3 }\n\
+         [[constraints]]\nexpr = \"model.layers <= 3\"\n",
+    );
+    let asked = map(&text, &["train.epochs=5", "study.seed=1"], &prepared);
+    let lines: Vec<String> = differences(&was, &asked)
+        .iter()
+        .map(Difference::to_string)
+        .collect();
+    let expected = [
+        "constraints: the study has nothing, asked for model.layers <= 3",
+        "model.layers: the study has 1, asked for nothing",
+        "space.model.layers: the study has nothing, asked for 1..3",
+        "space.optim.lr: the study has 1e-5..1.0 log, default 0.1, asked for 1e-5..0.5 log",
+        "study.seed: the study has 0, asked for 1",
+        "train.epochs: the study has 4, asked for 5",
+    ];
+    assert_eq!(lines, expected);
+}
+
+/// A map as [`identity`] makes it of the file with these sets.
+fn of(space: &str, sets: &[&str], models: &[&str]) -> serde_json::Map<String, serde_json::Value> {
+    let hash = |name: &&str| (format!("model.{name}"), format!("hash of {name}"));
+    let prepared = Prepared {
+        fingerprints: models.iter().map(hash).collect(),
+        ..Prepared::default()
+    };
+    map(&with(space), sets, &prepared)
+}
+
+#[test]
+fn values_are_comparable_where_only_the_search_differs() {
+    let lr = "optim.lr = { low = 1e-5, high = 1 }\n";
+    let model = |names: &str| format!("{lr}\"model.name\" = {{ choices = [{names}] }}\n");
+    let was = of(&model("\"a\", \"b\""), &[], &["a", "b"]);
+    let same = |asked| comparable(&was, &asked);
+    // The list of models changed; a narrower range, a constraint, another seed, a fixed parameter.
+    assert!(same(of(&model("\"a\", \"c\""), &[], &["a", "c"])));
+    let sets = ["space.optim.lr.high=0.1", "study.seed=7"];
+    assert!(same(of(&model("\"a\", \"b\""), &sets, &["a", "b"])));
+    let constraint = "[[constraints]]\nexpr = \"optim.lr <= 0.5\"\n";
+    assert!(same(of(
+        &(model("\"a\", \"b\"") + constraint),
+        &[],
+        &["a", "b"]
+    )));
+    assert!(same(of(lr, &["model.name=a"], &["a"])));
+    let both = of(&model("\"a\", \"b\""), &["optim.lr=0.1"], &["a", "b"]);
+    assert!(same(both.clone()));
+    assert!(comparable(&both, &was), "and the other way round");
+    // More epochs, another fixed model, a checkpoint that changed.
+    assert!(!same(of(
+        &model("\"a\", \"b\""),
+        &["train.epochs=9"],
+        &["a", "b"]
+    )));
+    let (a, b) = (["model.name=a"], ["model.name=b"]);
+    assert!(!comparable(&of(lr, &a, &["a"]), &of(lr, &b, &["b"])));
+    let mut changed = was.clone();
+    changed.insert("model.a".into(), "another hash".into());
+    assert!(!same(changed));
+    let mut data = was.clone();
+    data.insert("data.fingerprint".into(), "abc".into());
+    assert!(!same(data));
+}
+
+#[test]
+fn an_identity_gives_its_space_back() {
+    let text = with(
+        "optim.lr = { low = 1e-5, high = 1, log = true, default = 0.1 }\n\
+         \"model.name\" = { choices = [\"a\", \"large\"] }\n\
+         \"tok.max_length\" = { low = 64, high = 512, high_when = [{ if = { \"model.name\" = \"large\" }, high = 384 }] }\n\
+         [[constraints]]\nexpr = \"optim.lr <= 0.5\"\n",
+    );
+    let spec = good(&text, &[]);
+    let identity = map(&text, &[], &Prepared::default());
+    let stored = serde_json::to_string(&identity).unwrap();
+    let space = space_of(&serde_json::from_str(&stored).unwrap());
+    assert_eq!(space.parameters, spec.space.parameters);
+    assert_eq!(space.constraints, spec.space.constraints);
+    assert_eq!(space.fixed["train.epochs"], Value::Int(4));
+}
