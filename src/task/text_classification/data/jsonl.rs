@@ -1,49 +1,39 @@
 //! One JSON object a line.
 
+use std::convert::Infallible;
+
 use serde_json::{Map, Value as Json};
 
+use super::records::{self, Place};
 use super::{Columns, Findings, RawRow};
 
 /// The fields of the columns asked for; empty lines are passed over.
 pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut objects: Vec<(usize, usize, Map<String, Json>)> = Vec::new();
-    let mut number = 0;
-    for (index, line) in bytes.split(|b| *b == b'\n').enumerate() {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        number += 1;
-        match object(line) {
-            Ok(object) => objects.push((index + 1, number, object)),
-            Err(found) => findings.row(
-                index + 1,
-                format!("row {number}"),
-                found,
-                "one JSON object a line, in UTF-8",
-            ),
-        }
+    let mut objects: Vec<(Place, Map<String, Json>)> = Vec::new();
+    let read = records::objects(bytes, "data.path", findings, &mut |place,
+                                                                    object,
+                                                                    _,
+                                                                    _|
+     -> Result<
+        (),
+        Infallible,
+    > {
+        objects.push((place, object));
+        Ok(())
+    });
+    match read {
+        Ok(()) => missing_columns(&objects, columns, findings),
     }
-    missing_columns(&objects, columns, findings);
     let mut rows = Vec::with_capacity(objects.len());
-    for (line, number, object) in &objects {
-        let mut field = |name: &str| match object.get(name) {
-            None | Some(Json::Null) => None,
-            Some(Json::String(text)) => Some(text.clone()),
-            Some(scalar @ (Json::Number(_) | Json::Bool(_))) => Some(scalar.to_string()),
-            Some(Json::Array(_) | Json::Object(_)) => {
-                findings.row(
-                    *line,
-                    format!("row {number}, column {name}"),
-                    "a list or an object",
-                    "a string or a number in every column",
-                );
+    for (place, object) in &objects {
+        let mut field = |name: &str| {
+            records::member(object, name).unwrap_or_else(|no_text| {
+                no_text.note(*place, name, findings);
                 Some("?".to_owned())
-            }
+            })
         };
         rows.push(RawRow {
-            line: *line,
-            number: *number,
+            place: *place,
             text: field(&columns.text),
             label: field(&columns.label),
             pair: columns.pair.as_deref().and_then(&mut field),
@@ -54,25 +44,15 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
     rows
 }
 
-fn object(line: &[u8]) -> Result<Map<String, Json>, String> {
-    let text = std::str::from_utf8(line)
-        .map_err(|e| format!("invalid UTF-8 after byte {}", e.valid_up_to()))?;
-    match serde_json::from_str(text) {
-        Ok(Json::Object(object)) => Ok(object),
-        Ok(other) => Err(format!("the JSON value {other}").chars().take(80).collect()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 /// A column that no row has is a problem of the file.
 fn missing_columns(
-    objects: &[(usize, usize, Map<String, Json>)],
+    objects: &[(Place, Map<String, Json>)],
     columns: &Columns,
     findings: &mut Findings,
 ) {
     let names: std::collections::BTreeSet<&str> = objects
         .iter()
-        .flat_map(|(_, _, object)| object.keys().map(String::as_str))
+        .flat_map(|(_, object)| object.keys().map(String::as_str))
         .collect();
     if names.is_empty() {
         return;

@@ -3,6 +3,7 @@
 mod csv;
 mod jsonl;
 pub(super) mod line_numbers;
+pub(super) mod records;
 
 use std::path::{Path, PathBuf};
 
@@ -54,9 +55,7 @@ pub struct Columns {
 
 /// A row as the formats hand it over: the cells of the columns asked for.
 struct RawRow {
-    line: usize,
-    /// From 1; the header is none.
-    number: usize,
+    place: records::Place,
     text: Option<String>,
     pair: Option<String>,
     label: Option<String>,
@@ -160,11 +159,12 @@ fn assemble(
     let mut labels = Vec::with_capacity(raw.len());
     let mut parts = Vec::new();
     for cells in raw {
-        let place = |column: &str| format!("row {}, column {column}", cells.number);
+        let line = cells.place.line;
+        let place = |column: &str| cells.place.cell(column);
         let label = cells.label.as_deref().map_or("", str::trim).to_owned();
         if label.is_empty() {
             findings.row(
-                cells.line,
+                line,
                 place(&columns.label),
                 "no label",
                 "a class in every row",
@@ -172,30 +172,20 @@ fn assemble(
         }
         let text = cells.text.unwrap_or_default();
         if text.trim().is_empty() {
-            findings.row(
-                cells.line,
-                place(&columns.text),
-                "no text",
-                "a text in every row",
-            );
+            findings.row(line, place(&columns.text), "no text", "a text in every row");
         }
         if let (Some(column), None) = (&columns.pair, &cells.pair) {
-            findings.row(cells.line, place(column), "no second text", SECOND_TEXT);
+            findings.row(line, place(column), "no second text", SECOND_TEXT);
         }
         if let (Some(column), None | Some("")) = (&columns.group, cells.group.as_deref()) {
-            findings.row(
-                cells.line,
-                place(column),
-                "no group",
-                "a group in every row",
-            );
+            findings.row(line, place(column), "no group", "a group in every row");
         }
         if let Some(column) = &columns.part {
             let word = cells.part.as_deref().unwrap_or_default();
             match Part::of_word(word) {
                 Some(part) => parts.push(part),
                 None => findings.row(
-                    cells.line,
+                    line,
                     place(column),
                     format!("the part \"{word}\""),
                     "train, validation (valid, val, dev) or test in every row",
@@ -211,7 +201,7 @@ fn assemble(
                 .map(|_| cells.pair.unwrap_or_default()),
             class: 0,
             group: columns.group.as_ref().and(cells.group),
-            line: cells.line,
+            line,
         });
     }
     let classes = classes(&labels);

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::super::data::line_numbers::noted;
+use super::super::data::records::{self, Place};
 use super::super::data::{Findings, SECOND_TEXT};
 use crate::config::Problems;
 
@@ -77,9 +77,6 @@ pub struct Input {
 
 /// What is done with each row.
 type Visit<'a> = dyn FnMut(Record) -> anyhow::Result<()> + 'a;
-
-/// What is done with each line: its numbers as line and as row, and its text; says whether it is a row.
-type VisitLine<'a> = dyn FnMut((usize, usize), String, &mut Findings) -> anyhow::Result<bool> + 'a;
 
 impl Input {
     /// A file, by its suffix: `.csv`, `.jsonl` (`.json`, `.ndjson`) or `.txt`. Of a text file the
@@ -174,139 +171,46 @@ impl Input {
             }
         };
         match self.format {
-            Format::Csv => self.csv(file, findings, visit),
+            Format::Csv => records::csv(
+                file,
+                "FILE",
+                findings,
+                &mut |header, _| header.contains(&self.wanted.text),
+                &mut |place, header, record, findings| {
+                    let cells = header.iter().zip(record);
+                    let cells =
+                        cells.map(|(name, cell)| records::text(place, name, cell, findings));
+                    // Of each cell that is none something is told.
+                    let cells: Vec<Option<String>> = cells.collect();
+                    let cells: Option<Vec<String>> = cells.into_iter().collect();
+                    let record = cells
+                        .and_then(|cells| self.row(place, Cells::List(cells), header, findings));
+                    record.map_or(Ok(()), &mut *visit)
+                },
+            ),
             Format::Jsonl => {
                 let mut columns = Columns::default();
-                self.lines(file, findings, &mut |place, line, findings| {
-                    if line.trim().is_empty() {
-                        return Ok(false);
-                    }
-                    match serde_json::from_str(&line) {
-                        Ok(Json::Object(object)) => {
-                            columns.note(&object);
-                            let cells = Cells::Object(object, line);
-                            self.row(place, cells, &[], findings)
-                                .map_or(Ok(()), &mut *visit)?;
-                        }
-                        Ok(other) => {
-                            let found: String = format!("the JSON value {other}");
-                            let found: String = found.chars().take(80).collect();
-                            findings.row(place.0, row(place.1), found, OBJECT);
-                        }
-                        Err(e) => findings.row(place.0, row(place.1), e.to_string(), OBJECT),
-                    }
-                    Ok(true)
-                })?;
+                records::objects(
+                    file,
+                    "FILE",
+                    findings,
+                    &mut |place, object, line, findings| {
+                        columns.note(&object);
+                        let cells = Cells::Object(object, line.to_owned());
+                        self.row(place, cells, &[], findings)
+                            .map_or(Ok(()), &mut *visit)
+                    },
+                )?;
                 Ok(columns.names)
             }
             Format::Text => {
                 let columns = vec![TEXT.to_owned()];
-                self.lines(file, findings, &mut |place, line, findings| {
-                    let cells = Cells::List(vec![line]);
-                    self.row(place, cells, &columns, findings)
-                        .map_or(Ok(()), &mut *visit)?;
-                    Ok(true)
+                records::lines(file, "FILE", findings, &mut |place, line, findings| {
+                    let cells = Cells::List(vec![line.to_owned()]);
+                    let record = self.row(place, cells, &columns, findings);
+                    record.map_or(Ok(()), &mut *visit).map(|()| true)
                 })?;
                 Ok(columns)
-            }
-        }
-    }
-
-    /// Hands over the lines, without their ends.
-    fn lines(
-        &self,
-        mut file: impl BufRead,
-        findings: &mut Findings,
-        visit: &mut VisitLine<'_>,
-    ) -> anyhow::Result<()> {
-        let (mut line, mut number) = (0, 1);
-        let mut bytes = Vec::new();
-        loop {
-            bytes.clear();
-            match file.read_until(b'\n', &mut bytes) {
-                Ok(0) => return Ok(()),
-                Ok(_) => line += 1,
-                Err(error) => {
-                    findings.file("FILE", error.to_string(), "a file that can be read");
-                    return Ok(());
-                }
-            }
-            let mut text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-            text = text.strip_suffix(b"\r").unwrap_or(text);
-            if line == 1 {
-                text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-            }
-            match std::str::from_utf8(text) {
-                Ok(text) => {
-                    number += usize::from(visit((line, number), text.to_owned(), findings)?);
-                }
-                Err(error) => {
-                    findings.row(line, row(number), invalid(&error), "text in UTF-8");
-                    number += 1;
-                }
-            }
-        }
-    }
-
-    fn csv(
-        &self,
-        mut file: impl BufRead,
-        findings: &mut Findings,
-        visit: &mut Visit<'_>,
-    ) -> anyhow::Result<Vec<String>> {
-        let first = file.fill_buf().unwrap_or_default();
-        if first.starts_with(b"\xef\xbb\xbf") {
-            file.consume(3);
-        }
-        let (file, lines) = noted(file);
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
-        let header: Vec<String> = match reader.byte_headers() {
-            Ok(header) => header
-                .iter()
-                .map(|name| String::from_utf8_lossy(name).trim().to_owned())
-                .collect(),
-            Err(error) => {
-                findings.file("FILE", error.to_string(), "CSV with a header line");
-                return Ok(Vec::new());
-            }
-        };
-        if !header.contains(&self.wanted.text) {
-            return Ok(header);
-        }
-        let mut record = csv::ByteRecord::new();
-        let mut number = 0;
-        loop {
-            match reader.read_byte_record(&mut record) {
-                Ok(true) => number += 1,
-                Ok(false) => return Ok(header),
-                Err(error) => {
-                    findings.file("FILE", error.to_string(), "CSV with a header line");
-                    return Ok(header);
-                }
-            }
-            let line = lines.of(&record);
-            if record.len() != header.len() {
-                findings.row(
-                    line,
-                    row(number),
-                    format!("{} cells (an open quote before it?)", record.len()),
-                    &format!("{} cells in every row, as in the header", header.len()),
-                );
-                continue;
-            }
-            let mut cells = Vec::with_capacity(header.len());
-            for (name, cell) in header.iter().zip(&record) {
-                match std::str::from_utf8(cell) {
-                    Ok(text) => cells.push(text.to_owned()),
-                    Err(error) => {
-                        let place = format!("row {number}, column {name}");
-                        findings.row(line, place, invalid(&error), "text in UTF-8");
-                    }
-                }
-            }
-            if cells.len() == header.len() {
-                self.row((line, number), Cells::List(cells), &header, findings)
-                    .map_or(Ok(()), &mut *visit)?;
             }
         }
     }
@@ -314,21 +218,19 @@ impl Input {
     /// The row of these cells; `None` where something is wrong with it.
     fn row(
         &self,
-        (line, number): (usize, usize),
+        place: Place,
         cells: Cells,
         columns: &[String],
         findings: &mut Findings,
     ) -> Option<Record> {
-        let place = |column: &str| format!("row {number}, column {column}");
+        let Place { line, number } = place;
         let mut right = true;
-        let mut get = |column: &str| match cells.get(column, columns) {
-            Some(text) => text,
-            None => {
-                let expected = "a string or a number in every column that is read";
-                findings.row(line, place(column), "a list or an object", expected);
+        let mut get = |column: &str| {
+            cells.get(column, columns).unwrap_or_else(|no_text| {
+                no_text.note(place, column, findings);
                 right = false;
                 String::new()
-            }
+            })
         };
         let text = get(&self.wanted.text);
         let pair = self.wanted.pair.as_deref().map(&mut get);
@@ -337,14 +239,14 @@ impl Input {
         if right && text.trim().is_empty() {
             findings.row(
                 line,
-                place(&self.wanted.text),
+                place.cell(&self.wanted.text),
                 "no text",
                 "a text in every row",
             );
             right = false;
         }
         if let Some(column) = absent {
-            findings.row(line, place(column), "no second text", SECOND_TEXT);
+            findings.row(line, place.cell(column), "no second text", SECOND_TEXT);
             right = false;
         }
         let mut class = 0;
@@ -357,7 +259,7 @@ impl Input {
                         false => format!("the label {label}"),
                     };
                     let expected = format!("a class of the model: {}", classes.join(", "));
-                    findings.row(line, place(column), found, &expected);
+                    findings.row(line, place.cell(column), found, &expected);
                     right = false;
                 }
             }
@@ -427,35 +329,20 @@ impl Cells {
         }
     }
 
-    /// The text of a column, empty where it is absent; `None` of a list or an object.
-    pub fn get(&self, column: &str, columns: &[String]) -> Option<String> {
+    /// The text of a column, empty where it is absent.
+    fn get(&self, column: &str, columns: &[String]) -> Result<String, records::NoText> {
         match self {
             Cells::List(cells) => {
                 let at = columns.iter().position(|c| c == column);
-                Some(at.map_or(String::new(), |at| cells[at].clone()))
+                Ok(at.map_or(String::new(), |at| cells[at].clone()))
             }
-            Cells::Object(object, _) => match object.get(column) {
-                None | Some(Json::Null) => Some(String::new()),
-                Some(Json::String(text)) => Some(text.clone()),
-                Some(scalar @ (Json::Number(_) | Json::Bool(_))) => Some(scalar.to_string()),
-                Some(Json::Array(_) | Json::Object(_)) => None,
-            },
+            Cells::Object(object, _) => Ok(records::member(object, column)?.unwrap_or_default()),
         }
     }
 }
 
 /// The one column of a text file.
 const TEXT: &str = "text";
-
-const OBJECT: &str = "one JSON object a line";
-
-fn row(number: usize) -> String {
-    format!("row {number}")
-}
-
-fn invalid(error: &std::str::Utf8Error) -> String {
-    format!("invalid UTF-8 after byte {}", error.valid_up_to())
-}
 
 /// Names in the order of their first occurrence.
 #[derive(Default)]
