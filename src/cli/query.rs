@@ -6,10 +6,11 @@ use super::{Common, Query, init_logging, run};
 use crate::config::places::{Project, list_tasks};
 use crate::config::{Overrides, resolve};
 use crate::exit::{Exit, Failure};
+use crate::gpu::Device;
 use crate::report;
 use crate::report::query::{self, Context, TaskLine};
 use crate::store::Store;
-use crate::supervisor::{directory_of, holder, spool};
+use crate::supervisor::{self, directory_of, holder, spool};
 
 pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
     if let Query::Check(args) = query {
@@ -62,7 +63,7 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
             || query::show(&store, Some(&args.study), args.number),
         ),
         Query::Memory(args) => {
-            let host = query::host_memory();
+            let host = supervisor::memory_total(Device::Cpu);
             print(
                 common,
                 || query::memory_json(&store, args.study.as_deref(), host),

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::cgroup::Groups;
 use super::core::{Core, checkpoint_name};
 use super::machine::Machine;
 use super::spawn::{Process, Setting, environment};
@@ -38,6 +40,8 @@ pub struct Driver {
     pub in_process: bool,
     /// What its workers, and all that they start, are known by.
     pub family: Family,
+    /// Their cgroup, where they have one.
+    pub groups: Option<Arc<Groups>>,
     /// When the run was recorded.
     pub started: String,
     /// Where events go.
@@ -223,7 +227,8 @@ impl Hands {
     fn spawn(&mut self, worker: WorkerId, environment: &[(String, String)]) {
         let log = self.worker_log(worker);
         let family = self.driver.family.worker(worker);
-        let event = match Process::spawn(worker, environment, &log, family, &self.events) {
+        let group = self.driver.groups.as_ref().and_then(|g| g.worker(worker));
+        let event = match Process::spawn(worker, environment, &log, family, group, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
                 self.machine.started(pid);

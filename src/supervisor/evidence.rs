@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::cgroup;
+
 /// How much of a log's end is evidence, in bytes.
 const TAIL: u64 = 64 * 1024;
 
@@ -34,26 +36,14 @@ fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// OOM kills so far in this process's cgroup, or on the machine where there is no such counter.
+/// OOM kills so far in this process's cgroup, or on the machine where there is no such counter. They
+/// may be of processes that the worker has nothing to do with.
 pub fn oom_kills() -> u64 {
-    let own = fs::read_to_string("/proc/self/cgroup")
-        .ok()
-        .and_then(|text| {
-            let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
-            let file = format!("/sys/fs/cgroup{}/memory.events", path.trim_end_matches('/'));
-            counter(&fs::read_to_string(file).ok()?)
-        });
-    own.or_else(|| counter(&fs::read_to_string("/proc/vmstat").ok()?))
-        .unwrap_or(0)
-}
-
-/// The line `oom_kill N` of `memory.events` or `/proc/vmstat`.
-fn counter(text: &str) -> Option<u64> {
-    text.lines()
-        .find_map(|l| l.strip_prefix("oom_kill "))?
-        .trim()
-        .parse()
-        .ok()
+    let machine = || {
+        let text = fs::read_to_string("/proc/vmstat").ok()?;
+        cgroup::entry(&text, "oom_kill ")
+    };
+    cgroup::own_oom_kills().or_else(machine).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -65,12 +55,6 @@ mod tests {
         assert_eq!(state_of("12 (a) T b) S 1 2 3"), Some('S'));
         assert_eq!(state_of("12 (tune) T 1 2 3"), Some('T'));
         assert_eq!(state_of(""), None);
-    }
-
-    #[test]
-    fn the_counter_is_read_as_a_whole_word() {
-        assert_eq!(counter("oom 3\noom_kill 2\noom_group_kill 9\n"), Some(2));
-        assert_eq!(counter("oom 3\n"), None);
     }
 
     #[test]

@@ -3,14 +3,15 @@
 //!
 //! The kernel ends the workers with the supervisor (`PR_SET_PDEATHSIG`), but not what they have
 //! started. So one more process holds the other end of a socket to the supervisor: when that
-//! closes, for whatever reason, it ends all members of the run's [`Family`] and leaves.
+//! closes, for whatever reason, it ends all members of the run's [`Family`], removes their cgroup and
+//! leaves.
 //!
 //! It is a fork without an exec. A fresh start of the binary would load libtorch: 0.2 s of CPU
 //! time, and 60 MB that nobody else shares; the fork is there within a millisecond or two and
 //! shares nearly all of its pages with the supervisor. What makes that safe: all signals are
 //! blocked before the fork, so that no handler of the supervisor ever runs in the child; it closes
 //! every descriptor but its socket (the study's lock and the terminal among them); until the socket
-//! closes it only waits; then it reads `/proc` and sends signals, with no lock but that of glibc's
+//! closes it only waits; then it reads `/proc`, sends signals and removes directories, with no lock but that of glibc's
 //! allocator, which glibc itself keeps usable across a fork; and it leaves by `_exit`, so that
 //! nothing of the supervisor's is dropped, flushed or unwound twice.
 //!
@@ -36,6 +37,7 @@ use nix::sys::socket::{
 };
 use nix::unistd::{ForkResult, Pid, fork};
 
+use super::cgroup;
 use super::strays::{self, Family};
 
 /// How long the guardian tries to end what is left: milliseconds as a rule, but on a crowded machine
@@ -186,7 +188,10 @@ fn guard(socket: &OwnedFd, family: &Family) -> ! {
     let done = catch_unwind(AssertUnwindSafe(|| {
         detach(socket.as_raw_fd());
         wait_for_hang_up(socket.as_raw_fd());
-        strays::end(family, PATIENCE)
+        strays::end(family, PATIENCE);
+        if let Some(group) = family.cgroup() {
+            cgroup::clear(group);
+        }
     }));
     // SAFETY: `_exit` has no preconditions and does not return.
     unsafe { libc::_exit(i32::from(done.is_err())) }

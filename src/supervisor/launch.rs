@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
+use super::cgroup::Groups;
 use super::core::{
     Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir, in_parts,
     weights_kept,
@@ -73,7 +74,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let Held { hold, me } = held;
     let study = Family::study(hold.id());
     end_leftovers(&study);
+    // Before the guardian, which is where the supervisor is, and gone after it.
+    let groups = Groups::make(spec.operation.host_memory);
     let family = study.this_run();
+    let family = family.in_cgroup(groups.as_ref().map(|g| g.dir()));
     // Dropped before the hold: when another run can begin, nothing of this one is left.
     let _guardian = Guardian::start(family.clone());
     let (events, inbox) = mpsc::channel();
@@ -134,6 +138,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         study_id,
         run_id,
         family,
+        groups,
         started,
         sink,
     };

@@ -1,5 +1,6 @@
 //! The supervisor: a pure core that decides, and a driver that carries out.
 
+pub mod cgroup;
 pub mod core;
 mod driver;
 mod event;

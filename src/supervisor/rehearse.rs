@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use super::machine;
 use super::replay::{End, Played, Replay, replay};
 use crate::config::StudySpec;
 use crate::exit::Failure;
@@ -117,12 +118,7 @@ fn shown(params: Params, config: Params, device: Device, played: &Played) -> Reh
 /// The memory of a device in all, in bytes; `None`: unknown.
 pub fn memory_total(device: Device) -> Option<u64> {
     match device {
-        Device::Cpu => {
-            let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-            let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
-            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-            Some(kib * 1024)
-        }
+        Device::Cpu => machine::memory_total(),
         Device::Cuda(index) => gpu::probe::memory_total(index),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::Event;
+use super::cgroup::Groups;
 use super::guardian::Guardian;
 use super::spawn::{Process, Setting, environment};
 use super::strays::Family;
@@ -73,7 +74,10 @@ const GRACE: Duration = Duration::from_secs(3);
 /// # Errors
 /// The worker cannot be started.
 pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, Failure> {
+    let groups = Groups::make(replay.spec.operation.host_memory);
+    let group = groups.as_ref().and_then(|g| g.worker(0));
     let family = family(&replay.log)?;
+    let family = family.in_cgroup(groups.as_ref().map(|g| g.dir()));
     let _guardian = Guardian::start(family.clone());
     let (events, inbox) = mpsc::channel();
     let in_process = task::kind(&replay.spec.kind).is_none_or(|k| k.in_process());
@@ -85,7 +89,8 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         // It has one worker: none could go on without them.
         expandable: false,
     });
-    let process = Process::spawn(0, &environment, &replay.log, family.worker(0), &events)
+    let family = family.worker(0);
+    let process = Process::spawn(0, &environment, &replay.log, family, group, &events)
         .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
     let mut player = Player {
         replay,

@@ -1,10 +1,12 @@
 //! Worker processes: starting them, talking to them, watching them end.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,6 +21,7 @@ use nix::sys::socket::{
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
+use super::cgroup::Group;
 use super::evidence;
 use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
@@ -40,14 +43,17 @@ pub struct Process {
     log: Arc<Mutex<PathBuf>>,
     /// It was found stopped when it was told to end.
     stopped: Arc<Mutex<bool>>,
+    /// Its own cgroup, where it has one.
+    group: Option<Arc<Group>>,
     /// OOM kills in its cgroup before its present attempt.
     oom_kills: Arc<Mutex<u64>>,
     watcher: Option<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Starts a worker whose output goes to `log` until its first attempt. Call this from the
-    /// thread that lives longest: the kernel ends the worker when the thread that started it ends.
+    /// Starts a worker whose output goes to `log` until its first attempt, in `group` if it can be
+    /// put there. Call this from the thread that lives longest: the kernel ends the worker when the
+    /// thread that started it ends.
     ///
     /// # Errors
     /// What the system says.
@@ -56,6 +62,7 @@ impl Process {
         environment: &[(String, String)],
         log: &Path,
         family: Family,
+        group: Option<Group>,
         events: &Sender<Event>,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
@@ -64,43 +71,17 @@ impl Process {
             None,
             SockFlag::SOCK_CLOEXEC,
         )?;
-        let output = open_log(log)?;
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("tune")
-            .arg("worker")
-            .stdin(Stdio::from(theirs))
-            .stdout(
-                output
-                    .try_clone()
-                    .map_or_else(|_| Stdio::null(), Stdio::from),
-            )
-            .stderr(Stdio::from(output))
-            .process_group(0)
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .env(
-                strays::VARIABLE,
-                family.variable(std::env::var(strays::VARIABLE).ok().as_deref()),
-            );
-        let parent = nix::unistd::getpid();
-        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
-        unsafe {
-            command.pre_exec(move || {
-                nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-                if nix::unistd::getppid() != parent {
-                    // The supervisor died before the line above took effect.
-                    return Err(io::Error::other("the supervisor is gone"));
-                }
-                Ok(())
-            });
-        }
-        let child = command.spawn()?;
+        let mut command = command(environment, open_log(log)?, theirs, &family);
+        let (child, group) = start(&mut command, group)?;
+        let group = group.map(Arc::new);
+        let family = family.in_cgroup(group.as_ref().map(|g| g.dir()));
         let mut process = Process {
             pid: Pid::from_raw(child.id() as i32),
             socket: Arc::new(ours),
             log: Arc::new(Mutex::new(log.to_owned())),
             stopped: Arc::new(Mutex::new(false)),
-            oom_kills: Arc::new(Mutex::new(evidence::oom_kills())),
+            oom_kills: Arc::new(Mutex::new(oom_kills(group.as_deref()))),
+            group,
             watcher: None,
         };
         match process.watch(worker, family, events) {
@@ -132,7 +113,7 @@ impl Process {
         };
         let (pid, socket, events) = (self.pid, Arc::clone(&self.socket), events.clone());
         let (log, stopped) = (Arc::clone(&self.log), Arc::clone(&self.stopped));
-        let oom_kills = Arc::clone(&self.oom_kills);
+        let (group, before) = (self.group.clone(), Arc::clone(&self.oom_kills));
         thread::Builder::new()
             .name(format!("watcher-{worker}"))
             .spawn(move || {
@@ -148,7 +129,7 @@ impl Process {
                     death,
                     tail: evidence::tail(&lock(&log)),
                     stopped: *lock(&stopped),
-                    oom_kills: evidence::oom_kills().saturating_sub(*lock(&oom_kills)),
+                    oom_kills: oom_kills(group.as_deref()).saturating_sub(*lock(&before)),
                 });
             })
     }
@@ -190,7 +171,7 @@ impl Process {
     /// can explain its end.
     pub fn begin(&self, log: PathBuf) {
         *lock(&self.log) = log;
-        *lock(&self.oom_kills) = evidence::oom_kills();
+        *lock(&self.oom_kills) = oom_kills(self.group.as_deref());
     }
 
     /// SIGTERM to the group. A stopped process is woken, or the signal would never reach it; that
@@ -224,9 +205,75 @@ impl Drop for Process {
     }
 }
 
+/// How a worker is started, but for its last steps.
+fn command(
+    environment: &[(String, String)],
+    output: File,
+    socket: OwnedFd,
+    family: &Family,
+) -> Command {
+    let inherited = std::env::var(strays::VARIABLE).ok();
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("tune")
+        .arg("worker")
+        .stdin(Stdio::from(socket))
+        .stdout(
+            output
+                .try_clone()
+                .map_or_else(|_| Stdio::null(), Stdio::from),
+        )
+        .stderr(Stdio::from(output))
+        .process_group(0)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .env(strays::VARIABLE, family.variable(inherited.as_deref()));
+    command
+}
+
+/// Starts the process in its cgroup, before it executes anything: so all that it starts is inside.
+/// Where it cannot be put there, it is started without, and the cgroup is dropped.
+fn start(command: &mut Command, group: Option<Group>) -> io::Result<(Child, Option<Group>)> {
+    const NONE: RawFd = -1;
+    let door = group.as_ref().and_then(|g| g.door().ok());
+    let enter = Arc::new(AtomicI32::new(door.as_ref().map_or(NONE, File::as_raw_fd)));
+    let parent = nix::unistd::getpid();
+    let entered = Arc::clone(&enter);
+    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and write,
+    // to a descriptor that is open for as long as the number is there.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            if nix::unistd::getppid() != parent {
+                // The supervisor died before the line above took effect.
+                return Err(io::Error::other("the supervisor is gone"));
+            }
+            let door = entered.load(Ordering::Relaxed);
+            if door != NONE {
+                nix::unistd::write(BorrowedFd::borrow_raw(door), b"0")?;
+            }
+            Ok(())
+        });
+    }
+    let group = group.filter(|_| door.is_some());
+    match command.spawn() {
+        Err(error) if group.is_some() => {
+            tracing::debug!(%error, "a worker could not be started in its cgroup");
+            enter.store(NONE, Ordering::Relaxed);
+            Ok((command.spawn()?, None))
+        }
+        started => Ok((started?, group)),
+    }
+}
+
+/// OOM kills so far that may have hit a worker: in its own cgroup, or where others are, too.
+fn oom_kills(group: Option<&Group>) -> u64 {
+    let own = group.and_then(Group::oom_kills);
+    own.unwrap_or_else(evidence::oom_kills)
+}
+
 /// The log, or /dev/null where it cannot be written: a full disk must not keep workers from
 /// starting.
-fn open_log(path: &Path) -> io::Result<std::fs::File> {
+fn open_log(path: &Path) -> io::Result<File> {
     let open = || {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;

@@ -9,10 +9,10 @@
 //! The mark begins with device and inode of the study's lock file: who holds that lock is alone
 //! entitled to end what carries it, and the same path in another container is another file.
 //!
-//! Not found: a process that has both lost its parents and wiped its environment, and processes of
-//! other users. Two ways to find those were weighed. A cgroup for each worker would be exact, but
-//! it cannot be had from a login session or in most containers. A supervisor that adopts orphans
-//! (`PR_SET_CHILD_SUBREAPER`) could not tell a worker's from those of background jobs that the
+//! A process that has both lost its parents and wiped its environment is found where its worker has
+//! a cgroup of its own. That cannot be had from a login session or in most containers; there it is
+//! not found, nor are processes of other users. A supervisor that adopts orphans
+//! (`PR_SET_CHILD_SUBREAPER`) was weighed: it could not tell a worker's from those of background jobs that the
 //! shell had before it became `tune` by `exec`, and ending a stranger is worse than leaving a
 //! stray. A worker that starts programs has no other children, and does adopt ([`adopt_orphans`]).
 //!
@@ -23,6 +23,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
+
+use super::cgroup;
 
 /// The environment variable that carries the mark; marks of runs within runs are separated by
 /// commas.
@@ -57,6 +60,8 @@ pub struct Family {
     since: u64,
     /// All that descends from this process belongs to it, marked or not.
     descendants: bool,
+    /// All that is in this cgroup belongs to it, marked or not.
+    cgroup: Option<PathBuf>,
 }
 
 impl Family {
@@ -67,6 +72,7 @@ impl Family {
             mark: format!("{:x}-{:x}:", lock.0, lock.1),
             since: 0,
             descendants: false,
+            cgroup: None,
         }
     }
 
@@ -78,6 +84,7 @@ impl Family {
             mark: format!("{}{pid}:{start}:", self.mark),
             since: start,
             descendants: false,
+            cgroup: None,
         }
     }
 
@@ -87,6 +94,7 @@ impl Family {
             mark: format!("{}{worker}:", self.mark),
             since: self.since,
             descendants: false,
+            cgroup: None,
         }
     }
 
@@ -99,7 +107,19 @@ impl Family {
             mark: mark.to_owned(),
             since: 0,
             descendants: true,
+            cgroup: None,
         })
+    }
+
+    /// The same, with all that is in this cgroup of its own, or in one below it.
+    pub fn in_cgroup(mut self, dir: Option<&Path>) -> Family {
+        self.cgroup = dir.map(Path::to_owned);
+        self
+    }
+
+    /// The cgroup of its own, where it has one.
+    pub fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_deref()
     }
 
     /// The same, known to have begun with this process.
@@ -250,6 +270,7 @@ struct Found {
 fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
     let table = table();
     let spared = spared(&table);
+    let grouped = family.cgroup().map(cgroup::members).unwrap_or_default();
     let mut buffer = Vec::with_capacity(4096);
     let mut unsure = false;
     let mut carriers = Vec::new();
@@ -258,6 +279,7 @@ fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
             continue;
         }
         let carries = known.contains(&process.stray())
+            || grouped.contains(&process.pid)
             || family.descendants && process.parent == std::process::id()
             || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
                 unsure |= buffer.is_empty() && process.bare && !process.exiting;

@@ -111,6 +111,25 @@ fn a_child_with_an_environment_of_its_own_is_found_by_its_parent() {
 }
 
 #[test]
+fn one_without_parents_and_environment_is_found_by_its_cgroup() {
+    let mut started = Started::nothing();
+    let family = family(9);
+    let mut bare = Command::new("sleep");
+    let bare = bare.arg("1000").env_clear().spawn().unwrap();
+    let pid = bare.id();
+    started.0.push(bare);
+    assert_eq!(find(&family), []);
+    // What the kernel shows of a cgroup, this test writes itself.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("worker-0")).unwrap();
+    std::fs::write(dir.path().join("worker-0/cgroup.procs"), pid.to_string()).unwrap();
+    let family = family.in_cgroup(Some(dir.path()));
+    assert_eq!(pids(&find(&family)), [pid]);
+    assert_eq!(find(&family.worker(0)), [], "a worker's is not the run's");
+    assert_eq!(end(&family, LONG).gone, 1);
+}
+
+#[test]
 fn a_family_that_goes_on_multiplying_is_ended_whole() {
     let mut started = Started::nothing();
     let family = family(4);
@@ -225,6 +244,7 @@ fn only_the_whole_variable_is_a_mark() {
         mark: "fe00-2a:".into(),
         since: 0,
         descendants: false,
+        cgroup: None,
     };
     assert!(family.marks(b"A=1\0TUNE_WORKER_OF=fe00-2a:7:8:9:\0B=2\0"));
     assert!(family.marks(b"TUNE_WORKER_OF=1-1:2:3:4:,fe00-2a:7:8:9:"));

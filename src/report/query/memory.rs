@@ -24,14 +24,6 @@ const WIDTH: usize = 70;
 /// Part of the memory that trials may use where no run has recorded `gpu.memory`.
 const PART: f64 = 0.8;
 
-/// This machine's memory in bytes; `None` where the kernel does not tell.
-pub fn host_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let rest = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
-    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
 /// The ledger's review as text; `host`: this machine's memory in bytes.
 ///
 /// # Errors

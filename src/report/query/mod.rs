@@ -23,7 +23,7 @@ pub use explain::{explanation, explanation_json};
 pub use format::stored as stored_time;
 pub(super) use format::table;
 pub use list::{TaskLine, list, list_json};
-pub use memory::{host_memory, memory, memory_json};
+pub use memory::{memory, memory_json};
 pub use replay::Replayed;
 pub use show::{read as read_trial, show, show_json};
 pub use status::{Context, best, best_json, spooled_text, status, status_json};

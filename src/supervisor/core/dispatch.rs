@@ -324,23 +324,28 @@ impl Core {
         })
     }
 
-    /// How many workers there is work for, beyond those that wait for it.
+    /// How many workers there is work for, beyond those that wait for it. What runs again is no work
+    /// for a used one.
     pub(super) fn workers_needed(&self) -> u64 {
         let free = self
             .slots
             .iter()
             .filter(|s| !s.spare)
-            .filter(|s| match &s.state {
-                State::Idle(w) | State::Starting(w) => w.reserved.is_none(),
+            .filter_map(|s| match &s.state {
+                State::Idle(w) | State::Starting(w) => w.reserved.is_none().then(|| w.fresh()),
                 State::Empty { .. }
                 | State::Recording(..)
                 | State::Busy(..)
                 | State::Leaving(_)
-                | State::Drained => false,
-            })
-            .count() as u64;
-        let again = (self.plain_retries() + self.memory.held.len()) as u64;
-        (again + self.new_trials_wanted() + self.repeats.waiting()).saturating_sub(free)
+                | State::Drained => None,
+            });
+        let (fresh, used): (Vec<bool>, Vec<bool>) = free.partition(|fresh| *fresh);
+        let (fresh, used) = (fresh.len() as u64, used.len() as u64);
+        let again = self.plain_retries() as u64;
+        let held = self.memory.held.len() as u64;
+        let others = held + self.new_trials_wanted() + self.repeats.waiting();
+        let rest = fresh.saturating_sub(again) + used;
+        again.saturating_sub(fresh) + others.saturating_sub(rest)
     }
 
     /// Starts workers for empty slots, no more than there is work and memory for.

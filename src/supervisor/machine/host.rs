@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::memory::{HostSample, Sample};
 use crate::supervisor::Event;
+use crate::supervisor::cgroup::Place;
 
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -26,6 +27,7 @@ pub enum Worker {
 
 /// Samples until the sender of `inbox` is gone.
 pub fn watch(inbox: &Receiver<Worker>, events: &Sender<Event>) {
+    let own = Place::own();
     let mut workers = BTreeSet::new();
     let mut next = Instant::now();
     loop {
@@ -40,7 +42,7 @@ pub fn watch(inbox: &Receiver<Worker>, events: &Sender<Event>) {
             Err(RecvTimeoutError::Timeout) => {
                 let start = Instant::now();
                 let sample = Sample {
-                    host: look(&workers),
+                    host: look(&workers, own.as_ref()),
                     gpus: Vec::new(),
                 };
                 if sample.host.is_some() && events.send(Event::Sampled { sample }).is_err() {
@@ -53,15 +55,20 @@ pub fn watch(inbox: &Receiver<Worker>, events: &Sender<Event>) {
     }
 }
 
-/// One look; `None` where `/proc` tells nothing.
-fn look(workers: &BTreeSet<u32>) -> Option<HostSample> {
+/// The memory that there is for this process, in bytes; `None` where `/proc` tells nothing.
+pub fn total() -> Option<u64> {
+    Some(look(&BTreeSet::new(), Place::own().as_ref())?.total)
+}
+
+/// One look, by the limits of this process's cgroups; `None` where `/proc` tells nothing.
+fn look(workers: &BTreeSet<u32>, own: Option<&Place>) -> Option<HostSample> {
     let (total, available) = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let mut sample = HostSample {
         total,
         available,
         processes: BTreeMap::new(),
     };
-    for (limit, room) in limits() {
+    for (limit, room) in own.map(Place::limits).unwrap_or_default() {
         sample.total = sample.total.min(limit);
         sample.available = sample.available.min(room);
     }
@@ -81,42 +88,6 @@ fn machine(meminfo: &str) -> Option<(u64, u64)> {
         Some(kib * 1024)
     };
     Some((bytes("MemTotal:")?, bytes("MemAvailable:")?))
-}
-
-/// The limits of this process's cgroups (version 2), from the innermost outwards: bytes in all, and
-/// what is left.
-fn limits() -> Vec<(u64, u64)> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Some(path) = own.lines().find_map(|l| l.strip_prefix("0::")) else {
-        return Vec::new();
-    };
-    let mut path = path.trim_end_matches('/');
-    let mut found = Vec::new();
-    loop {
-        let read = |file: &str| {
-            fs::read_to_string(format!("/sys/fs/cgroup{path}/{file}")).unwrap_or_default()
-        };
-        found.extend(limit(
-            &read("memory.max"),
-            &read("memory.current"),
-            &read("memory.stat"),
-        ));
-        match path.rsplit_once('/') {
-            Some((parent, _)) => path = parent,
-            None => return found,
-        }
-    }
-}
-
-/// A cgroup's limit and what is left of it; `None` where there is none. Files that were read long
-/// ago and stay cached count as free: the kernel drops them first.
-fn limit(max: &str, current: &str, stat: &str) -> Option<(u64, u64)> {
-    let max: u64 = max.trim().parse().ok()?;
-    let current: u64 = current.trim().parse().ok()?;
-    let cached = stat.lines().find_map(|l| l.strip_prefix("inactive_file "));
-    let cached: u64 = cached.and_then(|c| c.trim().parse().ok()).unwrap_or(0);
-    let used = current.saturating_sub(cached);
-    Some((max, max.saturating_sub(used)))
 }
 
 /// A process, of `/proc/PID/stat`.
@@ -207,15 +178,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroups_limit_counts_without_what_it_merely_caches() {
-        let stat = "anon 5\ninactive_file 300\nactive_file 9\n";
-        assert_eq!(limit("1000\n", "700\n", stat), Some((1000, 600)));
-        assert_eq!(limit("1000", "2000", ""), Some((1000, 0)));
-        assert_eq!(limit("max\n", "700\n", stat), None);
-        assert_eq!(limit("", "", ""), None, "the root has no limit");
-    }
-
-    #[test]
     fn a_process_is_read_behind_any_name() {
         let fields = "S 7 8 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4096 33 18446744073709551615";
         let wanted = Process {
@@ -251,7 +213,7 @@ mod tests {
     #[test]
     fn this_machine_can_be_looked_at() {
         let own = std::process::id();
-        let sample = look(&BTreeSet::from([own])).unwrap();
+        let sample = look(&BTreeSet::from([own]), None).unwrap();
         assert!(sample.total > 0 && sample.available <= sample.total);
         assert!(sample.processes[&own] > 1 << 20);
     }

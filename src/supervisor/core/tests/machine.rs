@@ -10,6 +10,7 @@ use super::world::{core, exited, spec};
 use crate::fault::Death;
 use crate::memory::{GpuSample, HostSample, Sample};
 use crate::protocol::{FromWorker, VERSION};
+use crate::task::{Ended, Metrics};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,7 +30,12 @@ struct Bench {
 impl Bench {
     /// Every slot is training.
     fn training(slots: usize) -> Bench {
-        let mut core = core(spec(20, slots), &Disk::default());
+        Bench::training_of(20, slots)
+    }
+
+    /// The same in a run of so many trials.
+    fn training_of(trials: u64, slots: usize) -> Bench {
+        let mut core = core(spec(trials, slots), &Disk::default());
         for (index, slot) in core.slots.iter_mut().enumerate() {
             slot.device = Device::Cuda(index);
         }
@@ -105,6 +111,25 @@ impl Bench {
 
     fn xid(&mut self, gpu: usize, code: u64) {
         self.event(Event::Xid { gpu, code });
+    }
+
+    /// The slot's trial ends with a value.
+    fn completes(&mut self, slot: usize) {
+        let worker = self.worker(slot);
+        let attempt = self.core.slots[slot].attempt().unwrap();
+        let epoch = FromWorker::EpochFinished {
+            attempt,
+            epoch: 1,
+            metrics: Metrics::from([("loss".into(), 0.5)]),
+        };
+        let ended = FromWorker::Ended {
+            attempt,
+            ended: Ended::Completed,
+            peak_memory_mb: 1.0,
+        };
+        for message in [epoch, ended] {
+            self.event(Event::Received { worker, message });
+        }
     }
 
     fn dies(&mut self, slot: usize, signal: i32) {
@@ -262,4 +287,24 @@ fn samples_are_kept_once_a_minute_and_at_the_end() {
     bench.event(Event::Ticked);
     assert_eq!(bench.exit, Some(Exit::Stopped));
     assert_eq!(bench.rows.last(), Some(&(0, 9)));
+}
+
+#[test]
+fn a_trial_to_run_again_gets_a_fresh_worker_although_a_used_one_is_idle() {
+    let mut bench = Bench::training_of(3, 3);
+    bench.event(Event::Exited {
+        worker: bench.worker(0),
+        death: Death::Signaled(9),
+        tail: String::new(),
+        stopped: false,
+        oom_kills: 1,
+    });
+    assert_eq!(bench.outcomes, ["host_oom"]);
+    assert_eq!(bench.busy(), 2, "no third worker for now");
+    let leaving = bench.worker(1);
+    bench.completes(1);
+    bench.completes(2);
+    assert!(matches!(bench.core.slots[2].state, State::Idle(_)));
+    bench.event(exited(leaving, Death::Exited(0)));
+    assert_eq!(bench.busy(), 1, "the trial waits for ever");
 }
