@@ -2,7 +2,7 @@
 //! hidden subcommand `probe`: where they hang or crash, nothing else does.
 
 mod line;
-mod nvml;
+pub(super) mod nvml;
 mod stream;
 
 use std::io::{Read, Write};
