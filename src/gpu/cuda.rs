@@ -7,6 +7,15 @@ use super::Device;
 
 const LIBRARY: &CStr = c"libtorch_cuda.so";
 
+/// Where a process of ours that is started anew is to look for libtorch first, as a variable of its
+/// environment: in the directory that `LIBTORCH` names, if it does.
+pub fn search_path() -> Option<(String, String)> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let inherited = variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let path = format!("{}/lib:{inherited}", variable("LIBTORCH")?);
+    Some(("LD_LIBRARY_PATH".to_owned(), path))
+}
+
 /// Loads libtorch's CUDA library for a CUDA device; must come before any other libtorch call of
 /// the process, which would note for good that there is no CUDA. Settles how it computes. Makes no
 /// CUDA context.
