@@ -114,7 +114,7 @@ fi
 # --- Training on the device: models of random weights, everything that a trial can choose ---------------------
 mkdir -p "$work/train/configs"
 cat > "$work/make.py" <<'PY'
-"""Small checkpoints and 400 rows."""
+"""Checkpoints and 400 rows."""
 import csv
 import sys
 from pathlib import Path
@@ -123,7 +123,7 @@ sys.path.insert(0, sys.argv[1])
 import made
 
 into = Path(sys.argv[2])
-for name in ("bert-base-small", "deberta-v3-base-small"):
+for name in sys.argv[3:]:
     made.checkpoint(name, into / name)
 with open(into / "rows.csv", "w", newline="", encoding="utf-8") as file:
     table = csv.writer(file)
@@ -153,12 +153,12 @@ batch_size = 16
 "loss.cls.type" = { choices = ["ce", "focal"] }
 "loss.cls.balance" = { choices = ["none", "weighted"] }
 TOML
-# study NAME PRECISION [MORE...]: trials of `small`; their values go to NAME.values.
+# study NAME PRECISION SLOTS [MORE...]: trials of `small`; their values go to NAME.values.
 study() {
-    local name=$1 precision=$2
-    shift 2
-    within 120 "$tune" -C "$work/train" small --study "$name" --trials 12 --parallel 1 --device "$device" --sampler random \
-        --pruner none --set "train.precision=$precision" --json "$@" > "$logs/train-$name.log" 2>&1 || return 1
+    local name=$1 precision=$2 slots=$3
+    shift 3
+    within 120 "$tune" -C "$work/train" small --study "$name" --trials 12 --parallel "$slots" --device "$device" --sampler random \
+        --pruner none --set run.threads=1 --set "train.precision=$precision" --json "$@" > "$logs/train-$name.log" 2>&1 || return 1
     "$tune" -C "$work/train" trials "$name" --json 2> /dev/null > "$logs/train-$name.json"
     python3 - "$logs/train-$name.json" > "$work/$name.values" 2>> "$logs/train-$name.log" <<'PY'
 import json
@@ -173,7 +173,7 @@ PY
 }
 if [[ $torch == no ]]; then
     row "training on the device" skipped "python3 has no torch for $device"
-elif ! python3 -B "$work/make.py" "$root/benches/speed" "$work/train/configs" > "$logs/make.log" 2>&1; then
+elif ! python3 -B "$work/make.py" "$root/benches/speed" "$work/train/configs" bert-base-small deberta-v3-base-small > "$logs/make.log" 2>&1; then
     row "training on the device" FAILED "the models could not be made, see make.log" make.log
 else
     for precision in bf16 fp32; do
@@ -182,14 +182,14 @@ else
         # The first one with its rehearsal.
         more=(--no-rehearsal)
         if [[ $precision == bf16 ]]; then more=(); fi
-        if study "$precision" "$precision" "${more[@]}"; then
+        if study "$precision" "$precision" 1 "${more[@]}"; then
             row "training, $precision: 12 trials of two models" held "$(($(milliseconds) - from)) ms"
         else
             row "training, $precision: 12 trials of two models" FAILED "see train-$precision.log" "train-$precision.log"
         fi
     done
     if [[ -s $work/bf16.values ]] && begins "the same study again" 20; then
-        if study again bf16 --no-rehearsal && cmp -s "$work/bf16.values" "$work/again.values"; then
+        if study again bf16 1 --no-rehearsal && cmp -s "$work/bf16.values" "$work/again.values"; then
             row "the same study again" held "every value bit for bit"
         else
             diff "$work/bf16.values" "$work/again.values" >> "$logs/train-again.log" 2>&1 || true
@@ -201,13 +201,23 @@ else
         for after in 3 5 7; do
             # The shell would say of its child that it was killed.
             { timeout --signal=KILL "$after" "$tune" -C "$work/train" small --study killed --trials 12 --parallel 1 --device "$device" \
-                --sampler random --pruner none --set train.precision=bf16 --no-rehearsal --json >> "$logs/kills.log" 2>&1; } 2> /dev/null || kills=$((kills + 1))
+                --sampler random --pruner none --set run.threads=1 --set train.precision=bf16 --no-rehearsal --json >> "$logs/kills.log" 2>&1; } 2> /dev/null || kills=$((kills + 1))
         done
-        if study killed bf16 --no-rehearsal && cmp -s "$work/bf16.values" "$work/killed.values"; then
+        if study killed bf16 1 --no-rehearsal && cmp -s "$work/bf16.values" "$work/killed.values"; then
             row "killed and gone on" held "$kills times SIGKILL to the supervisor, every value as without"
         else
             diff "$work/bf16.values" "$work/killed.values" >> "$logs/train-killed.log" 2>&1 || true
             row "killed and gone on" FAILED "see train-killed.log" train-killed.log
+        fi
+    fi
+    check="out of memory beside a neighbour"
+    if [[ -s $work/bf16.values ]] && begins "$check" 20; then
+        ended() { grep -c '"fault":"oom"' "$logs/train-oom.log" || true; }
+        if study oom bf16 2 --no-rehearsal --inject oom:3 && cmp -s "$work/bf16.values" "$work/oom.values" && [[ $(ended) == 3 ]]; then
+            row "$check" held "3 trials ran out of it, every value as without"
+        else
+            diff "$work/bf16.values" "$work/oom.values" >> "$logs/train-oom.log" 2>&1 || true
+            row "$check" FAILED "$(ended) of 3 ran out of it, see train-oom.log" train-oom.log
         fi
     fi
     "$tune" -C "$work/train" memory bf16 > "$logs/memory.txt" 2>&1 || true
@@ -237,6 +247,42 @@ for problem in report.get("problems", []):
 PY
     fi
     row "fire drill" "$verdict" "see drill.json and drill.log" drill.log
+fi
+
+# --- Memory at bert-base's size: what was predicted after a rehearsal, and what trials then used ----------------------
+mkdir -p "$work/large/configs"
+sed -e 's/^models = .*/models = { bert = "bert-base" }/' -e '/^"model.name"/c "model.name" = { choices = ["bert"] }' \
+    -e 's/^epochs = .*/epochs = 1/' -e '/^batch_size/d' "$work/train/configs/small.toml" > "$work/large/configs/large.toml"
+echo '"train.batch_size" = { choices = [8, 16, 32, 64] }' >> "$work/large/configs/large.toml"
+if [[ $device == cpu || $torch == no ]]; then
+    row "predicted and measured memory, bert-base" skipped "python3 has no torch with CUDA"
+elif begins "predicted and measured memory, bert-base" 60; then
+    if python3 -B "$work/make.py" "$root/benches/speed" "$work/large/configs" bert-base > "$logs/large.log" 2>&1 \
+        && within 150 "$tune" -C "$work/large" large --trials 12 --device "$device" --sampler random --pruner none --json \
+            --set train.precision=bf16 >> "$logs/large.log" 2>&1 \
+        && python3 - "$work/large/tune.db" > "$work/large.txt" 2>> "$logs/large.log" <<'PY'
+import sqlite3
+import statistics
+import sys
+
+database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+rows = database.execute(
+    "SELECT reserved + coalesce(context, 0), predicted_expected, predicted_upper, context FROM tune_memory"
+    " WHERE outcome = 'completed' AND reserved > 0 AND predicted_upper > 0").fetchall()
+assert len(rows) >= 8, rows
+above = sum(peak > upper for peak, _, upper, _ in rows)
+off = statistics.median(abs(peak - expected) / peak for peak, expected, _, _ in rows)
+peaks = [peak / 2**20 for peak, *_ in rows]
+contexts = [context / 2**20 for *_, context in rows if context]
+print(f"{len(rows)} trials of {min(peaks):.0f} to {max(peaks):.0f} MiB: {above} above the upper prediction,"
+      f" {off:.0%} beside the expected one in the median; context {statistics.median(contexts or [0]):.0f} MiB")
+sys.exit(above > 2)
+PY
+    then
+        row "predicted and measured memory, bert-base" held "$(cat "$work/large.txt")"
+    else
+        row "predicted and measured memory, bert-base" FAILED "$(cat "$work/large.txt" 2> /dev/null || true)" large.log
+    fi
 fi
 
 # --- The probe's figures against those of nvidia-smi --------------------------------------------------------------
@@ -347,3 +393,14 @@ for model in "${models[@]}"; do
         fi
     fi
 done
+
+# --- Taking over: from a worker's death to the next trial's start, with a spare worker and without one ------------------
+if begins "from a death to the next start" 90; then
+    if within 200 python3 -B "$root/benches/recovery/recovery.py" --tune "$tune" --task "$root/configs/synthetic.toml" --device "$device" \
+        --deaths 3 --recyclings 0 --ready 4 --set task.step_ms=50 --set task.steps=12 > "$logs/recovery.md" 2> "$logs/recovery.err"; then
+        figures=$(awk -F' *\\| *' '$2 ~ /death/ { printf "%sspare worker %s: %s", comma, $3, $5; comma = ", " }' "$logs/recovery.md")
+        row "from a death to the next start" held "$figures (see recovery.md)"
+    else
+        row "from a death to the next start" FAILED "see recovery.err" recovery.err
+    fi
+fi
