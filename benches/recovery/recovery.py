@@ -27,6 +27,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tune", required=True, help="the binary")
     parser.add_argument("--task", required=True, help="a task file")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--deaths", type=int, default=30, help="kills in each of the two runs")
     parser.add_argument("--recyclings", type=int, default=30, help="planned replacements in each of the two runs")
     parser.add_argument("--drift", type=int, default=0, help="trials of a worker that is never replaced")
@@ -49,8 +50,8 @@ def command(given, home, trials, standby, *sets):
     task = os.path.abspath(given.task)
     keys = [part for key in [*given.set, *sets] for part in ("--set", key)]
     return [
-        given.tune, "-C", home, task, "--trials", str(trials), "--parallel", "1", "--json", "--device", "cpu",
-        "--sampler", "random", "--pruner", "none", "--standby", standby, *keys,
+        given.tune, "-C", home, task, "--trials", str(trials), "--parallel", "1", "--json", "--device", given.device,
+        "--sampler", "random", "--pruner", "none", "--no-rehearsal", "--standby", standby, *keys,
     ]  # fmt: skip
 
 

@@ -138,6 +138,8 @@ def main():
     if job["device"] != "cpu":
         # For what autocast leaves in 32 bits.
         torch.set_float32_matmul_precision("high")
+        # Its attention is planned anew for each shape of a batch, and batches have many lengths.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     device, checkpoint = job["device"], job["checkpoint"]
     make = encoder.load_transformers if job.get("transformers") else encoder.load
     pristine = make(checkpoint, 2, 0.0).to(device)

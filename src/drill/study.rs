@@ -139,8 +139,8 @@ fn arguments(drill: &Drill, trials: u64, slots: usize) -> Vec<String> {
     args.extend(["--trials".into(), trials.to_string()]);
     args.extend(["--parallel".into(), slots.to_string()]);
     args.extend(["--set".into(), "supervisor.grace=300ms".into()]);
-    // Only the search's own trials are compared.
-    args.extend(["--repeats=1", "--test=off"].map(str::to_owned));
+    // Only the search's own trials are compared; what fits is no question here.
+    args.extend(["--repeats=1", "--test=off", "--no-rehearsal"].map(str::to_owned));
     args
 }
 

@@ -7,16 +7,39 @@ use super::Device;
 
 const LIBRARY: &CStr = c"libtorch_cuda.so";
 
+/// Where a process of ours that is started anew is to look for libtorch first, as a variable of its
+/// environment: in the directory that `LIBTORCH` names, if it does.
+pub fn search_path() -> Option<(String, String)> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let inherited = variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let path = format!("{}/lib:{inherited}", variable("LIBTORCH")?);
+    Some(("LD_LIBRARY_PATH".to_owned(), path))
+}
+
 /// Loads libtorch's CUDA library for a CUDA device; must come before any other libtorch call of
-/// the process, which would note for good that there is no CUDA. Makes no CUDA context.
+/// the process, which would note for good that there is no CUDA. Settles how it computes. Makes no
+/// CUDA context.
 ///
 /// # Errors
 /// The library or one that it needs is missing; the text names it.
 pub fn load(device: Device) -> anyhow::Result<()> {
     match device {
         Device::Cpu => Ok(()),
-        Device::Cuda(_) => open(LIBRARY),
+        Device::Cuda(_) => {
+            open(LIBRARY)?;
+            settle()
+        }
     }
+}
+
+#[cfg(feature = "torch")]
+fn settle() -> anyhow::Result<()> {
+    super::shim::compute_on_gpus()
+}
+
+#[cfg(not(feature = "torch"))]
+fn settle() -> anyhow::Result<()> {
+    Ok(())
 }
 
 fn open(library: &CStr) -> anyhow::Result<()> {

@@ -4,10 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nvml_wrapper::Nvml;
-use nvml_wrapper::enums::device::UsedGpuMemory;
-
 use super::Device;
+use super::probe::nvml;
 
 /// What the driver says of a GPU's memory in use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +16,8 @@ pub struct InUse {
     pub all: u64,
 }
 
-/// Asks NVML; `None` where it does not answer in time: it can hang in the driver.
+/// Asks NVML of the GPU with this index; `None` where it does not answer in time: it can hang in the
+/// driver.
 pub fn in_use(index: usize, patience: Duration) -> Option<InUse> {
     let (tell, told) = mpsc::channel();
     thread::Builder::new()
@@ -30,17 +29,15 @@ pub fn in_use(index: usize, patience: Duration) -> Option<InUse> {
     told.recv_timeout(patience).ok()?
 }
 
+/// `index` as CUDA counts in this process, which sees the GPUs of `CUDA_VISIBLE_DEVICES` alone.
 fn ask(index: usize) -> Option<InUse> {
-    let nvml = Nvml::init().ok()?;
-    let device = nvml.device_by_index(u32::try_from(index).ok()?).ok()?;
-    let processes = device.running_compute_processes().unwrap_or_default();
-    let own = processes.iter().find(|p| p.pid == std::process::id());
+    let nvml = nvml::open().ok()?;
+    let gpus = nvml::gpus(&nvml).ok()?;
+    let gpu = gpus.iter().find(|gpu| gpu.index == index)?;
+    let processes = nvml::processes(&gpu.handle).unwrap_or_default();
     Some(InUse {
-        own: own.and_then(|p| match p.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => Some(bytes),
-            UsedGpuMemory::Unavailable => None,
-        }),
-        all: device.memory_info().ok()?.used,
+        own: processes.get(&std::process::id()).copied(),
+        all: nvml::memory(&gpu.handle).ok()?.1,
     })
 }
 

@@ -6,6 +6,7 @@ use tch::Tensor;
 
 unsafe extern "C" {
     fn tune_on_terminate(handler: extern "C" fn(*const c_char));
+    fn tune_compute_on_gpus(message: *mut c_char, capacity: usize) -> c_int;
     fn tune_empty_cache(message: *mut c_char, capacity: usize) -> c_int;
     fn tune_memory_stats(
         device: c_int,
@@ -71,6 +72,17 @@ pub struct ShimError {
 pub fn seed(seed: u64) -> anyhow::Result<()> {
     // SAFETY: the message buffer is as long as it is said to be.
     call(|message, capacity| unsafe { tune_seed(seed, message, capacity) })?;
+    Ok(())
+}
+
+/// Settles how libtorch computes on GPUs in this process: each run alike, and without kernels that are
+/// planned anew for each shape of a batch. Makes no context.
+///
+/// # Errors
+/// libtorch throws.
+pub fn compute_on_gpus() -> anyhow::Result<()> {
+    // SAFETY: the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe { tune_compute_on_gpus(message, capacity) })?;
     Ok(())
 }
 

@@ -130,7 +130,7 @@ impl Kind {
             Kind::IllegalAddress => ("illegal-address", Needs::GpuOrText, "cudaErrorIllegalAddress (700)"),
             Kind::Misaligned => ("misaligned", Needs::GpuOrText, "cudaErrorMisalignedAddress (716)"),
             Kind::Cublas => ("cublas", Needs::Text, "CUBLAS_STATUS_EXECUTION_FAILED on a healthy device"),
-            Kind::Oom => ("oom", Needs::GpuOrText, "allocation on the GPU until there is no more"),
+            Kind::Oom => ("oom", Needs::GpuOrText, "allocation on the GPU beyond what the process may take"),
             Kind::OomSegments => ("oom-segments", Needs::Gpu, "the same without expandable segments"),
             Kind::SpinKernel => ("spin-kernel", Needs::Gpu, "a kernel that never ends"),
             Kind::KillKernel => ("kill-kernel", Needs::Gpu, "SIGKILL in the middle of a kernel"),

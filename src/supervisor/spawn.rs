@@ -26,7 +26,7 @@ use super::evidence;
 use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
 use crate::fault::Death;
-use crate::gpu::Device;
+use crate::gpu::{Device, cuda};
 use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
 
 /// How long processes that a worker has left behind are given to end.
@@ -362,12 +362,8 @@ pub fn environment(setting: Setting) -> Vec<(String, String)> {
             env.push((EXPANDABLE.to_owned(), "1".to_owned()));
         }
     }
-    if in_process && let Ok(libtorch) = std::env::var("LIBTORCH") {
-        let inherited = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-        env.push((
-            "LD_LIBRARY_PATH".to_owned(),
-            format!("{libtorch}/lib:{inherited}"),
-        ));
+    if in_process {
+        env.extend(cuda::search_path());
     }
     env
 }

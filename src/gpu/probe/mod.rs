@@ -2,7 +2,7 @@
 //! hidden subcommand `probe`: where they hang or crash, nothing else does.
 
 mod line;
-mod nvml;
+pub(super) mod nvml;
 mod stream;
 
 use std::io::{Read, Write};
@@ -20,8 +20,9 @@ use super::{Device, cuda};
 use crate::config::DevicePolicy;
 use crate::exit::{Exit, Failure};
 
-/// How long the probe may take: it loads large libraries, perhaps from a cold disk.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long the probe may take: it loads gigabytes of libraries, perhaps from a cold disk or over a
+/// network.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A GPU, as NVML describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +151,8 @@ pub fn memory_total(index: usize) -> Option<u64> {
 fn ask() -> ProbeReport {
     let child = Command::new("/proc/self/exe")
         .arg("probe")
+        // What workers will find, and not what this process has found.
+        .envs(cuda::search_path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -172,7 +175,8 @@ fn answer(mut child: Child, limit: Duration) -> ProbeReport {
                 let _ = child.kill();
                 let _ = child.try_wait();
                 return ProbeReport::error(format!(
-                    "the probe gave no answer within {} s: the NVIDIA driver seems to hang",
+                    "the probe gave no answer within {} s: the NVIDIA driver hangs, or libtorch's \
+                     CUDA libraries take longer to load",
                     limit.as_secs_f64()
                 ));
             }

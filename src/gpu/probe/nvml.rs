@@ -160,7 +160,12 @@ fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     }
 }
 
-fn processes(handle: &Handle<'_>) -> Result<BTreeMap<u32, u64>, NvmlError> {
+/// The memory of each process that computes on a GPU, in bytes, by its id; those whose memory NVML does
+/// not tell are left out.
+///
+/// # Errors
+/// The GPU itself is gone or needs a reset.
+pub fn processes(handle: &Handle<'_>) -> Result<BTreeMap<u32, u64>, NvmlError> {
     let mut found = BTreeMap::new();
     for process in told(handle.running_compute_processes())?.unwrap_or_default() {
         if let UsedGpuMemory::Used(bytes) = process.used_gpu_memory {

@@ -2,8 +2,9 @@
 //! PTX, in the context that libtorch made; libtorch then finds them at its next call, as it would
 //! find those of its own kernels.
 //!
-//! Written without a GPU at hand: none of this has run yet. What a first run on one must show is
-//! that the driver compiles [`PTX`], and that the errors come back as 710, 700 and 716.
+//! Written without a GPU at hand: none of this has run yet. NVIDIA's assembler takes [`PTX`] for every
+//! architecture from Turing on; what a first run must show is that the errors come back as 710, 700
+//! and 716.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -11,7 +12,7 @@ use std::ptr;
 use tch::Tensor;
 
 use super::Kind;
-use crate::gpu::Device;
+use crate::gpu::{Device, memory};
 
 unsafe extern "C" {
     fn tune_fault_plain_segments();
@@ -98,10 +99,15 @@ fn touch(device: tch::Device) {
     let _ = Tensor::ones([1], (tch::Kind::Float, device)).to_device(tch::Device::Cpu);
 }
 
-/// Blocks of 1 GiB until there is no more, then smaller ones.
+/// What a process may take before it runs out of memory, in bytes. Taking all that a large GPU has
+/// lasts for seconds, and its neighbours would run out of memory as well.
+const ROOM: u64 = 2 << 30;
+
+/// Blocks of 256 MiB until there is no more, then smaller ones.
 fn allocate(device: tch::Device) {
+    limit(device);
     let mut kept = Vec::new();
-    let mut floats: i64 = 256 << 20;
+    let mut floats: i64 = 64 << 20;
     loop {
         match Tensor::f_zeros([floats], (tch::Kind::Float, device)) {
             Ok(block) => kept.push(block),
@@ -109,6 +115,20 @@ fn allocate(device: tch::Device) {
             // Once more by the call that panics, as a training loop has it.
             Err(_) => kept.push(Tensor::zeros([floats], (tch::Kind::Float, device))),
         }
+    }
+}
+
+/// Sets a limit as a grant does, until the next attempt's. Where it cannot be set, the GPU's memory is
+/// the limit.
+fn limit(device: tch::Device) {
+    let tch::Device::Cuda(index) = device else {
+        return;
+    };
+    if let (Ok((_, total)), Ok(stats)) =
+        (memory::memory_info(index), memory::allocator_stats(index))
+    {
+        let part = (stats.reserved + ROOM) as f64 / total.max(1) as f64;
+        let _ = memory::set_memory_fraction(index, part.min(1.0));
     }
 }
 

@@ -63,6 +63,9 @@ impl Predictor {
             censored: observation.censored,
             config: observation.config,
         };
+        if !known.censored {
+            self.forget_bounds_above(&known);
+        }
         self.known.push(known);
         if fitted(self.known.len()) == self.known.len() {
             self.with_floor = OnceLock::new();
@@ -76,6 +79,19 @@ impl Predictor {
             if let Some(Some(fit)) = self.without.get_mut() {
                 fit.push(known);
             }
+        }
+    }
+
+    /// A training that ran out of memory once and then did with less was not to blame: what it could
+    /// not have is no bound of what it needs.
+    fn forget_bounds_above(&mut self, measured: &Known) {
+        let before = self.known.len();
+        self.known.retain(|k| {
+            !(k.censored && k.log_peak >= measured.log_peak && k.config == measured.config)
+        });
+        if self.known.len() < before {
+            self.with_floor = OnceLock::new();
+            self.without = OnceLock::new();
         }
     }
 

@@ -372,3 +372,29 @@ fn five_thousand_trials_of_held_out_seeds() {
         }
     }
 }
+
+#[test]
+fn a_bound_that_the_same_training_kept_below_later_is_forgotten() {
+    let alike: Vec<Observation> = (0..8)
+        .map(|batch| observation(&config("small", 1 << batch), 500 * MIB, false))
+        .collect();
+    let unlucky = config("small", 3);
+    let out_of_memory = observation(&unlucky, 90_000 * MIB, true);
+    let again = observation(&unlucky, 500 * MIB, false);
+    let other = config("small", 48);
+    let expected = |more: &[&Observation]| {
+        let all = alike.iter().chain(more.iter().copied()).cloned().collect();
+        learned(all).estimate(&other).unwrap().expected
+    };
+    assert!(
+        expected(&[&out_of_memory]) > 10_000 * MIB,
+        "it is believed at first"
+    );
+    let after = expected(&[&out_of_memory, &again]);
+    assert_eq!(after, expected(&[&again]));
+    // A bound below what was measured holds.
+    let low = observation(&unlucky, 300 * MIB, true);
+    let mut predictor = learned(alike.clone());
+    [low, again].into_iter().for_each(|o| predictor.learn(o));
+    assert_eq!(predictor.known(), 10);
+}

@@ -12,6 +12,9 @@ impl Core {
     /// Judges a fault of an attempt and carries out the verdict on the trial. Returns whether the
     /// process must be replaced.
     pub(super) fn apply_fault(&mut self, slot: usize, attempt: AttemptId, fault: &Fault) -> bool {
+        if matches!(fault.kind, FaultKind::CudaSticky | FaultKind::Poisoned) {
+            self.note_lost_context(slot);
+        }
         let job = attempt.job();
         let Some(live) = self.live.get_mut(&job) else {
             return true;

@@ -15,6 +15,9 @@ use crate::supervisor::{Action, Now};
 /// An Xid and the end of a worker that are not further apart than this belong together.
 const APART: Duration = Duration::from_secs(10);
 
+/// The driver may tell of an Xid this long after the worker that it is about has told of its error.
+const LATE: Duration = Duration::from_secs(2);
+
 /// What is kept of a GPU's samples is written this often.
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -33,6 +36,8 @@ pub struct Machine {
     xids: VecDeque<(Now, usize, u32)>,
     /// Ends of attempts on GPUs after which the trial runs again: when, where, which, of what.
     ends: VecDeque<(Now, usize, Job, FaultKind)>,
+    /// When a worker lost its context, by its own account or by an Xid, and on which GPU.
+    contexts_lost: VecDeque<(Now, usize)>,
     minutes: BTreeMap<usize, Minute>,
 }
 
@@ -81,13 +86,23 @@ impl Machine {
         rows.flatten().collect()
     }
 
-    /// Xids of a GPU that came since then, or just now, or that took the GPU away: whatever fails
-    /// on it after that, fails for want of it.
+    /// Xids of a GPU that came since then, or just now, and that are not about the end of another
+    /// worker; or that took the GPU away: whatever fails on it after that, fails for want of it.
     fn xids(&self, gpu: usize, since: Now, now: Now) -> Vec<u32> {
-        let counts = |at: Now, xid| at >= since || at + APART >= now || text::takes_the_gpu(xid);
+        let counts = |at: Now, xid| {
+            let may_be = at >= since || at + APART >= now;
+            text::takes_the_gpu(xid) || (may_be && !self.is_spoken_for(gpu, at))
+        };
         let xids = self.xids.iter().filter(|x| x.1 == gpu);
         let xids = xids.filter(|x| counts(x.0, x.2));
         xids.map(|x| x.2).collect()
+    }
+
+    /// Whether an Xid of that instant has explained the end of a worker already: one is about one
+    /// context.
+    fn is_spoken_for(&self, gpu: usize, at: Now) -> bool {
+        let mut ends = self.contexts_lost.iter().filter(|end| end.1 == gpu);
+        ends.any(|end| at + APART >= end.0 && at <= end.0 + LATE)
     }
 }
 
@@ -156,6 +171,13 @@ impl Core {
     pub(super) fn note_end(&mut self, slot: usize, job: Job, kind: FaultKind) {
         if let Device::Cuda(gpu) = self.slots[slot].device {
             remember(&mut self.machine.ends, (self.now, gpu, job, kind));
+        }
+    }
+
+    /// Notes that the slot's worker has lost its context.
+    pub(super) fn note_lost_context(&mut self, slot: usize) {
+        if let Device::Cuda(gpu) = self.slots[slot].device {
+            remember(&mut self.machine.contexts_lost, (self.now, gpu));
         }
     }
 

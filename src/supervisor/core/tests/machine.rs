@@ -9,7 +9,7 @@ use super::disk::Disk;
 use super::world::{core, exited, spec};
 use crate::fault::Death;
 use crate::memory::{GpuSample, HostSample, Sample};
-use crate::protocol::{FromWorker, VERSION};
+use crate::protocol::{ErrorReport, FromWorker, Phase, VERSION};
 use crate::task::{Ended, Metrics};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -224,6 +224,36 @@ fn xids_of_other_gpus_and_of_long_ago_explain_nothing() {
     assert_eq!(bench.busy(), 1);
     bench.dies(0, 6);
     assert_eq!(bench.outcomes, ["cuda_sticky", "crash"]);
+}
+
+#[test]
+fn an_xid_that_explains_one_end_does_not_explain_the_next_crash_too() {
+    for late in [false, true] {
+        let mut bench = Bench::training(1);
+        let attempt = bench.core.slots[0].attempt().unwrap();
+        if !late {
+            bench.xid(0, 31);
+        }
+        let text = "CUDA error: an illegal memory access was encountered".to_owned();
+        let error = ErrorReport {
+            phase: Phase::Training,
+            panic: true,
+            text,
+            healthy: Some(false),
+            program: None,
+        };
+        let (worker, attempt) = (bench.worker(0), Some(attempt));
+        let message = FromWorker::Dying { attempt, error };
+        bench.event(Event::Received { worker, message });
+        bench.event(exited(worker, Death::Exited(70)));
+        if late {
+            bench.xid(0, 31);
+        }
+        bench.now += SECOND * 3;
+        bench.event(Event::Ticked);
+        bench.dies(0, 11);
+        assert_eq!(bench.outcomes, ["cuda_sticky", "crash"], "late: {late}");
+    }
 }
 
 #[test]
