@@ -32,6 +32,7 @@ const SCRIPT: &str = "
         until [ -e started.1 ] && [ -e started.2 ]; do sleep 0.02; done
         dd if=/dev/zero of=/dev/null bs=$1M count=1 2> /dev/null || exit $?
     else
+        [ ! -e stray ] || env -i setsid sleep \"$(cat stray)\" < /dev/null > /dev/null 2>&1 &
         until [ -e go ]; do sleep 0.02; done
     fi
     echo $1
@@ -45,8 +46,13 @@ struct Run {
 }
 
 impl Run {
-    fn start() -> Run {
+    /// With `stray`, small programs begin with a `sleep` for so long that loses its parents and its
+    /// environment.
+    fn start(stray: Option<&str>) -> Run {
         let project = Project::empty();
+        if let Some(time) = stray {
+            std::fs::write(project.path().join("stray"), time).unwrap();
+        }
         std::fs::write(project.path().join("t.sh"), SCRIPT).unwrap();
         let config = format!(
             "task = {{ kind = \"command\", run = [\"sh\", \"t.sh\", \"{{x}}\"] }}\n\
@@ -125,7 +131,7 @@ fn outcomes(trial: &Json) -> Vec<&str> {
 
 #[test]
 fn a_program_that_takes_too_much_is_killed_in_its_own_cgroup_and_nobody_is_accused_for_it() {
-    let mut run = Run::start();
+    let mut run = Run::start(None);
     let Some(group) = run.group.clone().filter(|_| !swaps()) else {
         let trials = run.end();
         let stderr = run.stderr();
@@ -162,13 +168,32 @@ fn a_program_that_takes_too_much_is_killed_in_its_own_cgroup_and_nobody_is_accus
     assert!(!group.exists(), "{}", group.display());
 }
 
+/// Processes that sleep for so long.
+fn sleeping(time: &str) -> Vec<u32> {
+    let wanted = format!("sleep\0{time}\0").into_bytes();
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    pids.filter(|e| std::fs::read(e.path().join("cmdline")).is_ok_and(|l| l == wanted))
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
 #[test]
-fn the_cgroup_of_a_killed_supervisor_is_removed() {
-    let mut run = Run::start();
+fn the_cgroup_of_a_killed_supervisor_is_removed_with_all_that_is_in_it() {
+    let time = format!("100000.{}", std::process::id());
+    let mut run = Run::start(Some(&time));
+    wait_for("the strays", || sleeping(&time).len() == 2);
     run.supervisor.kill().unwrap();
     run.supervisor.wait().unwrap();
-    if let Some(group) = &run.group {
-        wait_for("the cgroup to be gone", || !group.exists());
+    match &run.group {
+        Some(group) => {
+            wait_for("the cgroup to be gone", || !group.exists());
+            assert!(sleeping(&time).is_empty());
+        }
+        // Nothing leads to them: this test ends them itself.
+        None => {
+            let strays = sleeping(&time);
+            strays.iter().for_each(|s| signal(*s, Signal::SIGKILL));
+        }
     }
     wait_for("the workers to be gone", || {
         run.project.workers().is_empty()

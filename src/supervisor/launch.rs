@@ -138,7 +138,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         study_id,
         run_id,
         family,
-        groups,
+        groups: groups.clone(),
         started,
         sink,
     };

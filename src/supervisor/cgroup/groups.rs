@@ -79,7 +79,7 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        clear(&self.dir);
+        leave_none(&self.dir);
     }
 }
 
@@ -116,10 +116,17 @@ impl Drop for Group {
     }
 }
 
-/// Removes a cgroup and those in it; waits a moment for what is about to end there.
-pub fn clear(dir: &Path) {
+/// Removes a cgroup and those in it; waits a moment for what is about to end there. Says whether it is
+/// gone. Nothing is logged here: it also runs in the guardian.
+pub fn clear(dir: &Path) -> bool {
     let start = Instant::now();
-    while !remove(dir) && start.elapsed() < PATIENCE {
+    loop {
+        if remove(dir) {
+            return true;
+        }
+        if start.elapsed() >= PATIENCE {
+            return false;
+        }
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -268,9 +275,19 @@ impl Moved {
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        let _ = put(&self.from.join(ENABLED), "-memory");
-        let _ = put(&self.from.join(PROCS), "0");
-        remove(&self.from.join(LEAF));
+        let back = put(&self.from.join(ENABLED), "-memory")
+            .and_then(|()| put(&self.from.join(PROCS), "0"));
+        if let Err(reason) = back {
+            tracing::debug!(reason, "the supervisor stays in a cgroup of its own");
+        }
+        leave_none(&self.from.join(LEAF));
+    }
+}
+
+/// The same, with a word about a cgroup that is left behind.
+fn leave_none(dir: &Path) {
+    if !clear(dir) {
+        tracing::debug!(dir = %dir.display(), members = ?members(dir), "a cgroup is left behind");
     }
 }
 
