@@ -28,6 +28,9 @@ const ABSURD: u64 = 1 << 46;
 /// Up to so many measurements each is followed by a fit; then one sixteenth more, then one eighth.
 const FEW: usize = 24;
 const MANY: usize = 256;
+/// With fewer measurements than this and without a floor nothing says what a training needs at least:
+/// one that ran out of memory would speak for choices that nobody has tried.
+const LITTLE: usize = 8;
 
 /// Learns peaks from measurements, beginning with what the task knows beforehand.
 pub struct Predictor {
@@ -114,8 +117,9 @@ impl Predictor {
             (None, None) => return None,
         };
         let bytes = |log: f64| log.exp().min(ABSURD as f64) as u64;
+        let bounded = floor.is_some() || self.known.len() >= LITTLE;
         Some(Estimate {
-            lower: bytes(interval.lower),
+            lower: if bounded { bytes(interval.lower) } else { 0 },
             expected: bytes(interval.expected),
             upper: bytes(interval.upper),
         })

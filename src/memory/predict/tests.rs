@@ -398,3 +398,15 @@ fn a_bound_that_the_same_training_kept_below_later_is_forgotten() {
     [low, again].into_iter().for_each(|o| predictor.learn(o));
     assert_eq!(predictor.known(), 10);
 }
+
+#[test]
+fn without_a_floor_few_measurements_bound_nothing_from_below() {
+    let small = observation(&config("small", 1), 30 * MIB, false);
+    let out_of_memory = observation(&config("small", 64), 400 * MIB, true);
+    let untried = config("large", 1);
+    let few = learned(vec![small.clone(), out_of_memory.clone()]);
+    assert_eq!(few.estimate(&untried).unwrap().lower, 0);
+    let mut more = vec![small; LITTLE - 1];
+    more.push(out_of_memory);
+    assert!(learned(more).estimate(&untried).unwrap().lower > 0);
+}
