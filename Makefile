@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check check-exports bench search-bench bench-search-cost bench-recovery speed-bench \
+.PHONY: build run test test-all soak check check-exports bench search-bench bench-search-cost bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
@@ -130,6 +130,10 @@ bench-search-cost: build ## What the search costs, and a memory limit, beside Op
 bench-recovery: build model ## What a death and a replacement cost, with and without a spare worker (ARGS="--drift 200")
 	$(PYTHON) -B benches/recovery/recovery.py --tune "$(TUNE)" --task configs/criteria.toml \
 	    --set train.freeze_encoder_layers=6 --set train.epochs=6 --set train.patience=0 --ready 1 $(ARGS)
+
+bench-utilisation: build model ## How busy the device is with 1, 2 and as many trials at a time as fit (ARGS="--device cuda:0")
+	$(PYTHON) -B benches/utilisation/utilisation.py --tune "$(TUNE)" --task configs/criteria.toml \
+	    --set train.freeze_encoder_layers=4 --set train.epochs=1 --set train.patience=0 $(ARGS)
 
 check-exports: build ## Compare exports with transformers (PYTHON must have torch and transformers)
 	$(PYTHON) -B tests/reference/check_exports.py "$(TUNE)"

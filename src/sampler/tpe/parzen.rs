@@ -187,7 +187,8 @@ impl Tables {
                     Grid::Cells(range) => {
                         let a = range.forth(x - range.step / 2.0);
                         let b = range.forth(x + range.step / 2.0);
-                        cell_masses(kernels, &self.whole[dimension], a, b)
+                        let far = far(self.whole.len());
+                        cell_masses(kernels, &self.whole[dimension], (a, b), far)
                     }
                 };
                 seen.push((x, masses));
@@ -318,13 +319,27 @@ pub(super) fn choice_mass(kernel: &Kernel, n: usize, x: usize, smoothing: f64) -
     }
 }
 
-/// The logarithmic mass of the cell `a..b` for each kernel, less that of the whole range.
-fn cell_masses(kernels: &[Kernel], whole: &[f64], a: f64, b: f64) -> Vec<f64> {
+/// How many standard deviations away a cell has to be for a component's mass there to be no part of a
+/// mixture of so many parameters. The prior is part of every mixture, and a component's kernel is a
+/// hundred times as high as the prior's at most: in each of the other parameters it can make up for
+/// no more than that.
+fn far(dimensions: usize) -> f64 {
+    (2.0 * (dimensions as f64 * 6.0 - NEGLIGIBLE)).sqrt()
+}
+
+/// The logarithmic mass of the cell `a..b` for each kernel, less that of the whole range. Of kernels
+/// that are `far` away a bound is taken: exp(-z^2 / 2) is more than the whole tail beyond z.
+fn cell_masses(kernels: &[Kernel], whole: &[f64], (a, b): (f64, f64), far: f64) -> Vec<f64> {
     let ln_cell = (b - a).ln();
     // Most bandwidths are the least one: their logarithm is taken once.
     let (mut last, mut ln_width) = (f64::NAN, f64::NAN);
     let mass = |(kernel, whole): (&Kernel, &f64)| match kernel {
         Kernel::Normal { mu, sigma } => {
+            let apart = (a - mu).max(mu - b);
+            if apart > far * sigma {
+                let z = apart / sigma;
+                return -0.5 * z * z - whole;
+            }
             if *sigma != last {
                 (last, ln_width) = (*sigma, ln_cell - sigma.ln());
             }
@@ -379,4 +394,31 @@ fn ln_sum_exp(terms: &[f64]) -> f64 {
     }
     let rest: f64 = rest.iter().map(|term| exp(*term)).sum();
     most + (sums.iter().sum::<f64>() + rest).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_far_away_is_bounded_by_less_than_what_counts() {
+        let kernels: Vec<Kernel> = (0..100)
+            .map(|k| Kernel::Normal {
+                mu: f64::from(k) / 100.0,
+                sigma: 0.01,
+            })
+            .collect();
+        let whole = vec![0.0; kernels.len()];
+        let cell = (0.295, 0.305);
+        let exact = cell_masses(&kernels, &whole, cell, f64::INFINITY);
+        let found = cell_masses(&kernels, &whole, cell, far(3));
+        let mut bounded = 0;
+        for (found, exact) in found.iter().zip(&exact) {
+            if found != exact {
+                bounded += 1;
+                assert!(*found > *exact && *found < NEGLIGIBLE - 3.0 * 6.0);
+            }
+        }
+        assert!(bounded > 50, "{bounded}");
+    }
 }
