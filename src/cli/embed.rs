@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::gpu;
 use crate::report::{self, Gauge};
 use crate::task::text_classification::checkpoint::Checkpoint;
-use crate::task::text_classification::embedding::{self, Plan, Pooling, Step};
+use crate::task::text_classification::embedding::{self, Embedded, Plan, Pooling, Step};
 use crate::task::text_classification::texts::{self, TextColumns};
 
 /// `tune embed`
@@ -97,17 +97,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         pair: args.text_pair.clone(),
     };
     let rows = texts::read(&args.file, &columns).map_err(input)?;
-    let limit = checkpoint.config.max_tokens();
-    let max_length = args
-        .max_length
-        .unwrap_or(limit.unwrap_or(MAX_LENGTH).min(MAX_LENGTH));
-    if limit.is_some_and(|limit| max_length > limit) {
-        return Err(Failure::input(format!(
-            "--max-length {max_length}: the model {} reads at most {} tokens",
-            args.model,
-            limit.unwrap_or(0)
-        )));
-    }
+    let max_length = max_length(args, checkpoint.config.max_tokens())?;
     let devices = gpu::probe::resolve(&args.device, true)?;
     let device = devices.first().copied().unwrap_or(gpu::Device::Cpu);
     let plan = Plan {
@@ -154,17 +144,35 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         });
         format!("{all:#}\n")
     } else {
-        let cut = match done.cut {
-            0 => String::new(),
-            n => format!(", {n} rows cut at {max_length} tokens"),
-        };
-        format!(
-            "{}: last_hidden_state [{}, {}, {}], pooled by {}{cut}\n",
-            args.out.display(),
-            done.rows,
-            done.length,
-            done.hidden,
-            done.pooling.name()
-        )
+        told(args, &done, max_length)
     })
+}
+
+/// The longest row that is asked for; without that, as long as the model can read and as is usual.
+fn max_length(args: &EmbedArgs, limit: Option<usize>) -> Result<usize, Failure> {
+    let usual = limit.map_or(MAX_LENGTH, |limit| limit.min(MAX_LENGTH));
+    let asked = args.max_length.unwrap_or(usual);
+    match limit {
+        Some(limit) if asked > limit => Err(Failure::input(format!(
+            "--max-length {asked}: the model {} reads at most {limit} tokens",
+            args.model
+        ))),
+        Some(_) | None => Ok(asked),
+    }
+}
+
+/// What was written, for people.
+fn told(args: &EmbedArgs, done: &Embedded, max_length: usize) -> String {
+    let cut = match done.cut {
+        0 => String::new(),
+        n => format!(", {n} rows cut at {max_length} tokens"),
+    };
+    format!(
+        "{}: last_hidden_state [{}, {}, {}], pooled by {}{cut}\n",
+        args.out.display(),
+        done.rows,
+        done.length,
+        done.hidden,
+        done.pooling.name()
+    )
 }
