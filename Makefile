@@ -132,7 +132,7 @@ bench-recovery: build model ## What a death and a replacement cost, with and wit
 	    --set train.freeze_encoder_layers=6 --set train.epochs=6 --set train.patience=0 --ready 1 $(ARGS)
 
 bench-utilisation: build model ## How busy the device is with 1, 2 and as many trials at a time as fit (ARGS="--device cuda:0")
-	$(PYTHON) -B benches/utilisation/utilisation.py --tune "$(TUNE)" --task configs/criteria.toml \
+	$(PYTHON) -B benches/recovery/utilisation.py --tune "$(TUNE)" --task configs/criteria.toml \
 	    --set train.freeze_encoder_layers=4 --set train.epochs=1 --set train.patience=0 $(ARGS)
 
 check-exports: build ## Compare exports with transformers (PYTHON must have torch and transformers)

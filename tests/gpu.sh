@@ -410,7 +410,7 @@ fi
 # --- How busy the device is with 1, 2 and as many trials at a time as fit ------------------------------------------
 check="busy with --parallel 1, 2 and auto"
 if [[ -e $work/train/configs/bert-base-small ]] && begins "$check" 45; then
-    if within 150 python3 -B "$root/benches/utilisation/utilisation.py" --tune "$tune" --task "$work/train/configs/small.toml" \
+    if within 150 python3 -B "$root/benches/recovery/utilisation.py" --tune "$tune" --task "$work/train/configs/small.toml" \
         --device "$device" --trials 12 --set train.precision=bf16 --set run.threads=1 > "$logs/utilisation.md" 2> "$logs/utilisation.err"; then
         figures=$(awk -F' *\\| *' 'NR > 2 { printf "%s%s: %s (%s trials an hour)", comma, $2, $6, $5; comma = ", " }' "$logs/utilisation.md")
         row "$check" held "$figures (see utilisation.md)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How busy the device is, and how many trials an hour end, with `--parallel 1`, `2` and `auto`.
 
-    benches/utilisation/utilisation.py --tune target/release/tune --task configs/criteria.toml --trials 12
+    benches/recovery/utilisation.py --tune target/release/tune --task configs/criteria.toml --trials 12
 
 Runs the same trials (drawn at random, so that they do not depend on what ran beside them) once for each. Busy is, on the
 CPU, the CPU time of all processes as a part of what all cores have; on a GPU, the mean of what nvidia-smi says twice a
@@ -9,14 +9,14 @@ second, which is the part of the time in which some kernel ran. Both from the fi
 Trials at a time are a mean over that time. Prints a table in Markdown.
 """
 import argparse
-import json
 import os
 import resource
 import statistics
 import subprocess
 import tempfile
-from datetime import datetime
 from pathlib import Path
+
+from recovery import events, moment
 
 
 def options():
@@ -28,10 +28,6 @@ def options():
     parser.add_argument("--parallel", default="1,2,auto", help="what to compare")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed on to tune")
     return parser.parse_args()
-
-
-def moment(event):
-    return datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
 
 
 def cpu_seconds():
@@ -70,9 +66,8 @@ def run(given, parallel):
             given.tune, "-C", home, os.path.abspath(given.task), "--trials", str(given.trials), "--parallel", parallel,
             "--json", "--device", given.device, "--sampler", "random", "--pruner", "none", "--no-rehearsal", *keys,
         ]  # fmt: skip
-        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                event = json.loads(line)
+        try:
+            for event in events(arguments):
                 if event["event"] == "trial_started":
                     running[event["number"]] = moment(event)
                     first = first or moment(event)
@@ -83,9 +78,11 @@ def run(given, parallel):
                     last = moment(event)
                     at_a_time += last - running.pop(event["number"], last)
                     if len(states) == given.trials and smi is not None:
-                        smi, said = None, smi.close()
-            if process.wait() != 0:
-                raise SystemExit(f"{' '.join(arguments)}: exit status {process.returncode}")
+                        said = smi.close()
+        finally:
+            # It would go on for ever.
+            if smi is not None:
+                smi.process.kill()
     took = last - first
     if given.device == "cpu":
         busy = f"{(cpu_seconds() - before) / took / os.cpu_count():.0%} of {os.cpu_count()} cores"
