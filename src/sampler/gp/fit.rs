@@ -9,6 +9,7 @@ use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 
 use super::kernel::{Hyper, common, matern, rational, square};
+use super::lanes::{self, Loops, vectorised};
 use super::lbfgs::{self, Limits};
 
 /// Mean and deviation of the logarithm of a length scale, without the dimension's part.
@@ -73,26 +74,36 @@ struct Problem<'a> {
     sample: Sample<'a>,
     /// By feature: the squared differences of all pairs, the later point first.
     squares: Vec<Vec<f64>>,
+    /// What their branches have in common.
     common: Vec<f64>,
     /// Mean of the logarithm of a length scale.
     length: f64,
+}
+
+/// The covariances of all pairs, part by part.
+struct Pairs {
+    /// The joint part.
+    joint: Vec<f64>,
+    /// Its derivative by the squared weighted distance.
+    slopes: Vec<f64>,
+    /// The sum of the features' own parts.
+    sums: Vec<f64>,
 }
 
 impl<'a> Problem<'a> {
     fn new(sample: Sample<'a>) -> Problem<'a> {
         let rows = sample.features;
         let features = sample.categorical.len();
-        let squares = |k: usize| {
-            let categorical = sample.categorical[k];
-            let pair = |i: usize| (0..i).map(move |j| square(categorical, rows[i][k], rows[j][k]));
-            (0..rows.len()).flat_map(pair).collect()
+        let pairs = |of: &dyn Fn(&[f64], &[f64]) -> f64| -> Vec<f64> {
+            let earlier = |i: usize| rows[..i].iter().map(move |row| (&rows[i], row));
+            let pairs = (0..rows.len()).flat_map(earlier);
+            pairs.map(|(a, b)| of(a, b)).collect()
         };
+        let squares = |k: usize| pairs(&|a, b| square(sample.categorical[k], a[k], b[k]));
         Problem {
             sample,
             squares: (0..features).map(squares).collect(),
-            common: (0..rows.len())
-                .flat_map(|i| (0..i).map(move |j| common(&rows[i], &rows[j])))
-                .collect(),
+            common: pairs(&|a, b| common(a[features], b[features])),
             length: LENGTH.0 + 0.5 * (features.max(1) as f64).ln(),
         }
     }
@@ -142,75 +153,57 @@ impl<'a> Problem<'a> {
     fn loss(&self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let d = self.features();
         let hyper = self.hyper(theta);
-        let n = self.sample.targets.len();
-        let pairs = n * n.saturating_sub(1) / 2;
-        let (mut slopes, mut sums) = (vec![0.0; pairs], vec![0.0; pairs]);
-        let weights = hyper.weights.iter().zip(&hyper.single);
-        for (squares, (weight, single)) in self.squares.iter().zip(weights) {
-            for ((distance, sum), s) in slopes.iter_mut().zip(&mut sums).zip(squares) {
-                *distance += weight * s;
-                *sum += rational(single * s).0;
-            }
-        }
-        for (sum, common) in sums.iter_mut().zip(&self.common) {
-            *sum *= common;
-        }
-        let share = hyper.sum / d.max(1) as f64;
-        let mut covariance = Mat::<f64>::zeros(n, n);
-        let mut pair = 0;
-        for i in 0..n {
-            for j in 0..i {
-                let (value, slope) = matern(slopes[pair]);
-                covariance[(i, j)] = hyper.joint * value + share * sums[pair];
-                slopes[pair] = hyper.joint * slope;
-                sums[pair] *= share;
-                pair += 1;
-            }
-            covariance[(i, i)] = hyper.signal() + hyper.noise + self.sample.noise[i] + JITTER;
-        }
-        let Ok(factor) = covariance.llt(Side::Lower) else {
+        let pairs = vectorised(PairsOf(self, &hyper));
+        let Ok(factor) = self.covariance(&hyper, &pairs).llt(Side::Lower) else {
             return f64::NAN;
         };
         let inverse = factor.inverse();
+        let n = self.sample.targets.len();
         let residual: Vec<f64> = self.sample.targets.iter().map(|y| y - hyper.mean).collect();
         let alpha: Vec<f64> = (0..n)
-            .map(|i| (0..n).map(|j| inverse[(j, i)] * residual[j]).sum())
+            .map(|i| lanes::dot(inverse.col_as_slice(i), &residual))
             .collect();
-        let fitted: f64 = residual.iter().zip(&alpha).map(|(r, a)| r * a).sum();
         let lower = factor.L();
         let log_det: f64 = (0..n).map(|i| lower[(i, i)].ln()).sum();
-        // The derivatives: half the trace of (inverse - alpha alpha^T) with that of the covariance.
-        let (mut by_joint, mut by_sum, mut trace) = (0.0, 0.0, 0.0);
-        for j in 0..n {
-            trace += inverse[(j, j)] - alpha[j] * alpha[j];
-        }
-        let mut effects = vec![0.0; pairs];
-        pair = 0;
-        for i in 0..n {
-            for j in 0..i {
-                let effect = inverse[(j, i)] - alpha[i] * alpha[j];
-                by_joint += effect * (covariance[(i, j)] - sums[pair]);
-                by_sum += effect * sums[pair];
-                slopes[pair] *= effect;
-                effects[pair] = effect * share * self.common[pair];
-                pair += 1;
-            }
-        }
-        let weights = hyper.weights.iter().zip(&hyper.single);
-        for (k, (squares, (weight, single))) in self.squares.iter().zip(weights).enumerate() {
-            let (mut joint, mut own) = (0.0, 0.0);
-            for ((s, slope), effect) in squares.iter().zip(&slopes).zip(&effects) {
-                joint += s * slope;
-                own += s * effect * rational(single * s).1;
-            }
-            gradient[k] = weight * joint;
-            gradient[d + k] = single * own;
-        }
-        gradient[2 * d] = by_joint + 0.5 * trace * hyper.joint;
-        gradient[2 * d + 1] = by_sum + 0.5 * trace * hyper.sum;
+        let effects = self.effects(&inverse, &alpha);
+        vectorised(ByWeights {
+            problem: self,
+            hyper: &hyper,
+            pairs: &pairs,
+            effects: &effects,
+            gradient,
+        });
+        // A point's covariance with itself does not depend on any weight.
+        let trace: f64 = (0..n).map(|i| inverse[(i, i)] - alpha[i] * alpha[i]).sum();
+        gradient[2 * d] = lanes::dot(&effects, &pairs.joint) + 0.5 * trace * hyper.joint;
+        gradient[2 * d + 1] = lanes::dot(&effects, &pairs.sums) + 0.5 * trace * hyper.sum;
         gradient[2 * d + 2] = 0.5 * trace * hyper.noise;
         gradient[2 * d + 3] = -alpha.iter().sum::<f64>();
-        0.5 * fitted + log_det + self.prior(theta, gradient)
+        0.5 * lanes::dot(&residual, &alpha) + log_det + self.prior(theta, gradient)
+    }
+
+    /// The covariance of the observations, its lower half.
+    fn covariance(&self, hyper: &Hyper, pairs: &Pairs) -> Mat<f64> {
+        let n = self.sample.targets.len();
+        let mut covariance = Mat::<f64>::zeros(n, n);
+        let mut values = pairs.joint.iter().zip(&pairs.sums).map(|(a, b)| a + b);
+        for i in 0..n {
+            for (j, value) in (0..i).zip(&mut values) {
+                covariance[(i, j)] = value;
+            }
+            covariance[(i, i)] = hyper.signal() + hyper.noise + self.sample.noise[i] + JITTER;
+        }
+        covariance
+    }
+
+    /// The loss's derivatives by the covariances of all pairs: the inverse less alpha alpha^T.
+    fn effects(&self, inverse: &Mat<f64>, alpha: &[f64]) -> Vec<f64> {
+        let mut effects = Vec::with_capacity(self.common.len());
+        for (i, own) in alpha.iter().enumerate() {
+            let earlier = inverse.col_as_slice(i)[..i].iter().zip(alpha);
+            effects.extend(earlier.map(|(inverse, other)| inverse - own * other));
+        }
+        effects
     }
 
     /// The priors' part of the loss; its gradient is added.
@@ -231,6 +224,78 @@ impl<'a> Problem<'a> {
         normal(2 * d + 2, NOISE.0, NOISE.1);
         normal(2 * d + 3, 0.0, MEAN);
         sum
+    }
+}
+
+/// The parts of the covariances of all pairs.
+struct PairsOf<'a>(&'a Problem<'a>, &'a Hyper);
+
+impl Loops for PairsOf<'_> {
+    type Found = Pairs;
+
+    #[inline(always)]
+    fn run(self) -> Pairs {
+        let PairsOf(problem, hyper) = self;
+        let pairs = problem.common.len();
+        let (mut joint, mut sums) = (vec![0.0; pairs], vec![0.0; pairs]);
+        let weights = hyper.weights.iter().zip(&hyper.single);
+        for (squares, (weight, single)) in problem.squares.iter().zip(weights) {
+            for ((distance, sum), square) in joint.iter_mut().zip(&mut sums).zip(squares) {
+                *distance += weight * square;
+                *sum += rational(single * square).0;
+            }
+        }
+        let mut slopes = vec![0.0; pairs];
+        for (joint, slope) in joint.iter_mut().zip(&mut slopes) {
+            let (value, by_square) = matern(*joint);
+            *joint = hyper.joint * value;
+            *slope = hyper.joint * by_square;
+        }
+        let share = hyper.share();
+        for (sum, common) in sums.iter_mut().zip(&problem.common) {
+            *sum *= share * common;
+        }
+        Pairs {
+            joint,
+            slopes,
+            sums,
+        }
+    }
+}
+
+/// The loss's derivatives by the logarithms of all weights, into `gradient`.
+struct ByWeights<'a> {
+    problem: &'a Problem<'a>,
+    hyper: &'a Hyper,
+    pairs: &'a Pairs,
+    /// The loss's derivatives by the covariances of all pairs.
+    effects: &'a [f64],
+    gradient: &'a mut [f64],
+}
+
+impl Loops for ByWeights<'_> {
+    type Found = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (problem, hyper) = (self.problem, self.hyper);
+        let (mut by_joint, mut by_own) = (self.effects.to_vec(), self.effects.to_vec());
+        for (effect, slope) in by_joint.iter_mut().zip(&self.pairs.slopes) {
+            *effect *= slope;
+        }
+        for (effect, common) in by_own.iter_mut().zip(&problem.common) {
+            *effect *= common;
+        }
+        let (d, share) = (problem.features(), hyper.share());
+        let mut terms = vec![0.0; by_own.len()];
+        for (k, squares) in problem.squares.iter().enumerate() {
+            let (weight, single) = (hyper.weights[k], hyper.single[k]);
+            for ((term, effect), square) in terms.iter_mut().zip(&by_own).zip(squares) {
+                *term = square * effect * rational(single * square).1;
+            }
+            self.gradient[k] = weight * lanes::dot(squares, &by_joint);
+            self.gradient[d + k] = single * share * lanes::sum(&terms);
+        }
     }
 }
 

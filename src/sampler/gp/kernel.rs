@@ -13,6 +13,7 @@
 //! by what they share. Points of different branches have half of each parameter's own effect in
 //! common. All of it is an embedding, so that covariances stay positive definite.
 
+use super::lanes;
 use crate::sampler::encoding::{Axis, Encoding};
 
 /// Where an inactive choice stands.
@@ -76,29 +77,92 @@ pub(super) fn square(categorical: bool, a: f64, b: f64) -> f64 {
 }
 
 /// Matérn 5/2 at a squared weighted distance, and its derivative by that square.
-#[inline]
+#[inline(always)]
 pub(super) fn matern(square: f64) -> (f64, f64) {
     let s = (5.0 * square).sqrt();
-    let e = (-s).exp();
+    let e = lanes::exp(-s);
     ((1.0 + s + s * s / 3.0) * e, -5.0 / 6.0 * (1.0 + s) * e)
 }
 
 /// The part of a feature's own effect that points of different branches have in common.
 const COMMON: f64 = 0.5;
 
-/// The part of the sum that two feature vectors have in common.
-#[inline]
-pub(super) fn common(a: &[f64], b: &[f64]) -> f64 {
-    if a.last() == b.last() { 1.0 } else { COMMON }
+/// The part of the sum that two points have in common, by their branches.
+#[inline(always)]
+pub(super) fn common(a: f64, b: f64) -> f64 {
+    if a == b { 1.0 } else { COMMON }
 }
 
 /// A rational quadratic kernel (of index 2) of one feature at a squared weighted difference, and
 /// its derivative by that square. It costs no exponential.
-#[inline]
+#[inline(always)]
 pub(super) fn rational(square: f64) -> (f64, f64) {
     let inverse = 1.0 / (1.0 + 0.5 * square);
     let value = inverse * inverse;
     (value, -value * inverse)
+}
+
+/// Feature vectors, by feature: loops over points run over neighbours in memory.
+#[derive(Debug, Clone)]
+pub(super) struct Columns {
+    /// By feature: whether it is a choice.
+    categorical: Vec<bool>,
+    /// By feature: of all points.
+    features: Vec<Vec<f64>>,
+    /// The branches of all points.
+    branches: Vec<f64>,
+}
+
+impl Columns {
+    pub fn new(categorical: &[bool], points: &[&Vec<f64>]) -> Columns {
+        let column = |k: usize| -> Vec<f64> { points.iter().map(|p| p[k]).collect() };
+        Columns {
+            categorical: categorical.to_vec(),
+            features: (0..categorical.len()).map(column).collect(),
+            branches: column(categorical.len()),
+        }
+    }
+
+    /// The number of points.
+    pub fn len(&self) -> usize {
+        self.branches.len()
+    }
+}
+
+/// What lies between many points and one; kept for its memory and its derivatives.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Near {
+    /// Squared distances, weighted for the joint part.
+    distance: Vec<f64>,
+    /// The sums of the features' own parts.
+    sum: Vec<f64>,
+}
+
+impl Near {
+    #[inline(always)]
+    fn fill(&mut self, hyper: &Hyper, points: &Columns, at: &[f64]) {
+        for part in [&mut self.distance, &mut self.sum] {
+            part.clear();
+            part.resize(points.len(), 0.0);
+        }
+        for (k, column) in points.features.iter().enumerate() {
+            let (weight, single, at) = (hyper.weights[k], hyper.single[k], at[k]);
+            let parts = self.distance.iter_mut().zip(&mut self.sum).zip(column);
+            if points.categorical[k] {
+                let differ = rational(single).0;
+                for ((distance, sum), x) in parts {
+                    *distance += if *x == at { 0.0 } else { weight };
+                    *sum += if *x == at { 1.0 } else { differ };
+                }
+            } else {
+                for ((distance, sum), x) in parts {
+                    let square = (x - at) * (x - at);
+                    *distance += weight * square;
+                    *sum += rational(single * square).0;
+                }
+            }
+        }
+    }
 }
 
 /// What a fit finds, on the scale of standardised targets.
@@ -124,43 +188,59 @@ impl Hyper {
         self.joint + self.sum
     }
 
-    /// The covariance of the function at two points.
-    #[inline]
-    pub fn covariance(&self, categorical: &[bool], a: &[f64], b: &[f64]) -> f64 {
-        let (mut distance, mut sum) = (0.0, 0.0);
-        for k in 0..self.weights.len() {
-            let square = square(categorical[k], a[k], b[k]);
-            distance += self.weights[k] * square;
-            sum += rational(self.single[k] * square).0;
+    /// The covariances of the function at many points and at one, into `out`, as many as it holds.
+    #[inline(always)]
+    pub fn covariances(&self, points: &Columns, at: &[f64], near: &mut Near, out: &mut [f64]) {
+        near.fill(self, points, at);
+        let share = self.share();
+        let branch = at.last().copied().unwrap_or_default();
+        let parts = near.distance.iter().zip(&near.sum).zip(&points.branches);
+        for (out, ((distance, sum), other)) in out.iter_mut().zip(parts) {
+            *out = self.joint * matern(*distance).0 + share * common(branch, *other) * sum;
         }
-        self.joint * matern(distance).0 + self.share() * common(a, b) * sum
     }
 
-    /// The covariance, and its derivatives by the features of the second point (0 for choices).
-    pub fn covariance_slopes(&self, categorical: &[bool], a: &[f64], b: &[f64]) -> (f64, Vec<f64>) {
-        let (mut distance, mut sum) = (0.0, 0.0);
-        let share = self.share() * common(a, b);
-        let mut slopes = vec![0.0; self.weights.len()];
-        for k in 0..self.weights.len() {
-            let square = square(categorical[k], a[k], b[k]);
-            distance += self.weights[k] * square;
-            let (value, slope) = rational(self.single[k] * square);
-            sum += value;
-            slopes[k] = share * self.single[k] * slope;
+    /// The derivatives of two weighted sums of the covariances of many points and one, by the
+    /// features of that one (0 for choices). `near` has been filled for the same points.
+    #[inline(always)]
+    pub fn slopes(
+        &self,
+        points: &Columns,
+        at: &[f64],
+        near: &Near,
+        weights: [&[f64]; 2],
+    ) -> [Vec<f64>; 2] {
+        let branch = at.last().copied().unwrap_or_default();
+        let mut slopes = [vec![0.0; self.weights.len()], vec![0.0; self.weights.len()]];
+        let (mut joint, mut sum) = (vec![0.0; points.len()], vec![0.0; points.len()]);
+        let mut terms = vec![0.0; points.len()];
+        for (slopes, weights) in slopes.iter_mut().zip(weights) {
+            // What a weight does to the joint part, and to the sum.
+            let known = weights.len();
+            for (i, weight) in weights.iter().enumerate() {
+                let shared = self.share() * common(branch, points.branches[i]);
+                joint[i] = weight * self.joint * matern(near.distance[i]).1;
+                sum[i] = weight * shared;
+            }
+            for (k, column) in points.features.iter().enumerate() {
+                if points.categorical[k] {
+                    continue;
+                }
+                let (weight, single, at) = (self.weights[k], self.single[k], at[k]);
+                let parts = joint.iter().zip(&sum).zip(column);
+                for (term, ((joint, sum), x)) in terms[..known].iter_mut().zip(parts) {
+                    let off = at - x;
+                    let own = single * rational(single * (off * off)).1;
+                    *term = off * (weight * joint + own * sum);
+                }
+                slopes[k] = 2.0 * lanes::sum(&terms[..known]);
+            }
         }
-        let (value, slope) = matern(distance);
-        for k in 0..self.weights.len() {
-            let by_square = slopes[k] + self.joint * slope * self.weights[k];
-            slopes[k] = match categorical[k] {
-                true => 0.0,
-                false => by_square * 2.0 * (b[k] - a[k]),
-            };
-        }
-        (self.joint * value + share * sum, slopes)
+        slopes
     }
 
     /// Variance of the part of one feature.
-    fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         self.sum / self.weights.len().max(1) as f64
     }
 }

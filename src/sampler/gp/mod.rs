@@ -12,6 +12,7 @@ mod feasibility;
 mod fit;
 mod improvement;
 mod kernel;
+mod lanes;
 mod lbfgs;
 mod model;
 mod observations;

@@ -3,23 +3,30 @@
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place, solve_upper_triangular_in_place,
 };
-use faer::{Mat, MatRef, Par, Side};
+use faer::{Mat, Par, Side};
 
 use super::fit::{JITTER, Sample};
-use super::kernel::Hyper;
+use super::kernel::{Columns, Hyper, Near};
+use super::lanes::{self, Loops, vectorised};
 
 /// A Gaussian process given observations, and pending points at which the function is taken to be
 /// what the observations predict ("fantasies": they change no mean and lower the variance).
 #[derive(Debug, Clone)]
 pub(super) struct Posterior {
     hyper: Hyper,
-    categorical: Vec<bool>,
-    features: Vec<Vec<f64>>,
+    /// Observations, then pending points.
+    points: Columns,
     /// The Cholesky factor of the covariance of observations, then pending points.
     factor: Mat<f64>,
+    /// The transpose of its inverse, whose columns are the rows of the inverse: a climb asks for one
+    /// point after another, and a product costs less than solving for each.
+    inverse: Mat<f64>,
     /// The inverse covariance of the observations times their residuals.
     alpha: Vec<f64>,
 }
+
+/// What rounding leaves of a variance at least.
+const LEAST_VARIANCE: f64 = 1e-12;
 
 /// Mean and variance (of the function, without noise), with their derivatives by the features.
 #[derive(Debug, Clone, Default)]
@@ -30,18 +37,83 @@ pub(super) struct Prediction {
     pub variance_slope: Vec<f64>,
 }
 
+/// The covariances of points (rows) and others (columns).
+fn covariances(hyper: &Hyper, points: &Columns, others: &[impl AsRef<[f64]>]) -> Mat<f64> {
+    let mut found = Mat::<f64>::zeros(points.len(), others.len());
+    let mut near = Near::default();
+    for (j, other) in others.iter().enumerate() {
+        vectorised(Fill {
+            hyper,
+            points,
+            at: other.as_ref(),
+            near: &mut near,
+            out: found.col_as_slice_mut(j),
+        });
+    }
+    found
+}
+
+/// The covariances of points and one.
+struct Fill<'a> {
+    hyper: &'a Hyper,
+    points: &'a Columns,
+    at: &'a [f64],
+    near: &'a mut Near,
+    out: &'a mut [f64],
+}
+
+impl Loops for Fill<'_> {
+    type Found = ();
+
+    #[inline(always)]
+    fn run(self) {
+        (self.hyper).covariances(self.points, self.at, self.near, self.out);
+    }
+}
+
+/// What one point's covariances say of mean and variance there.
+struct Predict<'a> {
+    posterior: &'a Posterior,
+    at: &'a [f64],
+    near: &'a Near,
+    values: &'a [f64],
+}
+
+impl Loops for Predict<'_> {
+    type Found = Prediction;
+
+    #[inline(always)]
+    fn run(self) -> Prediction {
+        let Posterior { hyper, alpha, .. } = self.posterior;
+        let n = self.values.len();
+        let (mut explained, mut weights) = (0.0, vec![0.0; n]);
+        for i in 0..n {
+            let row = &self.posterior.inverse.col_as_slice(i)[..=i];
+            let part = lanes::dot(row, &self.values[..=i]);
+            explained += part * part;
+            lanes::add(&mut weights[..=i], part, row);
+        }
+        let both = [alpha.as_slice(), weights.as_slice()];
+        let [mean_slope, mut variance_slope] =
+            hyper.slopes(&self.posterior.points, self.at, self.near, both);
+        variance_slope.iter_mut().for_each(|slope| *slope *= -2.0);
+        Prediction {
+            mean: hyper.mean + lanes::dot(alpha, &self.values[..alpha.len()]),
+            variance: (hyper.signal() - explained).max(LEAST_VARIANCE),
+            mean_slope,
+            variance_slope,
+        }
+    }
+}
+
 impl Posterior {
     /// `None` where the covariance cannot be factorised.
     pub fn new(hyper: Hyper, sample: Sample, pending: &[Vec<f64>]) -> Option<Posterior> {
-        let rows = sample.features.iter().chain(pending);
-        let features: Vec<Vec<f64>> = rows.cloned().collect();
-        let (n, m) = (features.len(), sample.features.len());
-        let mut covariance = Mat::<f64>::zeros(n, n);
+        let rows: Vec<&Vec<f64>> = sample.features.iter().chain(pending).collect();
+        let points = Columns::new(sample.categorical, &rows);
+        let (n, m) = (points.len(), sample.features.len());
+        let mut covariance = covariances(&hyper, &points, &rows);
         for i in 0..n {
-            for j in 0..i {
-                covariance[(i, j)] =
-                    hyper.covariance(sample.categorical, &features[i], &features[j]);
-            }
             let known = sample.noise.get(i).copied().unwrap_or(0.0);
             covariance[(i, i)] = hyper.signal() + hyper.noise + known + JITTER;
         }
@@ -51,33 +123,27 @@ impl Posterior {
         let block = factor.as_ref().submatrix(0, 0, m, m);
         solve_lower_triangular_in_place(block, alpha.as_mut(), Par::Seq);
         solve_upper_triangular_in_place(block.transpose(), alpha.as_mut(), Par::Seq);
+        let mut inverse = Mat::<f64>::identity(n, n);
+        solve_upper_triangular_in_place(factor.transpose(), inverse.as_mut(), Par::Seq);
         Some(Posterior {
-            categorical: sample.categorical.to_vec(),
             alpha: (0..m).map(|i| alpha[(i, 0)]).collect(),
             hyper,
-            features,
+            points,
             factor,
+            inverse,
         })
     }
 
     /// Means and variances at many points, a column of arithmetic each.
     pub fn many(&self, points: &[Vec<f64>]) -> Vec<(f64, f64)> {
-        let n = self.features.len();
-        let mut cross = Mat::<f64>::zeros(n, points.len());
-        for (j, point) in points.iter().enumerate() {
-            for (i, row) in self.features.iter().enumerate() {
-                cross[(i, j)] = self.hyper.covariance(&self.categorical, row, point);
-            }
-        }
-        let mean = |j: usize| {
-            let products = self.alpha.iter().enumerate();
-            self.hyper.mean + products.map(|(i, a)| a * cross[(i, j)]).sum::<f64>()
-        };
+        let mut cross = covariances(&self.hyper, &self.points, points);
+        let known = self.alpha.len();
+        let mean = |j| self.hyper.mean + lanes::dot(&self.alpha, &cross.col_as_slice(j)[..known]);
         let means: Vec<f64> = (0..points.len()).map(mean).collect();
         solve_lower_triangular_in_place(self.factor.as_ref(), cross.as_mut(), Par::Seq);
-        let variance = |j: usize| {
-            let explained: f64 = (0..n).map(|i| cross[(i, j)] * cross[(i, j)]).sum();
-            (self.hyper.signal() - explained).max(1e-12)
+        let variance = |j| {
+            let explained = lanes::dot(cross.col_as_slice(j), cross.col_as_slice(j));
+            (self.hyper.signal() - explained).max(LEAST_VARIANCE)
         };
         let variances = (0..points.len()).map(variance);
         means.into_iter().zip(variances).collect()
@@ -85,36 +151,20 @@ impl Posterior {
 
     /// Mean, variance and derivatives at one point.
     pub fn one(&self, point: &[f64]) -> Prediction {
-        let n = self.features.len();
-        let mut values = Mat::<f64>::zeros(n, 1);
-        let mut slopes: Vec<Vec<f64>> = Vec::with_capacity(n);
-        for (i, row) in self.features.iter().enumerate() {
-            let (value, by_feature) = (self.hyper).covariance_slopes(&self.categorical, row, point);
-            values[(i, 0)] = value;
-            slopes.push(by_feature);
-        }
-        let products = self.alpha.iter().enumerate();
-        let mean = self.hyper.mean + products.map(|(i, a)| a * values[(i, 0)]).sum::<f64>();
-        let factor: MatRef<f64> = self.factor.as_ref();
-        solve_lower_triangular_in_place(factor, values.as_mut(), Par::Seq);
-        let explained: f64 = (0..n).map(|i| values[(i, 0)] * values[(i, 0)]).sum();
-        solve_upper_triangular_in_place(factor.transpose(), values.as_mut(), Par::Seq);
-        let d = self.categorical.len();
-        let (mut mean_slope, mut variance_slope) = (vec![0.0; d], vec![0.0; d]);
-        for (i, slopes) in slopes.iter().enumerate() {
-            let by_mean = self.alpha.get(i).copied().unwrap_or(0.0);
-            let by_variance = -2.0 * values[(i, 0)];
-            for k in 0..d {
-                mean_slope[k] += by_mean * slopes[k];
-                variance_slope[k] += by_variance * slopes[k];
-            }
-        }
-        Prediction {
-            mean,
-            variance: (self.hyper.signal() - explained).max(1e-12),
-            mean_slope,
-            variance_slope,
-        }
+        let (mut near, mut values) = (Near::default(), vec![0.0; self.points.len()]);
+        vectorised(Fill {
+            hyper: &self.hyper,
+            points: &self.points,
+            at: point,
+            near: &mut near,
+            out: &mut values,
+        });
+        vectorised(Predict {
+            posterior: self,
+            at: point,
+            near: &near,
+            values: &values,
+        })
     }
 
     /// The means at the observations of the sample that it was made from: without their noise.
