@@ -44,7 +44,7 @@ impl Default for AutoPruner {
         AutoPruner {
             n_startup_trials: 8,
             n_warmup_steps: None,
-            chance: 0.25,
+            chance: 0.05,
             horizon: Horizon::default(),
             curves: Curves::default(),
         }

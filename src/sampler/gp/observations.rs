@@ -17,7 +17,10 @@ const ENOUGH: usize = 4;
 const COMPARED: usize = 300;
 
 /// Added to the number of finished trials when their agreement is judged: few agree by chance.
-const CAUTION: f64 = 3.0;
+const CAUTION: f64 = 0.5;
+
+/// Least doubt about a trial that has not ended: it keeps what did end apart.
+const LEAST_DOUBT: f64 = 0.001;
 
 /// What has been seen.
 #[derive(Debug, Clone, Default)]
@@ -204,7 +207,7 @@ impl Rung {
         Rung {
             here,
             there,
-            doubt: (1.0 - agreement * agreement).max(0.01),
+            doubt: (1.0 - agreement * agreement).max(LEAST_DOUBT),
         }
     }
 
