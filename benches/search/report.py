@@ -17,7 +17,8 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "search-quality.
 METHOD = """# Search quality
 
 How good the points are that tune proposes, beside other programs, on published functions and on real machine learning
-problems. `make search-bench` runs all of it and writes this page (`benches/search/`); a stopped run goes on where it was.
+problems. `make search-bench` runs all of it and writes this page (`benches/search/`); a stopped run goes on where it was, and peers are not
+run again where `benches/search/kept` has their results.
 Written on {date} on {machine}.
 
 **Runs.** Every sampler is a process that serves the [ask-tell protocol](ask-tell.md), with one thread. It minimises each

@@ -9,6 +9,8 @@ from service import run
 
 CACHE = Path(os.environ.get("TUNE_CACHE") or Path.home() / ".cache" / "tune") / "search-bench"
 RESULTS = CACHE / "results"
+# Of runs of the peers, which take hours and change with a peer's version alone: what tables are made of (keep.py).
+KEPT = Path(__file__).resolve().parent / "kept"
 BUDGETS = (50, 100, 200)
 # Random search against which regrets are normalised: other seeds than the random search that is ranked.
 BASELINE_SEEDS = 100
@@ -18,18 +20,33 @@ CAP = 2.0
 def load(key):
     """The results of one sampler, by (function, seed, parallel); the longest run of each counts."""
     found = {}
-    path = RESULTS / f"{key}.jsonl"
-    if not path.exists():
-        return found
-    for line in path.read_text().splitlines():
-        try:
-            result = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # a run that was killed while it wrote
-        function = ALL.get(result["function"])
-        if function is not None and function.revision == result["revision"]:
-            found.setdefault((result["function"], result["seed"], result["parallel"]), {})[result["evals"]] = result
+    for path in (folder / f"{key}.jsonl" for folder in (KEPT, RESULTS)):
+        for line in path.read_text().splitlines() if path.exists() else ():
+            try:
+                result = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # a run that was killed while it wrote
+            function = ALL.get(result["function"])
+            if function is not None and function.revision == result["revision"]:
+                found.setdefault((result["function"], result["seed"], result["parallel"]), {})[result["evals"]] = result
     return found
+
+
+def keep(key):
+    """Writes what tables are made of the results of one sampler beside this program; the number of runs."""
+    lines = []
+    for (function, seed, parallel), lengths in sorted(load(key).items()):
+        longest = lengths[max(lengths)]
+        trace = [[budget, best_at(longest, budget)] for budget in BUDGETS if budget <= longest["evals"]]
+        # Before its first completed trial a run has no value.
+        known = [[budget, value] for budget, value in trace if value != float("inf")]
+        lines.append(json.dumps({
+            "function": function, "revision": longest["revision"], "seed": seed, "parallel": parallel,
+            "evals": longest["evals"], "trace": known, "cpu": longest["cpu"],
+        }))  # fmt: skip
+    KEPT.mkdir(exist_ok=True)
+    (KEPT / f"{key}.jsonl").write_text("".join(line + "\n" for line in lines))
+    return len(lines)
 
 
 def pick(lengths, evals, exact):

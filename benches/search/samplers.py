@@ -70,15 +70,24 @@ def random_search():
     return Sampler("random", "1")
 
 
+def version_of(one):
+    """A peer's version. Its own program decides how the library is driven: a change of it is another version."""
+    source = (HERE / "peers" / f"{one.module}.py").read_bytes() + " ".join(one.arguments).encode()
+    version = environments.ENVIRONMENTS[one.environment][1][0].partition("==")[2]
+    return f"{version}-{hashlib.sha256(source).hexdigest()[:6]}"
+
+
+def key_of(name):
+    """The name of the file of a peer's results."""
+    return f"{name}-{version_of(PEERS[name])}"
+
+
 def peer(name):
     """A peer, whose environment is made first if it is not there. Raises RuntimeError if that fails."""
     one = PEERS[name]
     script = HERE / "peers" / f"{one.module}.py"
     command = (environments.python(one.environment), "-B", str(script), *one.arguments)
-    # The peer's own program decides how the library is driven: a change of it is another version.
-    source = hashlib.sha256(script.read_bytes() + " ".join(one.arguments).encode()).hexdigest()[:6]
-    version = environments.ENVIRONMENTS[one.environment][1][0].partition("==")[2]
-    return Sampler(name, f"{version}-{source}", command, limit=one.limit, kinds=one.kinds, tells_parallel=True)
+    return Sampler(name, version_of(one), command, limit=one.limit, kinds=one.kinds, tells_parallel=True)
 
 
 def tune(text, keep):
