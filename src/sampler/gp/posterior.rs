@@ -1,5 +1,6 @@
 //! The Gaussian process beside its observations: mean and variance at other points.
 
+use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place, solve_upper_triangular_in_place,
 };
@@ -123,8 +124,8 @@ impl Posterior {
         let block = factor.as_ref().submatrix(0, 0, m, m);
         solve_lower_triangular_in_place(block, alpha.as_mut(), Par::Seq);
         solve_upper_triangular_in_place(block.transpose(), alpha.as_mut(), Par::Seq);
-        let mut inverse = Mat::<f64>::identity(n, n);
-        solve_upper_triangular_in_place(factor.transpose(), inverse.as_mut(), Par::Seq);
+        let mut inverse = Mat::<f64>::zeros(n, n);
+        invert_lower_triangular(inverse.transpose_mut(), factor.as_ref(), Par::Seq);
         Some(Posterior {
             alpha: (0..m).map(|i| alpha[(i, 0)]).collect(),
             hyper,
