@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(spec.options["wrapped.min_resource"], "auto".into());
         let spec = pruner_from_json("pruner", &json!("patient")).unwrap();
         assert_eq!(spec.options["wrapped.kind"], "auto".into());
-        assert_eq!(spec.options["wrapped.chance"], Value::Float(0.25));
+        assert_eq!(spec.options["wrapped.chance"], Value::Float(0.05));
         let error = |json: Json| pruner_from_json("pruner", &json).unwrap_err();
         for (json, expected) in [
             (

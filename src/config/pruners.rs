@@ -52,7 +52,7 @@ const BOOTSTRAP: Setting = setting(
 const AUTO: [Setting; 3] = [
     setting("n_startup_trials", COUNT, "8", "no pruning before this many trials are complete; fewer than 6 count as 6"),
     setting("n_warmup_steps", SettingType::IntOrAuto { low: 0, high: 1_000_000 }, "auto", "no pruning in a trial's epochs before this one; auto: a tenth of the longest trial. A first report is never judged"),
-    setting("chance", PART, "0.25", "a trial ends if its chance of a new best value, for each epoch that is left, is below this part of a new trial's"),
+    setting("chance", PART, "0.05", "a trial ends if its chance of a new best value, for each epoch that is left, is below this part of a new trial's"),
 ];
 
 const MEDIAN: [Setting; 4] = [STARTUP, WARMUP, INTERVAL, LEAST];
