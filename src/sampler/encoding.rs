@@ -115,6 +115,12 @@ impl<'a> Encoding<'a> {
         forks.filter_map(|p| Some((p, values(p)?))).collect()
     }
 
+    /// The number of parameters that exist only beside some values of this one.
+    pub fn dependents(&self, index: usize) -> usize {
+        let hangs = |d: &&Dimension| d.when.iter().flatten().any(|link| link.parent == index);
+        self.dimensions.iter().filter(hangs).count()
+    }
+
     /// The coordinates of all values of a grid, ascending; the cells of a logarithmic one differ in
     /// width.
     pub fn cells(&self, index: usize) -> Vec<f64> {

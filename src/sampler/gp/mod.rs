@@ -37,6 +37,9 @@ use self::propose::{Branches, Known};
 /// What points of a choice that is not the best one are said to be proposed by.
 const CHALLENGER: &str = "gp-challenger";
 
+/// What points beside one that could be run are said to be proposed by, after several that could not.
+const RECOVERY: &str = "gp-recovery";
+
 /// Where there are choices, one trial in so many is that of a choice which is not the best one.
 const CHALLENGE: u32 = 6;
 
@@ -45,6 +48,13 @@ const CHALLENGE_IF_STAGNANT: u32 = 3;
 
 /// Points in a row that could not be run, after which the model is doubted.
 const STREAK: usize = 3;
+
+/// The same while there is no model.
+const STREAK_AT_START: usize = 2;
+
+/// Points in a row that could not be run, after which those beside a point that could be are no
+/// help either: what can be run may have changed, or lie elsewhere.
+const HOPELESS: usize = 5;
 
 /// The share of spread points while nothing better is found.
 const SPREAD_IF_STAGNANT: f64 = 0.1;
@@ -101,9 +111,15 @@ impl Sampler for GpSampler {
         let seen = Observations::new(ask, &encoding, usize::MAX);
         let mut rng = ask.rng();
         let trials = seen.points.len();
-        let (point, by) = if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
+        let starts = trials < self.options.n_startup_trials.max(2);
+        let safe = (trials > 0 && recovers(seen.streak(), starts))
+            .then(|| propose::beside(&encoding, &seen, &mut self.memory.borders, &mut rng))
+            .flatten();
+        let (point, by) = if safe.is_some() {
+            (safe, RECOVERY)
+        } else if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
             (propose::spread(ask, &encoding, ask.number), SPREAD)
-        } else if trials < self.options.n_startup_trials.max(2) {
+        } else if starts {
             let borders = &mut self.memory.borders;
             let point = propose::start(ask, &encoding, &seen, borders, &mut rng);
             (point, SPREAD)
@@ -130,6 +146,12 @@ impl Sampler for GpSampler {
     }
 }
 
+/// Whether the next point is to be one that can be run, whatever else can be said for it.
+fn recovers(streak: usize, starts: bool) -> bool {
+    let first = if starts { STREAK_AT_START } else { STREAK };
+    (first..HOPELESS).contains(&streak)
+}
+
 /// Whether a trial is for a point that no model chose: the more often, the less a model can know.
 fn spreads(seen: &Observations, rng: &mut ChaCha8Rng) -> bool {
     let share = if seen.flat() {
@@ -150,10 +172,72 @@ fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Branches> {
         true => CHALLENGE_IF_STAGNANT,
         false => CHALLENGE,
     };
-    let mut forks = known.encoding.forks();
-    if forks.is_empty() || rng.random_range(0..every) != 0 {
+    if rng.random_range(0..every) != 0 {
         return None;
     }
-    let fork = rng.random_range(0..forks.len());
-    Some(forks.swap_remove(fork))
+    let best = known.seen.ranked().into_iter().next()?;
+    challenged(known.encoding, &known.seen.points[best], rng)
+}
+
+/// A parameter with choices that the best point has: the more often, the more parameters depend on
+/// it. Another model is another search, which a few trials in passing do not make; another choice
+/// that stands alone is compared in every trial.
+fn challenged(encoding: &Encoding, best: &[f64], rng: &mut ChaCha8Rng) -> Option<Branches> {
+    let mut forks = encoding.forks();
+    forks.retain(|(parameter, _)| !best[*parameter].is_nan());
+    let weight = |fork: &Branches| 1 + encoding.dependents(fork.0);
+    let all: usize = forks.iter().map(weight).sum();
+    let mut left = rng.random_range(0..all.max(1));
+    let chosen = forks.iter().position(|fork| {
+        let here = left < weight(fork);
+        left = left.saturating_sub(weight(fork));
+        here
+    });
+    chosen.map(|fork| forks.swap_remove(fork))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::testing;
+
+    #[test]
+    fn choices_of_the_best_point_that_much_depends_on_are_challenged_most() {
+        let space = testing::conditional_space();
+        let encoding = Encoding::new(&space);
+        let forks = |best: &[f64]| -> [usize; 2] {
+            let mut counts = [0, 0];
+            for number in 0..400 {
+                let mut rng = study::rng(1, number, "test");
+                match challenged(&encoding, best, &mut rng)
+                    .expect("a parameter")
+                    .0
+                {
+                    0 => counts[0] += 1,
+                    4 => counts[1] += 1,
+                    other => panic!("{}", space.parameters[other].name),
+                }
+            }
+            counts
+        };
+        // The booster exists beside large models only; two parameters hang on each of the two.
+        let nan = f64::NAN;
+        assert_eq!(forks(&[0.0, 0.5, 0.5, nan, nan, nan, nan]), [400, 0]);
+        let [model, booster] = forks(&[1.0, 0.5, 0.5, 0.5, 0.0, nan, nan]);
+        assert!(model > 150 && booster > 150, "{model} {booster}");
+
+        let space = testing::mixed_space();
+        let encoding = Encoding::new(&space);
+        let alone = challenged(&encoding, &[0.5; 12], &mut study::rng(1, 0, "test"));
+        assert_eq!(alone.map(|fork| fork.0), Some(8), "choice stands alone");
+    }
+
+    #[test]
+    fn after_a_streak_of_failures_points_that_can_be_run_have_a_few_turns() {
+        let turns = |starts| (0..8).map(|n| recovers(n, starts)).collect::<Vec<_>>();
+        let at =
+            |range: std::ops::Range<usize>| (0..8).map(|n| range.contains(&n)).collect::<Vec<_>>();
+        assert_eq!(turns(true), at(2..5));
+        assert_eq!(turns(false), at(3..5));
+    }
 }

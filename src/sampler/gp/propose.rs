@@ -9,7 +9,7 @@ use super::feasibility::Borders;
 use super::kernel::Geometry;
 use super::model::Model;
 use super::observations::Observations;
-use super::search::{Effort, Search};
+use super::search::{Effort, Search, same};
 use crate::sampler::encoding::{Axis, Encoding, Point};
 use crate::sampler::{Ask, sobol_point};
 
@@ -30,6 +30,9 @@ const TOLERATED: f64 = 0.15;
 
 /// Spread points that a start beside infeasible regions chooses from.
 const SPREAD: u64 = 48;
+
+/// How much of the way to a point that could be run is left, and the share of choices that differ.
+const APART: f64 = 0.2;
 
 /// The probability to be feasible that satisfies a start.
 const LIKELY: f64 = 0.6;
@@ -66,6 +69,54 @@ pub(super) fn start(
     let likely = (0..points.len()).find(|&i| chances[i] > LIKELY.ln());
     let best = || (0..points.len()).reduce(|a, b| if chances[b] > chances[a] { b } else { a });
     likely.or_else(best).map(|i| points[i].clone())
+}
+
+/// A point that probably can be run after several that could not: drawn, moved most of the way
+/// towards the nearest point that could be, and of many such the one that is most likely to be.
+/// `None` where nothing has run yet, or where nothing is known of what can be.
+pub(super) fn beside(
+    encoding: &Encoding,
+    seen: &Observations,
+    borders: &mut Borders,
+    rng: &mut ChaCha8Rng,
+) -> Option<Point> {
+    let geometry = Geometry::new(encoding);
+    let feasibility = borders.of(&geometry, seen)?;
+    let ran: Vec<Vec<f64>> = seen.points.iter().map(|p| geometry.features(p)).collect();
+    let taken = seen.taken();
+    let mut points: Vec<Point> = Vec::new();
+    for _ in 0..SPREAD {
+        let mut point = encoding.draw(rng);
+        let own = geometry.features(&point);
+        let distances = ran.iter().map(|r| geometry.distance(&own, r));
+        let nearest = (0..).zip(distances).min_by(|a, b| a.1.total_cmp(&b.1));
+        approach(encoding, &mut point, &seen.points[nearest?.0], rng);
+        if encoding.allowed(&point) && !taken.iter().any(|t| same(t, &point)) {
+            points.push(point);
+        }
+    }
+    let features: Vec<Vec<f64>> = points.iter().map(|p| geometry.features(p)).collect();
+    let chances = feasibility.ln_many(&features);
+    let likeliest = (0..points.len()).reduce(|a, b| if chances[b] > chances[a] { b } else { a });
+    likeliest.map(|i| points[i].clone())
+}
+
+/// Moves a point most of the way to another; of its choices it keeps few.
+fn approach(encoding: &Encoding, point: &mut Point, to: &[f64], rng: &mut ChaCha8Rng) {
+    for (index, place) in point.iter_mut().enumerate() {
+        let target = to[index];
+        if target.is_nan() {
+            continue;
+        }
+        *place = match encoding.axis(index) {
+            Axis::Continuous | Axis::Grid(_) if !place.is_nan() => {
+                target + APART * (*place - target)
+            }
+            Axis::Choice(_) if rng.random::<f64>() < APART => *place,
+            Axis::Choice(_) | Axis::Continuous | Axis::Grid(_) | Axis::Fixed => target,
+        };
+    }
+    encoding.settle(point, |_| rng.random());
 }
 
 /// A point for a study none of whose trials could be run. What makes a trial too large is usually
