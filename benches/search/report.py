@@ -128,30 +128,38 @@ def cpu_table(tables, evals):
     return grid(head, rows)
 
 
+def splits(samplers, functions, options, parallel):
+    """Title and table of the functions to judge by and of those tuned on, each with the samplers that ran them."""
+    for title, split in (("Held out", "held-out"), ("Tuned on", "tune")):
+        group = [one for one in functions if one.split == split]
+        made = table.Table(samplers, group, options.seeds, options.evals, parallel)
+        if made.samplers:
+            yield title, made
+
+
 def page(samplers, functions, options):
     """The whole page."""
-    tables = [table.Table(samplers, functions, options.seeds, options.evals, n) for n in options.parallel]
+    tables = {n: list(splits(samplers, functions, options, n)) for n in options.parallel}
     parts = [
         METHOD.format(date=datetime.date.today(), machine=machine(), last_seed=options.seeds - 1,
                       baseline=BASELINE_SEEDS, cap=CAP),
         PEERS,
         "Versions: " + ", ".join(f"`{s.name}` {s.shown}" for s in samplers if s.command) + ".\n",
     ]  # fmt: skip
-    for made in tables:
+    for parallel, both in tables.items():
         for budget in table.budgets(options.evals):
-            parts.append(f"## {budget} evaluations, {made.parallel} running\n")
+            parts.append(f"## {budget} evaluations, {parallel} running\n")
             parts.append("Mean normalised regret / mean rank (in brackets: runs of each sampler).\n")
-            for title, split in (("Held out", "held-out"), ("Tuned on", "tune")):
-                group = [one for one in functions if one.split == split]
-                if group:
-                    parts.append(f"{title}:\n\n" + summary_table(made, group, budget))
-    parts.append("## CPU time\n\nMilliseconds of CPU time (user and system) an ask and its tell, mean over all runs.\n")
-    parts.append(cpu_table(tables, options.evals))
+            for title, made in both:
+                parts.append(f"{title}:\n\n" + summary_table(made, made.functions, budget))
+    parts.append("## CPU time\n\nMilliseconds of CPU time (user and system) an ask and its tell, mean over all runs of the "
+                 "functions held out.\n")
+    parts.append(cpu_table([both[0][1] for both in tables.values() if both], options.evals))
     # One budget is enough to see where somebody is weak; 100 is the longest that all of them run.
     budget = 100 if options.evals >= 100 else table.budgets(options.evals)[-1]
-    for made in tables:
-        parts.append(f"## By function: {budget} evaluations, {made.parallel} running\n\nMedian normalised regret.\n")
-        parts.append(medians_table(made, functions, budget))
+    for parallel, both in tables.items():
+        parts.append(f"## By function: {budget} evaluations, {parallel} running\n\nMedian normalised regret.\n")
+        parts += [f"{title}:\n\n" + medians_table(made, made.functions, budget) for title, made in both]
     parts.append("## Functions\n\n" + functions_table(functions))
     return "\n".join(parts)
 
