@@ -106,6 +106,25 @@ def summary_table(made, functions, budget):
     return grid(head, rows)
 
 
+def in_short(tables, budget):
+    """Mean ranks of the first sampler on the functions held out, beside the best of the others."""
+    head, rows = [], []
+    for parallel, both in tables.items():
+        made = both[0][1]
+        groups = table.by_kind(made.functions)
+        head = [f"{budget} evaluations", *(kind for kind, _ in groups), "behind random"]
+        cells, behind = [], 0
+        for _, group in groups:
+            summary = made.summary(group, budget)
+            ranks = {one.name: summary[one.key].rank for one in made.samplers if summary[one.key].rank is not None}
+            own = ranks.pop(made.samplers[0].name)
+            other = min(ranks, key=ranks.get)
+            cells.append(f"**{own:.2f}**, `{other}` {ranks[other]:.2f}")
+            behind = summary[made.samplers[0].key].behind
+        rows.append([f"{parallel} running", *cells, f"{behind} of {len(made.functions)}"])
+    return grid(head, rows)
+
+
 def medians_table(made, functions, budget):
     head = ["function", *(f"`{sampler.name}`" for sampler in made.samplers)]
     rows = [
@@ -146,6 +165,12 @@ def page(samplers, functions, options):
         PEERS,
         "Versions: " + ", ".join(f"`{s.name}` {s.shown}" for s in samplers if s.command) + ".\n",
     ]  # fmt: skip
+    # One budget is enough to see where somebody is weak; 100 is the longest that all of them run.
+    budget = 100 if options.evals >= 100 else table.budgets(options.evals)[-1]
+    if all(tables.values()) and len(samplers) > 1:
+        parts.append(f"## In short\n\nMean rank of `{samplers[0].name}` on the functions held out, and of the best of the others. "
+                     "The sections below say of how many runs.\n")
+        parts.append(in_short(tables, budget))
     for parallel, both in tables.items():
         for budget in table.budgets(options.evals):
             parts.append(f"## {budget} evaluations, {parallel} running\n")
@@ -155,8 +180,6 @@ def page(samplers, functions, options):
     parts.append("## CPU time\n\nMilliseconds of CPU time (user and system) an ask and its tell, mean over all runs of the "
                  "functions held out.\n")
     parts.append(cpu_table([both[0][1] for both in tables.values() if both], options.evals))
-    # One budget is enough to see where somebody is weak; 100 is the longest that all of them run.
-    budget = 100 if options.evals >= 100 else table.budgets(options.evals)[-1]
     for parallel, both in tables.items():
         parts.append(f"## By function: {budget} evaluations, {parallel} running\n\nMedian normalised regret.\n")
         parts += [f"{title}:\n\n" + medians_table(made, made.functions, budget) for title, made in both]
