@@ -166,11 +166,11 @@ def page(samplers, functions, options):
         "Versions: " + ", ".join(f"`{s.name}` {s.shown}" for s in samplers if s.command) + ".\n",
     ]  # fmt: skip
     # One budget is enough to see where somebody is weak; 100 is the longest that all of them run.
-    budget = 100 if options.evals >= 100 else table.budgets(options.evals)[-1]
+    shown = 100 if options.evals >= 100 else table.budgets(options.evals)[-1]
     if all(tables.values()) and len(samplers) > 1:
         parts.append(f"## In short\n\nMean rank of `{samplers[0].name}` on the functions held out, and of the best of the others. "
                      "The sections below say of how many runs.\n")
-        parts.append(in_short(tables, budget))
+        parts.append(in_short(tables, shown))
     for parallel, both in tables.items():
         for budget in table.budgets(options.evals):
             parts.append(f"## {budget} evaluations, {parallel} running\n")
@@ -181,8 +181,8 @@ def page(samplers, functions, options):
                  "functions held out.\n")
     parts.append(cpu_table([both[0][1] for both in tables.values() if both], options.evals))
     for parallel, both in tables.items():
-        parts.append(f"## By function: {budget} evaluations, {parallel} running\n\nMedian normalised regret.\n")
-        parts += [f"{title}:\n\n" + medians_table(made, made.functions, budget) for title, made in both]
+        parts.append(f"## By function: {shown} evaluations, {parallel} running\n\nMedian normalised regret.\n")
+        parts += [f"{title}:\n\n" + medians_table(made, made.functions, shown) for title, made in both]
     parts.append("## Functions\n\n" + functions_table(functions))
     return "\n".join(parts)
 
