@@ -106,22 +106,20 @@ def summary_table(made, functions, budget):
     return grid(head, rows)
 
 
-def in_short(tables, budget):
-    """Mean ranks of the first sampler on the functions held out, beside the best of the others."""
+def in_short(sampler, tables, budget):
+    """Mean ranks of a sampler beside the best of the others; `tables` by number of running trials."""
     head, rows = [], []
-    for parallel, both in tables.items():
-        made = both[0][1]
+    for parallel, made in tables.items():
         groups = table.by_kind(made.functions)
         head = [f"{budget} evaluations", *(kind for kind, _ in groups), "behind random"]
-        cells, behind = [], 0
-        for _, group in groups:
-            summary = made.summary(group, budget)
+        summaries = [made.summary(group, budget) for _, group in groups]
+        cells = []
+        for summary in summaries:
             ranks = {one.name: summary[one.key].rank for one in made.samplers if summary[one.key].rank is not None}
-            own = ranks.pop(made.samplers[0].name)
-            other = min(ranks, key=ranks.get)
-            cells.append(f"**{own:.2f}**, `{other}` {ranks[other]:.2f}")
-            behind = summary[made.samplers[0].key].behind
-        rows.append([f"{parallel} running", *cells, f"{behind} of {len(made.functions)}"])
+            own = ranks.pop(sampler.name, None)
+            other = min(ranks, key=ranks.get, default=None)
+            cells.append(f"**{table.number(own, 2)}**" + (f", `{other}` {ranks[other]:.2f}" if other else ""))
+        rows.append([f"{parallel} running", *cells, f"{summaries[-1][sampler.key].behind} of {len(made.functions)}"])
     return grid(head, rows)
 
 
@@ -167,19 +165,23 @@ def page(samplers, functions, options):
     ]  # fmt: skip
     # One budget is enough to see where somebody is weak; 100 is the longest that all of them run.
     shown = 100 if options.evals >= 100 else table.budgets(options.evals)[-1]
-    if all(tables.values()) and len(samplers) > 1:
-        parts.append(f"## In short\n\nMean rank of `{samplers[0].name}` on the functions held out, and of the best of the others. "
-                     "The sections below say of how many runs.\n")
-        parts.append(in_short(tables, shown))
+    judged = {n: made for n, both in tables.items() for title, made in both
+              if title == "Held out" and samplers[0] in made.samplers}  # fmt: skip
+    if judged:
+        parts.append(f"## In short\n\nMean rank of `{samplers[0].name}` on the functions held out, and of the best of "
+                     "the others. The sections below say of how many runs.\n")
+        parts.append(in_short(samplers[0], judged, shown))
     for parallel, both in tables.items():
         for budget in table.budgets(options.evals):
             parts.append(f"## {budget} evaluations, {parallel} running\n")
             parts.append("Mean normalised regret / mean rank (in brackets: runs of each sampler).\n")
             for title, made in both:
                 parts.append(f"{title}:\n\n" + summary_table(made, made.functions, budget))
-    parts.append("## CPU time\n\nMilliseconds of CPU time (user and system) an ask and its tell, mean over all runs of the "
-                 "functions held out.\n")
-    parts.append(cpu_table([both[0][1] for both in tables.values() if both], options.evals))
+    parts.append("## CPU time\n\nMilliseconds of CPU time (user and system) an ask and its tell, mean over all runs.\n")
+    for title in ("Held out", "Tuned on"):
+        group = [made for both in tables.values() for name, made in both if name == title]
+        if group:
+            parts.append(f"{title}:\n\n" + cpu_table(group, options.evals))
     for parallel, both in tables.items():
         parts.append(f"## By function: {shown} evaluations, {parallel} running\n\nMedian normalised regret.\n")
         parts += [f"{title}:\n\n" + medians_table(made, made.functions, shown) for title, made in both]

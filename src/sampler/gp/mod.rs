@@ -22,6 +22,7 @@ mod search;
 mod targets;
 
 use rand::RngExt;
+use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::encoding::Encoding;
@@ -186,14 +187,7 @@ fn challenged(encoding: &Encoding, best: &[f64], rng: &mut ChaCha8Rng) -> Option
     let mut forks = encoding.forks();
     forks.retain(|(parameter, _)| !best[*parameter].is_nan());
     let weight = |fork: &Branches| 1 + encoding.dependents(fork.0);
-    let all: usize = forks.iter().map(weight).sum();
-    let mut left = rng.random_range(0..all.max(1));
-    let chosen = forks.iter().position(|fork| {
-        let here = left < weight(fork);
-        left = left.saturating_sub(weight(fork));
-        here
-    });
-    chosen.map(|fork| forks.swap_remove(fork))
+    forks.choose_weighted(rng, weight).ok().cloned()
 }
 
 #[cfg(test)]

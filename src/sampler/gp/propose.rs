@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Memory;
 use super::acquisition::Improvement;
-use super::feasibility::Borders;
+use super::feasibility::{Borders, Feasibility};
 use super::kernel::Geometry;
 use super::model::Model;
 use super::observations::Observations;
@@ -64,11 +64,22 @@ pub(super) fn start(
     let points: Vec<Point> = (0..SPREAD)
         .filter_map(|k| spread(ask, encoding, ask.number + k * SPREAD))
         .collect();
-    let features: Vec<Vec<f64>> = points.iter().map(|p| geometry.features(p)).collect();
-    let chances = feasibility.ln_many(&features);
+    let chances = chances(&points, &geometry, &feasibility);
     let likely = (0..points.len()).find(|&i| chances[i] > LIKELY.ln());
-    let best = || (0..points.len()).reduce(|a, b| if chances[b] > chances[a] { b } else { a });
-    likely.or_else(best).map(|i| points[i].clone())
+    likely
+        .or_else(|| highest(&chances))
+        .map(|i| points[i].clone())
+}
+
+/// The logarithms of the points' probabilities to be feasible.
+fn chances(points: &[Point], geometry: &Geometry, feasibility: &Feasibility) -> Vec<f64> {
+    let features: Vec<Vec<f64>> = points.iter().map(|p| geometry.features(p)).collect();
+    feasibility.ln_many(&features)
+}
+
+/// The index of the highest value, of several the first.
+fn highest(values: &[f64]) -> Option<usize> {
+    (0..values.len()).reduce(|a, b| if values[b] > values[a] { b } else { a })
 }
 
 /// A point that probably can be run after several that could not: drawn, moved most of the way
@@ -95,10 +106,7 @@ pub(super) fn beside(
             points.push(point);
         }
     }
-    let features: Vec<Vec<f64>> = points.iter().map(|p| geometry.features(p)).collect();
-    let chances = feasibility.ln_many(&features);
-    let likeliest = (0..points.len()).reduce(|a, b| if chances[b] > chances[a] { b } else { a });
-    likeliest.map(|i| points[i].clone())
+    highest(&chances(&points, &geometry, &feasibility)).map(|i| points[i].clone())
 }
 
 /// Moves a point most of the way to another; of its choices it keeps few.
