@@ -24,6 +24,7 @@ pub fn steps(number: u64, state: TrialState, reports: impl Iterator<Item = (i64,
         values: vec![],
         intermediate: reports.collect(),
         violation: None,
+        faulted: false,
         chosen: false,
     }
 }

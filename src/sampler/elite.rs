@@ -135,6 +135,7 @@ mod tests {
             values,
             intermediate: Default::default(),
             violation: None,
+            faulted: false,
             chosen: false,
         }
     }

@@ -13,6 +13,9 @@ use crate::space::{Condition, Domain, Params, Space};
 /// Most values of a range that a branch each can hang on.
 const FEW: usize = 8;
 
+/// What a number may lie outside its bounds by, on the unit interval.
+const ROUNDING: f64 = 1e-9;
+
 /// Coordinates of a point, one a parameter in the space's order.
 pub(super) type Point = Vec<f64>;
 
@@ -155,6 +158,15 @@ impl<'a> Encoding<'a> {
             }
         }
         Some(point)
+    }
+
+    /// Whether all numbers of a stored point lie within the bounds that hold today.
+    pub fn within(&self, point: &[f64]) -> bool {
+        (0..self.len()).all(|index| {
+            let place = point[index];
+            let bounded = self.axis(index).numeric() && !place.is_nan();
+            !bounded || (place >= -ROUNDING && place <= self.upper(index, point) + ROUNDING)
+        })
     }
 
     /// Whether the parameter is active beside the coordinates of those before it.

@@ -5,7 +5,8 @@
 //! crowding, then infeasible ones by how much they violate. There are no generations to wait for:
 //! each proposal is a child of the population as it is (a steady state), so that several slots and
 //! trials of other samplers and programs fit in. While there are fewer trials than the population
-//! has places, the points are those of a Sobol sequence.
+//! has places, the points are those of a Sobol sequence. Where trials could not be run, points and
+//! children are chosen by whether they probably can be (see `gp::feasibility`).
 //!
 //! Numbers are crossed over by SBX and mutated polynomially on their own scale, choices are
 //! swapped and drawn anew; a parameter that only one parent has is taken from it.
@@ -14,7 +15,10 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::elite::Elite;
-use super::sobol::{SPREAD, sobol_point};
+use super::gp::Runnable;
+use super::outcome::Outcome;
+use super::random::unit;
+use super::sobol::{SPREAD, spread};
 use super::{Ask, Proposal, Sampler};
 use crate::space::{Domain, Params, Space, Value};
 use crate::study::{Entry, TrialState};
@@ -25,10 +29,13 @@ const ETA: (f64, f64) = (10.0, 10.0);
 /// How often a mutation draws a number anew instead of moving it.
 const REDRAWN: f64 = 0.25;
 
+/// Children of which one is chosen where trials could not be run.
+const CHILDREN: usize = 20;
+
 /// Children that are made before one is taken that was tried already.
 const NEW_CHILDREN: usize = 20;
 
-/// Children that are made before one is drawn, because they violate constraints.
+/// Children that are made before a point is drawn, because they violate constraints.
 const MAX_CHILDREN: usize = 1000;
 
 /// Options of [`Nsga2Sampler`].
@@ -60,6 +67,7 @@ impl Default for Nsga2Options {
 pub struct Nsga2Sampler {
     options: Nsga2Options,
     elite: Elite,
+    runnable: Runnable,
 }
 
 impl Nsga2Sampler {
@@ -67,7 +75,7 @@ impl Nsga2Sampler {
     pub fn new(options: Nsga2Options) -> Nsga2Sampler {
         Nsga2Sampler {
             options,
-            elite: Elite::default(),
+            ..Nsga2Sampler::default()
         }
     }
 }
@@ -78,34 +86,46 @@ impl Sampler for Nsga2Sampler {
     }
 
     fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
-        let spread = || sobol_point(ask.space, ask.seed, ask.number).map(Proposal::by(SPREAD));
         let size = self.options.population_size.max(2);
         let population = population(&mut self.elite, ask, size);
-        if population.len() < size {
-            return spread();
-        }
-        let by_nsga2 = Proposal::by(self.name());
         let mut rng = ask.rng();
+        if population.len() < size {
+            let point = self.runnable.start(ask, &mut rng);
+            return point.or_else(|| spread(ask)).map(Proposal::by(SPREAD));
+        }
+        let failed = |e: &Entry| Outcome::of(e, ask.history.direction()) == Outcome::Infeasible;
+        let children = match ask.history.entries().iter().any(failed) {
+            true => CHILDREN,
+            false => 1,
+        };
+        let made = (0..children).map_while(|_| self.new_child(ask, &population, &mut rng));
+        let made: Vec<Params> = made.collect();
+        let child = self.runnable.likely(ask, made);
+        (child.map(Proposal::by(self.name()))).or_else(|| spread(ask).map(Proposal::by(SPREAD)))
+    }
+}
+
+impl Nsga2Sampler {
+    /// A child that was not tried before, if there is one.
+    fn new_child(&self, ask: &Ask, population: &[&Entry], rng: &mut ChaCha8Rng) -> Option<Params> {
         let mut any = None;
         for attempt in 0..MAX_CHILDREN {
             if attempt >= NEW_CHILDREN && any.is_some() {
                 break;
             }
-            let child = self.child(ask.space, &population, &mut rng);
+            let child = self.child(ask.space, population, rng);
             if ask.space.violated(&child).is_some() {
                 continue;
             }
             let known = |e: &Entry| e.number != ask.number && e.params == child;
             if !ask.history.entries().iter().any(known) {
-                return Some(by_nsga2(child));
+                return Some(child);
             }
             any = Some(child);
         }
-        any.map(by_nsga2).or_else(spread)
+        any
     }
-}
 
-impl Nsga2Sampler {
     fn child(&self, space: &Space, population: &[&Entry], rng: &mut ChaCha8Rng) -> Params {
         let first = tournament(population, rng);
         let second = match rng.random_bool(self.options.crossover_prob.clamp(0.0, 1.0)) {
@@ -210,38 +230,6 @@ fn mutated(domain: &Domain, value: &Value, rng: &mut ChaCha8Rng) -> Value {
     domain.from_unit(at + step)
 }
 
-/// Where a number lies between the bounds of its domain, the inverse of [`Domain::from_unit`];
-/// `None` for choices.
-fn unit(domain: &Domain, value: &Value) -> Option<f64> {
-    let x = value.as_f64()?;
-    let (low, high, log) = match *domain {
-        Domain::Float {
-            low,
-            high,
-            log,
-            step,
-        } => {
-            let half = step.unwrap_or(0.0) / 2.0;
-            (low - half, high + half, log)
-        }
-        Domain::Int {
-            low,
-            high,
-            log,
-            step,
-        } => {
-            let half = step as f64 / 2.0;
-            (low as f64 - half, high as f64 + half, log)
-        }
-        Domain::Categorical { .. } => return None,
-    };
-    let part = match log {
-        true => (x / low).ln() / (high / low).ln(),
-        false => (x - low) / (high - low),
-    };
-    part.is_finite().then_some(part)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{float, int, log_float, parameter, trial};
@@ -324,7 +312,6 @@ mod tests {
                 assert!((a - b).abs() <= 1e-9 * a.abs(), "{domain}: {a} {b}");
             }
         }
-        assert_eq!(unit(&float(1.0, 1.0), &Value::Float(1.0)), None);
     }
 
     #[test]

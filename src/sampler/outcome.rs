@@ -12,12 +12,13 @@ pub(super) enum Outcome {
     },
     /// It was stopped early.
     Stopped {
-        /// The last step that it reported.
+        /// The last step that it reported; the largest there is where it has a value alone.
         step: i64,
         /// The best loss reported until then.
         loss: f64,
     },
-    /// Its point cannot be run: out of memory, refused, failed, or without any value when it ended.
+    /// Its point cannot be run: out of memory, refused, failed, ended by any other fault (what falls
+    /// fastest before it becomes NaN is not a good point), or without any value when it ended.
     Infeasible,
     /// It has not ended.
     Pending,
@@ -41,10 +42,18 @@ impl Outcome {
                     loss: f64::INFINITY,
                 },
             },
-            TrialState::Pruned => match (entry.last_report(), best(entry, direction)) {
-                (Some((step, _)), Some(loss)) => Outcome::Stopped { step, loss },
-                (Some(_) | None, _) => Outcome::Infeasible,
-            },
+            TrialState::Pruned if entry.faulted => Outcome::Infeasible,
+            TrialState::Pruned => {
+                let value = entry.value().filter(|v| !v.is_nan());
+                match (entry.last_report(), best(entry, direction), value) {
+                    (Some((step, _)), Some(loss), _) => Outcome::Stopped { step, loss },
+                    (None, _, Some(value)) => Outcome::Stopped {
+                        step: i64::MAX,
+                        loss: direction.loss(value),
+                    },
+                    (Some(_) | None, _, _) => Outcome::Infeasible,
+                }
+            }
         }
     }
 }
@@ -94,6 +103,7 @@ mod tests {
             values: value.into_iter().collect(),
             intermediate: (1..).zip(reports.iter().copied()).collect(),
             violation: None,
+            faulted: false,
             chosen: false,
         }
     }

@@ -28,8 +28,14 @@ impl Sampler for SobolSampler {
     }
 
     fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
-        sobol_point(ask.space, ask.seed, ask.number).map(Proposal::by(self.name()))
+        spread(ask).map(Proposal::by(self.name()))
     }
+}
+
+/// The point of an ask's number; where none was found one not far from that of an earlier trial.
+pub(super) fn spread(ask: &Ask) -> Option<Params> {
+    sobol_point(ask.space, ask.seed, ask.number)
+        .or_else(|| random::draw_or_walk(ask, &mut ask.rng()))
 }
 
 /// The point with this index, counted from 0, of the sequence that belongs to `seed`. Where it

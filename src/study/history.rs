@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value as Json;
+
 use crate::space::{Params, Space};
 
 use super::{Direction, FrozenTrial, TrialState};
@@ -24,6 +26,8 @@ pub struct Entry {
     pub intermediate: BTreeMap<i64, f64>,
     /// Largest of the `constraints:*` attributes: above 0 is infeasible. `None` without any.
     pub violation: Option<f64>,
+    /// A fault ended it: what it had reported says nothing of what would have become of it.
+    pub faulted: bool,
     /// Its point was one of the best of another study: what is usual cannot be told by it.
     pub chosen: bool,
 }
@@ -38,6 +42,30 @@ impl Entry {
     pub fn last_report(&self) -> Option<(i64, f64)> {
         self.intermediate.iter().next_back().map(|(s, v)| (*s, *v))
     }
+}
+
+/// The user attributes of a trial that a fault ended: tune's word for its kind, and the marks that
+/// scripts of other programs set.
+const FAULTS: [&str; 6] = [
+    "fault",
+    "cuda_error",
+    "oom",
+    "hang",
+    "diverged",
+    "infeasible",
+];
+
+/// Whether a fault ended the trial: it says so, or NaN is the last that it reported. One that
+/// reached its end all the same has a value that counts.
+fn faulted(trial: &FrozenTrial) -> bool {
+    let set = |name: &&str| match trial.user_attrs.get(*name) {
+        Some(Json::Bool(set)) => *set,
+        Some(other) => !other.is_null(),
+        None => false,
+    };
+    let last = trial.intermediate.values().next_back();
+    trial.state == TrialState::Pruned
+        && (FAULTS.iter().any(|name| set(&name)) || last.is_some_and(|v| v.is_nan()))
 }
 
 /// The trials of a study, in order of number, encoded for its space.
@@ -94,6 +122,7 @@ impl History {
                 .filter(|(k, _)| k.starts_with("constraints:"))
                 .filter_map(|(_, v)| v.as_f64())
                 .reduce(f64::max),
+            faulted: faulted(trial),
             chosen: trial.user_attrs.contains_key("point_from"),
         };
         match self.position(trial.number) {

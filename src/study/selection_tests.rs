@@ -15,6 +15,7 @@ fn entry(number: u64, x: f64, value: f64) -> Entry {
         values: vec![value],
         intermediate: BTreeMap::new(),
         violation: None,
+        faulted: false,
         chosen: false,
     }
 }

@@ -18,6 +18,7 @@ mod model;
 mod observations;
 mod posterior;
 mod propose;
+mod runnable;
 mod search;
 mod targets;
 
@@ -34,6 +35,7 @@ use self::feasibility::Borders;
 use self::model::Fits;
 use self::observations::Observations;
 use self::propose::{Branches, Known};
+pub(super) use self::runnable::Runnable;
 
 /// What points of a choice that is not the best one are said to be proposed by.
 const CHALLENGER: &str = "gp-challenger";
@@ -143,7 +145,7 @@ impl Sampler for GpSampler {
             .map(|point| encoding.params(&point))
             .filter(|params| ask.space.violated(params).is_none())
             .map(Proposal::by(by))
-            .or_else(|| random::draw(ask.space, &mut rng).map(Proposal::by(random::BY)))
+            .or_else(|| random::draw_or_walk(ask, &mut rng).map(Proposal::by(random::BY)))
     }
 }
 

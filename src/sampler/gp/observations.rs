@@ -10,6 +10,9 @@ use crate::study::{Direction, Entry};
 /// Trials without a better one after which a search may have stagnated.
 const STALE: usize = 16;
 
+/// What a better loss has to be better by, of the difference between the best and the middle one.
+const PROGRESS: f64 = 1e-4;
+
 /// Finished trials that a prediction from unfinished ones needs.
 const ENOUGH: usize = 4;
 
@@ -19,7 +22,8 @@ const COMPARED: usize = 300;
 /// Added to the number of finished trials when their agreement is judged: few agree by chance.
 const CAUTION: f64 = 0.5;
 
-/// Least doubt about a trial that has not ended: it keeps what did end apart.
+/// Least doubt about a trial that has not ended, or whose point lies outside the bounds that hold
+/// today: it keeps those apart that a better point has to be better than.
 const LEAST_DOUBT: f64 = 0.001;
 
 /// What has been seen.
@@ -73,7 +77,10 @@ impl Observations {
         let mut found = Observations::default();
         for (_, point, outcome) in seen {
             match outcome {
-                Outcome::Finished { loss } => found.put(point, loss, 0.0),
+                Outcome::Finished { loss } => {
+                    let within = encoding.within(&point);
+                    found.put(point, loss, if within { 0.0 } else { LEAST_DOUBT });
+                }
                 Outcome::Stopped { step, loss } => {
                     let rung = rungs.at(step);
                     found.put(point, rung.forecast(loss), rung.doubt);
@@ -98,15 +105,23 @@ impl Observations {
 
     /// Whether nothing better has been found for long.
     pub fn stagnant(&self) -> bool {
-        let n = self.points.len();
-        let best = (0..n).reduce(|a, b| {
-            if self.losses[b] < self.losses[a] {
-                b
-            } else {
-                a
-            }
-        });
-        n - best.unwrap_or(n) > STALE.max(n / 4)
+        let ranked = self.ranked();
+        let n = ranked.len();
+        let (Some(&best), Some(&middle)) = (ranked.first(), ranked.get(n / 2)) else {
+            return false;
+        };
+        let apart = self.losses[middle] - self.losses[best];
+        let enough = if apart.is_finite() {
+            PROGRESS * apart.max(0.0)
+        } else {
+            0.0
+        };
+        // Of those that count like the best one.
+        let as_good = |&i: &usize| {
+            (self.doubts[i] > 0.0) == (self.doubts[best] > 0.0)
+                && self.losses[i] <= self.losses[best] + enough
+        };
+        n - (0..n).find(as_good).unwrap_or(best) > STALE.max(n / 4)
     }
 
     /// Whether all losses are equal, so that there is nothing to go by.

@@ -72,13 +72,17 @@ pub(super) fn start(
 }
 
 /// The logarithms of the points' probabilities to be feasible.
-fn chances(points: &[Point], geometry: &Geometry, feasibility: &Feasibility) -> Vec<f64> {
+pub(super) fn chances(
+    points: &[Point],
+    geometry: &Geometry,
+    feasibility: &Feasibility,
+) -> Vec<f64> {
     let features: Vec<Vec<f64>> = points.iter().map(|p| geometry.features(p)).collect();
     feasibility.ln_many(&features)
 }
 
 /// The index of the highest value, of several the first.
-fn highest(values: &[f64]) -> Option<usize> {
+pub(super) fn highest(values: &[f64]) -> Option<usize> {
     (0..values.len()).reduce(|a, b| if values[b] > values[a] { b } else { a })
 }
 
@@ -277,7 +281,7 @@ fn challenger(
 /// The probability of being feasible below which a point is hardly ever proposed: the higher, the
 /// more of the latest trials were wasted. Where the best points lie on the border of what can be
 /// run, the expected improvement alone would waste every other trial there.
-fn demanded(ran: &[bool]) -> f64 {
+pub(super) fn demanded(ran: &[bool]) -> f64 {
     let streak = streak(ran);
     let latest = &ran[ran.len().saturating_sub(WINDOW)..];
     let wasted = latest.iter().filter(|ran| !**ran).count() as f64 / WINDOW as f64;

@@ -100,7 +100,7 @@ impl Sampler for TpeSampler {
             TrialState::Running | TrialState::Waiting | TrialState::Fail => false,
         });
         if finished.count() < self.options.n_startup_trials {
-            return random::draw(ask.space, &mut rng).map(by_chance);
+            return random::draw_or_walk(ask, &mut rng).map(by_chance);
         }
         self.columns.sync(ask.space, ask.history);
         let groups = groups::groups(ask.space, self.options.multivariate);
@@ -113,7 +113,7 @@ impl Sampler for TpeSampler {
         (0..ATTEMPTS)
             .find_map(|_| work.attempt(&groups, &mut rng))
             .map(Proposal::by(self.name()))
-            .or_else(|| random::draw(ask.space, &mut rng).map(by_chance))
+            .or_else(|| random::draw_or_walk(ask, &mut rng).map(by_chance))
     }
 }
 

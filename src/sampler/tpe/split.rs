@@ -50,8 +50,8 @@ pub(super) struct Split {
 struct Rank(u8, f64, f64);
 
 /// Splits the trials in `rows`; with several objectives the good ones are whole fronts and, of the
-/// last one, those that add most to the volume (Ozaki et al., 2022). FAIL trials, and
-/// PRUNED ones that reported nothing, are bad, so that what cannot be run is proposed less, but do
+/// last one, those that add most to the volume (Ozaki et al., 2022). FAIL trials, and PRUNED ones
+/// that a fault ended or that have no value at all, are bad, so that what cannot be run is proposed less, but do
 /// not make the number of good ones larger, which they do not resemble; RUNNING
 /// ones are bad where `constant_liar`, and else left out as WAITING ones are.
 pub(super) fn split(
@@ -136,10 +136,12 @@ fn rank(entry: &Entry, direction: Direction) -> Option<Rank> {
             Some(Rank(2, v, 0.0))
         }
         TrialState::Complete => Some(Rank(0, loss(entry.value()), 0.0)),
-        TrialState::Pruned => Some(match entry.last_report() {
-            Some((step, value)) => Rank(1, -(step as f64), loss(Some(value))),
-            None => return None,
-        }),
+        TrialState::Pruned if entry.faulted => None,
+        TrialState::Pruned => match (entry.last_report(), entry.value()) {
+            (Some((step, value)), _) => Some(Rank(1, -(step as f64), loss(Some(value)))),
+            (None, Some(value)) => Some(Rank(1, f64::INFINITY, loss(Some(value)))),
+            (None, None) => None,
+        },
     }
 }
 
@@ -156,6 +158,7 @@ mod tests {
             values: value.into_iter().collect(),
             intermediate: Default::default(),
             violation: None,
+            faulted: false,
             chosen: false,
         }
     }
