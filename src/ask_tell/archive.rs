@@ -94,17 +94,22 @@ impl Archive for Kept {
 }
 
 fn create(store: &mut Store, asked: &Asked, study: &str) -> Result<i64, StoreError> {
-    let mut user_attrs = Map::new();
-    user_attrs.insert("task_kind".into(), KIND.into());
-    user_attrs.insert("sampler".into(), asked.sampler.kind.clone().into());
-    let plan = crate::sampler::plan(&asked.sampler, &asked.space);
-    user_attrs.insert("sampler_plan".into(), plan.into());
-    user_attrs.extend(asked.n_evals.map(|n| ("trials_goal".to_owned(), n.into())));
     let mut identity = Map::new();
     identity.insert("task.kind".into(), KIND.into());
     let direction = asked.direction.to_string();
     identity.insert("objective.direction".into(), direction.into());
-    store.create_study(study, &[asked.direction], &user_attrs, &identity)
+    store.create_study(study, &[asked.direction], &user_attrs(asked), &identity)
+}
+
+/// The attributes of a study that a session sets.
+fn user_attrs(asked: &Asked) -> Map<String, Json> {
+    let mut attrs = Map::new();
+    attrs.insert("task_kind".into(), KIND.into());
+    attrs.insert("sampler".into(), asked.sampler.kind.clone().into());
+    let plan = crate::sampler::plan(&asked.sampler, &asked.space);
+    attrs.insert("sampler_plan".into(), plan.into());
+    attrs.insert("trials_goal".into(), asked.n_evals.into());
+    attrs
 }
 
 /// Whether the study can be continued with what is asked.
@@ -166,8 +171,11 @@ fn begin(
     };
     let run_id = store.begin_run(study_id, &record)?;
     let left = store.reclaimable(study_id)?;
-    let ends: Vec<Write> = left.iter().map(|r| abandoned(r.number)).collect();
-    store.apply(study_id, run_id, &ends)?;
+    let mut writes: Vec<Write> = left.iter().map(|r| abandoned(r.number)).collect();
+    writes.push(Write::StudyAttributes {
+        user_attrs: user_attrs(asked),
+    });
+    store.apply(study_id, run_id, &writes)?;
     Ok((run_id, store.trials(study_id)?))
 }
 

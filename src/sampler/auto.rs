@@ -69,7 +69,8 @@ impl AutoSampler {
         format!(
             "after some spread points a Gaussian process ({spaces}); one trial in {} is TPE's{choices}: \
              no model is right everywhere; from {} trials on more and more are TPE's, which costs \
-             less; while trials are infeasible all are the Gaussian process's, which learns where",
+             less; while trials are infeasible all are the Gaussian process's, which learns where, as \
+             it learns the noise; running trials count as having what is expected of them",
             other(space),
             RARER[0].0,
         )

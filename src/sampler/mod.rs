@@ -15,6 +15,8 @@ mod tpe;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod pitfalls;
+#[cfg(test)]
 mod several;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -120,7 +122,11 @@ pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
 /// What a sampler that chooses and mixes will do in a space, and why, for people; `None` for one
 /// that does one thing.
 pub fn plan(spec: &SamplerSpec, space: &Space) -> Option<String> {
-    (spec.kind == "auto").then(|| AutoSampler::plan(space))
+    match spec.kind.as_str() {
+        "auto" => Some(AutoSampler::plan(space)),
+        "nsga2" => Some(Nsga2Sampler::plan(&nsga2_options(&spec.options))),
+        _ => None,
+    }
 }
 
 fn count(options: &Params, name: &str, otherwise: usize) -> usize {

@@ -78,6 +78,16 @@ impl Nsga2Sampler {
             ..Nsga2Sampler::default()
         }
     }
+
+    /// What it will do, and why, for people: clauses with semicolons between them.
+    pub fn plan(options: &Nsga2Options) -> String {
+        format!(
+            "after {} spread points the children of the best ones (NSGA-II): a front is looked for, \
+             which a model of one objective does not find; where trials cannot be run points are \
+             chosen that probably can be",
+            options.population_size.max(2)
+        )
+    }
 }
 
 impl Sampler for Nsga2Sampler {

@@ -155,6 +155,14 @@ mod tests {
         assert_eq!(of(&entry(Pruned, None, &[nan])), Outcome::Infeasible);
         assert_eq!(of(&entry(Pruned, None, &[])), Outcome::Infeasible);
         assert_eq!(of(&entry(Fail, None, &[0.3])), Outcome::Infeasible);
+        let told = Outcome::Stopped {
+            step: i64::MAX,
+            loss: -0.2,
+        };
+        assert_eq!(of(&entry(Pruned, Some(0.2), &[])), told);
+        let mut faulted = entry(Pruned, Some(0.5), &[0.1, 0.5]);
+        faulted.faulted = true;
+        assert_eq!(of(&faulted), Outcome::Infeasible);
         assert_eq!(of(&entry(Running, None, &[0.3])), Outcome::Pending);
         assert_eq!(of(&entry(Waiting, None, &[])), Outcome::Waiting);
         let mut violating = entry(Complete, Some(2.0), &[]);

@@ -58,14 +58,14 @@ const FAULTS: [&str; 6] = [
 /// Whether a fault ended the trial: it says so, or NaN is the last that it reported. One that
 /// reached its end all the same has a value that counts.
 fn faulted(trial: &FrozenTrial) -> bool {
-    let set = |name: &&str| match trial.user_attrs.get(*name) {
+    let set = |name: &str| match trial.user_attrs.get(name) {
         Some(Json::Bool(set)) => *set,
         Some(other) => !other.is_null(),
         None => false,
     };
     let last = trial.intermediate.values().next_back();
     trial.state == TrialState::Pruned
-        && (FAULTS.iter().any(|name| set(&name)) || last.is_some_and(|v| v.is_nan()))
+        && (FAULTS.iter().any(|name| set(name)) || last.is_some_and(|v| v.is_nan()))
 }
 
 /// The trials of a study, in order of number, encoded for its space.
@@ -170,5 +170,40 @@ impl History {
 
     fn position(&self, number: u64) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&number, |e| e.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::testing::trial;
+    use serde_json::json;
+
+    fn faulted_as(state: TrialState, attrs: Json, reports: &[f64]) -> bool {
+        let mut told = trial(0, state, Params::new(), None);
+        told.intermediate = (1..).zip(reports.iter().copied()).collect();
+        let attrs = attrs.as_object().cloned().unwrap_or_default();
+        told.user_attrs = attrs.into_iter().collect();
+        let mut history = History::new(vec![Direction::Minimize]);
+        history.put(&Space::default(), &told);
+        history.entries()[0].faulted
+    }
+
+    #[test]
+    fn a_fault_shows_by_its_marks_and_by_nan() {
+        use TrialState::{Complete, Pruned};
+        for attrs in [
+            json!({"fault": "assert", "cuda_error": true}),
+            json!({"hang": true}),
+            json!({"diverged": true}),
+            json!({"oom": true, "diverged": false}),
+        ] {
+            assert!(faulted_as(Pruned, attrs.clone(), &[0.1]), "{attrs}");
+            assert!(!faulted_as(Complete, attrs, &[0.1]));
+        }
+        assert!(faulted_as(Pruned, json!({}), &[0.1, f64::NAN]));
+        assert!(!faulted_as(Pruned, json!({}), &[f64::NAN, 0.1]));
+        let marks = json!({"diverged": false, "fault": null, "worker": 3});
+        assert!(!faulted_as(Pruned, marks, &[0.1]));
     }
 }

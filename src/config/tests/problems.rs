@@ -293,8 +293,9 @@ fn a_point_that_only_the_sampler_finds_is_enough() {
     // One point of eight million, which a grid finds by leaving out all others early.
     let text = with(&format!(
         "train.batch_size = {{ choices = [{}] }}\noptim.lr = {{ low = 1, high = 5, step = 0.001 }}\n\
-         [[constraints]]\nexpr = \"train.batch_size >= 2000\"\n\
-         [[constraints]]\nexpr = \"optim.lr >= 4.9999\"\n",
+         [[constraints]]\nexpr = \"train.batch_size == 1234\"\n\
+         [[constraints]]\nexpr = \"optim.lr >= 3.1415\"\n\
+         [[constraints]]\nexpr = \"optim.lr <= 3.1425\"\n",
         sizes.join(", ")
     ));
     assert_eq!(lines(&text, &["sampler.kind=grid"]), [""; 0]);

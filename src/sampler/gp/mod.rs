@@ -49,6 +49,10 @@ const CHALLENGE: u32 = 6;
 /// The same while nothing better is found.
 const CHALLENGE_IF_STAGNANT: u32 = 3;
 
+/// The share of points with choices that have not been tried together, while nothing better is
+/// found and some points could not be run.
+const PAIRS: f64 = 1.0 / 6.0;
+
 /// Points in a row that could not be run, after which the model is doubted.
 const STREAK: usize = 3;
 
@@ -133,9 +137,14 @@ impl Sampler for GpSampler {
                 seen,
                 most: self.options.n_exact,
             };
-            let branches = turn(&known, &mut study::rng(ask.seed, ask.number, "challenge"));
-            let challenged = branches
-                .and_then(|branches| known.challenge(&branches, &mut self.memory, &mut rng));
+            let mut own = study::rng(ask.seed, ask.number, "challenge");
+            let challenged = match turn(&known, &mut own) {
+                Some(Turn::Choice(branches)) => {
+                    known.challenge(&branches, &mut self.memory, &mut rng)
+                }
+                Some(Turn::Pair) => known.untried_pair(&mut self.memory, &mut rng),
+                None => None,
+            };
             match challenged {
                 Some(point) => (Some(point), CHALLENGER),
                 None => (known.improve(&mut self.memory, &mut rng), self.name()),
@@ -169,9 +178,21 @@ fn spreads(seen: &Observations, rng: &mut ChaCha8Rng) -> bool {
     rng.random::<f64>() < share
 }
 
-/// The parameter whose choices are challenged by a trial, if it is the turn of one.
-fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Branches> {
-    let every = match known.seen.stagnant() {
+/// What other than the best choices is tried.
+enum Turn {
+    /// Another choice of this parameter.
+    Choice(Branches),
+    /// Two choices that have not been tried together.
+    Pair,
+}
+
+/// Whether a trial tries something other than the best choices.
+fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Turn> {
+    let stagnant = known.seen.stagnant();
+    if stagnant && !known.seen.infeasible.is_empty() && rng.random_bool(PAIRS) {
+        return Some(Turn::Pair);
+    }
+    let every = match stagnant {
         true => CHALLENGE_IF_STAGNANT,
         false => CHALLENGE,
     };
@@ -179,7 +200,7 @@ fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Branches> {
         return None;
     }
     let best = known.seen.ranked().into_iter().next()?;
-    challenged(known.encoding, &known.seen.points[best], rng)
+    challenged(known.encoding, &known.seen.points[best], rng).map(Turn::Choice)
 }
 
 /// A parameter with choices that the best point has: the more often, the more parameters depend on

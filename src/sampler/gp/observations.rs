@@ -314,6 +314,25 @@ mod tests {
     }
 
     #[test]
+    fn gains_too_small_to_matter_are_no_progress() {
+        let seen = |losses: Vec<f64>| Observations {
+            points: vec![vec![0.0]; losses.len()],
+            doubts: vec![0.0; losses.len()],
+            losses,
+            ..Observations::default()
+        };
+        let creeping = |gain: f64| {
+            let others = (0..20).map(|i| 10.0 + f64::from(i));
+            let good = (0..19).map(|i| 1.0 - gain * f64::from(i));
+            seen(others.chain(good).collect()).stagnant()
+        };
+        assert!(creeping(0.0) && creeping(1e-6) && !creeping(1e-2));
+        let infinite = vec![f64::INFINITY; 30];
+        assert!(seen(infinite).stagnant());
+        assert!(!seen(vec![]).stagnant());
+    }
+
+    #[test]
     fn equal_values_share_their_rank() {
         let pairs = [(1.0, 1.0), (1.0, 1.0), (2.0, 2.0)];
         assert!((rank_correlation(&pairs) - 1.0).abs() < 1e-12);

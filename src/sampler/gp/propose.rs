@@ -1,6 +1,7 @@
 //! A proposal: spread points at first, then the model's.
 
 use rand::RngExt;
+use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::Memory;
@@ -30,6 +31,15 @@ const TOLERATED: f64 = 0.15;
 
 /// Spread points that a start beside infeasible regions chooses from.
 const SPREAD: u64 = 48;
+
+/// Trials with a choice, all of them failed, after which it is given up.
+const MOST_FAILURES: usize = 20;
+
+/// The probability that so many have failed by chance which is too small to try on.
+const CHANCE: f64 = 0.1;
+
+/// Best points that other choices are tried at.
+const TRANSPLANTED: usize = 100;
 
 /// How much of the way to a point that could be run is left, and the share of choices that differ.
 const APART: f64 = 0.2;
@@ -208,6 +218,9 @@ impl Known<'_> {
     ) -> Option<Point> {
         let parameter = branches.0;
         let place = challenger(&self.seen, branches, rng)?;
+        if never_ran(&self.seen, parameter, place) {
+            return self.transplanted(&[(parameter, place)], memory, rng);
+        }
         let branch = Known {
             encoding: self.encoding,
             seen: self.seen.within(parameter, place),
@@ -215,6 +228,70 @@ impl Known<'_> {
             most: self.most,
         };
         branch.search(Some((parameter, place)), &self.seen, memory, rng)
+    }
+
+    /// A point with two choices that have not been tried together, where some points could not be
+    /// run: whether such a pair can be is not told by others, and no expected improvement is worth
+    /// the doubt.
+    pub fn untried_pair(&self, memory: &mut Memory, rng: &mut ChaCha8Rng) -> Option<Point> {
+        if self.seen.infeasible.is_empty() {
+            return None;
+        }
+        let best = &self.seen.points[*self.seen.ranked().first()?];
+        let taken = self.seen.taken();
+        let chosen = |index: usize| matches!(self.encoding.axis(index), Axis::Choice(_));
+        let choices = (0..best.len()).filter(|&i| chosen(i) && !best[i].is_nan());
+        let places: Vec<(usize, f64)> = choices
+            .flat_map(|index| match self.encoding.axis(index) {
+                Axis::Choice(n) => (0..n).map(|place| (index, place as f64)).collect(),
+                Axis::Continuous | Axis::Grid(_) | Axis::Fixed => vec![],
+            })
+            .collect();
+        let mut pairs = Vec::new();
+        for (k, &(a, at)) in places.iter().enumerate() {
+            for &(b, there) in places[k + 1..].iter().filter(|(b, _)| *b != a) {
+                if !taken.iter().any(|p| p[a] == at && p[b] == there) {
+                    pairs.push([(a, at), (b, there)]);
+                }
+            }
+        }
+        self.transplanted(pairs.choose(rng)?, memory, rng)
+    }
+
+    /// One of the points that ran, with other choices: the best one that is at least half as likely
+    /// to run as any.
+    fn transplanted(
+        &self,
+        places: &[(usize, f64)],
+        memory: &mut Memory,
+        rng: &mut ChaCha8Rng,
+    ) -> Option<Point> {
+        let geometry = Geometry::new(self.encoding);
+        let taken = self.seen.taken();
+        let ranked = self.seen.ranked().into_iter().take(TRANSPLANTED);
+        let moved = ranked.map(|i| {
+            let mut point = self.seen.points[i].clone();
+            places
+                .iter()
+                .for_each(|(index, place)| point[*index] = *place);
+            self.encoding.settle(&mut point, |_| rng.random());
+            point
+        });
+        let fits = |p: &Point| {
+            places.iter().all(|(index, place)| p[*index] == *place)
+                && self.encoding.allowed(p)
+                && !taken.iter().any(|t| same(t, p))
+        };
+        let points: Vec<Point> = moved.filter(fits).collect();
+        let good = match memory.borders.of(&geometry, &self.seen) {
+            Some(feasibility) => {
+                let chances = chances(&points, &geometry, &feasibility);
+                let enough = chances[highest(&chances)?] + 0.5f64.ln();
+                chances.iter().position(|chance| *chance >= enough)?
+            }
+            None => 0,
+        };
+        points.into_iter().nth(good)
     }
 
     /// `everything`: what can be run is learned from all of the space.
@@ -261,8 +338,13 @@ fn challenger(
     if count(fewest) < TRIED {
         return Some(fewest);
     }
+    let unlucky =
+        |place: &&f64| never_ran(seen, *parameter, **place) && by_chance(seen, count(**place));
+    if let Some(place) = places.iter().find(unlucky) {
+        return Some(*place);
+    }
     let ranked = seen.ranked();
-    // A choice none of whose trials could be run has no rank, and no turn.
+    // A choice none of whose many trials could be run has no rank, and no turn.
     let rank = |place: &f64| {
         let same = |&i: &usize| seen.points[i][*parameter] == *place;
         Some((ranked.iter().position(same)?, *place))
@@ -276,6 +358,18 @@ fn challenger(
         left <= 0.0
     });
     branches.get(1 + chosen?).map(|(_, place)| *place)
+}
+
+/// Whether trials with a parameter at this place have been tried, and none of them could be run.
+fn never_ran(seen: &Observations, parameter: usize, place: f64) -> bool {
+    let there = |p: &Point| p[parameter] == place;
+    seen.infeasible.iter().any(there) && !seen.points.iter().any(there)
+}
+
+/// Whether so many trials may all have failed by chance, as often as trials fail here.
+fn by_chance(seen: &Observations, count: usize) -> bool {
+    let failed = seen.infeasible.len() as f64 / seen.ran.len().max(1) as f64;
+    count < MOST_FAILURES && failed.powi(count as i32) > CHANCE
 }
 
 /// The probability of being feasible below which a point is hardly ever proposed: the higher, the

@@ -176,7 +176,10 @@ mod tests {
             entry(6, Fail, None),
             entry(7, Waiting, None),
             entry(8, Pruned, None),
+            entry(9, Pruned, Some(0.1)),
+            entry(10, Pruned, Some(0.0)),
         ];
+        entries[10].faulted = true;
         entries[1].intermediate = [(3, 0.5)].into();
         entries[8].intermediate = [(3, f64::NAN), (1, 0.0)].into();
         entries[4].violation = Some(2.0);
@@ -186,12 +189,12 @@ mod tests {
             .collect();
         ranked.sort_by(|a, b| a.partial_cmp(b).unwrap());
         let numbers: Vec<u64> = ranked.iter().map(|r| r.1).collect();
-        assert_eq!(numbers, [3, 2, 1, 8, 4]);
-        let lied = split(&entries, 0..9, &[Direction::Minimize], true);
+        assert_eq!(numbers, [3, 2, 1, 8, 9, 4], "a bare value comes last");
+        let lied = split(&entries, 0..11, &[Direction::Minimize], true);
         assert_eq!(lied.below, [3]);
-        assert_eq!(lied.above, [0, 1, 2, 4, 5, 6, 8]);
-        let honest = split(&entries, 0..9, &[Direction::Minimize], false);
-        assert_eq!(honest.above, [0, 1, 2, 4, 6, 8]);
+        assert_eq!(lied.above, [0, 1, 2, 4, 5, 6, 8, 9, 10]);
+        let honest = split(&entries, 0..11, &[Direction::Minimize], false);
+        assert_eq!(honest.above, [0, 1, 2, 4, 6, 8, 9, 10]);
     }
 
     #[test]
