@@ -38,6 +38,9 @@ const MOST_FAILURES: usize = 20;
 /// The probability that so many have failed by chance which is too small to try on.
 const CHANCE: f64 = 0.1;
 
+/// Pairs of choices that are drawn to find one that was not tried.
+const PAIRS: usize = 200;
+
 /// Best points that other choices are tried at.
 const TRANSPLANTED: usize = 100;
 
@@ -239,23 +242,21 @@ impl Known<'_> {
         }
         let best = &self.seen.points[*self.seen.ranked().first()?];
         let taken = self.seen.taken();
-        let chosen = |index: usize| matches!(self.encoding.axis(index), Axis::Choice(_));
-        let choices = (0..best.len()).filter(|&i| chosen(i) && !best[i].is_nan());
-        let places: Vec<(usize, f64)> = choices
-            .flat_map(|index| match self.encoding.axis(index) {
-                Axis::Choice(n) => (0..n).map(|place| (index, place as f64)).collect(),
-                Axis::Continuous | Axis::Grid(_) | Axis::Fixed => vec![],
-            })
-            .collect();
-        let mut pairs = Vec::new();
-        for (k, &(a, at)) in places.iter().enumerate() {
-            for &(b, there) in places[k + 1..].iter().filter(|(b, _)| *b != a) {
-                if !taken.iter().any(|p| p[a] == at && p[b] == there) {
-                    pairs.push([(a, at), (b, there)]);
-                }
-            }
-        }
-        self.transplanted(pairs.choose(rng)?, memory, rng)
+        let choices = |index: usize| match self.encoding.axis(index) {
+            Axis::Choice(n) if !best[index].is_nan() => Some((index, n)),
+            Axis::Choice(_) | Axis::Continuous | Axis::Grid(_) | Axis::Fixed => None,
+        };
+        let choices: Vec<(usize, usize)> = (0..best.len()).filter_map(choices).collect();
+        let mut draw = || -> Option<[(usize, f64); 2]> {
+            let two = choices.sample_array::<_, 2>(rng)?;
+            Some(two.map(|(index, n)| (index, rng.random_range(0..n) as f64)))
+        };
+        let untried = |pair: &[(usize, f64); 2]| {
+            let same = |p: &Point| pair.iter().all(|(index, place)| p[*index] == *place);
+            !taken.iter().any(same)
+        };
+        let pair = (0..PAIRS).find_map(|_| draw().filter(untried))?;
+        self.transplanted(&pair, memory, rng)
     }
 
     /// One of the points that ran, with other choices: the best one that is at least half as likely
