@@ -107,7 +107,7 @@ def summary_table(made, functions, budget):
 
 
 def in_short(sampler, tables, budget):
-    """Mean ranks of a sampler beside the best of the others; `tables` by number of running trials."""
+    """Mean ranks of a sampler, bold where it is first, beside the best of the others; `tables` by number of running trials."""
     head, rows = [], []
     for parallel, made in tables.items():
         groups = table.by_kind(made.functions)
@@ -118,7 +118,9 @@ def in_short(sampler, tables, budget):
             ranks = {one.name: summary[one.key].rank for one in made.samplers if summary[one.key].rank is not None}
             own = ranks.pop(sampler.name, None)
             other = min(ranks, key=ranks.get, default=None)
-            cells.append(f"**{table.number(own, 2)}**" + (f", `{other}` {ranks[other]:.2f}" if other else ""))
+            first = own is not None and (other is None or own <= ranks[other])
+            shown = f"**{table.number(own, 2)}**" if first else table.number(own, 2)
+            cells.append(shown + (f", `{other}` {ranks[other]:.2f}" if other else ""))
         rows.append([f"{parallel} running", *cells, f"{summaries[-1][sampler.key].behind} of {len(made.functions)}"])
     return grid(head, rows)
 
@@ -168,7 +170,7 @@ def page(samplers, functions, options):
     judged = {n: made for n, both in tables.items() for title, made in both
               if title == "Held out" and samplers[0] in made.samplers}  # fmt: skip
     if judged:
-        parts.append(f"## In short\n\nMean rank of `{samplers[0].name}` on the functions held out, and of the best of "
+        parts.append(f"## In short\n\nMean rank of `{samplers[0].name}` on the functions held out, bold where it is first, and of the best of "
                      "the others. The sections below say of how many runs.\n")
         parts.append(in_short(samplers[0], judged, shown))
     for parallel, both in tables.items():
