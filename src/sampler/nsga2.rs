@@ -104,13 +104,14 @@ impl Sampler for Nsga2Sampler {
             return point.or_else(|| spread(ask)).map(Proposal::by(SPREAD));
         }
         let failed = |e: &Entry| Outcome::of(e, ask.history.direction()) == Outcome::Infeasible;
-        let children = match ask.history.entries().iter().any(failed) {
-            true => CHILDREN,
-            false => 1,
+        let child = match ask.history.entries().iter().any(failed) {
+            true => {
+                let made = (0..CHILDREN).map_while(|_| self.new_child(ask, &population, &mut rng));
+                let made: Vec<Params> = made.collect();
+                self.runnable.likely(ask, made)
+            }
+            false => self.new_child(ask, &population, &mut rng),
         };
-        let made = (0..children).map_while(|_| self.new_child(ask, &population, &mut rng));
-        let made: Vec<Params> = made.collect();
-        let child = self.runnable.likely(ask, made);
         (child.map(Proposal::by(self.name()))).or_else(|| spread(ask).map(Proposal::by(SPREAD)))
     }
 }
