@@ -26,7 +26,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::encoding::Encoding;
+use super::encoding::{Encoding, Point};
 use super::sobol::SPREAD;
 use super::{Ask, Proposal, Sampler, random};
 use crate::study;
@@ -119,9 +119,7 @@ impl Sampler for GpSampler {
         let mut rng = ask.rng();
         let trials = seen.points.len();
         let starts = trials < self.options.n_startup_trials.max(2);
-        let safe = (trials > 0 && recovers(seen.streak(), starts))
-            .then(|| propose::beside(&encoding, &seen, &mut self.memory.borders, &mut rng))
-            .flatten();
+        let safe = recovery(&encoding, &seen, starts, &mut self.memory.borders, &mut rng);
         let (point, by) = if safe.is_some() {
             (safe, RECOVERY)
         } else if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
@@ -155,6 +153,20 @@ impl Sampler for GpSampler {
             .filter(|params| ask.space.violated(params).is_none())
             .map(Proposal::by(by))
             .or_else(|| random::draw_or_walk(ask, &mut rng).map(Proposal::by(random::BY)))
+    }
+}
+
+/// A point that probably can be run, after several that could not; `None` before any could.
+fn recovery(
+    encoding: &Encoding,
+    seen: &Observations,
+    starts: bool,
+    borders: &mut Borders,
+    rng: &mut ChaCha8Rng,
+) -> Option<Point> {
+    match !seen.points.is_empty() && recovers(seen.streak(), starts) {
+        true => propose::beside(encoding, seen, borders, rng),
+        false => None,
     }
 }
 

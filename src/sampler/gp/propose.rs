@@ -39,7 +39,7 @@ const MOST_FAILURES: usize = 20;
 const CHANCE: f64 = 0.1;
 
 /// Pairs of choices that are drawn to find one that was not tried.
-const PAIRS: usize = 200;
+const DRAWN_PAIRS: usize = 200;
 
 /// Best points that other choices are tried at.
 const TRANSPLANTED: usize = 100;
@@ -233,13 +233,10 @@ impl Known<'_> {
         branch.search(Some((parameter, place)), &self.seen, memory, rng)
     }
 
-    /// A point with two choices that have not been tried together, where some points could not be
-    /// run: whether such a pair can be is not told by others, and no expected improvement is worth
-    /// the doubt.
+    /// A point with two choices that have not been tried together. Where some points cannot be run
+    /// nothing else tells whether such a pair can be: the classifier condemns both for the pairs
+    /// that failed, and no expected improvement outweighs that.
     pub fn untried_pair(&self, memory: &mut Memory, rng: &mut ChaCha8Rng) -> Option<Point> {
-        if self.seen.infeasible.is_empty() {
-            return None;
-        }
         let best = &self.seen.points[*self.seen.ranked().first()?];
         let taken = self.seen.taken();
         let choices = |index: usize| match self.encoding.axis(index) {
@@ -255,7 +252,7 @@ impl Known<'_> {
             let same = |p: &Point| pair.iter().all(|(index, place)| p[*index] == *place);
             !taken.iter().any(same)
         };
-        let pair = (0..PAIRS).find_map(|_| draw().filter(untried))?;
+        let pair = (0..DRAWN_PAIRS).find_map(|_| draw().filter(untried))?;
         self.transplanted(&pair, memory, rng)
     }
 

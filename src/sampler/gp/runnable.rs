@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use super::feasibility::Borders;
 use super::kernel::Geometry;
 use super::observations::Observations;
-use super::{propose, recovers};
+use super::{propose, recovery};
 use crate::sampler::Ask;
 use crate::sampler::encoding::{Encoding, Point};
 use crate::space::Params;
@@ -21,13 +21,8 @@ impl Runnable {
     pub fn start(&mut self, ask: &Ask, rng: &mut ChaCha8Rng) -> Option<Params> {
         let encoding = Encoding::new(ask.space);
         let seen = Observations::new(ask, &encoding, usize::MAX);
-        let beside = !seen.points.is_empty() && recovers(seen.streak(), true);
-        let point = match beside {
-            true => propose::beside(&encoding, &seen, &mut self.borders, rng),
-            false => None,
-        };
-        let point =
-            point.or_else(|| propose::start(ask, &encoding, &seen, &mut self.borders, rng))?;
+        let point = recovery(&encoding, &seen, true, &mut self.borders, rng)
+            .or_else(|| propose::start(ask, &encoding, &seen, &mut self.borders, rng))?;
         let params = encoding.params(&point);
         ask.space.violated(&params).is_none().then_some(params)
     }
