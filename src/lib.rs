@@ -29,11 +29,16 @@
 pub mod adopt;
 pub mod ask_tell;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod digest;
 pub mod drill;
 pub mod exit;
 pub mod fault;
+pub mod files;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gpu;
 pub mod inject;
 pub mod kept;

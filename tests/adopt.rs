@@ -285,11 +285,12 @@ mod adopt {
             "synthetic",
         ];
         let me = tune::supervisor::Holder::this_process();
-        let hold = tune::supervisor::Hold::take(&project.path().join("tune.db.d"), "s1", &me);
+        let hold = tune::supervisor::Hold::take(&project.database(), "s1", &me);
         let hold = hold.unwrap();
         project.expect(6, &args);
-        assert!(!project.database().exists());
+        assert_eq!(std::fs::metadata(project.database()).unwrap().len(), 0);
         drop(hold);
+        assert!(!project.database().exists(), "nothing was written to it");
         project.expect(0, &args);
         let (report, stderr) = project.expect(8, &args);
         assert!(report.contains("verdict"));

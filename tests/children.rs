@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use common::{Project, signal, wait_for};
+use common::{Project, guardian, lives, signal, stat, wait_for};
 use nix::sys::signal::Signal;
 
 /// A run that does not end by itself; a trial takes about 0.36 s.
@@ -100,32 +100,6 @@ impl Drop for Stray {
     }
 }
 
-/// The state of a process, its parent and its session; `None` where there is none.
-fn stat(pid: u32) -> Option<(char, u32, u32)> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
-    let state = fields[0].chars().next()?;
-    Some((state, fields[1].parse().ok()?, fields[3].parse().ok()?))
-}
-
-fn lives(pid: u32) -> bool {
-    stat(pid).is_some_and(|(state, _, _)| state != 'Z')
-}
-
-/// The guardian that this supervisor has now.
-fn guardian(supervisor: u32) -> Option<u32> {
-    std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .filter(|pid| stat(*pid).is_some_and(|(state, up, _)| up == supervisor && state != 'Z'))
-        .find(|pid| {
-            std::fs::read(format!("/proc/{pid}/cmdline"))
-                .unwrap_or_default()
-                .starts_with(b"tune guardian\0")
-        })
-}
-
 /// What the descriptors of a process are, by number.
 fn descriptors(pid: u32) -> Vec<(u32, String)> {
     let mut found: Vec<(u32, String)> = std::fs::read_dir(format!("/proc/{pid}/fd"))
@@ -189,12 +163,38 @@ fn a_killed_guardian_is_replaced() {
 }
 
 #[test]
-fn what_a_killed_supervisor_and_guardian_have_left_is_gone_before_the_next_run_begins() {
+fn workers_end_what_they_have_started_where_supervisor_and_guardian_were_killed() {
     let mut run = Run::start();
     let mut stray = Stray::of(run.workers[0]);
     // A supervisor that stands still replaces no guardian.
     signal(run.supervisor.id(), Signal::SIGSTOP);
     signal(run.guardian, Signal::SIGKILL);
+    run.kill_supervisor();
+    wait_for("the workers and the stray to be gone", || {
+        run.project.workers().is_empty() && !stray.lives()
+    });
+}
+
+#[test]
+fn a_stopped_guardian_goes_on_when_the_supervisor_ends() {
+    let mut run = Run::start();
+    let mut stray = Stray::of(run.workers[0]);
+    signal(run.supervisor.id(), Signal::SIGSTOP);
+    signal(run.guardian, Signal::SIGSTOP);
+    // Nobody else is left to end the stray.
+    run.workers.iter().for_each(|w| signal(*w, Signal::SIGKILL));
+    run.kill_supervisor();
+    wait_for("the stray to be gone", || !stray.lives());
+    wait_for("the guardian to be gone", || !lives(run.guardian));
+}
+
+#[test]
+fn what_nobody_was_left_to_end_is_gone_before_the_next_run_begins() {
+    let mut run = Run::start();
+    let mut stray = Stray::of(run.workers[0]);
+    signal(run.supervisor.id(), Signal::SIGSTOP);
+    signal(run.guardian, Signal::SIGKILL);
+    run.workers.iter().for_each(|w| signal(*w, Signal::SIGKILL));
     run.kill_supervisor();
     wait_for("the workers to be gone", || {
         run.project.workers().is_empty()
@@ -221,12 +221,19 @@ fn the_guardian_keeps_nothing_open_and_hears_no_terminal() {
     for name in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         signal(run.guardian, name);
     }
-    // A signal that is not blocked would have been delivered before this one.
-    signal(run.guardian, Signal::SIGSTOP);
-    wait_for("the stop", || {
-        stat(run.guardian).is_some_and(|s| s.0 == 'T')
-    });
+    // A signal that is not blocked would have been delivered before this one; a supervisor that stands
+    // still does not tell the guardian to go on.
+    for (pid, what) in [
+        (run.supervisor.id(), "supervisor"),
+        (run.guardian, "guardian"),
+    ] {
+        signal(pid, Signal::SIGSTOP);
+        wait_for(&format!("the stop of the {what}"), || {
+            stat(pid).is_some_and(|s| s.0 == 'T')
+        });
+    }
     signal(run.guardian, Signal::SIGCONT);
+    signal(run.supervisor.id(), Signal::SIGCONT);
     assert_eq!(guardian(run.supervisor.id()), Some(run.guardian));
 }
 

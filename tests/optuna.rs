@@ -2,7 +2,7 @@
 //!
 //! The versions are those of `TUNE_OPTUNA_VERSIONS` (separated by spaces), else 5.0.0; each lives
 //! in a virtual environment that `tests/optuna/venv.sh` makes once. `TUNE_OPTUNA_FULL=1` adds
-//! importances by fANOVA and plots.
+//! importances by fANOVA and plots. `TUNE_OPTUNA_SECONDS` is how long both work on the same studies, 10 by default.
 
 mod common;
 
@@ -10,7 +10,8 @@ mod common;
 mod optuna {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
-    use std::process::Command;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use crate::common::Project;
     use serde_json::{Map, Value as Json, json};
@@ -465,5 +466,67 @@ mod optuna {
             assert!(store.all_attempts(again).unwrap().is_empty());
             assert!(store.runs(again).unwrap().is_empty());
         }
+    }
+
+    /// How long tune and Optuna work on the same studies, in seconds, for all versions together.
+    fn time_beside() -> u64 {
+        let given = std::env::var("TUNE_OPTUNA_SECONDS").ok();
+        given.map_or(10, |seconds| seconds.parse().unwrap())
+    }
+
+    /// One study of ours beside Optuna, which is told to end when we have; what Optuna did.
+    fn beside(version: &str, seed: u64) -> Json {
+        let (goal, slots) = (40 + 10 * (seed % 4), 1 + seed % 8);
+        let project = Project::synthetic();
+        let mut other = Command::new(interpreter(version, &[]))
+            .arg(here().join("beside.py"))
+            .arg(project.database())
+            .args(["synthetic", &seed.to_string()])
+            .env("PYTHONWARNINGS", "ignore")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (trials, parallel) = (goal.to_string(), slots.to_string());
+        let mut run = vec!["synthetic", "--trials", &trials, "--parallel", &parallel];
+        run.extend(["--sampler", "random", "--set", "task.step_ms=5", "--quiet"]);
+        project.expect(0, &run);
+        drop(other.stdin.take());
+        let done = other.wait_with_output().unwrap();
+        assert!(done.status.success());
+        let database = project.connect();
+        let count = |sql: &str| -> u64 { database.query_row(sql, [], |row| row.get(0)).unwrap() };
+        let ours = "FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id";
+        let left = format!("SELECT COUNT(*) {ours} WHERE t.state IN ('RUNNING', 'WAITING')");
+        assert_eq!(count(&left), 0, "a trial of ours is left, seed {seed}");
+        let open = "SELECT COUNT(*) FROM tune_attempts WHERE ended IS NULL";
+        assert_eq!(count(open), 0, "an attempt is left open, seed {seed}");
+        let twice = "SELECT COUNT(*) FROM (SELECT trial_id FROM tune_attempts
+                     WHERE outcome = 'completed' GROUP BY trial_id HAVING COUNT(*) > 1)";
+        assert_eq!(count(twice), 0, "a trial was trained twice, seed {seed}");
+        let finished = "SELECT COUNT(*) FROM trials WHERE state IN ('COMPLETE', 'PRUNED')";
+        // Optuna may have deleted one after our last look.
+        assert!(
+            count(finished) + 2 >= goal,
+            "{} of {goal}, seed {seed}",
+            count(finished)
+        );
+        serde_json::from_slice(&done.stdout).unwrap()
+    }
+
+    #[test]
+    fn beside_optuna_no_trial_of_ours_is_lost_or_run_twice() {
+        let versions = versions();
+        let end = Instant::now() + Duration::from_secs(time_beside());
+        let mut asked = 0;
+        for seed in 0.. {
+            let version = &versions[seed as usize % versions.len()];
+            let done = beside(version, seed);
+            asked += done["asked"].as_u64().unwrap_or(0);
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        assert!(asked > 0, "Optuna was there");
     }
 }

@@ -221,6 +221,168 @@ fn a_database_that_is_moved_away_under_a_run_gets_its_results_once_it_is_back() 
     goes_on_undisturbed(&project);
 }
 
+/// A second run of the study is refused because the first holds it, and says so.
+fn second_is_refused(project: &Project, storage: &Path) {
+    let name = storage.to_str().unwrap();
+    let run = [&RUN[..], &["--storage", name]].concat();
+    let (_, stderr) = project.expect(6, &run);
+    assert!(stderr.contains("is held by process"), "{name}: {stderr}");
+}
+
+#[test]
+fn one_run_holds_a_study_whatever_name_its_database_has_and_though_its_directory_is_removed() {
+    let project = Project::synthetic();
+    let child = in_training(&project);
+    let held = format!("pid {}", child.id());
+    // It holds the study while it stands still, and does not come to its end meanwhile.
+    signal(child.id(), Signal::SIGSTOP);
+    let link = project.path().join("configs/link.db");
+    std::os::unix::fs::symlink(project.database(), &link).unwrap();
+    let second = project.path().join("configs/second.db");
+    fs::hard_link(project.database(), &second).unwrap();
+    second_is_refused(&project, &link);
+    second_is_refused(&project, &second);
+    for name in [project.database(), link.clone()] {
+        let storage = name.to_str().unwrap();
+        let (stdout, _) = project.expect(0, &["status", "synthetic", "--storage", storage]);
+        assert!(stdout.contains(&held), "{storage}: {stdout}");
+    }
+    // Its log is not beside this name.
+    let (_, stderr) = project.expect(7, &["status", "--storage", second.to_str().unwrap()]);
+    assert!(stderr.contains("2 names"), "{stderr}");
+    fs::remove_file(&second).unwrap();
+    fs::remove_dir_all(project.path().join("tune.db.d")).unwrap();
+    second_is_refused(&project, &project.database());
+    second_is_refused(&project, &link);
+    let (stdout, _) = project.expect(0, &["status", "synthetic"]);
+    assert!(stdout.contains(&held), "{stdout}");
+    signal(child.id(), Signal::SIGCONT);
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(results(&project.trials("synthetic")), reference());
+    for name in ["link.db.d", "second.db.d"] {
+        assert!(!project.path().join("configs").join(name).exists());
+    }
+}
+
+#[test]
+fn another_database_in_the_place_of_the_first_is_not_run_beside_it() {
+    let project = Project::synthetic();
+    first_trial(&project);
+    let copy = fs::read(project.database()).unwrap();
+    let child = in_training(&project);
+    let other = project.path().join("other.db");
+    fs::write(&other, copy).unwrap();
+    fs::rename(&other, project.database()).unwrap();
+    second_is_refused(&project, &project.database());
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(7), "{stderr}");
+    assert!(stderr.contains("1 result"), "{stderr}");
+}
+
+#[test]
+fn a_log_that_is_cut_short_in_use_ends_the_run_before_it_says_that_its_goal_is_reached() {
+    let project = Project::synthetic();
+    first_trial(&project);
+    let child = in_training(&project);
+    let log = format!("{}-wal", project.database().display());
+    fs::OpenOptions::new()
+        .write(true)
+        .open(log)
+        .unwrap()
+        .set_len(0)
+        .unwrap();
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(7), "{stderr}");
+    for part in ["cut its write-ahead log short", "1 result"] {
+        assert!(stderr.contains(part), "{part} is missing in {stderr}");
+    }
+    assert!(holds_results(&spool(&project)));
+    // The first run's trial was in the file itself.
+    project.expect(0, &RUN);
+    assert_eq!(results(&project.trials("synthetic")), reference());
+}
+
+/// The libraries that the binary loads beside the system's.
+fn libtorch() -> Vec<PathBuf> {
+    let Some(home) = option_env!("LIBTORCH") else {
+        return Vec::new();
+    };
+    let files = fs::read_dir(Path::new(home).join("lib")).into_iter();
+    let files = files.flatten().flatten().map(|entry| entry.path());
+    files
+        .filter(|path| path.to_string_lossy().contains(".so"))
+        .collect()
+}
+
+#[test]
+fn who_looks_does_not_keep_the_owner_out() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
+    if !nix::unistd::geteuid().is_root() {
+        return; // Nobody else can be.
+    }
+    const OWNER: u32 = 12_001;
+    const OTHER: u32 = 12_002;
+    let project = Project::synthetic();
+    let tune = project.path().join("tune");
+    fs::copy(env!("CARGO_BIN_EXE_tune"), &tune).unwrap();
+    chown(project.path(), Some(OWNER), Some(OWNER)).unwrap();
+    fs::set_permissions(project.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    // Where libtorch lies in a home directory, other users cannot reach it by its own name.
+    let libraries = project.path().join("lib");
+    fs::create_dir(&libraries).unwrap();
+    for library in libtorch() {
+        let name = libraries.join(library.file_name().unwrap());
+        if fs::hard_link(&library, &name).is_err() {
+            fs::copy(&library, &name).unwrap();
+        }
+    }
+    let by = |user: u32, args: &[&str]| {
+        let mut command = Command::new(&tune);
+        command.env("LD_LIBRARY_PATH", &libraries);
+        command.arg("-C").arg(project.path()).args(args);
+        command.current_dir(project.path()).uid(user).gid(user);
+        command
+    };
+    let expect = |user: u32, args: &[&str]| {
+        let output = by(user, args).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{user} {args:?}: {stderr}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let look = |user: u32| {
+        for query in ["status", "best", "trials", "list"] {
+            expect(user, &[query]);
+        }
+    };
+    let run = |trials| {
+        let mut run = RUN;
+        run[2] = trials;
+        run
+    };
+    expect(OWNER, &run("1"));
+    look(OTHER);
+    let beside = |part: &str| PathBuf::from(format!("{}{part}", project.database().display()));
+    assert!(!beside("-wal").exists() && !beside("-shm").exists());
+    expect(OWNER, &run("2"));
+    // While the owner's run lives, and after it was killed.
+    let mut child = by(OWNER, &run("9"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("trial 2", || started(&project, 2));
+    look(OTHER);
+    let status = expect(OTHER, &["status"]);
+    assert!(status.contains(&format!("pid {}", child.id())), "{status}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    look(OTHER);
+    look(0);
+    expect(OWNER, &run("3"));
+}
+
 #[test]
 fn an_older_copy_of_the_database_refuses_what_it_does_not_know_and_goes_on() {
     let project = Project::synthetic();

@@ -35,9 +35,9 @@ pub const STATE: &str = "adopted_state";
 /// User attribute of an adopted trial: what was done with it, for people.
 pub const NOTE: &str = "adopted_note";
 
-/// System attribute of an adopted trial that must be neither learned from as good nor be the best:
-/// its own constraints' violation, or 1 for a value that the metric cannot have or that
-/// comes from a lost context.
+/// System attribute of an adopted trial that must be neither learned from as good nor be the best: 1
+/// for a value that the metric cannot have or that comes from a lost context. Constraints of its own
+/// it keeps as they are.
 const VIOLATION: &str = "constraints:adopted";
 
 /// The parameters of an adopted trial that has none which its study can hold.
@@ -299,20 +299,13 @@ fn set_unknown_aside(trial: &mut FrozenTrial, asked: &Asked, moved: &mut Map<Str
     }
 }
 
-/// What samplers and `best` must not take for good is marked in the form that they know.
+/// What samplers and `best` must not take for good is marked as they know it.
 fn mark_violation(trial: &mut FrozenTrial, asked: &Asked, victim: bool) {
     let impossible = trial
         .value()
         .is_some_and(|v| victim || !worth::possible(asked.range, v));
-    let own = worth::violation(trial).filter(|_| trial.system_attrs.contains_key("constraints"));
-    let violation = if impossible {
-        Some(own.map_or(1.0, |v| v.max(1.0)))
-    } else {
-        own
-    };
-    if let Some(violation) = violation {
-        let json = crate::report::json_number(violation);
-        trial.system_attrs.insert(VIOLATION.into(), json);
+    if impossible {
+        trial.system_attrs.insert(VIOLATION.into(), 1.0.into());
     }
 }
 
@@ -537,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_values_and_old_constraints_are_marked_in_the_form_that_samplers_know() {
+    fn impossible_values_are_marked_and_constraints_stay_as_they_are() {
         let space = space();
         let mut impossible = point(&[]);
         impossible.values = vec![1.7];
@@ -548,7 +541,7 @@ mod tests {
         old.system_attrs
             .insert("constraints".into(), json!([-1.0, -0.5]));
         let out = settled(&old, &asked(&space), &WITH);
-        assert_eq!(out.system_attrs[VIOLATION], json!(-0.5));
+        assert_eq!(out.system_attrs, old.system_attrs);
         let out = settled(&point(&[]), &asked(&space), &WITH);
         assert!(out.system_attrs.is_empty());
     }

@@ -57,43 +57,14 @@ fn domains(trials: &[FrozenTrial]) -> BTreeMap<&str, Domain> {
     let mut domains: BTreeMap<&str, Domain> = BTreeMap::new();
     for (name, domain) in trials.iter().flat_map(|t| &t.distributions) {
         match domains.get_mut(name.as_str()) {
-            Some(known) => widen(known, domain),
+            // Of another kind than before: the script has changed, the first kind stands.
+            Some(known) => *known = known.widened(domain),
             None => {
                 domains.insert(name, domain.clone());
             }
         }
     }
     domains
-}
-
-fn widen(known: &mut Domain, other: &Domain) {
-    match (known, other) {
-        (
-            Domain::Float { low, high, .. },
-            Domain::Float {
-                low: l, high: h, ..
-            },
-        ) => {
-            (*low, *high) = (low.min(*l), high.max(*h));
-        }
-        (
-            Domain::Int { low, high, .. },
-            Domain::Int {
-                low: l, high: h, ..
-            },
-        ) => {
-            (*low, *high) = ((*low).min(*l), (*high).max(*h));
-        }
-        (Domain::Categorical { choices }, Domain::Categorical { choices: more }) => {
-            for choice in more {
-                if !choices.contains(choice) {
-                    choices.push(choice.clone());
-                }
-            }
-        }
-        // Of another kind than before: the script has changed, the first kind stands.
-        (Domain::Float { .. } | Domain::Int { .. } | Domain::Categorical { .. }, _) => {}
-    }
 }
 
 /// The fields of an entry; `None` where a choice cannot be written.

@@ -28,6 +28,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::exit::Failure;
+use crate::files::bounded;
 use crate::store::{Store, StoreError};
 
 /// How often a copy is tried before it is given up.
@@ -130,7 +131,7 @@ fn is_candidate(file: &Path, path: &Path, own: &Path) -> Result<(), Failure> {
         );
     }
     let mut start = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
+    let file = bounded::open(path).map_err(unreadable)?;
     file.take(16).read_to_end(&mut start).map_err(unreadable)?;
     if start.starts_with(b"{\"op_code\"") {
         return refuse(
@@ -201,7 +202,7 @@ fn beside(path: &Path, part: &str) -> PathBuf {
 
 /// Opens a file that need not be there.
 fn open(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
+    match bounded::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -268,7 +269,7 @@ fn same_content(mut a: File, mut b: File) -> io::Result<bool> {
 /// byte 18 says it), and not for long.
 fn lockable(path: &Path) -> io::Result<bool> {
     let mut header = [0; 19];
-    let mut file = File::open(path)?;
+    let mut file = bounded::open(path)?;
     let small = file.metadata()?.len() <= MOST_LOCKED;
     Ok(small && file.read_exact(&mut header).is_ok() && header[18] == 1)
 }
@@ -281,7 +282,7 @@ impl SharedLock {
     /// Takes the lock; `None` while a writer has or wants the database, or where the file system
     /// knows no such locks.
     fn take(path: &Path) -> io::Result<Option<SharedLock>> {
-        let file = File::open(path)?;
+        let file = bounded::open(path)?;
         // A writer that waits for readers to leave holds this byte, so that no new ones come.
         let taken = set_lock(&file, libc::F_RDLCK, (PENDING, 1))
             && set_lock(&file, libc::F_RDLCK, SHARED)
@@ -370,6 +371,7 @@ fn failure(path: &Path, copy: &Path, error: StoreError) -> Failure {
         }
         StoreError::NotFound { .. }
         | StoreError::NotAFile { .. }
+        | StoreError::Names { .. }
         | StoreError::Network { .. }
         | StoreError::NoLog { .. }
         | StoreError::Locked { .. }

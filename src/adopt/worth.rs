@@ -102,7 +102,7 @@ pub fn values(
     // What a constraint rules out may have any value: a penalty, say.
     let good: Vec<_> = good
         .into_iter()
-        .filter(|(t, _)| feasible(t))
+        .filter(|(t, _)| t.feasible())
         .copied()
         .collect();
     let best = good
@@ -142,22 +142,6 @@ pub fn values(
                 .count(),
         }),
     }
-}
-
-/// The constraints' largest violation: Optuna 5 keeps them one by one, older ones as a list.
-pub fn violation(trial: &FrozenTrial) -> Option<f64> {
-    let old = trial.system_attrs.get("constraints");
-    let old = old.and_then(|c| c.as_array()).into_iter().flatten();
-    let new = trial.system_attrs.iter();
-    new.filter(|(key, _)| key.starts_with("constraints:"))
-        .map(|(_, value)| value)
-        .chain(old)
-        .filter_map(crate::report::number_from_json)
-        .reduce(f64::max)
-}
-
-fn feasible(trial: &FrozenTrial) -> bool {
-    violation(trial).is_none_or(|v| v <= 0.0)
 }
 
 /// The most frequent value, where it is suspiciously frequent.

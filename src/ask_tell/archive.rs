@@ -7,9 +7,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::study::abandoned;
 use super::{Archive, Asked, Opened};
-use crate::store::{RunRecord, Store, StoreError, StudySummary, Write, Written};
-use crate::study::FrozenTrial;
-use crate::supervisor::{Hold, Holder, compatible, directory_of};
+use crate::store::{Changes, RunRecord, Seen, Store, StoreError, StudySummary, Write, Written};
+use crate::supervisor::{Hold, Holder, compatible};
 
 /// How long a request waits for another program's lock before it is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +25,7 @@ pub const KIND: &str = "ask-tell";
 pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
     look(asked, path, study)?;
     let me = Holder::this_process();
-    let hold = Hold::take(&directory_of(path), study, &me).map_err(|f| f.message)?;
+    let hold = Hold::take(path, study, &me).map_err(|f| f.message)?;
     let mut store = Store::open(path).map_err(text)?;
     store.set_lock_patience(PATIENCE);
     let found = store.find_study(study).map_err(text)?;
@@ -37,14 +36,18 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
         }
         None => create(&mut store, asked, study).map_err(text)?,
     };
-    let (run_id, trials) = begin(&mut store, asked, study_id, me).map_err(text)?;
+    let run_id = begin(&mut store, asked, study_id, me).map_err(text)?;
+    let mut seen = Seen::default();
+    let all = store.changes(study_id, &mut seen).map_err(text)?;
     let archive = Kept {
         store,
         study_id,
         run_id,
+        seen,
+        stale: false,
         _hold: hold,
     };
-    Ok((Box::new(archive), trials))
+    Ok((Box::new(archive), all.trials))
 }
 
 /// Refuses before anything is made what can be refused then.
@@ -75,6 +78,10 @@ struct Kept {
     store: Store,
     study_id: i64,
     run_id: i64,
+    /// The study as the session knows it.
+    seen: Seen,
+    /// Another program has written to the file since the last look.
+    stale: bool,
     /// Given back last.
     _hold: Hold,
 }
@@ -82,14 +89,22 @@ struct Kept {
 impl Archive for Kept {
     fn write(&mut self, writes: &[Write]) -> Result<Written, String> {
         let applied = self.store.apply(self.study_id, self.run_id, writes);
-        applied.map_err(text)
+        let written = applied.map_err(text)?;
+        if written == Written::Done {
+            writes.iter().for_each(|write| self.seen.note(write));
+        }
+        Ok(written)
     }
 
-    fn changes(&mut self) -> Result<Option<Vec<FrozenTrial>>, String> {
-        if !self.store.foreign_change() {
-            return Ok(None);
+    fn changes(&mut self) -> Result<Changes, String> {
+        self.stale |= self.store.foreign_change();
+        if !self.stale {
+            return Ok(Changes::default());
         }
-        self.store.trials(self.study_id).map(Some).map_err(text)
+        let changes = self.store.changes(self.study_id, &mut self.seen);
+        let changes = changes.map_err(text)?;
+        self.stale = false;
+        Ok(changes)
     }
 }
 
@@ -149,13 +164,8 @@ fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), Strin
     Ok(())
 }
 
-/// Records the session as a run, settles what earlier ones left, and reads all trials.
-fn begin(
-    store: &mut Store,
-    asked: &Asked,
-    study_id: i64,
-    me: Holder,
-) -> Result<(i64, Vec<FrozenTrial>), StoreError> {
+/// Records the session as a run, and settles what earlier ones left.
+fn begin(store: &mut Store, asked: &Asked, study_id: i64, me: Holder) -> Result<i64, StoreError> {
     let record = RunRecord {
         pid: me.pid,
         host: me.host,
@@ -176,7 +186,7 @@ fn begin(
         user_attrs: user_attrs(asked),
     });
     store.apply(study_id, run_id, &writes)?;
-    Ok((run_id, store.trials(study_id)?))
+    Ok(run_id)
 }
 
 /// The client has named the file itself: what to do with a project directory is no help to it.
@@ -198,7 +208,8 @@ fn text(error: StoreError) -> String {
             "{path}: this file system allows no write-ahead log (journal mode stays {mode}); name \
              a file on a local disk"
         ),
-        E::Corrupt { .. }
+        E::Names { .. }
+        | E::Corrupt { .. }
         | E::NewerSchema { .. }
         | E::OlderSchema { .. }
         | E::Full { .. }

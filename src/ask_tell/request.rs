@@ -37,6 +37,10 @@ impl Request {
             .map_err(|e| format!("not UTF-8: wrong byte at {}", e.valid_up_to() + 1))?;
         match serde_json::from_str(text) {
             Ok(json) => Request::of(&json, text, false),
+            // What is read from a database as infinite is most likely a mistake in a request.
+            Err(error) if error.to_string().starts_with("number out of range") => {
+                Err(format!("not JSON: {error}"))
+            }
             Err(error) => match python_json(text) {
                 // NaN and infinities came in as strings, and halves of surrogate pairs were
                 // replaced: where a string stands for itself, it may not be what was sent.

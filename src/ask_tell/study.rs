@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::pruner::{self, Pruner};
 use crate::sampler::{self, Ask, PROPOSED_BY, Proposal, Sampler};
 use crate::space::Space;
-use crate::store::{Write, Written};
+use crate::store::{Changes, Write, Written};
 use crate::study::{FrozenTrial, History, TrialState};
 
 /// Asks in which other programs were faster, before one is given up.
@@ -27,11 +27,11 @@ pub trait Archive {
     /// What went wrong, in words; nothing was written then.
     fn write(&mut self, writes: &[Write]) -> Result<Written, String>;
 
-    /// All trials, if another program has changed anything since the last call.
+    /// What other programs have changed since the last call.
     ///
     /// # Errors
     /// What went wrong, in words.
-    fn changes(&mut self) -> Result<Option<Vec<FrozenTrial>>, String>;
+    fn changes(&mut self) -> Result<Changes, String>;
 }
 
 /// A study under way.
@@ -70,7 +70,10 @@ impl Study {
             next: 0,
             archive,
         };
-        study.take_in(trials);
+        study.take_in(Changes {
+            gone: Vec::new(),
+            trials,
+        });
         Ok(study)
     }
 
@@ -228,18 +231,21 @@ impl Study {
     }
 
     fn take_in_changes(&mut self) -> Result<(), String> {
-        if let Some(archive) = &mut self.archive
-            && let Some(trials) = archive.changes()?
-        {
-            self.take_in(trials);
+        if let Some(archive) = &mut self.archive {
+            let changes = archive.changes()?;
+            self.take_in(changes);
         }
         Ok(())
     }
 
-    /// Takes in trials as they are stored: those of other programs, and those that others ended.
-    fn take_in(&mut self, trials: Vec<FrozenTrial>) {
-        for trial in trials {
-            self.next = self.next.max(trial.number + 1);
+    /// Takes in trials as they are stored: those of other programs, and those that others ended or
+    /// deleted.
+    fn take_in(&mut self, changes: Changes) {
+        for number in changes.gone {
+            self.live.remove(&number);
+            self.history.remove(number);
+        }
+        for trial in changes.trials {
             if trial.state.finished() {
                 self.live.remove(&trial.number);
             }
@@ -247,6 +253,8 @@ impl Study {
                 self.history.put(&self.space, &trial);
             }
         }
+        let last = self.history.entries().last();
+        self.next = last.map_or(0, |entry| entry.number + 1);
     }
 }
 

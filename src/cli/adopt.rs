@@ -96,7 +96,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         }
         return Ok(Exit::Done);
     }
-    let now = query::stored_time(jiff::Timestamp::now());
+    let now = query::stored_time(crate::clock::now());
     let with = Settling {
         now: &now,
         alive: told.alive.is_some(),
@@ -147,7 +147,7 @@ fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
             study.name
         )));
     }
-    super::print(&adopt::sketch(&study.name, study.direction(), &trials))
+    super::print_data(&adopt::sketch(&study.name, study.direction(), &trials))
 }
 
 /// The study of the source that is meant.
@@ -228,7 +228,7 @@ fn told<'a>(
     let beats = copied.store.heartbeats(study.study_id);
     let beats = beats.map_err(|e| copied.failure(e))?;
     let last = beats.values().max().map(String::as_str);
-    let alive = query::alive(&copied.signs, last, jiff::Timestamp::now());
+    let alive = query::alive(&copied.signs, last, crate::clock::now());
     Ok(Adoption {
         file: args.file.display().to_string(),
         study: study.name.clone(),
@@ -257,10 +257,10 @@ fn is_free(storage: &Path, name: &str) -> Result<(), Failure> {
             directory_of(storage).display()
         )));
     }
-    if storage.exists() && Store::open_read_only(storage)?.find_study(name)?.is_some() {
-        return Err(taken(storage, name));
+    match Store::open_if_any(storage)? {
+        Some(store) if store.find_study(name)?.is_some() => Err(taken(storage, name)),
+        Some(_) | None => Ok(()),
     }
-    Ok(())
 }
 
 fn taken(storage: &Path, name: &str) -> Failure {
@@ -275,16 +275,7 @@ fn taken(storage: &Path, name: &str) -> Failure {
 
 /// Writes the study while nobody else can run one of its name.
 fn write(storage: &Path, study: &NewStudy, trials: &[FrozenTrial]) -> Result<(), Failure> {
-    let host = nix::unistd::gethostname();
-    let me = Holder {
-        pid: std::process::id(),
-        host: host.map_or_else(
-            |_| "unknown".to_owned(),
-            |h| h.to_string_lossy().into_owned(),
-        ),
-        since: jiff::Timestamp::now().to_string(),
-    };
-    let _hold = Hold::take(&directory_of(storage), study.name, &me)?;
+    let _hold = Hold::take(storage, study.name, &Holder::this_process())?;
     let mut store = Store::open(storage)?;
     match store.create_study_with(study, trials) {
         Ok(_) => Ok(()),
@@ -323,7 +314,7 @@ fn attributes(
     let mut from = json!({
         "file": copied.path.display().to_string(),
         "study": study.name,
-        "time": jiff::Timestamp::now().to_string(),
+        "time": crate::clock::now().to_string(),
         "optuna": told.optuna,
     });
     if !replaced.is_empty() {

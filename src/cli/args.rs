@@ -219,9 +219,9 @@ pub(super) struct QueryArgs {
     pub command: Query,
 }
 
-/// A command beside a run.
+/// A command that only reads the database.
 #[derive(Debug, Subcommand)]
-pub enum Query {
+pub enum Look {
     /// Tasks and studies
     List(ListArgs),
     /// How far a study is
@@ -234,6 +234,14 @@ pub enum Query {
     Show(ShowArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
     Memory(StudyArgs),
+}
+
+/// A command beside a run.
+#[derive(Debug, Subcommand)]
+pub enum Query {
+    /// One that only reads the database.
+    #[command(flatten)]
+    Look(Look),
     /// Points to be tried next, also while the study is run
     Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing
@@ -376,15 +384,21 @@ pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// A path, or a URL of SQLAlchemy: `sqlite:///relative`, `sqlite:////absolute`.
 pub(super) fn storage(text: &str) -> Result<PathBuf, String> {
-    match text.split_once("://") {
-        None if text.is_empty() => Err("expected a path".to_owned()),
-        None => Ok(PathBuf::from(text)),
-        Some(("sqlite", rest)) => match rest.strip_prefix('/') {
-            Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
-            Some(_) | None => Err("expected sqlite:///PATH".to_owned()),
-        },
-        Some((scheme, _)) => Err(format!(
-            "{scheme} is not supported; expected sqlite:///PATH"
-        )),
+    let path = match text.split_once("://") {
+        None => text,
+        Some(("sqlite", rest)) => rest.strip_prefix('/').unwrap_or_default(),
+        Some((scheme, _)) => {
+            return Err(format!(
+                "{scheme} is not supported; expected sqlite:///PATH"
+            ));
+        }
+    };
+    if path.is_empty() {
+        return Err("expected a path or sqlite:///PATH".to_owned());
     }
+    // What SQLite means by these ends with the process, or is no path of a file's.
+    if path == ":memory:" || path.starts_with("file:") {
+        return Err("a study has to outlive its run; expected the path of a file".to_owned());
+    }
+    Ok(PathBuf::from(path))
 }

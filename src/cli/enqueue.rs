@@ -1,6 +1,5 @@
 //! `tune enqueue STUDY`: points to be tried next.
 
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,14 +10,18 @@ use crate::ask_tell::archive;
 use crate::config::points::{check_points, point_of_words, points_of_lines, space_of_trials};
 use crate::config::{self, Problem, points::Given};
 use crate::exit::{Exit, Failure};
+use crate::files::bounded;
 use crate::report::{self, query};
 use crate::space::{Params, Space};
 use crate::store::{Store, StudySummary};
 use crate::study::FrozenTrial;
-use crate::supervisor::{directory_of, holder, patiently};
+use crate::supervisor::{holder, patiently};
 
 /// How long another program's lock is waited for. A run holds it for milliseconds at a time.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longest list of points that is read, in bytes: of some 10,000 points.
+const MOST: u64 = 4 << 20;
 
 pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
@@ -54,7 +57,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         numbers,
         same: plan.same,
         skipped: plan.skipped,
-        held: holder(&directory_of(&storage), &study.name).is_some(),
+        held: holder(&storage, &study.name).is_some(),
     };
     if common.json {
         super::print(&format!("{:#}\n", enqueued.json()))
@@ -71,13 +74,16 @@ fn given(args: &EnqueueArgs, problems: &mut Vec<Problem>) -> Result<Vec<Given>, 
         return Ok(vec![point_of_words(&args.point, problems)]);
     };
     let (name, text) = if file.as_os_str() == "-" {
-        let mut text = String::new();
-        let read = std::io::stdin().lock().read_to_string(&mut text);
-        (Path::new("standard input"), read.map(|_| text))
+        let text = bounded::all(std::io::stdin().lock(), MOST);
+        (Path::new("standard input"), text)
     } else {
-        (file.as_path(), std::fs::read_to_string(file))
+        let open = bounded::open_stream(file);
+        let text = open.and_then(|open| bounded::all(open, MOST));
+        (file.as_path(), text)
     };
-    let text = text.map_err(|e| Failure::input(format!("{}: {e}", name.display())))?;
+    let text = text
+        .and_then(bounded::utf8)
+        .map_err(|e| Failure::input(format!("{}: {e}", name.display())))?;
     let points = points_of_lines(&text, name, problems);
     if points.is_empty() && problems.is_empty() {
         let name = name.display();

@@ -1,12 +1,12 @@
 //! `tune explain [FILE|-]`: reads a text, needs no project and no database.
 
-use std::fs::File;
 use std::io::{IsTerminal, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::{Common, ExplainArgs, print};
 use crate::exit::{Exit, Failure};
 use crate::fault;
+use crate::files::bounded;
 use crate::report::{self, query};
 
 /// How much of a log's beginning and of its end is read, in bytes each; what lies between is left
@@ -49,7 +49,7 @@ fn read_stdin(common: &Common) -> std::io::Result<Vec<u8>> {
 }
 
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = bounded::open_stream(path)?;
     let meta = file.metadata()?;
     if meta.is_file() && meta.len() > 2 * PART {
         let mut bytes = Vec::new();

@@ -9,6 +9,8 @@ use super::replay::{find, seed};
 use super::{Common, init_logging, print, run};
 use crate::config::{DevicePolicy, Parallel, Problems, StudySpec};
 use crate::exit::{Exit, Failure};
+use crate::files::plain;
+use crate::files::replace::workplace;
 use crate::gpu;
 use crate::kept::{self, Kept, WEIGHTS, kept_directory};
 use crate::protocol::AttemptId;
@@ -89,7 +91,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
         training: &chosen.training,
         kept: &found.kept,
         retrained: found.retrained.clone(),
-        now: jiff::Timestamp::now().to_string(),
+        now: crate::clock::now().to_string(),
     };
     if !origin.reproduced() {
         report::err(&format!(
@@ -274,8 +276,8 @@ fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Optio
 
 /// Trains the trial again, with its best epoch's weights kept.
 fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure> {
-    let held =
-        workplace(out).map_err(|e| Failure::input(format!("--out {}: {e}", out.display())))?;
+    let held = workplace(out, "training")
+        .map_err(|e| Failure::input(format!("--out {}: {e}", out.display())))?;
     let plan = plan(&directory_of(storage), held.path(), chosen)?;
     let shown = query::Replayed::new(&plan, &chosen.trial);
     if loud {
@@ -339,8 +341,7 @@ fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
         Parallel::Limit(slots) => slots.max(1),
         Parallel::Unsaid | Parallel::Auto => 1,
     };
-    let keep = std::path::absolute(keep)
-        .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
+    let keep = plain::real(keep);
     Ok(Replay {
         trial: chosen.training.clone(),
         device,
@@ -356,39 +357,12 @@ fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
 /// The log of a second training: with those of the study, or, where nothing can be written there, with
 /// the weights.
 fn log(logs: &Path, keep: &Path, attempt: AttemptId) -> PathBuf {
-    let now = jiff::Timestamp::now();
+    let now = crate::clock::now();
     let log = replay_log(logs, attempt, now);
-    let opened = std::fs::create_dir_all(logs).and_then(|()| {
-        let mut options = std::fs::OpenOptions::new();
-        options.create(true).append(true).open(&log)
-    });
-    match opened {
+    match plain::open(&log, plain::For::Appending) {
         Ok(_) => log,
         Err(_) => replay_log(keep, attempt, now),
     }
-}
-
-/// A directory for the weights of a second training, beside the export: only there is anything sure to
-/// be writable. It has the name of this process; what processes that were killed on the way to the same
-/// export have left is deleted.
-fn workplace(out: &Path) -> std::io::Result<tempfile::TempDir> {
-    let out = std::path::absolute(out)?;
-    let dir = out.parent().unwrap_or(&out);
-    let name = out.file_name().unwrap_or_default().to_string_lossy();
-    let prefix = format!(".{name}.training-");
-    std::fs::create_dir_all(dir)?;
-    for entry in std::fs::read_dir(dir)?.flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|n| n.strip_prefix(&prefix));
-        let owner = owner.and_then(|n| n.split_once('-')?.0.parse::<u32>().ok());
-        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Where it cannot be deleted it only takes room.
-            let _ = kept::delete(&entry.path());
-        }
-    }
-    tempfile::Builder::new()
-        .prefix(&format!("{prefix}{}-", std::process::id()))
-        .tempdir_in(dir)
 }
 
 fn internal(error: anyhow::Error) -> Failure {

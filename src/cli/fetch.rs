@@ -44,12 +44,15 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
     })?;
     let cache = std::path::absolute(&cache)
         .map_err(|e| Failure::input(format!("{}: {e}", cache.display())))?;
+    // As Hugging Face's own programs leave it.
+    let token = std::fs::read_to_string(cache.with_file_name("token")).ok();
+    let token = token.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
     let request = hub::Request {
         model: args.model.clone(),
         revision: args.revision.clone(),
         cache,
         endpoint: variable("HF_ENDPOINT"),
-        token: variable("HF_TOKEN"),
+        token: variable("HF_TOKEN").or(token),
         retries: RETRIES,
         pause: PAUSE,
         patience: PATIENCE,

@@ -1,9 +1,7 @@
 //! Where log records go: stderr by `-q` and `-v`, the run's log always.
 
-use std::fs::OpenOptions;
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 use tracing_subscriber::layer::SubscriberExt;
@@ -11,7 +9,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use super::Common;
+use crate::config::text_of;
 use crate::exit::Failure;
+use crate::files::plain;
+use crate::report::Records;
+
+/// What goes to stderr on its way there: a terminal that is held keeps nobody waiting.
+static RECORDS: OnceLock<Arc<Records>> = OnceLock::new();
 
 /// Starts logging. `TUNE_LOG` (`debug`, `tune::store=trace`) replaces the level of `-q` and `-v`
 /// on stderr; the run's log has level info. Later calls of the same process change nothing.
@@ -19,21 +23,19 @@ use crate::exit::Failure;
 /// # Errors
 /// `TUNE_LOG` cannot be read (2), or the run's log cannot be opened (7).
 pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Failure> {
-    let color =
-        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let records =
+        Records::stderr().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
+    let records = Arc::clone(RECORDS.get_or_init(|| Arc::new(records)));
     let stderr = fmt::layer()
-        .with_writer(io::stderr)
-        .with_ansi(color)
+        .with_writer(records)
+        .with_ansi(false)
         // Reporting a closed stderr on stderr would panic.
         .log_internal_errors(false)
         .with_filter(stderr_filter(common)?);
     let file = match run_log {
         None => None,
         Some(path) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&path)
+            let file = plain::open(&path, plain::For::Appending)
                 .map_err(|e| Failure::storage(format!("{}: {e}", path.display())))?;
             let layer = fmt::layer()
                 .with_writer(Mutex::new(file))
@@ -51,12 +53,20 @@ pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Fai
     Ok(())
 }
 
+/// Waits until all records are on stderr, as long as somebody reads; no more are written.
+pub(super) fn flush() {
+    if let Some(records) = RECORDS.get() {
+        records.flush();
+    }
+}
+
 fn stderr_filter(common: &Common) -> Result<EnvFilter, Failure> {
-    match std::env::var("TUNE_LOG") {
-        Ok(text) if !text.is_empty() => {
+    let text = text_of("TUNE_LOG", |name| std::env::var_os(name));
+    match text.map_err(|problem| Failure::input(problem.to_string()))? {
+        Some(text) => {
             EnvFilter::try_new(&text).map_err(|e| Failure::input(format!("TUNE_LOG = {text}: {e}")))
         }
-        Ok(_) | Err(_) => Ok(EnvFilter::default().add_directive(level(common).into())),
+        None => Ok(EnvFilter::default().add_directive(level(common).into())),
     }
 }
 

@@ -24,7 +24,7 @@ use clap::{CommandFactory, Parser};
 
 pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
-pub use args::{EnqueueArgs, Query, ReplayArgs, RunArgs};
+pub use args::{EnqueueArgs, Look, Query, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
@@ -49,8 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let invocation = match parse(args) {
         Ok(invocation) => invocation,
         Err(e) => {
-            // Help and version go to stdout and are no errors.
-            e.print().ok();
+            tell(&e);
             return if e.use_stderr() {
                 Exit::BadInput
             } else {
@@ -77,21 +76,45 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Query(common, Query::Evaluate(args)) => evaluate::evaluate(common, args),
         Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
         Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
-        Invocation::Query(common, query) => query::query(common, query),
+        Invocation::Query(common, Query::Check(args)) => run::check(common, args),
+        Invocation::Query(common, Query::Explain(args)) => explain::explain(common, args),
+        Invocation::Query(common, Query::Look(look)) => query::look(common, look),
     };
-    match result {
+    let exit = match result {
         Ok(exit) => exit,
         Err(failure) => {
+            logging::flush();
             report::err(&format!("error: {failure}"));
             failure.exit
         }
+    };
+    logging::flush();
+    exit.report()
+}
+
+/// Prints what clap says: help and version to stdout, which are no errors, the others to stderr. Its
+/// colours are kept where it repeats no argument that could drive a terminal.
+fn tell(error: &clap::Error) {
+    let text = error.render().to_string();
+    if report::printable_lines(&text) == text {
+        error.print().ok();
+    } else {
+        report::err(text.trim_end());
     }
-    .report()
 }
 
 /// Prints to stdout; a reader that has gone away (`tune trials | head`) is no error.
 fn print(text: &str) -> Result<Exit, Failure> {
-    report::out(text).map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
+    done(report::out(text))
+}
+
+/// The same for data that other programs read.
+fn print_data(text: &str) -> Result<Exit, Failure> {
+    done(report::data(text))
+}
+
+fn done(printed: std::io::Result<()>) -> Result<Exit, Failure> {
+    printed.map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
     Ok(Exit::Done)
 }
 

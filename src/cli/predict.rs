@@ -160,7 +160,7 @@ fn work(
         labels: &exported.description.labels,
     };
     let step = &mut |rows: usize| gauge.advance(rows as u64);
-    let print = &mut |text: &str| Ok(report::out(text)?);
+    let print = &mut |text: &str| Ok(report::data(text)?);
     write(&file, &mut predictor, &target, step, print).map_err(failed)?;
     Ok(Exit::Done)
 }
@@ -170,7 +170,7 @@ fn work(
 pub(super) fn failed(error: anyhow::Error) -> Failure {
     match error.downcast::<Problems>() {
         Ok(problems) => input(problems),
-        Err(error) if error.is::<std::io::Error>() || error.is::<tempfile::PersistError>() => {
+        Err(error) if error.is::<std::io::Error>() => {
             Failure::input(format!("the answers cannot be written: {error:#}"))
         }
         Err(error) => Failure::internal(format!("{error:#}")),

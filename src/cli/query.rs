@@ -1,8 +1,8 @@
-//! The commands that only read.
+//! The commands that only read the database.
 
 use std::path::Path;
 
-use super::{Common, Query, init_logging, run};
+use super::{Common, Look, init_logging, run};
 use crate::config::places::{Project, list_tasks};
 use crate::config::{Overrides, resolve};
 use crate::exit::{Exit, Failure};
@@ -12,33 +12,25 @@ use crate::report::query::{self, Context, TaskLine};
 use crate::store::Store;
 use crate::supervisor::{self, directory_of, holder, spool};
 
-pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
-    if let Query::Check(args) = query {
-        return run::check(common, args);
-    }
-    if let Query::Explain(args) = query {
-        return super::explain::explain(common, args);
-    }
+pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
-    if let Query::List(_) = query {
-        let tasks = tasks(&project)?;
-        let store = storage
-            .exists()
-            .then(|| Store::open_read_only(&storage))
-            .transpose()?;
-        return print(
-            common,
-            || query::list_json(&tasks, store.as_ref()),
-            || query::list(&tasks, store.as_ref()),
-        );
-    }
-    let store = Store::open_read_only(&storage)?;
+    let open = || Store::open_read_only(&storage);
     let dir = directory_of(&storage);
-    match query {
-        Query::Status(args) => status(common, &store, &dir, args.study.as_deref()),
-        Query::Best(args) => {
+    match look {
+        Look::List(_) => {
+            let tasks = tasks(&project)?;
+            let store = Store::open_if_any(&storage)?;
+            print(
+                common,
+                || query::list_json(&tasks, store.as_ref()),
+                || query::list(&tasks, store.as_ref()),
+            )
+        }
+        Look::Status(args) => status(common, &open()?, args.study.as_deref()),
+        Look::Best(args) => {
+            let store = open()?;
             mention_spool(&store, &dir, args.study.as_deref())?;
             print(
                 common,
@@ -46,23 +38,28 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
                 || query::best(&store, args.study.as_deref()),
             )
         }
-        Query::Trials(args) => {
+        Look::Trials(args) => {
+            let store = open()?;
             let study = args.study.as_deref();
             mention_spool(&store, &dir, study)?;
-            super::print(&if common.json {
-                query::trials_json(&store, study)?
+            if common.json {
+                super::print(&query::trials_json(&store, study)?)
             } else if args.csv {
-                query::trials_csv(&store, study)?
+                super::print_data(&query::trials_csv(&store, study)?)
             } else {
-                query::trials_table(&store, study)?
-            })
+                super::print(&query::trials_table(&store, study)?)
+            }
         }
-        Query::Show(args) => print(
-            common,
-            || query::show_json(&store, Some(&args.study), args.number),
-            || query::show(&store, Some(&args.study), args.number),
-        ),
-        Query::Memory(args) => {
+        Look::Show(args) => {
+            let store = open()?;
+            print(
+                common,
+                || query::show_json(&store, Some(&args.study), args.number),
+                || query::show(&store, Some(&args.study), args.number),
+            )
+        }
+        Look::Memory(args) => {
+            let store = open()?;
             let host = supervisor::memory_total(Device::Cpu);
             print(
                 common,
@@ -70,36 +67,15 @@ pub(super) fn query(common: &Common, query: &Query) -> Result<Exit, Failure> {
                 || query::memory(&store, args.study.as_deref(), host),
             )
         }
-        Query::List(_)
-        | Query::Adopt(_)
-        | Query::Check(_)
-        | Query::Drill(_)
-        | Query::Embed(_)
-        | Query::Fetch(_)
-        | Query::Enqueue(_)
-        | Query::Evaluate(_)
-        | Query::Predict(_)
-        | Query::Explain(_)
-        | Query::Export(_)
-        | Query::Rehearse(_)
-        | Query::Replay(_)
-        | Query::AskTell
-        | Query::Worker
-        | Query::Probe(_) => Ok(Exit::Done),
     }
 }
 
-fn status(
-    common: &Common,
-    store: &Store,
-    dir: &Path,
-    study: Option<&str>,
-) -> Result<Exit, Failure> {
+fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, Failure> {
     let study = query::choose(store, study)?.name;
-    let holder = holder(dir, &study);
+    let holder = holder(store.path(), &study);
     let context = Context {
-        spooled: spool::waiting(dir, &study),
-        now: jiff::Timestamp::now(),
+        spooled: spool::waiting(&directory_of(store.path()), &study),
+        now: crate::clock::now(),
         holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
         goal: None,
     };

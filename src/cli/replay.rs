@@ -54,7 +54,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
         // As in the study: sums of floats depend on it.
         threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
         blocking: args.blocking,
-        log: replay_log(&logs, attempt, jiff::Timestamp::now()),
+        log: replay_log(&logs, attempt, crate::clock::now()),
         keep: None,
         spec,
     };

@@ -10,9 +10,10 @@ use crate::config::{
     Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve,
 };
 use crate::exit::{Exit, Failure};
+use crate::files::plain;
 use crate::gpu::{self, Device};
 use crate::inject::{self, Here, InjectSpec, Plan};
-use crate::report::{self, Detached, Mode};
+use crate::report::{self, Mode};
 use crate::store::Store;
 use crate::supervisor::{Launch, directory_of, launch, logs_dir, settle};
 use crate::task::{self, Prepared};
@@ -26,7 +27,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let origin = args.origin();
     let held = settle(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
-    init_logging(&args.common, Some(run_log(&storage, &spec.study)?))?;
+    init_logging(&args.common, Some(run_log(&storage, &spec.study)))?;
     let mode = Mode::choose(
         args.common.json,
         args.common.quiet,
@@ -42,10 +43,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     };
     launch(Launch {
         rehearsed,
-        sink: Box::new(
-            Detached::new(report::sink(mode, &spec.study))
-                .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?,
-        ),
+        sink: report::sink(mode, &spec.study)
+            .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?,
         spec,
         prepared,
         devices,
@@ -66,11 +65,10 @@ fn wants_rehearsal(
     if args.no_rehearsal || !on_gpu || !in_process(spec) {
         return Ok(false);
     }
-    if !storage.exists() {
-        return Ok(true);
+    match Store::open_if_any(storage)? {
+        Some(store) => Ok(store.find_study(&spec.study)?.is_none()),
+        None => Ok(true),
     }
-    let store = Store::open_read_only(storage)?;
-    Ok(store.find_study(&spec.study)?.is_none())
 }
 
 /// The faults that `--inject` asks for.
@@ -111,18 +109,19 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
 pub(super) fn project(common: &Common) -> Result<Project, Failure> {
     let cwd = std::env::current_dir()
         .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
-    let variable = |name: &str| std::env::var(name).ok();
+    let variable = |name: &str| std::env::var_os(name);
     find_project(common.dir.as_deref(), variable, &cwd, Path::is_dir)
 }
 
-/// The database that is meant.
+/// The database that is meant, by the one name that all who mean it agree on.
 pub(super) fn storage(project: &Project, common: &Common) -> PathBuf {
-    common.storage.clone().unwrap_or_else(|| project.database())
+    let storage = common.storage.clone();
+    plain::real(&storage.unwrap_or_else(|| project.database()))
 }
 
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
     let file = find_task(project, task, SUBCOMMANDS)?;
-    let mut overrides = overrides_from_environment(|name| std::env::var(name).ok());
+    let mut overrides = overrides_from_environment(|name| std::env::var_os(name)).map_err(input)?;
     overrides.extend(flags);
     resolve(&file, &overrides).map_err(input)
 }
@@ -162,10 +161,8 @@ fn input(problems: Problems) -> Failure {
 }
 
 /// The log of this run, named by its time.
-fn run_log(storage: &Path, study: &str) -> Result<PathBuf, Failure> {
+fn run_log(storage: &Path, study: &str) -> PathBuf {
     let dir = logs_dir(&directory_of(storage), study);
-    std::fs::create_dir_all(&dir)
-        .map_err(|e| Failure::storage(format!("{}: {e}", dir.display())))?;
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    Ok(dir.join(format!("run-{time}-{}.log", std::process::id())))
+    let time = crate::clock::now().strftime("%Y%m%dT%H%M%SZ");
+    dir.join(format!("run-{time}-{}.log", std::process::id()))
 }

@@ -42,7 +42,8 @@ fn a_first_word_that_is_a_command_is_one() {
     for line in ["tune -C dir list --json", "tune list -C dir", "tune status"] {
         assert!(matches!(read(line), Ok(Invocation::Query(..))), "{line}");
     }
-    let Ok(Invocation::Query(common, Query::Show(show))) = read("tune show criteria 7 --json")
+    let Ok(Invocation::Query(common, Query::Look(Look::Show(show)))) =
+        read("tune show criteria 7 --json")
     else {
         panic!("not show");
     };
@@ -107,6 +108,26 @@ fn the_help_of_a_run_shows_the_commands_and_an_example() {
     for command in args::QueryArgs::command().get_subcommands() {
         let line = format!("  tune {} ", command.get_name());
         assert_eq!(help.contains(&line), !command.is_hide_set(), "{line}");
+    }
+}
+
+#[test]
+fn a_database_is_a_file() {
+    for (text, path) in [
+        ("a.db", "a.db"),
+        ("sqlite:///a.db", "a.db"),
+        ("sqlite:////a", "/a"),
+    ] {
+        assert_eq!(args::storage(text), Ok(path.into()), "{text}");
+    }
+    for text in [
+        "",
+        ":memory:",
+        "sqlite:///:memory:",
+        "file:a.db?mode=memory",
+        "mysql://h/d",
+    ] {
+        assert!(args::storage(text).is_err(), "{text}");
     }
 }
 

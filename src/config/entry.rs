@@ -131,9 +131,20 @@ impl Entry<'_> {
             None => None,
         };
         let (low, high) = (low?, high?);
+        let before = self.problems.len();
         self.check_bounds(&low, &high);
         self.check_scale(&low, step.as_ref(), log, int);
-        build(&low, &high, step.as_ref(), log, int)
+        let domain = build(&low, &high, step.as_ref(), log, int)?;
+        match domain.check() {
+            Ok(()) => Some(domain.on_grid()),
+            // The checks above name the field at fault; what is left is about the whole range.
+            Err(unsound) => {
+                if self.problems.len() == before {
+                    self.problem(self.node, unsound.found, unsound.expected);
+                }
+                None
+            }
+        }
     }
 
     fn check_bounds(&mut self, low: &Value, high: &Value) {
@@ -234,12 +245,10 @@ impl Entry<'_> {
 }
 
 fn build(low: &Value, high: &Value, step: Option<&Value>, log: bool, int: bool) -> Option<Domain> {
-    let domain = if int {
-        let (low, high) = (low.as_i64()?, high.as_i64()?);
-        high.checked_sub(low)?;
+    Some(if int {
         Domain::Int {
-            low,
-            high,
+            low: low.as_i64()?,
+            high: high.as_i64()?,
             log,
             step: step.and_then(Value::as_i64).unwrap_or(1),
         }
@@ -250,8 +259,5 @@ fn build(low: &Value, high: &Value, step: Option<&Value>, log: bool, int: bool) 
             log,
             step: step.and_then(Value::as_f64),
         }
-    };
-    let sound =
-        low.as_f64() <= high.as_f64() && step.is_none_or(|s| s.as_f64().is_some_and(|x| x > 0.0));
-    sound.then(|| domain.on_grid())
+    })
 }

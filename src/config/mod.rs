@@ -40,7 +40,7 @@ mod values;
 
 pub use algorithm::{pruner_from_json, sampler_from_json};
 pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
-pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment};
+pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment, text_of};
 pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 pub use spec::{

@@ -1,6 +1,8 @@
 //! Values that win over the file: flags and environment variables.
 
-use super::problem::{Problem, Source};
+use std::ffi::OsString;
+
+use super::problem::{Problem, Problems, Source};
 
 /// Values that win over the file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,13 +62,46 @@ pub const ENVIRONMENT: [(&str, &str); 4] = [
     ("HPO_MODEL_CHOICES", "space.\"model.name\".choices"),
 ];
 
+/// The text of an environment variable, if it is set and not empty.
+///
+/// # Errors
+/// It is no text: a variable that was set must not count as if it were not.
+pub fn text_of(
+    variable: &str,
+    lookup: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<String>, Problem> {
+    let Some(value) = lookup(variable) else {
+        return Ok(None);
+    };
+    match value.into_string() {
+        Ok(text) => Ok(Some(text).filter(|t| !t.trim().is_empty())),
+        Err(bytes) => Err(Problem {
+            source: Source::Environment(variable.to_owned()),
+            key: None,
+            found: format!("{bytes:?}, which is not UTF-8"),
+            expected: "a text in UTF-8, or no such variable".into(),
+        }),
+    }
+}
+
 /// The overrides that the environment asks for. Empty variables count as unset. Put them before
 /// those of flags: a flag wins over the environment.
-pub fn overrides_from_environment(lookup: impl Fn(&str) -> Option<String>) -> Overrides {
+///
+/// # Errors
+/// Every variable that is no text.
+pub fn overrides_from_environment(
+    lookup: impl Fn(&str) -> Option<OsString>,
+) -> Result<Overrides, Problems> {
     let mut overrides = Overrides::default();
+    let mut problems = Vec::new();
     for (variable, key) in ENVIRONMENT {
-        let Some(text) = lookup(variable).filter(|t| !t.trim().is_empty()) else {
-            continue;
+        let text = match text_of(variable, &lookup) {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
         };
         let value = if key.ends_with("choices") {
             let names = text.split(',').map(str::trim).filter(|n| !n.is_empty());
@@ -77,7 +112,10 @@ pub fn overrides_from_environment(lookup: impl Fn(&str) -> Option<String>) -> Ov
         };
         overrides.push(key, &value, Source::Environment(variable.to_owned()));
     }
-    overrides
+    match problems.is_empty() {
+        true => Ok(overrides),
+        false => Err(Problems(problems)),
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -87,6 +125,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn the_environment_of_old_scripts_sets_keys() {
@@ -95,7 +134,8 @@ mod tests {
             "HPO_MODEL_CHOICES" => Some("minilm, microsoft/deberta-v3-base,".into()),
             "HPO_PATIENCE" => Some(" ".into()),
             _ => None,
-        });
+        })
+        .unwrap();
         let expected = [
             ("train.epochs", "100", "HPO_EPOCHS"),
             (
@@ -109,6 +149,20 @@ mod tests {
             (k.to_owned(), v.to_owned(), source)
         });
         assert_eq!(overrides.set, expected);
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_is_named_and_not_passed_over() {
+        let broken = || Some(OsString::from_vec(b"1\xff0".to_vec()));
+        let problems = overrides_from_environment(|name| match name {
+            "HPO_EPOCHS" | "HPO_MODEL_CHOICES" => broken(),
+            _ => None,
+        });
+        let text = problems.unwrap_err().to_string();
+        for variable in ["HPO_EPOCHS", "HPO_MODEL_CHOICES"] {
+            let line = format!("{variable}: found \"1\\xFF0\", which is not UTF-8");
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]

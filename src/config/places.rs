@@ -1,7 +1,9 @@
 //! Where things are: the project directory, its tasks, its database.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::overrides::text_of;
 use super::problem::nearest;
 use crate::exit::Failure;
 
@@ -33,40 +35,43 @@ impl Project {
 /// nearest directory from `cwd` (absolute) upward that holds `configs/`, else `~/.local/share/tune`.
 ///
 /// # Errors
-/// None of them is there, and `$HOME` is not set.
+/// None of them is there, and `$HOME` is not set; the path is not UTF-8.
 pub fn find_project(
     flag: Option<&Path>,
-    environment: impl Fn(&str) -> Option<String>,
+    environment: impl Fn(&str) -> Option<OsString>,
     cwd: &Path,
     is_dir: impl Fn(&Path) -> bool,
 ) -> Result<Project, Failure> {
-    let set = |name: &str| {
-        environment(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
+    let set = |name: &str| match text_of(name, &environment) {
+        Ok(text) => Ok(text.map(PathBuf::from)),
+        Err(problem) => Err(Failure::input(problem.to_string())),
     };
-    let home = set("HOME");
+    let home = environment("HOME").filter(|v| !v.is_empty());
+    let home = home.map(PathBuf::from);
     let upward = || {
         cwd.ancestors()
             .find(|dir| is_dir(&dir.join("configs")))
             .map(Path::to_owned)
     };
     let last = || home.as_ref().map(|h| h.join(".local/share/tune"));
-    let dir = flag
-        .map(Path::to_owned)
-        .or_else(|| set("HPO_OUTDIR"))
-        .or_else(|| set("TUNE_HOME"))
-        .or_else(upward)
-        .or_else(last)
-        .ok_or_else(|| {
-            Failure::input("no project directory: give -C DIR, or set TUNE_HOME or HOME")
-        })?;
+    let named = match flag {
+        Some(flag) => Some(flag.to_owned()),
+        None => set("HPO_OUTDIR")?.or(set("TUNE_HOME")?),
+    };
+    let dir = named.or_else(upward).or_else(last).ok_or_else(|| {
+        Failure::input("no project directory: give -C DIR, or set TUNE_HOME or HOME")
+    })?;
     let base = super::values::Base {
         dir: cwd,
         home: home.as_deref(),
     };
+    let text = dir.to_str().ok_or_else(|| {
+        Failure::input(format!(
+            "the project directory is {dir:?}, whose path is not UTF-8; expected one that is (-C DIR)"
+        ))
+    })?;
     Ok(Project {
-        dir: base.expand(&dir.to_string_lossy()),
+        dir: base.expand(text),
     })
 }
 
@@ -138,11 +143,12 @@ pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     fn project_of(flag: Option<&str>, environment: &[(&str, &str)], configs: &str) -> String {
         let lookup = |name: &str| {
             let found = environment.iter().find(|(k, _)| *k == name);
-            found.map(|(_, v)| (*v).to_owned())
+            found.map(|(_, v)| OsString::from(v))
         };
         find_project(flag.map(Path::new), lookup, Path::new("/lab/a/b"), |dir| {
             dir == Path::new(configs)
@@ -163,6 +169,26 @@ mod tests {
         assert_eq!(project_of(None, &all[2..], here), "/lab/a");
         assert_eq!(project_of(None, &all[2..], "/none"), "/h/.local/share/tune");
         assert!(find_project(None, |_| None, Path::new("/x"), |_| false).is_err());
+    }
+
+    #[test]
+    fn a_directory_whose_name_is_no_text_is_refused_and_no_other_one_taken() {
+        let broken = || OsString::from_vec(b"/caf\xe9".to_vec());
+        let of = |flag: Option<&Path>, variable: &str| {
+            let lookup = |name: &str| (name == variable).then(broken);
+            find_project(flag, lookup, Path::new("/lab"), |_| true)
+        };
+        for variable in ["HPO_OUTDIR", "TUNE_HOME"] {
+            let error = of(None, variable).unwrap_err();
+            assert_eq!(error.exit, crate::exit::Exit::BadInput);
+            let named = format!("{variable}: found \"/caf\\xE9\", which is not UTF-8");
+            assert!(error.message.starts_with(&named), "{error}");
+            // Who says -C does not ask the environment.
+            assert!(of(Some(Path::new("/c")), variable).is_ok());
+        }
+        let error = of(Some(Path::new(&broken())), "HOME").unwrap_err();
+        assert!(error.message.contains("/caf\\xE9"), "{error}");
+        assert!(of(None, "HOME").is_ok());
     }
 
     #[test]

@@ -60,6 +60,9 @@ pub fn point_of_words(words: &[(String, String)], problems: &mut Vec<Problem>) -
     }
 }
 
+/// Problems after which no further line is looked at.
+const TOLD: usize = 100;
+
 /// One point a line, each a JSON object; empty lines are skipped, and so is a byte order mark at
 /// the beginning. `shown` is the file's name.
 pub fn points_of_lines(text: &str, shown: &Path, problems: &mut Vec<Problem>) -> Vec<Given> {
@@ -69,6 +72,9 @@ pub fn points_of_lines(text: &str, shown: &Path, problems: &mut Vec<Problem>) ->
         let source = Source::File(shown.to_owned(), Some(index + 1));
         if line.trim().is_empty() {
             continue;
+        }
+        if problems.len() >= TOLD {
+            break;
         }
         let expected = "a JSON object such as {\"optim.lr\": 0.001}";
         match serde_json::from_str(line) {
@@ -288,7 +294,8 @@ pub fn space_of_trials<'a>(trials: impl IntoIterator<Item = &'a FrozenTrial>) ->
     let mut space = Space::default();
     for (name, domain) in trials.into_iter().flat_map(|t| &t.distributions) {
         match space.parameters.iter_mut().find(|p| p.name == *name) {
-            Some(parameter) => parameter.domain = widest(&parameter.domain, domain),
+            // The later one says of which kind the parameter is now.
+            Some(parameter) => parameter.domain = domain.widened(&parameter.domain),
             None => space.parameters.push(Parameter {
                 name: name.clone(),
                 domain: domain.clone(),
@@ -299,31 +306,6 @@ pub fn space_of_trials<'a>(trials: impl IntoIterator<Item = &'a FrozenTrial>) ->
         }
     }
     space
-}
-
-/// The later domain, as wide as both where both are ranges of numbers.
-fn widest(one: &Domain, later: &Domain) -> Domain {
-    let mut wide = later.clone();
-    match (one, &mut wide) {
-        (
-            Domain::Float {
-                low: a, high: b, ..
-            },
-            Domain::Float { low, high, .. },
-        ) => {
-            (*low, *high) = (low.min(*a), high.max(*b));
-        }
-        (
-            Domain::Int {
-                low: a, high: b, ..
-            },
-            Domain::Int { low, high, .. },
-        ) => {
-            (*low, *high) = ((*low).min(*a), (*high).max(*b));
-        }
-        (Domain::Float { .. } | Domain::Int { .. } | Domain::Categorical { .. }, _) => {}
-    }
-    wide
 }
 
 #[cfg(test)]

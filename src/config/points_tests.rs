@@ -178,6 +178,13 @@ fn a_constraint_is_checked_as_far_as_the_point_says() {
     );
 }
 
+/// A trial whose only parameter was drawn from this.
+fn drawn(name: &str, domain: Domain) -> FrozenTrial {
+    let mut trial = crate::study::carry::waiting(&Params::new(), serde_json::Map::new());
+    trial.distributions = [(name.to_owned(), domain)].into();
+    trial
+}
+
 #[test]
 fn the_space_of_trials_is_the_widest_that_they_show() {
     let float = |low, high| Domain::Float {
@@ -186,11 +193,29 @@ fn the_space_of_trials_is_the_widest_that_they_show() {
         log: true,
         step: None,
     };
-    let trial = |low, high| {
-        let mut trial = crate::study::carry::waiting(&Params::new(), serde_json::Map::new());
-        trial.distributions = [("lr".to_owned(), float(low, high))].into();
-        trial
-    };
-    let space = space_of_trials(&[trial(1e-4, 0.1), trial(1e-5, 0.01)]);
+    let space = space_of_trials(&[
+        drawn("lr", float(1e-4, 0.1)),
+        drawn("lr", float(1e-5, 0.01)),
+    ]);
     assert_eq!(space.parameters, [parameter("lr", float(1e-5, 0.1))]);
+}
+
+#[test]
+fn a_point_that_a_trial_could_have_had_is_taken_whatever_grid_others_were_drawn_from() {
+    let grid = |low, high, step| Domain::Int {
+        low,
+        high,
+        log: false,
+        step,
+    };
+    let space = space_of_trials(&[
+        drawn("batch", grid(0, 10, 5)),
+        drawn("batch", grid(3, 9, 2)),
+    ]);
+    for (value, taken) in [(5, true), (3, true), (9, true), (10, true), (11, false)] {
+        let words = [("batch".to_owned(), value.to_string())];
+        let given = point_of_words(&words, &mut Vec::new());
+        let checked = check_points(&space, &[given], Vec::new());
+        assert_eq!(checked.is_ok(), taken, "{value}: {checked:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! What is wrong with an input, told to people: where, which key, what was found and expected.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -89,7 +90,19 @@ impl fmt::Display for Problem {
         if let Some(key) = &self.key {
             write!(f, "{key}: ")?;
         }
-        write!(f, "found {}, expected {}", self.found, self.expected)
+        let (found, expected) = (cut(&self.found), cut(&self.expected));
+        write!(f, "found {found}, expected {expected}")
+    }
+}
+
+/// Most characters of what was found, or expected, that are told.
+const TOLD: usize = 2000;
+
+/// What was found may be as long as its file.
+fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(TOLD) {
+        None => text.into(),
+        Some((at, _)) => format!("{}... ({} bytes)", &text[..at], text.len()).into(),
     }
 }
 
@@ -139,6 +152,18 @@ pub fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_told() {
+        let mut problem = low_above_high();
+        problem.found = "ä".repeat(1_000_000);
+        let told = problem.to_string();
+        assert!(
+            told.contains("... (2000000 bytes), expected low <= high"),
+            "{told}"
+        );
+        assert!(told.chars().count() < TOLD + 200);
+    }
 
     fn low_above_high() -> Problem {
         Problem::new(

@@ -11,6 +11,8 @@ use super::satisfiable::refuse_unsatisfiable;
 use super::settings::Settings;
 use super::tree::Node;
 use super::values::Base;
+use crate::files::bounded;
+use crate::files::name::LONGEST_TEXT;
 use crate::space::Value;
 use crate::task::{Key, TaskKind};
 
@@ -27,7 +29,7 @@ pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems
             expected: "a readable configuration file".into(),
         }])
     };
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let text = bounded::read_to_string(file, bounded::CONFIGURATION).map_err(unreadable)?;
     let absolute = std::path::absolute(file).map_err(unreadable)?;
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let input = Input {
@@ -215,8 +217,8 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.trim().is_empty() {
         return Err("a name that is not empty");
     }
-    if name.chars().count() > 200 {
-        return Err("a name of at most 200 characters");
+    if name.chars().count() > 200 || name.len() > LONGEST_TEXT {
+        return Err("a name of at most 200 characters and 240 bytes");
     }
     if name == "." || name == ".." || name.contains(|c: char| c == '/' || c.is_control()) {
         return Err("a name without '/' and control characters");

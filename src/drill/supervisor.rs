@@ -111,7 +111,7 @@ fn killed(
             project.processes().into_iter().for_each(end);
         }
         let _ = child.kill();
-        let now = jiff::Timestamp::now().to_string();
+        let now = crate::clock::now().to_string();
         let _ = child.wait();
         scenario.times += 1;
         match project.wait_gone(PATIENCE) {

@@ -1,13 +1,13 @@
 //! What was really done, and when: a line of JSON for each fault, durable before the fault happens.
 //! No part of a run reads it; the drill compares it with what the supervisor noticed.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
+use crate::files::plain;
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,12 +34,9 @@ pub struct Entry {
 /// # Errors
 /// Whatever keeps it from being written.
 pub fn append(path: &Path, entry: &Entry) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
     let mut line = serde_json::to_string(entry)?;
     line.push('\n');
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    let mut file = plain::open(path, plain::For::Appending)?;
     file.write_all(line.as_bytes())?;
     file.sync_data()
 }
@@ -54,6 +51,8 @@ pub fn read(path: &Path) -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use super::*;
 
     #[test]

@@ -140,7 +140,7 @@ impl Hit<'_> {
             None
         };
         let entry = Entry {
-            time: jiff::Timestamp::now().to_string(),
+            time: crate::clock::now().to_string(),
             trial: self.number,
             attempt: self.attempt,
             pid: std::process::id(),

@@ -51,5 +51,6 @@ impl InjectSpec {
 
 /// The ledger of a study, below `tune.db.d`.
 pub fn ledger_of(dir: &Path, study: &str) -> PathBuf {
-    dir.join("injected").join(format!("{study}.jsonl"))
+    dir.join("injected")
+        .join(format!("{}.jsonl", crate::files::name::part(study)))
 }

@@ -11,6 +11,7 @@ use super::{
     DESCRIPTION, Found, Kept, Leader, Step, VERSION, WEIGHTS, kept_directory, plan, study_directory,
 };
 use crate::digest::Hashing;
+use crate::files::{bounded, plain, replace};
 use crate::space::Params;
 use crate::supervisor::core::checkpoints_dir;
 
@@ -47,9 +48,10 @@ impl Draft<'_> {
     ) -> anyhow::Result<PathBuf> {
         anyhow::ensure!(self.value.is_finite(), "its value is {}", self.value);
         let name = directory_name(self.epoch);
+        plain::is_dir(parent)?;
         let draft = parent.join(format!("{name}.new"));
         delete(&draft)?;
-        fs::create_dir_all(&draft)?;
+        replace::make_directories(&draft)?;
         let written = self.fill(&draft, write);
         if written.is_err() {
             // Where the disk is full, nothing of it is of use.
@@ -57,8 +59,7 @@ impl Draft<'_> {
         }
         written?;
         let path = parent.join(name);
-        delete(&path)?;
-        fs::rename(draft, &path)?;
+        replace::directory_by(&draft, &path)?;
         Ok(path)
     }
 
@@ -93,7 +94,7 @@ impl Draft<'_> {
 /// It cannot be read, or is of another version.
 pub(super) fn description(dir: &Path) -> anyhow::Result<Option<Kept>> {
     let path = dir.join(DESCRIPTION);
-    let text = match fs::read(&path) {
+    let text = match bounded::read(&path, bounded::DESCRIPTION) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context(path.display().to_string()),
@@ -111,7 +112,7 @@ pub(super) fn description(dir: &Path) -> anyhow::Result<Option<Kept>> {
 /// Size and SHA-256 of a file.
 pub(super) fn digest(path: &Path) -> io::Result<(u64, String)> {
     let mut digest = Hashing::new(io::sink());
-    io::copy(&mut File::open(path)?, &mut digest)?;
+    io::copy(&mut bounded::open(path)?, &mut digest)?;
     digest.finish()
 }
 
@@ -154,10 +155,7 @@ fn directories(of: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// What the system says.
 pub fn delete(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    replace::delete_directory(path)
 }
 
 /// Keeps the weights of `leaders` (the best first) in `dir`, the database's directory, as far as they
@@ -183,18 +181,11 @@ pub fn settle(dir: &Path, study: &str, leaders: &[Leader], most: u64) {
         match step {
             Step::Move { from, number } => {
                 let to = kept_directory(dir, study, number);
-                tell(&from, put(&from, &to));
+                tell(&from, replace::directory_by(&from, &to));
             }
             Step::Delete { path } => tell(&path, delete(&path)),
         }
     }
-}
-
-fn put(from: &Path, to: &Path) -> io::Result<()> {
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::rename(from, to)
 }
 
 fn tell(path: &Path, done: io::Result<()>) {
@@ -207,6 +198,7 @@ fn tell(path: &Path, done: io::Result<()>) {
 mod tests {
     use super::super::read;
     use super::*;
+    use crate::files::power;
 
     fn write(parent: &Path, trial: u64, epoch: u32, value: f64, weights: &[u8]) -> PathBuf {
         let draft = Draft {
@@ -283,5 +275,41 @@ mod tests {
         assert!(there(2));
         settle(dir.path(), "s", &[], 1000);
         assert!(!there(2));
+    }
+    #[test]
+    fn after_a_power_cut_at_any_step_a_trials_weights_are_the_old_or_the_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = dir.path().join("checkpoints/s/trial-000002");
+        write(&trial, 2, 3, 0.6, b"old");
+        settle(dir.path(), "s", &[leader(2, 3, 0.6)], 1000);
+        let mut seen = Vec::new();
+        let better = || {
+            write(&trial, 2, 5, 0.7, b"new");
+            settle(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+        };
+        power::cuts(dir.path(), better, |left| {
+            let kept = read(&kept_directory(left, "s", 2)).unwrap();
+            seen.push(kept.expect("the old or the new").epoch);
+        });
+        assert_eq!((seen[0], seen.last()), (3, Some(&5)), "{seen:?}");
+    }
+
+    #[test]
+    fn after_a_power_cut_at_any_step_the_old_leaders_weights_are_there_or_the_new_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let trials = dir.path().join("checkpoints/s");
+        write(&trials.join("trial-000000"), 0, 1, 0.5, b"old");
+        settle(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
+        let mut last = None;
+        let better = || {
+            write(&trials.join("trial-000002"), 2, 5, 0.7, b"new");
+            settle(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+        };
+        power::cuts(dir.path(), better, |left| {
+            let whole = |number| matches!(read(&kept_directory(left, "s", number)), Ok(Some(_)));
+            assert!(whole(0) || whole(2));
+            last = Some((whole(0), whole(2)));
+        });
+        assert!(last.is_some_and(|(_, new)| new));
     }
 }

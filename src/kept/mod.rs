@@ -7,9 +7,9 @@
 //! What is to be done is a pure function of the trials and of what is there ([`plan()`]): a run that
 //! was killed at any moment is followed by one that does the rest.
 //!
-//! Every such directory holds `weights.safetensors` and `kept.json`, and appears by one rename.
-//! Nothing waits for the disk: where a machine goes down, its last weights may be damaged, which
-//! their checksum tells.
+//! Every such directory holds `weights.safetensors` and `kept.json`, and appears by one rename once it is on the disk
+//! ([`crate::files::replace`]); what was there before is deleted only then. Where a machine goes down at any moment,
+//! the old weights are there or the new.
 
 mod files;
 mod leaders;
@@ -21,6 +21,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::files::name::part;
 use crate::space::Params;
 use crate::study::Job;
 
@@ -64,7 +65,7 @@ pub struct Kept {
 
 /// The directory of a study's kept weights, relative to the database's directory.
 pub fn study_directory(study: &str) -> String {
-    format!("kept/{study}")
+    format!("kept/{}", part(study))
 }
 
 /// Where the weights of a trial are, if they are kept. `dir` is the database's directory,

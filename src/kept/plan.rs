@@ -34,7 +34,7 @@ impl Found {
 /// Something to do, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Move a candidate to where the trial's weights are kept.
+    /// Move a candidate to where the trial's weights are kept, in the place of those that are there.
     Move {
         /// The candidate's directory.
         from: PathBuf,
@@ -75,18 +75,14 @@ pub fn plan(leaders: &[Leader], kept: &[Found], candidates: &[Found], most: u64)
     let delete = |found: &Found| Step::Delete {
         path: found.path.clone(),
     };
-    // What is in the way of a move goes first; the others once the better ones are in place.
-    let gone = kept.iter().filter(|f| !stays(f));
-    let (first, last): (Vec<&Found>, Vec<&Found>) = gone.partition(superseded);
+    // Nothing goes before the better ones are in place; what is in the way of a move is replaced by it.
+    let gone = kept.iter().filter(|f| !stays(f) && !superseded(f));
+    let gone: Vec<Step> = gone.map(delete).collect();
     let moves = moves.into_iter().map(|found| Step::Move {
         from: found.path.clone(),
         number: found.number,
     });
-    let first = first.into_iter().map(delete);
-    first
-        .chain(moves)
-        .chain(last.into_iter().map(delete))
-        .collect()
+    moves.chain(gone).collect()
 }
 
 #[cfg(test)]
@@ -168,7 +164,7 @@ mod tests {
         };
         let right = [found(4, 0.9, "new")];
         let steps = plan(&[leader(4, 0.9)], &[stale], &right, 1000);
-        assert_eq!(steps, [deleted(4), moved(4)]);
+        assert_eq!(steps, [moved(4)]);
     }
 
     #[test]

@@ -73,13 +73,8 @@ impl Pruner for AutoPruner {
         let Some(whole) = self.whole(judged) else {
             return false;
         };
-        let curve = Curve::new(trial, direction);
-        let own = Own {
-            curve: &curve,
-            time: curve.end(),
-            whole,
-        };
-        if !self.ready(own, trial) {
+        self.curves.follow(trial, direction);
+        if !own(&self.curves, trial, whole).is_some_and(|own| self.ready(own, trial)) {
             return false;
         }
         let entries: Vec<&Entry> = latest(judged).collect();
@@ -87,6 +82,12 @@ impl Pruner for AutoPruner {
             return false;
         }
         self.curves.read(&entries, direction);
+        self.curves.forget(entries[0].number, 2 * entries.len());
+        // It may be one of those before, tried again.
+        self.curves.follow(trial, direction);
+        let Some(own) = own(&self.curves, trial, whole) else {
+            return false;
+        };
         let others: Vec<(&Entry, &Curve)> = (entries.iter())
             .filter_map(|e| Some((*e, self.curves.get(e)?)))
             .collect();
@@ -133,8 +134,10 @@ impl AutoPruner {
         let finals: Vec<f64> = (others.iter())
             .map(|(entry, curve)| final_loss(entry, curve, direction))
             .collect();
-        let feasible = |(e, _): &&(&Entry, &Curve)| e.violation.is_none_or(|v| v <= 0.0);
-        let results = others.iter().zip(&finals).filter(|(o, _)| feasible(o));
+        let results = others
+            .iter()
+            .zip(&finals)
+            .filter(|((e, _), _)| e.feasible());
         let aim = results.map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
         if !aim.is_finite() || now.extrapolated(own.whole) < aim {
             return false;
@@ -148,6 +151,16 @@ impl AutoPruner {
         let left = (own.whole - own.time) / own.whole;
         here.chance_below(aim) < self.chance * afresh.chance_below(aim) * left
     }
+}
+
+/// What is judged, of a trial that was followed.
+fn own<'a>(curves: &'a Curves, trial: &Entry, whole: f64) -> Option<Own<'a>> {
+    let curve = curves.get(trial)?;
+    Some(Own {
+        curve,
+        time: curve.end(),
+        whole,
+    })
 }
 
 /// The latest COMPLETE trials with reports.

@@ -30,16 +30,19 @@ impl Curve {
             sums: vec![0.0],
             ..Curve::default()
         };
-        let (mut best, mut sum) = (f64::INFINITY, 0.0);
         for (step, value) in &entry.intermediate {
-            // `f64::min` prefers any number to NaN.
-            best = best.min(direction.loss(*value));
-            sum += best;
-            curve.times.push((*step + i64::from(from_zero)) as f64);
-            curve.best.push(best);
-            curve.sums.push(sum);
+            curve.push(*step + i64::from(from_zero), direction.loss(*value));
         }
         curve
+    }
+
+    fn push(&mut self, time: i64, loss: f64) {
+        let last = |values: &[f64], none| values.last().copied().unwrap_or(none);
+        // `f64::min` prefers any number to NaN.
+        let best = last(&self.best, f64::INFINITY).min(loss);
+        self.sums.push(last(&self.sums, 0.0) + best);
+        self.times.push(time as f64);
+        self.best.push(best);
     }
 
     /// Its last report's time; 0 without any.
@@ -117,7 +120,6 @@ struct Stamp {
 
 impl Stamp {
     fn of(entry: &Entry, direction: Direction) -> Stamp {
-        let bits = |(step, value): (&i64, &f64)| (*step, value.to_bits());
         Stamp {
             direction,
             reports: entry.intermediate.len(),
@@ -126,11 +128,23 @@ impl Stamp {
             value: entry.value().map(f64::to_bits),
         }
     }
+
+    /// That of the same trial before its last report.
+    fn before(self, entry: &Entry) -> Stamp {
+        Stamp {
+            reports: self.reports.saturating_sub(1),
+            last: entry.intermediate.iter().nth_back(1).map(bits),
+            ..self
+        }
+    }
+}
+
+fn bits((step, value): (&i64, &f64)) -> (i64, u64) {
+    (*step, value.to_bits())
 }
 
 impl Curves {
-    /// Reads those of the trials, ascending by number, that have not been read, and forgets earlier
-    /// ones once they are many.
+    /// Reads those of the trials that have not been read.
     pub fn read(&mut self, entries: &[&Entry], direction: Direction) {
         for entry in entries {
             let stamp = Stamp::of(entry, direction);
@@ -142,11 +156,28 @@ impl Curves {
                 }
             }
         }
-        if let Some(first) = entries.first()
-            && self.0.len() > 2 * entries.len()
-        {
-            self.0 = self.0.split_off(&first.number);
+    }
+
+    /// Forgets trials before this one once there are more than `most`.
+    pub fn forget(&mut self, first: u64, most: usize) {
+        if self.0.len() > most {
+            self.0 = self.0.split_off(&first);
         }
+    }
+
+    /// Reads a trial that runs. Of one that is known but for its last report only that is read: a trial
+    /// of 100,000 reports is judged 100,000 times.
+    pub fn follow(&mut self, entry: &Entry, direction: Direction) {
+        let stamp = Stamp::of(entry, direction);
+        if let Some((known, curve)) = self.0.get_mut(&entry.number)
+            && *known == stamp.before(entry)
+            && let (Some((first, _)), Some((step, value))) = (known.first, stamp.last)
+        {
+            let time = step + i64::from(first <= 0);
+            curve.push(time, direction.loss(f64::from_bits(value)));
+            *known = stamp;
+        }
+        self.read(&[entry], direction);
     }
 
     /// The curve of a trial that was read.
@@ -187,6 +218,32 @@ mod tests {
             (&[], inf),
         ] {
             assert_eq!(curve(reports).whole().extrapolated(9.0), best);
+        }
+    }
+
+    #[test]
+    fn the_curve_of_a_running_trial_grows_by_its_last_report() {
+        let reports = [3.0, f64::NAN, 5.0, 1.0, 2.0];
+        for of in [entry, epochs] {
+            let mut curves = Curves::default();
+            for n in 0..=reports.len() {
+                let trial = of(7, TrialState::Running, &reports[..n]);
+                curves.follow(&trial, Direction::Minimize);
+                let fresh = Curve::new(&trial, Direction::Minimize);
+                assert_eq!(curves.get(&trial), Some(&fresh));
+            }
+            // Another attempt begins anew; one that goes on from a checkpoint reports several at once.
+            for other in [
+                &[4.0][..],
+                &[4.0, 2.0],
+                &[4.0, 2.0, 9.0, 8.0, 7.0],
+                &[9.0, 2.0],
+            ] {
+                let trial = of(7, TrialState::Running, other);
+                curves.follow(&trial, Direction::Maximize);
+                let fresh = Curve::new(&trial, Direction::Maximize);
+                assert_eq!(curves.get(&trial), Some(&fresh));
+            }
         }
     }
 

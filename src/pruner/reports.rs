@@ -16,8 +16,7 @@ pub(super) fn complete<'a>(
 /// The best of them that is feasible, among equals the earliest.
 pub(super) fn best<'a>(history: &'a History, trial: &'a Entry) -> Option<&'a Entry> {
     let direction = history.direction();
-    let feasible = |e: &&Entry| e.violation.is_none_or(|v| v <= 0.0);
-    let valued = complete(history, trial).filter(feasible);
+    let valued = complete(history, trial).filter(|e| e.feasible());
     let valued = valued.filter_map(|e| Some((e, e.value()?)));
     let best = valued.reduce(|best, next| {
         let better = direction.better(next.1, best.1);

@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::format::value;
 use super::json_lines::{baseline_json, params_json};
 use super::lines::param_lines;
+use super::printable::printable;
 use crate::config::StudySpec;
 use crate::config::acts::{acts_of, dead_where};
 use crate::sampler::plan;
@@ -20,9 +21,9 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         format!("study          {}, seed {}", spec.study, spec.seed),
         objective_line(spec),
         format!("goal           {} trials", operation.trials),
-        format!("sampler        {}", sampler(spec)),
-        format!("pruner         {}", pruner(spec)),
     ];
+    lines.extend(sampler(spec));
+    lines.push(format!("pruner         {}", pruner(spec)));
     lines.extend(
         prepared
             .facts
@@ -42,9 +43,10 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
     space_lines(spec, &mut lines);
     acts_lines(spec, &mut lines);
     if !spec.fixed.is_empty() {
-        lines.push("\nfixed".to_owned());
+        lines.extend(["".to_owned(), "fixed".to_owned()]);
         lines.extend(param_lines(&spec.fixed, "  "));
     }
+    let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
     lines.join("\n") + "\n"
 }
 
@@ -97,16 +99,16 @@ fn objective_line(spec: &StudySpec) -> String {
     }
 }
 
-fn sampler(spec: &StudySpec) -> String {
+fn sampler(spec: &StudySpec) -> Vec<String> {
     let sampler = &spec.operation.sampler;
-    match plan(sampler, &spec.space) {
-        Some(plan) => format!(
-            "{}: {}",
-            sampler.kind,
-            plan.replace("; ", ";\n               ")
-        ),
+    let text = match plan(sampler, &spec.space) {
+        Some(plan) => format!("{}: {plan}", sampler.kind),
         None => sampler.kind.clone(),
-    }
+    };
+    let parts = text.split_inclusive("; ").map(str::trim_end).enumerate();
+    parts
+        .map(|(at, part)| format!("{:<14} {part}", if at == 0 { "sampler" } else { "" }))
+        .collect()
 }
 
 /// The pruner, its options, and what it takes a whole trial to be.
@@ -131,7 +133,8 @@ fn pruner(spec: &StudySpec) -> String {
 
 fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {
     let parameters = &spec.space.parameters;
-    lines.push(format!("\nspace: {} parameters", parameters.len()));
+    lines.push(String::new());
+    lines.push(format!("space: {} parameters", parameters.len()));
     let rows: Vec<[String; 4]> = parameters
         .iter()
         .map(|p| {
@@ -174,7 +177,7 @@ fn acts_lines(spec: &StudySpec, lines: &mut Vec<String>) {
     if bound.is_empty() {
         return;
     }
-    lines.push("\nwhere parameters act".to_owned());
+    lines.extend(["".to_owned(), "where parameters act".to_owned()]);
     let width = bound.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let rows = bound
         .iter()

@@ -4,6 +4,8 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::printable::printable;
+
 /// A bar that is cleared when it is dropped.
 pub struct Gauge {
     bar: ProgressBar,
@@ -33,7 +35,7 @@ impl Gauge {
         let style = ProgressStyle::with_template(template);
         let bar = ProgressBar::with_draw_target(Some(total), target)
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-            .with_message(what.to_owned());
+            .with_message(printable(what).into_owned());
         Gauge { bar }
     }
 

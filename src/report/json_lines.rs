@@ -1,8 +1,11 @@
 //! `--json` of a run: one event a line, as the contract has it.
 
+use std::io;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json, json};
 
+use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
 use super::{Best, Counts, Event, Fork, json_number, selection_json, tested_json};
@@ -13,22 +16,49 @@ use crate::task::{Baseline, Metrics};
 /// Writes one JSON object a line, flushed.
 pub(super) struct JsonLines {
     study: String,
-    output: Output,
+    outlet: Outlet,
 }
 
 impl JsonLines {
-    pub(super) fn new(study: &str, output: Output) -> JsonLines {
-        JsonLines {
-            study: study.to_owned(),
-            output,
-        }
+    pub(super) fn new(study: &str, output: Output) -> io::Result<JsonLines> {
+        let study = study.to_owned();
+        let name = study.clone();
+        let left_out = move |n| left_out_json(n, crate::clock::now(), &name).to_string();
+        let outlet = Outlet::new(output, None, left_out)?;
+        Ok(JsonLines { study, outlet })
+    }
+}
+
+/// What stands in the place of lines that nobody read in time.
+pub fn left_out_json(lines: u64, time: Timestamp, study: &str) -> Json {
+    json!({ "event": "lines_left_out", "time": time.to_string(), "study": study, "lines": lines })
+}
+
+/// What is under way is told by its end again.
+fn worth(event: &Event) -> Worth {
+    match event {
+        Event::WorkerStarted { .. }
+        | Event::WorkerStopped { .. }
+        | Event::TrialStarted { .. }
+        | Event::TrialStepped { .. }
+        | Event::EpochFinished { .. }
+        | Event::RepeatStarted { .. } => Worth::Routine,
+        Event::RunStarted { .. }
+        | Event::StudyForked(_)
+        | Event::TrialFinished { .. }
+        | Event::RepeatFinished { .. }
+        | Event::WinnerSelected { .. }
+        | Event::Fault { .. }
+        | Event::NewBest(_)
+        | Event::Warned { .. }
+        | Event::RunFinished { .. } => Worth::Lasting,
     }
 }
 
 impl Sink for JsonLines {
     fn handle(&mut self, event: &Event, time: Timestamp) {
         if let Some(object) = event_json(event, time, &self.study) {
-            self.output.line(&object.to_string());
+            self.outlet.lines(&[object.to_string()], worth(event));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Plain text: one line for each event worth one, and a summary. Times are UTC.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::chosen::{chosen_lines, selection_lines};
 use super::format::{duration, params_short, plural, value};
+use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
 use super::{Best, Counts, Event, Fork, number_from_json, selection_json};
@@ -29,23 +31,37 @@ const PARAMS_WIDTH: usize = 100;
 /// Writes the narrator's lines as they come.
 pub(super) struct Lines {
     narrator: Narrator,
-    output: Output,
+    outlet: Outlet,
 }
 
 impl Lines {
-    pub(super) fn new(study: &str, output: Output) -> Lines {
-        Lines {
+    pub(super) fn new(study: &str, output: Output) -> io::Result<Lines> {
+        Ok(Lines {
             narrator: Narrator::new(study),
-            output,
-        }
+            outlet: Outlet::new(output, None, left_out(study))?,
+        })
+    }
+}
+
+/// The line that says how many lines are missing.
+pub(super) fn left_out(study: &str) -> impl Fn(u64) -> String + Send + use<> {
+    let study = study.to_owned();
+    move |n| {
+        format!(
+            "{} warning: {} left out: nobody read them in time (`tune trials {study}` has every result)",
+            crate::clock::now().strftime("%H:%M:%SZ"),
+            match n {
+                1 => "1 line was".to_owned(),
+                n => format!("{n} lines were"),
+            }
+        )
     }
 }
 
 impl Sink for Lines {
     fn handle(&mut self, event: &Event, time: Timestamp) {
-        for line in self.narrator.lines(event, time) {
-            self.output.line(&line);
-        }
+        let lines = self.narrator.lines(event, time);
+        self.outlet.lines(&lines, Worth::Lasting);
     }
 }
 

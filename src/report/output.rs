@@ -1,7 +1,9 @@
 //! Writing to the terminal without ever failing: a reader that has gone away (`tune trials | head`,
 //! a closed terminal) must neither stop nor panic anything.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+use super::printable::printable_lines;
 
 /// A stream that falls silent at its first error.
 pub struct Output {
@@ -21,14 +23,14 @@ impl Output {
         }
     }
 
-    /// Writes a line and flushes.
-    pub fn line(&mut self, text: &str) {
+    /// Writes lines, of which the last has no end yet, and flushes. They drive no terminal.
+    pub fn lines(&mut self, text: &str) {
         let Some(writer) = &mut self.writer else {
             return;
         };
-        // One write a line, so that lines of several programs in one file stay whole.
+        // One write, so that lines of several programs in one file stay whole.
         let written = writer
-            .write_all(format!("{text}\n").as_bytes())
+            .write_all(format!("{}\n", printable_lines(text)).as_bytes())
             .and_then(|()| writer.flush());
         if written.is_err() {
             self.writer = None;
@@ -36,18 +38,30 @@ impl Output {
     }
 }
 
-/// Writes `text` to standard output as it is. A reader that has gone away is no error; any other
-/// failure (a full disk) is.
+/// Writes text for people, or JSON, to standard output, so that it drives no terminal. A reader that
+/// has gone away is no error; any other failure (a full disk) is.
 ///
 /// # Errors
 /// Whatever keeps the text from being written, a broken pipe excepted.
 pub fn out(text: &str) -> io::Result<()> {
+    ignoring_broken_pipe(&mut io::stdout().lock(), &printable_lines(text))
+}
+
+/// Writes data in a format of others (CSV, TOML) to standard output: as it is, but for a terminal.
+///
+/// # Errors
+/// See [`out`].
+pub fn data(text: &str) -> io::Result<()> {
+    if io::stdout().is_terminal() {
+        return out(text);
+    }
     ignoring_broken_pipe(&mut io::stdout().lock(), text)
 }
 
-/// Writes a line to standard error; nothing can be done where that fails.
+/// Writes lines to standard error, so that they drive no terminal; nothing can be done where that
+/// fails.
 pub fn err(text: &str) {
-    writeln!(io::stderr().lock(), "{text}").ok();
+    writeln!(io::stderr().lock(), "{}", printable_lines(text)).ok();
 }
 
 fn ignoring_broken_pipe(writer: &mut dyn Write, text: &str) -> io::Result<()> {
@@ -63,6 +77,7 @@ fn ignoring_broken_pipe(writer: &mut dyn Write, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -83,9 +98,50 @@ mod tests {
         let writes = Arc::new(AtomicUsize::new(0));
         let broken = Broken(io::ErrorKind::BrokenPipe, Arc::clone(&writes));
         let mut output = Output::to(Box::new(broken));
-        output.line("a");
-        output.line("b");
+        output.lines("a");
+        output.lines("b");
         assert_eq!(writes.load(Ordering::Relaxed), 1);
+    }
+
+    /// Everything else passes its text to this module, and so through [`printable_lines`]. Logs of attempts keep
+    /// bytes as they are; the probe and `ask-tell` say JSON to programs.
+    #[test]
+    fn nothing_else_writes_to_the_terminal() {
+        let writers = [
+            "report/output.rs",
+            "report/outlet.rs",
+            "worker/",
+            "task/command/attempt.rs",
+            "inject/faults/",
+            "gpu/probe/",
+            "cli/ask_tell.rs",
+        ];
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut folders = vec![root.clone()];
+        let mut looked_at = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                let text = std::fs::read_to_string(&path).unwrap();
+                looked_at += 1;
+                let found = text.lines().find(|line| {
+                    let writes = ["io::stdout()", "io::stderr", "/dev/tty"];
+                    writes.iter().any(|w| line.contains(w)) && !line.contains("is_terminal()")
+                });
+                let allowed = writers.iter().any(|w| name.starts_with(w));
+                assert!(
+                    found.is_none() || allowed,
+                    "{name}: {}",
+                    found.unwrap_or("")
+                );
+            }
+        }
+        assert!(looked_at > 300, "{looked_at}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A progress bar on stderr; the lines of finished trials go to stdout above it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,7 +9,8 @@ use jiff::Timestamp;
 
 use super::Event;
 use super::format::{duration, plural};
-use super::lines::{Narrator, since};
+use super::lines::{Narrator, left_out, since};
+use super::outlet::{Outlet, Standing, Worth};
 use super::output::Output;
 use super::sink::Sink;
 use crate::study::Job;
@@ -20,32 +22,36 @@ const NAMED: usize = 4;
 
 pub(super) struct Progress {
     narrator: Narrator,
-    output: Output,
-    bar: ProgressBar,
+    outlet: Outlet,
     pace: Pace,
+    /// Finished trials, and whether the run is over.
+    finished: (u64, bool),
     running: BTreeMap<u64, u32>,
     /// Repeats under way, and how many have ended in this run.
     repeats: (BTreeSet<Job>, u64),
 }
 
 impl Progress {
-    pub(super) fn new(study: &str, output: Output, target: ProgressDrawTarget) -> Progress {
+    pub(super) fn new(
+        study: &str,
+        output: Output,
+        target: ProgressDrawTarget,
+    ) -> io::Result<Progress> {
         let bar = ProgressBar::with_draw_target(Some(0), target).with_style(style());
-        Progress {
+        Ok(Progress {
             narrator: Narrator::new(study),
-            output,
-            bar,
+            outlet: Outlet::new(output, Some(bar), left_out(study))?,
             pace: Pace::default(),
+            finished: (0, false),
             running: BTreeMap::new(),
             repeats: (BTreeSet::new(), 0),
-        }
+        })
     }
 
     fn note(&mut self, event: &Event, time: Timestamp) {
         match event {
             Event::RunStarted { trials, counts, .. } => {
-                self.bar.set_length(*trials);
-                self.bar.set_position(counts.finished());
+                self.finished.0 = counts.finished();
                 self.pace = Pace::new(*trials, counts.finished(), time);
             }
             Event::TrialStarted { number, .. } => {
@@ -56,7 +62,7 @@ impl Progress {
             }
             Event::TrialFinished { number, counts, .. } => {
                 self.running.remove(number);
-                self.bar.set_position(counts.finished());
+                self.finished.0 = counts.finished();
                 self.pace.finished(counts.finished(), time);
             }
             Event::RepeatStarted { job, .. } => {
@@ -75,7 +81,7 @@ impl Progress {
                     }
                 }
             }
-            Event::RunFinished { .. } => self.bar.finish_and_clear(),
+            Event::RunFinished { .. } => self.finished.1 = true,
             Event::StudyForked(_)
             | Event::WorkerStarted { .. }
             | Event::TrialStepped { .. }
@@ -103,22 +109,15 @@ impl Progress {
 impl Sink for Progress {
     fn handle(&mut self, event: &Event, time: Timestamp) {
         let lines = self.narrator.lines(event, time);
+        self.outlet.lines(&lines, Worth::Lasting);
         self.note(event, time);
-        if !lines.is_empty() {
-            let output = &mut self.output;
-            self.bar
-                .suspend(|| lines.iter().for_each(|line| output.line(line)));
-        }
-        if !self.bar.is_finished() {
-            self.bar.set_message(self.message());
-        }
-    }
-}
-
-/// A run that ends by an error leaves no half-drawn bar behind.
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        let (position, over) = self.finished;
+        self.outlet.bar(Standing {
+            length: self.pace.goal,
+            position,
+            message: self.message(),
+            over,
+        });
     }
 }
 

@@ -1,9 +1,8 @@
 //! Where a run's events go: one interface, one implementation for each way of showing them.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
-use std::time::Duration;
+use std::io;
 
+use indicatif::ProgressDrawTarget;
 use jiff::Timestamp;
 
 use super::Event;
@@ -44,81 +43,37 @@ impl Mode {
     }
 }
 
-/// The sink of a mode, on the process's own stdout and stderr.
-pub fn sink(mode: Mode, study: &str) -> Box<dyn Sink> {
-    match mode {
-        Mode::Progress => Box::new(Progress::new(
-            study,
-            Output::stdout(),
-            indicatif::ProgressDrawTarget::stderr_with_hz(10),
-        )),
-        Mode::Lines | Mode::Json | Mode::Quiet => sink_to(mode, study, Output::stdout()),
-    }
+/// The sink of a mode, on the process's own stdout and stderr. It never waits for whoever reads, and
+/// leaves lines out, the least important first, where nobody does; see `outlet`. Dropping it
+/// waits until all is shown, as long as somebody reads.
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn sink(mode: Mode, study: &str) -> io::Result<Box<dyn Sink>> {
+    let bar = ProgressDrawTarget::stderr_with_hz(10);
+    made(mode, study, Output::stdout(), bar)
 }
 
 /// The sink of a mode on any stream; a progress bar is not drawn then.
-pub fn sink_to(mode: Mode, study: &str, output: Output) -> Box<dyn Sink> {
-    match mode {
-        Mode::Progress => Box::new(Progress::new(
-            study,
-            output,
-            indicatif::ProgressDrawTarget::hidden(),
-        )),
-        Mode::Lines => Box::new(Lines::new(study, output)),
-        Mode::Json => Box::new(JsonLines::new(study, output)),
+///
+/// # Errors
+/// See [`sink`].
+pub fn sink_to(mode: Mode, study: &str, output: Output) -> io::Result<Box<dyn Sink>> {
+    made(mode, study, output, ProgressDrawTarget::hidden())
+}
+
+fn made(
+    mode: Mode,
+    study: &str,
+    output: Output,
+    bar: ProgressDrawTarget,
+) -> io::Result<Box<dyn Sink>> {
+    Ok(match mode {
+        Mode::Progress => Box::new(Progress::new(study, output, bar)?),
+        Mode::Lines => Box::new(Lines::new(study, output)?),
+        Mode::Json => Box::new(JsonLines::new(study, output)?),
         Mode::Quiet => Box::new(Quiet),
-    }
-}
-
-/// Shows events on a thread of its own: a terminal that is held (Ctrl-S) or a pipe whose reader does
-/// not read keeps nobody else waiting. Dropping it waits until all is shown, as long as somebody
-/// reads.
-pub struct Detached {
-    events: Option<Sender<(Event, Timestamp)>>,
-    shown: Receiver<()>,
-}
-
-/// A reader that has read nothing for this long reads nothing more.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-impl Detached {
-    /// Moves a sink to a thread of its own.
-    ///
-    /// # Errors
-    /// There is no thread to be had.
-    pub fn new(mut sink: Box<dyn Sink>) -> std::io::Result<Detached> {
-        let (events, inbox) = mpsc::channel::<(Event, Timestamp)>();
-        let (tell, shown) = mpsc::channel();
-        thread::Builder::new()
-            .name("report".into())
-            .spawn(move || {
-                for (event, time) in inbox {
-                    sink.handle(&event, time);
-                    let _ = tell.send(());
-                }
-            })?;
-        Ok(Detached {
-            events: Some(events),
-            shown,
-        })
-    }
-}
-
-impl Sink for Detached {
-    fn handle(&mut self, event: &Event, time: Timestamp) {
-        while self.shown.try_recv().is_ok() {}
-        if let Some(events) = &self.events {
-            let _ = events.send((event.clone(), time));
-        }
-    }
-}
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        self.events = None;
-        // Ends when the thread has, or when nothing was shown for too long.
-        while self.shown.recv_timeout(PATIENCE).is_ok() {}
-    }
+    })
 }
 
 struct Quiet;
@@ -129,4 +84,4 @@ impl Sink for Quiet {
 
 #[cfg(test)]
 #[path = "sink_tests.rs"]
-mod tests;
+pub(super) mod tests;

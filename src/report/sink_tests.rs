@@ -1,6 +1,6 @@
 //! A recorded run, rendered in each mode.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use super::*;
@@ -25,14 +25,22 @@ impl Write for Buffer {
 }
 
 fn render(mode: Mode, events: &[Event]) -> String {
+    shown(mode, "criteria", events)
+}
+
+/// What is printed of a run.
+pub fn shown(mode: Mode, study: &str, events: &[Event]) -> String {
     let buffer = Buffer::default();
-    let mut sink = sink_to(mode, "criteria", Output::to(Box::new(buffer.clone())));
+    let output = Output::to(Box::new(buffer.clone()));
+    let mut sink = sink_to(mode, study, output).unwrap();
     for (i, event) in events.iter().enumerate() {
         sink.handle(
             event,
             Timestamp::from_second(1_700_000_000 + i as i64).unwrap(),
         );
     }
+    // Waits until everything is written.
+    drop(sink);
     let bytes = buffer.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()
 }

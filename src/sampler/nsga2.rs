@@ -182,7 +182,7 @@ fn population<'a>(elite: &mut Elite, ask: &Ask<'a>, size: usize) -> Vec<&'a Entr
             TrialState::Complete | TrialState::Pruned => true,
             TrialState::Running | TrialState::Waiting | TrialState::Fail => false,
         })
-        .partition(|e| whole(e) && violation(e) <= 0.0);
+        .partition(|e| whole(e) && e.feasible());
     let best = elite.best(directions, &good, size).into_iter();
     let mut chosen: Vec<&Entry> = best.map(|i| good[i]).collect();
     let mut bad = bad;
@@ -195,7 +195,6 @@ fn population<'a>(elite: &mut Elite, ask: &Ask<'a>, size: usize) -> Vec<&'a Entr
 /// How much a trial violates; one that ended without a result and without saying so is the worst.
 fn violation(entry: &Entry) -> f64 {
     match entry.violation {
-        Some(v) if v.is_nan() => f64::INFINITY,
         Some(v) => v,
         None if entry.state == TrialState::Complete => 0.0,
         None => f64::INFINITY,

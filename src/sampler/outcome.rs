@@ -28,12 +28,11 @@ pub(super) enum Outcome {
 
 impl Outcome {
     pub fn of(entry: &Entry, direction: Direction) -> Outcome {
-        let violated = entry.violation.is_some_and(|v| v > 0.0 || v.is_nan());
         match entry.state {
             TrialState::Waiting => Outcome::Waiting,
             TrialState::Running => Outcome::Pending,
             TrialState::Fail => Outcome::Infeasible,
-            TrialState::Complete | TrialState::Pruned if violated => Outcome::Infeasible,
+            TrialState::Complete | TrialState::Pruned if !entry.feasible() => Outcome::Infeasible,
             TrialState::Complete => match entry.value() {
                 Some(value) if !value.is_nan() => Outcome::Finished {
                     loss: direction.loss(value),

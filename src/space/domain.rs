@@ -10,7 +10,7 @@ use super::Value;
 /// A parameter's domain. Bounds are inclusive. The kinds and their fields are those of Optuna's
 /// `FloatDistribution`, `IntDistribution` and `CategoricalDistribution`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "lowercase", remote = "Self")]
 pub enum Domain {
     /// A float in `low..=high`; on a grid `low + k * step` where there is a step.
     Float {

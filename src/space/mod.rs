@@ -1,11 +1,13 @@
 //! The search space: parameters, the conditions under which they exist, and the constraints that
 //! every proposal must satisfy.
 
+mod bounds;
 mod constraint;
 mod domain;
 mod optuna;
 mod value;
 
+pub use bounds::Unsound;
 pub use constraint::{Constraint, ConstraintError, Expr};
 pub use domain::Domain;
 pub use optuna::{distribution_from_json, distribution_to_json};

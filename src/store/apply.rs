@@ -9,6 +9,7 @@ use super::error::Cause;
 use super::open::stamp;
 use super::place::FileId;
 use super::read::state;
+use super::sense::named;
 use super::studies::put_study_attributes;
 use super::{AttemptEnd, Shown, Store, StoreError, Write, Written, to_python_json};
 use crate::space::{Domain, Params, Value, distribution_to_json};
@@ -44,7 +45,8 @@ impl Store {
             return Ok(Written::Done);
         }
         self.must_be_in_place()?;
-        match self.transact(study_id, run_id, writes, &stamp(time)) {
+        let all = |batch: &Batch<'_>| writes.iter().try_for_each(|write| batch.write(write));
+        match self.transact(study_id, run_id, &stamp(time), all) {
             Ok(()) => Ok(Written::Done),
             Err(Cause::Conflict) => Ok(Written::Conflict),
             Err(cause) => Err(self.at(cause)),
@@ -58,16 +60,17 @@ impl Store {
                 path: Shown(self.path.clone()),
             });
         }
-        Ok(())
+        self.log_must_be_there()
     }
 
-    pub(super) fn transact(
+    /// Does something in one transaction: all of it is durable, or nothing was written.
+    pub(super) fn transact<T>(
         &mut self,
         study_id: i64,
         run_id: i64,
-        writes: &[Write],
         now: &str,
-    ) -> Result<(), Cause> {
+        act: impl FnOnce(&Batch<'_>) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -77,24 +80,22 @@ impl Store {
             run_id,
             now,
         };
-        for write in writes {
-            batch.write(write)?;
-        }
+        let done = act(&batch)?;
         tx.commit()?;
-        Ok(())
+        Ok(done)
     }
 }
 
 /// One transaction under way.
 pub(super) struct Batch<'a> {
     pub(super) conn: &'a Connection,
-    study_id: i64,
+    pub(super) study_id: i64,
     pub(super) run_id: i64,
     pub(super) now: &'a str,
 }
 
 impl Batch<'_> {
-    fn write(&self, write: &Write) -> Result<(), Cause> {
+    pub(super) fn write(&self, write: &Write) -> Result<(), Cause> {
         match write {
             Write::TrialCreated {
                 number,
@@ -296,8 +297,10 @@ impl Batch<'_> {
         if added == 1 {
             Ok(())
         } else {
-            Err(Cause::Invalid(format!(
-                "attempt {attempt} of trial {number} was started before"
+            Err(Cause::Content(format!(
+                "attempt {attempt} of trial {number} of {} is in tune_attempts before it has \
+                 started",
+                named(self.conn, self.study_id)
             )))
         }
     }
@@ -336,8 +339,10 @@ impl Batch<'_> {
         if changed == 1 {
             Ok(())
         } else {
-            Err(Cause::Invalid(format!(
-                "attempt {attempt} of trial {number} is not under way and cannot end"
+            Err(Cause::Content(format!(
+                "attempt {attempt} of trial {number} of {} is to end, but is not under way in \
+                 tune_attempts",
+                named(self.conn, self.study_id)
             )))
         }
     }
@@ -357,6 +362,14 @@ impl Batch<'_> {
             last.extend(self.last_report(trial_id)?);
         }
         let values = if last.is_empty() { values } else { &last };
+        if !values.is_empty() && values.len() != objectives {
+            return Err(Cause::Content(format!(
+                "{} has {objectives} directions in study_directions, but trial {number} ended with \
+                 {} values",
+                named(self.conn, self.study_id),
+                values.len()
+            )));
+        }
         check_values(number, to, values, objectives)?;
         self.conn
             .prepare_cached(

@@ -179,7 +179,17 @@ impl Store {
                 now,
             ),
         )?;
-        Ok(self.conn.last_insert_rowid())
+        let run_id = self.conn.last_insert_rowid();
+        // What is open was left by a run that was killed. Not every trial of these starts again:
+        // another program may have ended it.
+        self.conn.execute(
+            "UPDATE tune_attempts SET ended = ?2, outcome = 'interrupted', detail = '', again =
+                 (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
+             WHERE ended IS NULL
+                 AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)",
+            (study_id, now),
+        )?;
+        Ok(run_id)
     }
 
     fn read_runs(&self, study_id: i64) -> Result<Vec<RunEntry>, Cause> {

@@ -36,6 +36,16 @@ pub enum StoreError {
         /// What it is.
         found: String,
     },
+    /// The file has other names that are no links to this one.
+    #[error(
+        "{path}: this file has {names} names (hard links): what SQLite does by one of them, it knows nothing of by another; remove the others, or replace them by copies"
+    )]
+    Names {
+        /// The database.
+        path: Shown,
+        /// How many names it has.
+        names: u64,
+    },
     /// A SQLite database without the tables of Optuna.
     #[error(
         "{path}: this SQLite database belongs to another program ({found}); it is left as it is: use another project directory with -C"
@@ -219,6 +229,7 @@ impl StoreError {
             StoreError::NotFound { .. }
             | StoreError::NotADatabase { .. }
             | StoreError::NotAFile { .. }
+            | StoreError::Names { .. }
             | StoreError::Foreign { .. }
             | StoreError::Corrupt { .. }
             | StoreError::NewerSchema { .. }
@@ -248,6 +259,7 @@ impl StoreError {
             | StoreError::NewerSchema { .. }
             | StoreError::OlderSchema { .. } => true,
             StoreError::NotFound { .. }
+            | StoreError::Names { .. }
             | StoreError::Network { .. }
             | StoreError::NoLog { .. }
             | StoreError::Full { .. }
@@ -297,6 +309,24 @@ impl From<rusqlite::Error> for Cause {
     }
 }
 
+/// Most characters of a message about what a row holds, which may be a text of any length.
+const LONGEST: usize = 600;
+
+/// The text without its middle, where it is long: what it is about stands at the beginning, what was
+/// expected at the end.
+fn shortened(text: String) -> String {
+    let length = text.chars().count();
+    if length <= LONGEST {
+        return text;
+    }
+    let half = LONGEST / 2;
+    let (begin, end): (String, String) = (
+        text.chars().take(half).collect(),
+        text.chars().skip(length - half).collect(),
+    );
+    format!("{begin} ... {end}")
+}
+
 impl Cause {
     /// The error, with the file's name.
     pub(super) fn at(self, path: &Path) -> StoreError {
@@ -307,7 +337,10 @@ impl Cause {
                 path,
                 what: "a conflict outside of a batch".to_owned(),
             },
-            Cause::Content(what) => StoreError::Content { path, what },
+            Cause::Content(what) => StoreError::Content {
+                path,
+                what: shortened(what),
+            },
             Cause::Invalid(what) => StoreError::Invalid { path, what },
             Cause::Newer(what) => StoreError::NewerSchema { path, what },
             Cause::Older(what) => StoreError::OlderSchema { path, what },
@@ -387,5 +420,25 @@ fn from_sqlite(path: Shown, error: &rusqlite::Error) -> StoreError {
         StoreError::Io { path, what }
     } else {
         StoreError::Sql { path, what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_about_a_long_text_keeps_its_beginning_and_its_end() {
+        let what = format!(
+            "study 1 has the direction \"{}\", expected MINIMIZE",
+            "é".repeat(10_000)
+        );
+        let said = Cause::Content(what).at(Path::new("/p/tune.db")).to_string();
+        assert!(said.contains("study 1 has the direction \"éé"), "{said}");
+        assert!(said.contains("éé\", expected MINIMIZE"), "{said}");
+        assert!(said.chars().count() < 1_000, "{said}");
+        let short = Cause::Content("trial 3 has no number".to_owned());
+        let said = short.at(Path::new("/p/tune.db")).to_string();
+        assert!(said.contains("trial 3 has no number"), "{said}");
     }
 }

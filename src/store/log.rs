@@ -1,15 +1,25 @@
 //! Is a write-ahead log whole? SQLite ends its reading at the first frame that is damaged, and
 //! what was committed after it is gone without a word. Here that is noticed before it happens.
 //!
-//! A crash leaves at most one transaction half-written, because each is synchronised before the
-//! next one begins. Two commits behind a damaged frame are therefore no crash, but damage.
+//! Our own transactions are synchronised before the next one begins, and all that was written to the
+//! log before with them: a crash leaves at most one of them half-written, at the end. Another
+//! program may write with `synchronous=NORMAL`. A power failure then loses any blocks of the log
+//! that were not yet on the disk, and later ones may be there: SQLite's promise is kept where it
+//! ends at the first gap. Of a block that was never written the frame that begins in it has neither
+//! of the log's two salts: it holds zeros, or what an earlier use of the file has left. Bits that
+//! change afterwards leave at least one. So the two are told apart, but for a disk that loses whole
+//! blocks of what it had reported as written, and for one block in 170, in which no frame begins:
+//! the former counts as a power failure, the latter as damage.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::descriptor::Descriptor;
 use super::error::Cause;
+use super::place::FileId;
+use crate::files::bounded;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24;
@@ -17,20 +27,27 @@ const FRAME: usize = 24;
 /// The page size that SQLite gives to new files; used where the header cannot be believed.
 const PAGE: usize = 4096;
 
-/// Checks the log of a database that is about to be opened; that there is none is fine.
+/// Another process may be writing at this moment; what is still so after this is so.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Checks the log of a database that is about to be opened; that there is none is fine. Gives the
+/// gap that a power failure has left in it, where SQLite will drop what is behind.
 ///
 /// Reading it drops no locks: SQLite keeps those on other files.
 ///
 /// # Errors
 /// Something within the log is damaged.
-pub(super) fn check(path: &Path) -> Result<(), Cause> {
+pub(super) fn check(path: &Path) -> Result<Option<Damage>, Cause> {
     let Some(found) = damage(path) else {
-        return Ok(());
+        return Ok(None);
     };
     // A run that writes at this moment may be starting its log over.
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(PAUSE);
     if damage(path) != Some(found) {
-        return Ok(());
+        return Ok(None);
+    }
+    if found.unwritten {
+        return Ok(Some(found));
     }
     Err(Cause::Corrupt(format!(
         "its write-ahead log {} is damaged in frame {}, with {} transactions behind it",
@@ -42,15 +59,33 @@ pub(super) fn check(path: &Path) -> Result<(), Cause> {
 
 /// A damaged frame, and what would be lost with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Damage {
+pub(super) struct Damage {
     /// The frame, from 1; 0 is the header.
-    frame: u64,
+    pub(super) frame: u64,
     /// Commits behind it.
-    commits: u64,
+    pub(super) commits: u64,
+    /// It, or the frame behind it, was never written: a power failure, and no damage.
+    unwritten: bool,
+}
+
+impl Damage {
+    fn at(frame: u64, unwritten: bool) -> Damage {
+        Damage {
+            frame,
+            commits: 0,
+            unwritten,
+        }
+    }
 }
 
 fn damage(path: &Path) -> Option<Damage> {
-    scan(BufReader::new(File::open(path).ok()?))
+    scan(BufReader::new(bounded::open(path).ok()?))
+}
+
+/// Whether these are the bytes of a damaged log.
+#[cfg(any(test, fuzzing))]
+pub fn is_damaged(log: &[u8]) -> bool {
+    scan(log).is_some()
 }
 
 /// Reads a log from its beginning. A log that cannot be read is left to SQLite.
@@ -60,29 +95,26 @@ fn scan(mut log: impl Read) -> Option<Damage> {
     let big_endian = header[3] & 1 == 1;
     let mut sum = checksum((0, 0), &header[..24], big_endian);
     let mut whole = sum == (word(&header, 24), word(&header, 28));
-    let page = if whole {
-        word(&header, 8) as usize
-    } else {
-        PAGE
-    };
+    // A page of another size than SQLite's is none, whatever its checksum says.
+    let page = word(&header, 8);
+    whole &= page.is_power_of_two() && (512..=65_536).contains(&page);
+    let page = if whole { page as usize } else { PAGE };
     // Frames of an earlier use of the file carry other salts.
     let mut salts = whole.then(|| (word(&header, 16), word(&header, 20)));
-    let mut found = (!whole).then_some(Damage {
-        frame: 0,
-        commits: 0,
-    });
+    let mut found = (!whole).then_some(Damage::at(0, false));
     let mut frame = vec![0; FRAME + page];
     for number in 1.. {
         if log.read_exact(&mut frame).is_err() {
             break;
         }
         let here = (word(&frame, 8), word(&frame, 12));
-        if *salts.get_or_insert(here) != here {
+        let of_this_use = *salts.get_or_insert(here);
+        if of_this_use != here {
             whole = false;
-            found.get_or_insert(Damage {
-                frame: number,
-                commits: 0,
-            });
+            let unwritten = of_this_use.0 != here.0 && of_this_use.1 != here.1;
+            let damage = found.get_or_insert(Damage::at(number, unwritten));
+            // The end of one frame and the beginning of the next are in the same block.
+            damage.unwritten |= unwritten && damage.frame + 1 == number;
             continue;
         }
         if whole {
@@ -91,16 +123,89 @@ fn scan(mut log: impl Read) -> Option<Damage> {
             whole = sum == (word(&frame, 16), word(&frame, 20));
         }
         if !whole {
-            let damage = found.get_or_insert(Damage {
-                frame: number,
-                commits: 0,
-            });
+            let damage = found.get_or_insert(Damage::at(number, false));
             // The size of the database after the commit; 0 within a transaction.
             let commit = word(&frame, 4) != 0;
             damage.commits += u64::from(commit && damage.frame != number);
         }
     }
     found.filter(|damage| damage.commits >= 2)
+}
+
+/// What has become of the log of a database that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is there.
+    Whole,
+    /// It, or its index, was moved, replaced or deleted. What is in it can still be saved by who
+    /// has it open.
+    Moved,
+    /// It is shorter than its index says, or was overwritten: what it held is lost.
+    Cut,
+}
+
+/// Looks after the log of an open database. SQLite keeps in an index, which all that have the
+/// database open share in memory, what the log holds, and believes it: where somebody cuts the log
+/// short it writes behind the gap, and copies zeros into the database in the end.
+#[derive(Debug)]
+pub(super) struct Watch {
+    log: PathBuf,
+    index: PathBuf,
+    log_id: FileId,
+    shared: Descriptor,
+}
+
+impl Watch {
+    /// Of a database that SQLite has open; `None` where there is nothing to look at.
+    pub(super) fn of(log: PathBuf, index: PathBuf) -> Option<Watch> {
+        Some(Watch {
+            log_id: FileId::of(&log)?,
+            shared: Descriptor::of(&index, false).ok()?,
+            log,
+            index,
+        })
+    }
+
+    /// The log.
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// What has become of it.
+    pub(super) fn fate(&self) -> Fate {
+        if FileId::of(&self.log) != Some(self.log_id) || !self.shared.is_at(&self.index) {
+            return Fate::Moved;
+        }
+        if self.holds_what_is_indexed().unwrap_or(true) {
+            return Fate::Whole;
+        }
+        std::thread::sleep(PAUSE);
+        match self.holds_what_is_indexed() {
+            Ok(false) => Fate::Cut,
+            Ok(true) | Err(_) => Fate::Whole,
+        }
+    }
+
+    /// Compares the log with the index's header (`WalIndexHdr` in SQLite's `wal.c`), which is there
+    /// twice, so that one that is just being written can be told.
+    fn holds_what_is_indexed(&self) -> io::Result<bool> {
+        let mut twice = [0; 96];
+        self.shared.read_at(&mut twice, 0)?;
+        let (index, again) = twice.split_at(48);
+        let frames = u32::from_ne_bytes([index[16], index[17], index[18], index[19]]);
+        if index != again || frames == 0 {
+            return Ok(true);
+        }
+        // 65,536 is stored as 1.
+        let page = u16::from_ne_bytes([index[14], index[15]]);
+        let page = u64::from(page & 0xfe00) + (u64::from(page & 1) << 16);
+        let mut log = File::open(&self.log)?;
+        let length = HEADER as u64 + u64::from(frames) * (FRAME as u64 + page);
+        let mut header = [0; HEADER];
+        Ok(log.metadata()?.len() >= length
+            && log.read_exact(&mut header).is_ok()
+            && header[16..24] == index[32..40])
+    }
 }
 
 /// SQLite's running checksum of a multiple of 8 bytes.
@@ -175,6 +280,74 @@ mod tests {
         let mut log = log();
         log[18] ^= 4;
         assert_eq!(scan(&log[..]).unwrap().frame, 0);
+    }
+
+    #[test]
+    fn a_block_that_a_power_failure_kept_from_the_disk_is_no_damage() {
+        // What the file held before: nothing, or an earlier log.
+        for before in [vec![0; log().len()], log()] {
+            for block in 0..=4 {
+                let mut log = log();
+                let lost = (block * 4096).max(HEADER)..(block + 1) * 4096;
+                log[lost.clone()].copy_from_slice(&before[lost]);
+                let found = scan(&log[..]).unwrap();
+                assert!(found.unwritten && found.commits >= 2, "{block}: {found:?}");
+                assert!((block as u64..=block as u64 + 1).contains(&found.frame));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_of_the_log_of_an_open_database_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let (log, index) = (dir.path().join("a.db-wal"), dir.path().join("a.db-shm"));
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x)")
+            .unwrap();
+        let watch = Watch::of(log.clone(), index.clone()).unwrap();
+        let add = || conn.execute("INSERT INTO t VALUES (1)", []).unwrap();
+        for checkpoint in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"] {
+            add();
+            assert_eq!(watch.fate(), Fate::Whole);
+            conn.query_row(&format!("PRAGMA wal_checkpoint({checkpoint})"), [], |_| {
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(watch.fate(), Fate::Whole, "{checkpoint}");
+        }
+        add();
+        add();
+        let whole = std::fs::read(&log).unwrap();
+        for short in [0, 10, 4000, whole.len() - 1] {
+            std::fs::write(&log, &whole[..short]).unwrap();
+            assert_eq!(watch.fate(), Fate::Cut, "{short}");
+        }
+        std::fs::write(&log, vec![0; whole.len()]).unwrap();
+        assert_eq!(watch.fate(), Fate::Cut);
+        std::fs::write(&log, &whole).unwrap();
+        assert_eq!(watch.fate(), Fate::Whole);
+        for path in [log, index] {
+            let aside = path.with_extension("aside");
+            std::fs::rename(&path, &aside).unwrap();
+            assert_eq!(watch.fate(), Fate::Moved);
+            std::fs::copy(&aside, &path).unwrap();
+            assert_eq!(watch.fate(), Fate::Moved);
+            std::fs::rename(&aside, &path).unwrap();
+            assert_eq!(watch.fate(), Fate::Whole);
+        }
+    }
+
+    #[test]
+    fn a_header_with_a_page_that_sqlite_does_not_know_is_damaged_whatever_its_checksum() {
+        for page in [0, 256, 5000, 1 << 31] {
+            let mut log = log();
+            log[8..12].copy_from_slice(&u32::to_be_bytes(page));
+            let sum = checksum((0, 0), &log[..24], log[3] & 1 == 1);
+            log[24..28].copy_from_slice(&sum.0.to_be_bytes());
+            log[28..32].copy_from_slice(&sum.1.to_be_bytes());
+            assert_eq!(scan(&log[..]).unwrap().frame, 0, "{page}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 mod apply;
 mod attempts;
+mod changes;
+mod descriptor;
 mod enqueue;
 mod error;
 mod foreign;
@@ -21,6 +23,7 @@ mod python_json;
 mod read;
 mod repeats;
 mod schema;
+mod sense;
 mod studies;
 mod take_in;
 #[cfg(test)]
@@ -28,11 +31,15 @@ mod tests;
 mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable, RunEntry};
+pub use changes::{Changes, Glimpse, Seen, overtaken};
+pub use descriptor::Descriptor;
 pub use error::{Shown, StoreError};
 pub use import::NewStudy;
 pub use listing::Members;
+#[cfg(any(test, fuzzing))]
+pub use log::is_damaged;
 pub use memory::{MemoryObservation, MemoryRecord};
-pub use open::{LOCK_PATIENCE, Store};
+pub use open::{LOCK_PATIENCE, Store, is_empty_database, lockable, looked_at};
 pub use python_json::{python_json, to_python_json};
 pub use repeats::RepeatRecord;
 pub use studies::{Counts, StudySummary};

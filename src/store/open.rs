@@ -1,17 +1,21 @@
 //! Opening: what is checked before anything is written, and how the connection is set up.
 
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::{AccessFlags, access};
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access, geteuid};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::descriptor::Descriptor;
 use super::error::{Cause, Shown, StoreError};
-use super::log;
+use super::log::{self, Fate, Watch};
 use super::migrate::{Found, inspect, migrate};
 use super::place::{FileId, directory, network_file_system};
+use crate::files::{no_file, plain};
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
@@ -31,6 +35,8 @@ pub struct Store {
     /// lacks them.
     pub(super) own_tables: bool,
     pub(super) file: Option<FileId>,
+    /// Of a database that is written.
+    watch: Option<Watch>,
     data_version: i64,
 }
 
@@ -53,12 +59,8 @@ impl Store {
     /// No database of ours, a damaged or newer one, a network file system, no permission. The
     /// file is then as it was.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        if !path.exists() && !path.is_symlink() {
-            std::fs::create_dir_all(directory(path)).map_err(|e| StoreError::Io {
-                path: Shown(path.to_path_buf()),
-                what: format!("cannot make its directory: {e}"),
-            })?;
-        }
+        let path = &plain::real(path);
+        make_directory(path)?;
         Store::open_writable(path, OpenFlags::SQLITE_OPEN_CREATE)
     }
 
@@ -68,10 +70,8 @@ impl Store {
     /// # Errors
     /// What [`Store::open`] would refuse, as far as that can be told without writing.
     pub fn can_open(path: &Path) -> Result<bool, StoreError> {
-        if let Some(kind) = network_file_system(path) {
-            let path = Shown(path.to_path_buf());
-            return Err(StoreError::Network { path, kind });
-        }
+        let path = &plain::real(path);
+        must_be_local(path)?;
         looks_whole(path)?;
         let at = |cause: Cause| cause.at(path);
         let read_only = || StoreError::ReadOnly {
@@ -84,6 +84,7 @@ impl Store {
             return Ok(false);
         }
         access(path, AccessFlags::R_OK | AccessFlags::W_OK).map_err(|_| read_only())?;
+        must_have_one_name(path)?;
         log::check(&log_of(path)).map_err(at)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
@@ -96,38 +97,56 @@ impl Store {
     /// # Errors
     /// See [`Store::open`]; also where there is none.
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
+        let path = &plain::real(path);
         must_exist(path)?;
         Store::open_writable(path, OpenFlags::empty())
     }
 
     /// Opens the database for reading, also while a run writes to it, and in a directory that
-    /// cannot be written.
+    /// cannot be written. Nothing is left beside it that its owner could not use (`Look`).
     ///
     /// # Errors
     /// See [`Store::open_existing`].
     pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
+        let path = &plain::real(path);
         must_exist(path)?;
         looks_whole(path)?;
+        if !log_of(path).exists() {
+            must_have_one_name(path)?;
+        }
         let at = |cause: Cause| cause.at(path);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let first = Connection::open_with_flags(path, flags)
-            .map_err(Cause::from)
+        let look = Look::at(path);
+        let opened = look
+            .open(path)
             .and_then(|conn| Ok((inspect_patiently(&conn)?, conn)));
-        let (found, conn) = match first {
-            Ok(opened) => opened,
-            // Without a log beside it the file is complete, and nobody can write here: it can be
-            // read without locks.
-            Err(cause) if cause.cannot_open() && !has_log(path) => {
-                let conn = open_immutable(path).map_err(at)?;
-                (inspect(&conn).map_err(at)?, conn)
+        let (found, conn) = opened.map_err(|cause| match look {
+            Look::AtLog if cause.cannot_open() && !beside(path, "-shm").exists() => {
+                StoreError::Io {
+                    path: Shown(path.to_path_buf()),
+                    what:
+                        "a run that was killed has left its write-ahead log to be taken in, which \
+                       another user than its owner cannot do: let the owner run tune status once"
+                            .to_owned(),
+                }
             }
-            Err(cause) => return Err(at(cause)),
-        };
+            Look::AsOwner | Look::AtLog | Look::Alone => at(cause),
+        })?;
         let own_tables = match found {
             Found::Empty => return Err(at(Cause::Foreign("no tables".to_owned()))),
             Found::Optuna { migrations } => migrations > 0,
         };
         Store::assemble(conn, path, own_tables).map_err(at)
+    }
+
+    /// The same; `None` where there is no database.
+    ///
+    /// # Errors
+    /// See [`Store::open_existing`].
+    pub fn open_if_any(path: &Path) -> Result<Option<Store>, StoreError> {
+        match Store::open_read_only(path) {
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            opened => opened.map(Some),
+        }
     }
 
     /// Opens a private copy of somebody else's database, made together with the log or journal that
@@ -206,21 +225,45 @@ impl Store {
     }
 
     fn open_writable(path: &Path, create: OpenFlags) -> Result<Store, StoreError> {
-        if let Some(kind) = network_file_system(path) {
-            let path = Shown(path.to_path_buf());
-            return Err(StoreError::Network { path, kind });
-        }
+        must_be_local(path)?;
         looks_whole(path)?;
+        must_have_one_name(path)?;
         let at = |cause: Cause| cause.at(path);
-        log::check(&log_of(path)).map_err(at)?;
+        if let Some(gap) = log::check(&log_of(path)).map_err(at)? {
+            keep_dropped(path, gap);
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
-        let now = stamp(jiff::Timestamp::now());
+        let now = stamp(crate::clock::now());
         // A connection that is closed copies what a crash left in the log into the file: not into
         // one that is refused.
         keep_log_on_close(&conn, has_log(path)).map_err(at)?;
         prepare(&mut conn, !create.is_empty(), &now).map_err(at)?;
-        Store::assemble(conn, path, true).map_err(at)
+        let mut store = Store::assemble(conn, path, true).map_err(at)?;
+        store.watch = Watch::of(log_of(path), beside(path, "-shm"));
+        Ok(store)
+    }
+
+    /// Nothing is written behind a log that has lost something, nor is the rest of it copied into
+    /// the database.
+    pub(super) fn log_must_be_there(&self) -> Result<(), StoreError> {
+        let Some(watch) = &self.watch else {
+            return Ok(());
+        };
+        match watch.fate() {
+            Fate::Whole => Ok(()),
+            Fate::Moved => Err(StoreError::Moved {
+                path: Shown(watch.log().to_path_buf()),
+            }),
+            Fate::Cut => {
+                keep_log_on_close(&self.conn, true).map_err(|c| self.at(c))?;
+                Err(self.at(Cause::Corrupt(
+                    "somebody has cut its write-ahead log short, or overwritten it, while it was \
+                     in use"
+                        .to_owned(),
+                )))
+            }
+        }
     }
 
     fn assemble(conn: Connection, path: &Path, own_tables: bool) -> Result<Store, Cause> {
@@ -230,10 +273,18 @@ impl Store {
             data_version: data_version(&conn)?,
             conn,
             path: path.to_path_buf(),
-            clock: Box::new(jiff::Timestamp::now),
+            clock: Box::new(crate::clock::now),
             own_tables,
             file: FileId::of(path),
+            watch: None,
         })
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // SQLite copies the log into the database when it is closed.
+        let _ = self.log_must_be_there();
     }
 }
 
@@ -242,6 +293,23 @@ pub(super) fn stamp(time: jiff::Timestamp) -> String {
     time.to_zoned(jiff::tz::TimeZone::UTC)
         .strftime("%Y-%m-%d %H:%M:%S%.6f")
         .to_string()
+}
+
+/// Keeps a copy of a log of which SQLite will drop something.
+fn keep_dropped(path: &Path, gap: log::Damage) {
+    let to = beside(path, "-wal.dropped");
+    let copied = std::fs::read(log_of(path)).and_then(|bytes| plain::write(&to, &bytes));
+    let (path, to) = (path.display(), to.display());
+    let kept = match copied {
+        Ok(()) => format!("a copy of the log is in {to}"),
+        Err(error) => format!("no copy of the log could be made ({to}: {error})"),
+    };
+    tracing::warn!(
+        "{path}: a power failure has left a gap in its write-ahead log, at frame {}; {} \
+         transactions behind it, which another program did not wait for, are dropped; {kept}",
+        gap.frame,
+        gap.commits
+    );
 }
 
 /// Checks first, writes after.
@@ -303,13 +371,87 @@ fn data_version(conn: &Connection) -> Result<i64, Cause> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-fn must_exist(path: &Path) -> Result<(), StoreError> {
-    if path.exists() {
-        Ok(())
-    } else {
-        Err(StoreError::NotFound {
+/// A descriptor of the database for locks; an empty file is made where there is none.
+///
+/// # Errors
+/// What [`Store::open`] would refuse before it looks into the file.
+pub fn lockable(path: &Path) -> Result<Descriptor, StoreError> {
+    must_be_local(path)?;
+    looks_whole(path)?;
+    make_directory(path)?;
+    let shown = || Shown(path.to_path_buf());
+    let descriptor = Descriptor::of(path, true).map_err(|error| {
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
+                StoreError::ReadOnly { path: shown() }
+            }
+            Some(_) | None => StoreError::Io {
+                path: shown(),
+                what: error.to_string(),
+            },
+        }
+    })?;
+    // Nothing is put beside a file that is none of ours.
+    let mut start = [0; 16];
+    let begun = descriptor.read_at(&mut start, 0).is_ok();
+    match begun && start != *b"SQLite format 3\0" {
+        true => Err(StoreError::NotADatabase { path: shown() }),
+        false => Ok(descriptor),
+    }
+}
+
+/// Whether the file is there and nothing was ever written to the database.
+pub fn is_empty_database(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) && !has_log(path)
+}
+
+/// A descriptor of the database to look for locks; `None` where there is no file that this user can
+/// read.
+pub fn looked_at(path: &Path) -> Option<Descriptor> {
+    looks_whole(path).ok()?;
+    Descriptor::of(path, false).ok()
+}
+
+fn make_directory(path: &Path) -> Result<(), StoreError> {
+    if path.exists() || path.is_symlink() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(directory(path)).map_err(|e| StoreError::Io {
+        path: Shown(path.to_path_buf()),
+        what: format!("cannot make its directory: {e}"),
+    })
+}
+
+fn must_be_local(path: &Path) -> Result<(), StoreError> {
+    match network_file_system(path) {
+        None => Ok(()),
+        Some(kind) => Err(StoreError::Network {
             path: Shown(path.to_path_buf()),
-        })
+            kind,
+        }),
+    }
+}
+
+/// An empty file is what a run that has only begun has made: no database yet.
+fn must_exist(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.len() > 0 || !meta.is_file() || has_log(path) => Ok(()),
+        Err(_) if path.is_symlink() => Ok(()),
+        Ok(_) | Err(_) => Err(StoreError::NotFound {
+            path: Shown(path.to_path_buf()),
+        }),
+    }
+}
+
+/// A database with two names has two places for a log, and whoever opens it by the one knows
+/// nothing of what was committed by the other.
+fn must_have_one_name(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path).map_or(1, |meta| meta.nlink()) {
+        0 | 1 => Ok(()),
+        names => Err(StoreError::Names {
+            path: Shown(path.to_path_buf()),
+            names,
+        }),
     }
 }
 
@@ -334,11 +476,22 @@ fn looks_whole(path: &Path) -> Result<(), StoreError> {
         }
         Err(_) => return Ok(()),
     };
-    if meta.is_dir() {
-        return not_a_file("a directory".to_owned());
+    if let Some(found) = no_file(meta.file_type()) {
+        return not_a_file(found.to_owned());
     }
-    if !meta.is_file() {
-        return not_a_file("a device, pipe or socket".to_owned());
+    // SQLite would wait for a pipe.
+    for part in ["-wal", "-shm", "-journal"] {
+        let beside = beside(path, part);
+        let Ok(there) = std::fs::symlink_metadata(&beside) else {
+            continue;
+        };
+        if let Some(found) = no_file(there.file_type()) {
+            return Err(StoreError::NotAFile {
+                path: Shown(beside),
+                found: found.to_owned(),
+            });
+        }
+        must_have_one_name(&beside)?;
     }
     match meta.len() {
         // SQLite throws the log of an empty file away.
@@ -355,9 +508,14 @@ fn looks_whole(path: &Path) -> Result<(), StoreError> {
 
 /// The write-ahead log of a database.
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    PathBuf::from(log)
+    beside(path, "-wal")
+}
+
+/// A file of SQLite's beside a database.
+fn beside(path: &Path, part: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(part);
+    PathBuf::from(name)
 }
 
 /// Whether a write-ahead log with content lies beside the database.
@@ -365,18 +523,53 @@ fn has_log(path: &Path) -> bool {
     std::fs::metadata(log_of(path)).is_ok_and(|m| m.len() > 0)
 }
 
-fn open_immutable(path: &Path) -> Result<Connection, Cause> {
-    let mut uri = String::from("file:");
-    for &byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
-            uri.push(byte as char);
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
+/// How a database is opened for who only reads. SQLite makes the log and its index where they are
+/// not there, with the rights of the database as they are now and, but for root, with the owner that
+/// this process has. What another user has made, or what was made while the database could not be
+/// written, would keep its owner from writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// What SQLite makes is as the owner would make it.
+    AsOwner,
+    /// There is a log: its index is not made, and read as it is.
+    AtLog,
+    /// There is no log, so that the file is complete: it is read without locks and without any
+    /// other file. A run that begins meanwhile and copies its log into the file can spoil what is
+    /// read, never what is stored.
+    Alone,
+}
+
+impl Look {
+    fn at(path: &Path) -> Look {
+        let owners = std::fs::metadata(path).is_ok_and(|meta| {
+            let me = geteuid();
+            (me.is_root() || me.as_raw() == meta.uid()) && meta.mode() & 0o600 == 0o600
+        });
+        let all = AccessFlags::W_OK | AccessFlags::X_OK;
+        match owners && access(directory(path), all).is_ok() {
+            true => Look::AsOwner,
+            false if has_log(path) => Look::AtLog,
+            false => Look::Alone,
         }
     }
-    uri.push_str("?mode=ro&immutable=1");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    Ok(Connection::open_with_flags(uri, flags)?)
+
+    fn open(self, path: &Path) -> Result<Connection, Cause> {
+        let mut uri = String::from("file:");
+        for &byte in path.as_os_str().as_bytes() {
+            if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
+                uri.push(byte as char);
+            } else {
+                uri.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        uri.push_str(match self {
+            Look::AsOwner => "?mode=ro",
+            Look::AtLog => "?mode=ro&readonly_shm=1",
+            Look::Alone => "?mode=ro&immutable=1",
+        });
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        Ok(Connection::open_with_flags(uri, flags)?)
+    }
 }

@@ -39,7 +39,7 @@ fn network_name(magic: u64) -> Option<&'static str> {
 
 /// Device and inode of a file: its identity while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileId(u64, u64);
+pub(super) struct FileId(pub(super) u64, pub(super) u64);
 
 impl FileId {
     /// The identity of what lies at `path` now. A stat only: opening and closing the file here

@@ -6,8 +6,9 @@ use serde_json::Value as Json;
 const WORDS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
 /// Parses JSON in which `NaN`, `Infinity` and `-Infinity` may stand for numbers, as Python writes
-/// them; they become the strings of the contract (`"NaN"`, ...). Halves of surrogate pairs, which
-/// Python writes for undecodable bytes, become U+FFFD. `None` where it is no JSON.
+/// them; they become the strings of the contract (`"NaN"`, ...), and so do numbers beyond the
+/// largest float. Halves of surrogate pairs, which Python writes for undecodable bytes, become
+/// U+FFFD. `None` where it is no JSON, or nested deeper than 127 levels.
 pub fn python_json(text: &str) -> Option<Json> {
     match serde_json::from_str(text) {
         Ok(json) => Some(json),
@@ -51,7 +52,8 @@ fn write(json: &Json, out: &mut String) {
     }
 }
 
-/// Python's JSON as standard JSON: the three words in quotes, lone surrogates replaced.
+/// Python's JSON as standard JSON: the three words in quotes, lone surrogates and numbers that no
+/// float holds replaced.
 fn standard(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
@@ -61,9 +63,18 @@ fn standard(text: &str) -> String {
             (end, without_lone_surrogates(&rest[..end]))
         } else if let Some(word) = WORDS.into_iter().find(|w| rest.starts_with(w)) {
             (word.len(), format!("\"{word}\""))
+        } else if rest.starts_with(in_number) {
+            let end = rest.find(|c: char| !in_number(c)).unwrap_or(rest.len());
+            let number = &rest[..end];
+            let replaced = match number.parse::<f64>() {
+                Ok(f64::INFINITY) => "\"Infinity\"",
+                Ok(f64::NEG_INFINITY) => "\"-Infinity\"",
+                Ok(_) | Err(_) => number,
+            };
+            (end, replaced.to_owned())
         } else {
             let first = rest.chars().next().map_or(0, char::len_utf8);
-            let next = rest[first..].find(['"', 'N', 'I', '-']);
+            let next = rest[first..].find(|c: char| matches!(c, '"' | 'N' | 'I' | '-' | '0'..='9'));
             let end = next.map_or(rest.len(), |i| first + i);
             (end, rest[..end].to_owned())
         };
@@ -71,6 +82,11 @@ fn standard(text: &str) -> String {
         rest = &rest[done..];
     }
     out
+}
+
+/// Whether a number of JSON can have this character.
+fn in_number(c: char) -> bool {
+    matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')
 }
 
 /// Where the string that `text` starts with ends: after its closing quote.
@@ -152,6 +168,22 @@ mod tests {
             python_json(text).unwrap(),
             json!(["\u{fffd}x", "\u{1f600}", "\u{fffd}", "\\ud83d", "NaN"])
         );
+    }
+
+    #[test]
+    fn a_number_that_no_float_holds_is_infinite_as_in_python() {
+        let text = format!(
+            "[1e999, -1e999, {}, -{0}, 1e308, \"1e999\"]",
+            "9".repeat(400)
+        );
+        let (plus, minus) = ("Infinity", "-Infinity");
+        assert_eq!(
+            python_json(&text).unwrap(),
+            json!([plus, minus, plus, minus, 1e308, "1e999"])
+        );
+        for bad in ["1e999e", "--1e999", "1e999 2", "[1e999", "e", "infinity"] {
+            assert_eq!(python_json(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::error::Cause;
 use super::listing::{self, Members};
+use super::sense::named;
 use super::{Store, StoreError, python_json};
 use crate::space::{Domain, Params, Value, distribution_from_json};
 use crate::study::{FrozenTrial, TrialState};
@@ -17,12 +18,13 @@ impl Store {
     /// # Errors
     /// Reading failed, or a row makes no sense.
     pub fn trials(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
-        self.trials_where(study_id, Range::All)
+        self.trials_where(study_id, Which::All)
             .map_err(|c| self.at(c))
     }
 
     /// All trials of a study, ascending by number, with what decides which is the best and which
-    /// count, and nothing else: states, values, constraints and the attribute `infeasible`. What
+    /// count, and nothing else: states, values, constraints
+    /// (all that [`crate::study::violation`] reads) and the attribute `infeasible`. What
     /// else a trial holds is most of a database.
     ///
     /// # Errors
@@ -41,25 +43,12 @@ impl Store {
         self.listing_of(study_id).map_err(|c| self.at(c))
     }
 
-    /// The trials with numbers above `number`, ascending; all of them for `None`.
-    ///
-    /// # Errors
-    /// See [`Store::trials`].
-    pub fn trials_after(
-        &self,
-        study_id: i64,
-        number: Option<u64>,
-    ) -> Result<Vec<FrozenTrial>, StoreError> {
-        let range = number.map_or(Range::All, Range::After);
-        self.trials_where(study_id, range).map_err(|c| self.at(c))
-    }
-
     /// One trial.
     ///
     /// # Errors
     /// See [`Store::trials`].
     pub fn trial(&self, study_id: i64, number: u64) -> Result<Option<FrozenTrial>, StoreError> {
-        self.trials_where(study_id, Range::One(number))
+        self.trials_where(study_id, Which::These(&[number]))
             .map(|trials| trials.into_iter().next())
             .map_err(|c| self.at(c))
     }
@@ -74,36 +63,21 @@ impl Store {
 
     pub(super) fn points_of(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, Cause> {
         let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Range::All);
+        let mut reader = Reader::new(&tx, study_id, Which::All);
         reader.read_trials()?;
         reader.read_params()?;
         let trials = reader.trials.into_iter();
         Ok(trials.map(|t| (t.number, t.params)).collect())
     }
 
-    fn trials_where(&self, study_id: i64, range: Range) -> Result<Vec<FrozenTrial>, Cause> {
+    fn trials_where(&self, study_id: i64, which: Which<'_>) -> Result<Vec<FrozenTrial>, Cause> {
         let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, range);
-        reader.read_trials()?;
-        reader.read_params()?;
-        reader.read_values()?;
-        reader.read_intermediate()?;
-        reader.read_attributes(
-            "trial_user_attributes",
-            "ORDER BY t.trial_id, r.trial_user_attribute_id",
-            |t| &mut t.user_attrs,
-        )?;
-        reader.read_attributes(
-            "trial_system_attributes",
-            "ORDER BY t.trial_id, r.trial_system_attribute_id",
-            |t| &mut t.system_attrs,
-        )?;
-        Ok(reader.trials)
+        read_trials(&tx, study_id, which)
     }
 
     fn listing_of(&self, study_id: i64) -> Result<Vec<(FrozenTrial, Members)>, Cause> {
         let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Range::All);
+        let mut reader = Reader::new(&tx, study_id, Which::All);
         reader.read_trials()?;
         reader.read_values()?;
         let members = listing::members(&mut reader)?;
@@ -112,7 +86,7 @@ impl Store {
 
     fn outlines_of(&self, study_id: i64) -> Result<Vec<FrozenTrial>, Cause> {
         let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Range::All);
+        let mut reader = Reader::new(&tx, study_id, Which::All);
         reader.read_trials()?;
         reader.read_values()?;
         reader.read_attributes(
@@ -122,39 +96,51 @@ impl Store {
         )?;
         reader.read_attributes(
             "trial_system_attributes",
-            "AND r.\"key\" GLOB 'constraints:*'",
+            "AND (r.\"key\" = 'constraints' OR r.\"key\" GLOB 'constraints:*')",
             |t| &mut t.system_attrs,
         )?;
         Ok(reader.trials)
     }
 }
 
-/// Which trials of a study.
-#[derive(Debug, Clone, Copy)]
-enum Range {
-    All,
-    After(u64),
-    One(u64),
+/// Reads trials as a transaction sees them.
+pub(super) fn read_trials(
+    conn: &Connection,
+    study_id: i64,
+    which: Which<'_>,
+) -> Result<Vec<FrozenTrial>, Cause> {
+    let mut reader = Reader::new(conn, study_id, which);
+    reader.read_trials()?;
+    reader.read_params()?;
+    reader.read_values()?;
+    reader.read_intermediate()?;
+    reader.read_attributes(
+        "trial_user_attributes",
+        "ORDER BY t.trial_id, r.trial_user_attribute_id",
+        |t| &mut t.user_attrs,
+    )?;
+    reader.read_attributes(
+        "trial_system_attributes",
+        "ORDER BY t.trial_id, r.trial_system_attribute_id",
+        |t| &mut t.system_attrs,
+    )?;
+    Ok(reader.trials)
 }
 
-impl Range {
-    /// The least and the greatest number.
-    fn bounds(self) -> (i64, i64) {
-        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        match self {
-            Range::All => (i64::MIN, i64::MAX),
-            Range::After(n) => (number(n).saturating_add(1), i64::MAX),
-            Range::One(n) => (number(n), number(n)),
-        }
-    }
+/// Which trials of a study.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which<'a> {
+    All,
+    /// Those with these numbers.
+    These(&'a [u64]),
 }
 
 /// Collects the rows of several tables into trials.
 pub(super) struct Reader<'a> {
     conn: &'a Connection,
     study_id: i64,
-    bounds: (i64, i64),
-    whole: bool,
+    /// The numbers of the trials as a JSON array; `None`: all trials.
+    numbers: Option<String>,
     pub(super) trials: Vec<FrozenTrial>,
     /// Position in `trials` by row id.
     index: HashMap<i64, usize>,
@@ -163,35 +149,47 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(conn: &'a Connection, study_id: i64, range: Range) -> Reader<'a> {
+    fn new(conn: &'a Connection, study_id: i64, which: Which<'_>) -> Reader<'a> {
         Reader {
             conn,
             study_id,
-            bounds: range.bounds(),
-            whole: matches!(range, Range::All),
+            numbers: match which {
+                Which::All => None,
+                Which::These(numbers) => Some(Json::from(numbers).to_string()),
+            },
             trials: Vec::new(),
             index: HashMap::new(),
             domains: HashMap::new(),
         }
     }
 
+    /// The condition on the trials `t`, whose second parameter is `numbers`.
+    fn condition(&self) -> &'static str {
+        match self.numbers {
+            None => "?2 IS NULL",
+            Some(_) => "t.number IN (SELECT value FROM json_each(?2))",
+        }
+    }
+
     fn read_trials(&mut self) -> Result<(), Cause> {
-        let condition = if self.whole {
-            "?2 = ?2 AND ?3 = ?3"
-        } else {
-            "number BETWEEN ?2 AND ?3"
-        };
+        let condition = self.condition();
         let mut statement = self.conn.prepare_cached(&format!(
-            "SELECT trial_id, number, state, datetime_start, datetime_complete FROM trials
-             WHERE study_id = ?1 AND {condition} ORDER BY number, trial_id"
+            "SELECT t.trial_id, t.number, t.state, t.datetime_start, t.datetime_complete
+             FROM trials t WHERE t.study_id = ?1 AND {condition} ORDER BY t.number, t.trial_id"
         ))?;
-        let mut rows = statement.query((self.study_id, self.bounds.0, self.bounds.1))?;
+        let mut rows = statement.query((self.study_id, &self.numbers))?;
         while let Some(row) = rows.next()? {
             let trial_id: i64 = row.get(0)?;
             let number: Option<u64> = row.get(1)?;
             let number = number.ok_or_else(|| {
                 Cause::Content(format!("the trial with id {trial_id} has no number"))
             })?;
+            if self.trials.last().is_some_and(|last| last.number == number) {
+                return Err(Cause::Content(format!(
+                    "{} has two trials with the number {number}",
+                    named(self.conn, self.study_id)
+                )));
+            }
             let word: String = row.get(2)?;
             self.index.insert(trial_id, self.trials.len());
             self.trials.push(FrozenTrial {
@@ -226,7 +224,7 @@ impl<'a> Reader<'a> {
         ) -> Result<(), Cause>,
     ) -> Result<(), Cause> {
         let mut statement = self.statement(table, columns, rest)?;
-        let mut rows = statement.query((self.study_id, self.bounds.0, self.bounds.1))?;
+        let mut rows = statement.query((self.study_id, &self.numbers))?;
         let mut whose: Option<(i64, Option<usize>)> = None;
         while let Some(row) = rows.next()? {
             let trial_id = row.get(0)?;
@@ -241,11 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     fn statement(&self, table: &str, columns: &str, rest: &str) -> Result<Statement<'a>, Cause> {
-        let condition = if self.whole {
-            "?2 = ?2 AND ?3 = ?3"
-        } else {
-            "t.number BETWEEN ?2 AND ?3"
-        };
+        let condition = self.condition();
         Ok(self.conn.prepare(&format!(
             "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
              WHERE t.study_id = ?1 AND {condition} {rest}"
@@ -332,7 +326,7 @@ pub(super) fn parameter<'d>(
     let text = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
     if !domains.contains_key(text) {
         let domain = distribution_from_json(text)
-            .ok_or_else(|| wrong(&format!("the distribution {text}, which is unknown")))?;
+            .map_err(|why| wrong(&format!("a stored distribution that is none: {why}")))?;
         domains.insert(text.to_owned(), domain);
     }
     let domain = &domains[text];

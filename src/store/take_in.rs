@@ -2,6 +2,7 @@
 
 use rusqlite::OptionalExtension;
 
+use super::apply::Batch;
 use super::error::Cause;
 use super::open::stamp;
 use super::{Store, StoreError, Write};
@@ -35,7 +36,8 @@ impl Store {
         if self.is_there(study_id, writes).map_err(|c| self.at(c))? {
             return Ok(TakenIn::There);
         }
-        match self.transact(study_id, run_id, writes, &stamp(time)) {
+        let all = |batch: &Batch<'_>| writes.iter().try_for_each(|write| batch.write(write));
+        match self.transact(study_id, run_id, &stamp(time), all) {
             Ok(()) => Ok(TakenIn::Written),
             Err(Cause::UnknownTrial(_, number)) => Ok(TakenIn::Refused(format!(
                 "the database has no trial {number}"
@@ -43,7 +45,7 @@ impl Store {
             Err(Cause::Transition(number, from, to)) => Ok(TakenIn::Refused(format!(
                 "trial {number} is {from} in the database and cannot become {to}"
             ))),
-            Err(Cause::Invalid(what)) => Ok(TakenIn::Refused(what)),
+            Err(Cause::Invalid(what) | Cause::Content(what)) => Ok(TakenIn::Refused(what)),
             Err(Cause::Conflict) => Ok(TakenIn::Refused("its trial was taken".to_owned())),
             Err(cause) => Err(self.at(cause)),
         }

@@ -188,6 +188,27 @@ impl Write {
         }
     }
 
+    /// The trial that it makes run, if it does that.
+    pub fn trial_started(&self) -> Option<u64> {
+        match self {
+            Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
+                Some(*number)
+            }
+            Write::AttemptStarted { .. }
+            | Write::Reported { .. }
+            | Write::AttemptEnded { .. }
+            | Write::TrialFinished { .. }
+            | Write::RepeatStarted { .. }
+            | Write::RepeatAttemptEnded { .. }
+            | Write::RepeatFinished { .. }
+            | Write::MemoryUsed { .. }
+            | Write::TrialNoted { .. }
+            | Write::GpuSampled { .. }
+            | Write::StudyAttributes { .. }
+            | Write::RunEnded { .. } => None,
+        }
+    }
+
     /// Whether it is about a trial that has ended, and that it leaves as it is.
     pub fn leaves_trial(&self) -> bool {
         match self {

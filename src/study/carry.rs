@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Direction, FrozenTrial, TrialState, pareto};
+use super::{Direction, FrozenTrial, TrialState, is_constraint, pareto};
 use crate::space::{Condition, Params, Space, Value};
 
 /// User attribute of a trial whose result comes from another study: `{study, number}`.
@@ -303,8 +303,7 @@ fn copy(trial: &FrozenTrial, params: Params, study: &str, space: &Space) -> Froz
     copy.user_attrs
         .insert(COPIED_FROM.into(), whence(study, trial));
     // What else there is belongs to a sampler, or to the queue, of the earlier study.
-    copy.system_attrs
-        .retain(|k, _| k.starts_with("constraints"));
+    copy.system_attrs.retain(|k, _| is_constraint(k));
     copy.distributions = space.distributions(&params);
     copy.params = params;
     copy

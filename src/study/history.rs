@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::space::{Params, Space};
 
-use super::{Direction, FrozenTrial, TrialState};
+use super::{Direction, FrozenTrial, TrialState, violation};
 
 /// One trial as a sampler sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Entry {
     pub values: Vec<f64>,
     /// Reported values by step.
     pub intermediate: BTreeMap<i64, f64>,
-    /// Largest of the `constraints:*` attributes: above 0 is infeasible. `None` without any.
+    /// See [`violation`]: above 0 is infeasible, `None` is without any constraint.
     pub violation: Option<f64>,
     /// A fault ended it: what it had reported says nothing of what would have become of it.
     pub faulted: bool,
@@ -36,6 +36,11 @@ impl Entry {
     /// The first objective's value.
     pub fn value(&self) -> Option<f64> {
         self.values.first().copied()
+    }
+
+    /// Whether it violates no constraint.
+    pub fn feasible(&self) -> bool {
+        self.violation.is_none_or(|v| v <= 0.0)
     }
 
     /// The last reported step and its value.
@@ -116,12 +121,7 @@ impl History {
             code: space.encode(&trial.params),
             values: trial.values.clone(),
             intermediate: trial.intermediate.clone(),
-            violation: trial
-                .system_attrs
-                .iter()
-                .filter(|(k, _)| k.starts_with("constraints:"))
-                .filter_map(|(_, v)| v.as_f64())
-                .reduce(f64::max),
+            violation: violation(trial),
             faulted: faulted(trial),
             chosen: trial.user_attrs.contains_key("point_from"),
         };
@@ -157,7 +157,7 @@ impl History {
         let direction = self.direction();
         self.entries
             .iter()
-            .filter(|e| e.state == TrialState::Complete && e.violation.is_none_or(|v| v <= 0.0))
+            .filter(|e| e.state == TrialState::Complete && e.feasible())
             .filter(|e| e.value().is_some())
             .reduce(|best, e| {
                 let (a, b) = (e.value(), best.value());

@@ -9,9 +9,11 @@ pub mod pareto;
 mod seed;
 pub mod selection;
 mod trial;
+mod violation;
 
 pub use family::{family, next_fork};
 pub use history::{Entry, History};
 pub use job::{Job, Purpose};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};
+pub use violation::{is_constraint, violation};

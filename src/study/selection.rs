@@ -118,7 +118,7 @@ pub fn leaders(
 ) -> Vec<Leader> {
     let mut complete: Vec<(f64, &Entry)> = entries
         .iter()
-        .filter(|e| e.state == TrialState::Complete && e.violation.is_none_or(|v| v <= 0.0))
+        .filter(|e| e.state == TrialState::Complete && e.feasible())
         .filter_map(|e| Some((e.value().filter(|v| v.is_finite())?, e)))
         .collect();
     complete.sort_by(|(a, x), (b, y)| {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use super::violation;
 use crate::space::{Domain, Params, Value};
 
 /// Whether the objective is to be made small or large.
@@ -193,14 +194,9 @@ impl FrozenTrial {
             .collect()
     }
 
-    /// Whether none of its `constraints:` attributes says that it is infeasible.
+    /// Whether it violates no constraint (see [`violation`]).
     pub fn feasible(&self) -> bool {
-        let mut constraints = self
-            .system_attrs
-            .iter()
-            .filter(|(key, _)| key.starts_with("constraints:"))
-            .filter_map(|(_, value)| crate::report::number_from_json(value));
-        constraints.all(|violation| violation <= 0.0)
+        violation(self).is_none_or(|v| v <= 0.0)
     }
 
     /// Whether it counts towards `--trials`: COMPLETE, or PRUNED after having been started (an

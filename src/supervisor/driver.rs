@@ -3,37 +3,35 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cgroup::Groups;
-use super::core::{Core, checkpoint_name};
+use super::clock::Clock;
+use super::core::Core;
+use super::errands::{Errand, Errands, Place};
 use super::machine::Machine;
+use super::post::{Inbox, Post};
 use super::spawn::{Process, Setting, environment};
 use super::spool::Spool;
 use super::strays::Family;
 use super::writer::{Request, RunId, Writer};
-use super::{Action, Event, Now, WorkerId};
+use super::{Action, Event, WorkerId};
 use crate::exit::{Exit, Failure};
-use crate::kept;
+use crate::files::name::part;
 use crate::protocol::{KeepBest, ToWorker};
 use crate::report::{self, Sink};
-use crate::store::Store;
-use crate::study::Job;
+use crate::store::{Seen, Store};
 
 /// What a run needs beside its core.
 pub struct Driver {
-    /// `tune.db.d`.
-    pub dir: PathBuf,
-    /// The study's name.
-    pub study: String,
+    /// Where its files are.
+    pub place: Place,
     /// The study's row.
     pub study_id: i64,
     /// The run's row.
     pub run_id: i64,
-    /// All kept weights together, in bytes.
-    pub max_kept_bytes: u64,
     /// Whether any slot has a GPU.
     pub gpus: bool,
     /// Whether trials compute in the workers themselves.
@@ -48,44 +46,6 @@ pub struct Driver {
     pub sink: Box<dyn Sink>,
 }
 
-/// Time since the run began, without the times in which this process did not run (SIGSTOP, a
-/// suspended machine): the workers' messages of these times are still unread, and none of them was
-/// silent.
-struct Clock {
-    last: Instant,
-    now: Now,
-}
-
-/// A longer pause than this between two looks at the clock, which a tick separates, means that the
-/// process did not run.
-const STOPPED: Duration = Duration::from_millis(1_500);
-
-/// What such a pause counts for.
-const CREEP: Duration = Duration::from_millis(100);
-
-impl Clock {
-    fn new() -> Clock {
-        Clock {
-            last: Instant::now(),
-            now: Now::ZERO,
-        }
-    }
-
-    /// The time now, and how long the process did not run since the last look.
-    fn now(&mut self) -> (Now, Now) {
-        let passed = self.last.elapsed();
-        self.last += passed;
-        if passed < STOPPED {
-            self.now += passed;
-            return (self.now, Now::ZERO);
-        }
-        tracing::warn!(?passed, "the supervisor did not run");
-        // A little, so that time goes on even where every look comes late.
-        self.now += CREEP;
-        (self.now, passed - CREEP)
-    }
-}
-
 /// The longest wait between two looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -97,24 +57,27 @@ impl Driver {
     pub fn run(
         self,
         mut core: Core,
-        store: Store,
-        spool: Spool,
-        (events, inbox): (Sender<Event>, Receiver<Event>),
+        (store, seen, spool): (Store, Seen, Spool),
+        clock: Clock,
+        (events, inbox): (Post, Inbox),
     ) -> Result<Exit, Failure> {
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
         let (requests, todo) = mpsc::channel();
         let run = RunId {
-            study: self.study.clone(),
+            study: self.place.study.clone(),
             study_id: self.study_id,
             run_id: self.run_id,
             started: self.started.clone(),
         };
-        let writer = Writer::new(store, run, spool, events.clone());
+        let writer = Writer::new(store, run, seen, spool, events.clone());
         let writing = thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&todo))
             .map_err(internal)?;
+        let errands = Errands::start(self.place.clone()).map_err(internal)?;
         let mut hands = Hands {
+            errands,
+            clock,
             machine: Machine::watch(self.gpus, &events),
             driver: self,
             workers: BTreeMap::new(),
@@ -124,6 +87,8 @@ impl Driver {
         let (exit, reason) = hands.work(&mut core, &inbox);
         hands.requests = None;
         let _ = writing.join();
+        // What is left to do on the disk is done before the run ends.
+        drop(hands);
         match exit {
             Exit::Done | Exit::Stopped | Exit::Budget => Ok(exit),
             Exit::Internal
@@ -139,36 +104,48 @@ impl Driver {
 
 struct Hands {
     driver: Driver,
+    clock: Clock,
     machine: Machine,
+    errands: Errands,
     workers: BTreeMap<WorkerId, Process>,
-    events: Sender<Event>,
+    events: Post,
     requests: Option<Sender<Request>>,
 }
 
 impl Hands {
-    fn work(&mut self, core: &mut Core, inbox: &Receiver<Event>) -> (Exit, String) {
-        let mut clock = Clock::new();
-        let mut event = Event::Ticked;
+    fn work(&mut self, core: &mut Core, inbox: &Inbox) -> (Exit, String) {
+        let (mut came, mut event) = (self.clock.now(), Event::Ticked);
         loop {
             if let Event::Exited { worker, .. } = &event {
                 self.let_go(*worker);
-                self.drop_empty_log(*worker);
             }
-            let (now, slept) = clock.now();
-            core.slept(slept);
-            for action in core.handle(event, now) {
-                if let Some(end) = self.perform(action) {
-                    return end;
-                }
+            core.slept(self.clock.away());
+            // What the event itself asks for does not wait for the sampler, which is asked next.
+            let at_once = core.hear(event, came, self.clock.now());
+            if let Some(end) = self.perform_all(at_once) {
+                return end;
             }
+            let next = core.go_on(self.clock.now());
+            if let Some(end) = self.perform_all(next) {
+                return end;
+            }
+            let now = self.clock.now();
             let wait = core
                 .next_deadline()
                 .map_or(TICK, |at| at.saturating_sub(now).min(TICK));
-            event = match inbox.recv_timeout(wait) {
-                Ok(event) => event,
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Event::Ticked,
+            (came, event) = match inbox.recv_timeout(wait) {
+                Ok(next) => next,
+                // Nothing that came is left unheard: time may be judged by.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    (self.clock.now(), Event::Ticked)
+                }
             };
         }
+    }
+
+    /// Carries actions out in their order; how the run ends, if one of them says so.
+    fn perform_all(&mut self, actions: Vec<Action>) -> Option<(Exit, String)> {
+        actions.into_iter().find_map(|action| self.perform(action))
     }
 
     fn perform(&mut self, action: Action) -> Option<(Exit, String)> {
@@ -206,13 +183,8 @@ impl Hands {
                 }
             }
             Action::Abandon { worker } => self.let_go(worker),
-            Action::KeepWeights { leaders } => kept::settle(
-                &self.driver.dir,
-                &self.driver.study,
-                &leaders,
-                self.driver.max_kept_bytes,
-            ),
-            Action::Forget { job } => self.forget(job),
+            Action::KeepWeights { leaders } => self.errands.ask(Errand::KeepWeights(leaders)),
+            Action::Forget { job } => self.errands.ask(Errand::Forget(job)),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon { write } => self.ask(Request::Soon(write)),
             Action::Report(event) => self.report(&event),
@@ -226,6 +198,7 @@ impl Hands {
 
     fn spawn(&mut self, worker: WorkerId, environment: &[(String, String)]) {
         let log = self.worker_log(worker);
+        self.errands.ask(Errand::LogBegins(log.clone()));
         let family = self.driver.family.worker(worker);
         let group = self.driver.groups.as_ref().and_then(|g| g.worker(worker));
         let event = match Process::spawn(worker, environment, &log, family, group, &self.events) {
@@ -235,16 +208,21 @@ impl Hands {
                 self.workers.insert(worker, process);
                 Event::Spawned { worker, pid }
             }
-            Err(error) => Event::SpawnFailed {
-                worker,
-                error: format!("a worker process could not be started: {error}"),
-            },
+            Err(error) => {
+                self.errands.ask(Errand::LogEnds(log));
+                Event::SpawnFailed {
+                    worker,
+                    error: format!("a worker process could not be started: {error}"),
+                }
+            }
         };
         let _ = self.events.send(event);
     }
 
     fn let_go(&mut self, worker: WorkerId) {
+        self.errands.ask(Errand::LogEnds(self.worker_log(worker)));
         if let Some(process) = self.workers.remove(&worker) {
+            self.errands.ask(Errand::LogEnds(process.log()));
             self.machine.ended(process.pid());
         }
     }
@@ -262,9 +240,14 @@ impl Hands {
                 keep_best,
                 grant,
             } => {
-                let absolute = |path: &str| self.driver.dir.join(path);
+                let absolute = |path: &str| self.driver.place.dir.join(path);
                 let log = absolute(&log);
-                process.begin(log.clone());
+                self.errands.ask(Errand::LogBegins(log.clone()));
+                let before = process.begin(log.clone());
+                // Where it printed before its first attempt, it may print until its end.
+                if before != self.worker_log(worker) {
+                    self.errands.ask(Errand::LogEnds(before));
+                }
                 ToWorker::Run {
                     trial,
                     log: log.to_string_lossy().into_owned(),
@@ -279,27 +262,7 @@ impl Hands {
             }
             other @ (ToWorker::Open { .. } | ToWorker::Decided { .. } | ToWorker::Exit) => other,
         };
-        if let Err(error) = process.send(&message) {
-            // A closed socket means that the process is ending, which is an event of its own; a
-            // full one that it does not read.
-            tracing::warn!(worker, %error, "a message could not be sent");
-            if error.kind() == std::io::ErrorKind::WouldBlock {
-                let error = "it does not read its messages".to_owned();
-                let _ = self.events.send(Event::Garbled { worker, error });
-            }
-        }
-    }
-
-    fn forget(&self, job: Job) {
-        let checkpoint = self
-            .driver
-            .dir
-            .join(checkpoint_name(&self.driver.study, job));
-        match std::fs::remove_dir_all(&checkpoint) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(?checkpoint, %error, "a checkpoint could not be deleted"),
-        }
+        process.send(message);
     }
 
     fn ask(&mut self, request: Request) {
@@ -328,25 +291,17 @@ impl Hands {
             | report::Event::StudyForked(_)
             | report::Event::RunFinished { .. } => tracing::info!(?event),
         }
-        self.driver.sink.handle(event, jiff::Timestamp::now());
+        self.driver.sink.handle(event, crate::clock::now());
     }
 
     /// Where a worker prints before its first attempt.
     fn worker_log(&self, worker: WorkerId) -> PathBuf {
         let name = format!("run-{}-worker-{worker}.log", self.driver.run_id);
-        logs_dir(&self.driver.dir, &self.driver.study).join(name)
-    }
-
-    /// A worker that had nothing to say leaves nothing behind.
-    fn drop_empty_log(&self, worker: WorkerId) {
-        let log = self.worker_log(worker);
-        if std::fs::metadata(&log).is_ok_and(|m| m.len() == 0) {
-            let _ = std::fs::remove_file(log);
-        }
+        logs_dir(&self.driver.place.dir, &self.driver.place.study).join(name)
     }
 }
 
 /// Where a study's logs are.
 pub fn logs_dir(dir: &Path, study: &str) -> PathBuf {
-    dir.join("logs").join(study)
+    dir.join("logs").join(&*part(study))
 }

@@ -9,8 +9,9 @@ use crate::kept::Leader;
 use crate::memory::Sample;
 use crate::protocol::{FromWorker, ToWorker};
 use crate::report;
-use crate::store::Write;
-use crate::study::{FrozenTrial, Job};
+use crate::store::{Changes, Write};
+use crate::study::Job;
+use crate::supervisor::facts::Unstarted;
 
 /// Monotonic time since the run began.
 pub type Now = Duration;
@@ -77,13 +78,15 @@ pub enum Event {
         /// Which.
         batch: u64,
     },
-    /// A batch was not written, because another program had taken a trial's number or claimed a
-    /// waiting trial.
-    Refused {
+    /// A batch is durable, but for what another program got ahead of: it had taken a trial's number,
+    /// claimed a waiting trial, ended a trial of ours or deleted it.
+    Overtaken {
         /// Which.
         batch: u64,
-        /// The study's trials that this run did not know or did not write, as they are now.
-        trials: Vec<FrozenTrial>,
+        /// The starts among its writes that are not on record.
+        unstarted: Unstarted,
+        /// What others had done to the study by then.
+        changes: Changes,
     },
     /// The database cannot be written. From now on each batch that cannot be written is answered
     /// by `Spooled` or `SpoolFailed`, too.
@@ -108,12 +111,12 @@ pub enum Event {
         error: String,
     },
     /// The database can be written again, and every batch has been answered by `Written` or
-    /// `Refused`.
+    /// `Overtaken`.
     StorageRecovered,
-    /// Another program added or changed these trials.
-    TrialsFound {
-        /// As they are now.
-        trials: Vec<FrozenTrial>,
+    /// Other programs have changed the study.
+    StudyChanged {
+        /// How.
+        changes: Changes,
     },
     /// A look at the machine.
     Sampled {
@@ -192,7 +195,7 @@ pub enum Action {
         /// Which.
         job: Job,
     },
-    /// Write a batch durably; answered by `Written` or `Refused` once the database can be
+    /// Write a batch durably; answered by `Written` or `Overtaken` once the database can be
     /// written.
     Write {
         /// Its number; batches are written in order.

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::cgroup;
+use crate::files::plain;
 
 /// How much of a log's end is evidence, in bytes.
 const TAIL: u64 = 64 * 1024;
@@ -12,7 +13,7 @@ const TAIL: u64 = 64 * 1024;
 /// The end of what a worker printed; empty where there is no log.
 pub fn tail(log: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = fs::File::open(log)?;
+        let mut file = plain::open(log, plain::For::Reading)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
         let mut bytes = Vec::new();

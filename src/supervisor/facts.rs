@@ -29,7 +29,17 @@ impl Unstarted {
         facts
     }
 
-    /// Notes that a batch was refused, and with it its starts.
+    /// Whether this attempt is one of them.
+    pub fn attempt(&self, attempt: &AttemptId) -> bool {
+        self.attempts.contains(attempt)
+    }
+
+    /// The trials among them.
+    pub fn trials(&self) -> impl Iterator<Item = u64> {
+        self.trials.iter().copied()
+    }
+
+    /// Notes that the starts among these writes were refused.
     pub fn refused(&mut self, writes: &[Write]) {
         for write in writes {
             self.note(write);
@@ -43,86 +53,37 @@ impl Unstarted {
         }
     }
 
-    /// A batch without what refers to starts that were refused before. What it starts itself is
-    /// started anew.
-    pub fn without(&mut self, writes: &[Write]) -> Vec<Write> {
-        let mut left = Vec::new();
+    /// A batch without what refers to starts that were refused before, and what was left out of it.
+    /// What it starts itself is started anew.
+    pub fn without(&mut self, writes: &[Write]) -> (Vec<Write>, Vec<Write>) {
+        let (mut left, mut out) = (Vec::new(), Vec::new());
         for write in writes {
             self.forget(write);
-            if !self.concerns(write) {
-                left.push(write.clone());
+            match self.concerns(write) {
+                true => out.push(write.clone()),
+                false => left.push(write.clone()),
             }
         }
-        left
+        (left, out)
     }
 
     /// What this write starts is no longer unstarted.
     fn forget(&mut self, write: &Write) {
-        match write {
-            Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
-                self.trials.remove(number);
-                self.attempts.retain(|a| a.number != *number);
-            }
-            Write::AttemptStarted {
-                number, attempt, ..
-            } => {
-                self.attempts.remove(&of_trial(*number, *attempt));
-            }
-            Write::RepeatStarted {
-                number,
-                purpose,
-                attempt,
-                ..
-            } => {
-                self.attempts
-                    .remove(&of_repeat(*number, *purpose, *attempt));
-            }
-            Write::Reported { .. }
-            | Write::AttemptEnded { .. }
-            | Write::TrialFinished { .. }
-            | Write::RepeatAttemptEnded { .. }
-            | Write::RepeatFinished { .. }
-            | Write::MemoryUsed { .. }
-            | Write::TrialNoted { .. }
-            | Write::GpuSampled { .. }
-            | Write::StudyAttributes { .. }
-            | Write::RunEnded { .. } => {}
+        if let Some(number) = write.trial_started() {
+            self.trials.remove(&number);
+            self.attempts.retain(|a| a.number != number);
+        }
+        if let Some(attempt) = attempt_started(write) {
+            self.attempts.remove(&attempt);
         }
     }
 
     /// Notes a start; false for anything else.
     fn note(&mut self, write: &Write) -> bool {
-        match write {
-            Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
-                self.trials.insert(*number);
-                true
-            }
-            Write::AttemptStarted {
-                number, attempt, ..
-            } => {
-                self.attempts.insert(of_trial(*number, *attempt));
-                true
-            }
-            Write::RepeatStarted {
-                number,
-                purpose,
-                attempt,
-                ..
-            } => {
-                self.attempts.insert(of_repeat(*number, *purpose, *attempt));
-                true
-            }
-            Write::Reported { .. }
-            | Write::AttemptEnded { .. }
-            | Write::TrialFinished { .. }
-            | Write::RepeatAttemptEnded { .. }
-            | Write::RepeatFinished { .. }
-            | Write::MemoryUsed { .. }
-            | Write::TrialNoted { .. }
-            | Write::GpuSampled { .. }
-            | Write::StudyAttributes { .. }
-            | Write::RunEnded { .. } => false,
-        }
+        let (trial, attempt) = (write.trial_started(), attempt_started(write));
+        self.trials.extend(trial);
+        self.attempts.extend(attempt);
+        trial.is_some() || attempt.is_some()
     }
 
     fn concerns(&self, write: &Write) -> bool {
@@ -156,6 +117,33 @@ impl Unstarted {
             | Write::RunEnded { .. } => None,
         };
         trial || attempt.is_some_and(|a| self.attempts.contains(&a))
+    }
+}
+
+/// The attempt that a write starts, if it starts one.
+fn attempt_started(write: &Write) -> Option<AttemptId> {
+    match write {
+        Write::AttemptStarted {
+            number, attempt, ..
+        } => Some(of_trial(*number, *attempt)),
+        Write::RepeatStarted {
+            number,
+            purpose,
+            attempt,
+            ..
+        } => Some(of_repeat(*number, *purpose, *attempt)),
+        Write::TrialCreated { .. }
+        | Write::TrialClaimed { .. }
+        | Write::Reported { .. }
+        | Write::AttemptEnded { .. }
+        | Write::TrialFinished { .. }
+        | Write::RepeatAttemptEnded { .. }
+        | Write::RepeatFinished { .. }
+        | Write::MemoryUsed { .. }
+        | Write::TrialNoted { .. }
+        | Write::GpuSampled { .. }
+        | Write::StudyAttributes { .. }
+        | Write::RunEnded { .. } => None,
     }
 }
 
@@ -260,10 +248,11 @@ mod tests {
     fn a_refused_start_counts_again_once_it_is_started_anew() {
         let mut unstarted = Unstarted::default();
         unstarted.refused(&[ended(1, 0), created(2), started(2, 0), started(0, 1)]);
-        assert_eq!(unstarted.without(&[ended(2, 0), ended(0, 1)]), []);
+        let stale = [ended(2, 0), ended(0, 1)];
+        assert_eq!(unstarted.without(&stale), (vec![], stale.to_vec()));
         let anew = [started(0, 1), ended(0, 1)];
-        assert_eq!(unstarted.without(&anew), anew);
+        assert_eq!(unstarted.without(&anew).0, anew);
         let anew = [created(2), started(2, 0), ended(2, 0)];
-        assert_eq!(unstarted.without(&anew), anew);
+        assert_eq!(unstarted.without(&anew).0, anew);
     }
 }

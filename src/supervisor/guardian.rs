@@ -1,10 +1,10 @@
 //! The guardian: a small process that outlives the supervisor for an instant, to end what its
 //! workers have left behind.
 //!
-//! The kernel ends the workers with the supervisor (`PR_SET_PDEATHSIG`), but not what they have
-//! started. So one more process holds the other end of a socket to the supervisor: when that
-//! closes, for whatever reason, it ends all members of the run's [`Family`], removes their cgroup and
-//! leaves.
+//! A worker ends by itself when the supervisor is gone, and takes along what it has started. One that
+//! was killed, that hangs or whose memory is broken does not. So one more process holds the other end of
+//! a socket to the supervisor: when that closes, for whatever reason, it ends all members of the run's
+//! [`Family`] that are still there, removes their cgroup and leaves.
 //!
 //! It is a fork without an exec. A fresh start of the binary would load libtorch: 0.2 s of CPU
 //! time, and 60 MB that nobody else shares; the fork is there within a millisecond or two and
@@ -18,8 +18,9 @@
 //! It leads a session of its own and so is not hit by a terminal's signals, nor by a `kill` of the
 //! supervisor's group. Its name and its command line are its own too: who ends `tune` by its name
 //! or by its command line does not end the guardian with it. When it is ended by force,
-//! the supervisor makes another one; when both are ended at once, the next run of the study finds
-//! what they left.
+//! the supervisor makes another one; when it is stopped, the supervisor tells it to go on, and the
+//! kernel does when the supervisor ends. When supervisor, guardian and a worker are ended at once, the
+//! next run of the study finds what they left.
 
 use std::fs::File;
 use std::io;
@@ -31,10 +32,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, shutdown, socketpair,
 };
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
 use super::cgroup;
@@ -43,6 +45,10 @@ use super::strays::{self, Family};
 /// How long the guardian tries to end what is left: milliseconds as a rule, but on a crowded machine
 /// a single look at all processes may take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long workers are given to end by themselves, with what they have started. Who stops this process
+/// after that, between its first signals to them and its last ones, leaves them stopped.
+const HEAD_START: Duration = Duration::from_millis(500);
 
 /// The wait before a guardian that was ended is replaced: the first one, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -152,8 +158,16 @@ fn serve(link: &Mutex<Link>, pid: Pid, socket: OwnedFd) -> bool {
     if lock().ending {
         hang_up(link);
     }
-    wait_for_hang_up(socket.as_raw_fd());
-    while nix::sys::wait::waitpid(pid, None) == Err(Errno::EINTR) {}
+    loop {
+        match waitpid(pid, Some(WaitPidFlag::WUNTRACED)) {
+            // One that stands still would keep the end of the run waiting, and guards nothing.
+            Ok(WaitStatus::Stopped(..)) => {
+                let _ = kill(pid, Signal::SIGCONT);
+            }
+            Err(Errno::EINTR) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
     let mut link = lock();
     link.socket = None;
     link.ending
@@ -188,6 +202,7 @@ fn guard(socket: &OwnedFd, family: &Family) -> ! {
     let done = catch_unwind(AssertUnwindSafe(|| {
         detach(socket.as_raw_fd());
         wait_for_hang_up(socket.as_raw_fd());
+        strays::wait_for_all(family, HEAD_START);
         strays::end(family, PATIENCE);
         if let Some(group) = family.cgroup() {
             cgroup::clear(group);
@@ -199,6 +214,8 @@ fn guard(socket: &OwnedFd, family: &Family) -> ! {
 
 /// Lets go of everything that is the supervisor's. Each step is of use without the others.
 fn detach(socket: RawFd) {
+    // A stopped process does not see that its socket closes: the kernel wakes it.
+    let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGCONT);
     let _ = nix::unistd::setsid();
     close_all_but(socket);
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {

@@ -1,20 +1,32 @@
-//! Who works on a study: a lock on a file that the kernel gives back when its holder dies.
+//! Who works on a study: locks that the kernel gives back when their holder dies.
 //!
-//! The lock belongs to the open file, not to the process. Every fork (that of the guardian, those
+//! There are two of them. One is on the database itself, whatever its name, on a range far behind
+//! its end that stands for the study: whoever opens this file finds it, through any link, and
+//! although somebody has removed the directory beside it. The other is on a file in that directory,
+//! where spool, logs and checkpoints lie: it keeps others out although somebody has put another
+//! database in the place of the first.
+//!
+//! A lock belongs to the open file, not to the process. Every fork (that of the guardian, those
 //! that become workers) has the open file as well until it closes it or becomes another program,
 //! so closing the descriptor is not enough to give the lock back at once: that is said to the
 //! kernel. Who only looks takes no lock, because that would turn away who comes to take hold.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use super::launch::directory_of;
 use crate::exit::{Exit, Failure};
+use crate::files::name::part;
+use crate::files::plain;
+use crate::store::{Descriptor, is_empty_database, lockable, looked_at};
 
 /// Who holds a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +48,16 @@ impl Holder {
                 |_| "unknown".to_owned(),
                 |name| name.to_string_lossy().into_owned(),
             ),
-            since: jiff::Timestamp::now().to_string(),
+            since: crate::clock::now().to_string(),
+        }
+    }
+
+    /// One of whom nothing but the process id is known.
+    fn unknown(pid: u32) -> Holder {
+        Holder {
+            pid,
+            host: "this machine".to_owned(),
+            since: "an unknown time".to_owned(),
         }
     }
 }
@@ -46,42 +67,65 @@ impl Holder {
 pub struct Hold {
     /// Device and inode of the lock file.
     id: (u64, u64),
-    file: File,
+    /// Where an empty file was made to be held.
+    made: Option<PathBuf>,
+    _place: Lock<File>,
+    _database: Lock<Descriptor>,
+}
+
+impl Drop for Hold {
+    /// A start that came to nothing leaves no database. Others cannot be in it: it is held still.
+    fn drop(&mut self) {
+        let unused = |path: &&PathBuf| is_empty_database(path);
+        if let Some(path) = self.made.as_ref().filter(unused)
+            && let Err(error) = std::fs::remove_file(path)
+        {
+            tracing::warn!(?path, %error, "an empty database could not be removed");
+        }
+    }
 }
 
 impl Hold {
-    /// Takes hold of a study; `dir` is the database's directory (`tune.db.d`).
+    /// Takes hold of a study in the database at `storage`. Where there is none, an empty file is
+    /// made: what is to be held has to be there.
     ///
     /// # Errors
-    /// Another process holds it (exit 6, saying who), or the file cannot be made (exit 7).
-    pub fn take(dir: &Path, study: &str, me: &Holder) -> Result<Hold, Failure> {
-        let path = path(dir, study);
-        let storage = |e: std::io::Error| {
+    /// Another process holds it (exit 6, saying who), or the database or the lock file cannot be
+    /// made or is no file (exit 7).
+    pub fn take(storage: &Path, study: &str, me: &Holder) -> Result<Hold, Failure> {
+        let storage = plain::real(storage);
+        let path = path(&directory_of(&storage), study);
+        let failed = |e: io::Error| {
             Failure::storage(format!(
                 "{}: cannot be written ({e}); tune needs a writable directory beside its database",
                 path.display()
             ))
         };
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(storage)?;
-        }
-        let mut file = open(&path).map_err(storage)?;
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole(libc::F_WRLCK))) {
-            Ok(_) => {}
-            Err(Errno::EAGAIN | Errno::EACCES) => {
-                return Err(held(study, read(&mut file).as_ref()));
+        let held = || held(study, holder(&storage, study).as_ref());
+        let made = (!storage.exists()).then(|| storage.clone());
+        let database = loop {
+            let lock = Lock::take(lockable(&storage)?, range(study, me.pid)).map_err(failed)?;
+            let lock = lock.ok_or_else(held)?;
+            // Another file may have taken its place before it was locked.
+            if lock.file.is_at(&storage) {
+                break lock;
             }
-            Err(e) => return Err(storage(e.into())),
-        }
+        };
+        let place = plain::open(&path, plain::For::Updating).map_err(failed)?;
+        let place = Lock::take(place, whole()).map_err(failed)?;
+        let mut place = place.ok_or_else(held)?;
         let text = serde_json::to_string(me).unwrap_or_default();
+        let file = &mut place.file;
         file.set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(text.as_bytes()))
-            .map_err(storage)?;
-        let meta = file.metadata().map_err(storage)?;
+            .map_err(failed)?;
+        let meta = file.metadata().map_err(failed)?;
         Ok(Hold {
             id: (meta.dev(), meta.ino()),
-            file,
+            made,
+            _place: place,
+            _database: database,
         })
     }
 
@@ -91,27 +135,82 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+/// A lock, given back when this is dropped.
+#[derive(Debug)]
+struct Lock<F: AsFd> {
+    file: F,
+    range: libc::flock,
+}
+
+impl<F: AsFd> Lock<F> {
+    /// Takes the lock; `None`: somebody else has it.
+    fn take(file: F, range: libc::flock) -> io::Result<Option<Lock<F>>> {
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&range)) {
+            Ok(_) => Ok(Some(Lock { file, range })),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<F: AsFd> Drop for Lock<F> {
     fn drop(&mut self) {
+        let free = libc::flock {
+            l_type: libc::F_UNLCK as libc::c_short,
+            ..self.range
+        };
         // It cannot fail on an open file; if it did, the end of the process would do.
-        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole(libc::F_UNLCK)));
+        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&free));
     }
 }
 
 /// Who holds the study now, if anybody does.
-pub fn holder(dir: &Path, study: &str) -> Option<Holder> {
-    let mut file = File::open(path(dir, study)).ok()?;
-    let mut lock = whole(libc::F_WRLCK);
-    fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
-    // What would be in the way of this lock, if anything.
-    let free = lock.l_type == libc::F_UNLCK as libc::c_short;
-    if free { None } else { read(&mut file) }
+pub fn holder(storage: &Path, study: &str) -> Option<Holder> {
+    let storage = plain::real(storage);
+    let pid = database_holder(&storage, study);
+    let mut place = plain::open(&path(&directory_of(&storage), study), plain::For::Reading).ok();
+    let placed = place
+        .as_ref()
+        .is_some_and(|file| in_the_way(file, whole()).is_some());
+    if pid.is_none() && !placed {
+        return None;
+    }
+    let noted = place.as_mut().and_then(read);
+    // What the file says is old where its holder is not the database's.
+    let noted = noted.filter(|noted| placed || pid == Some(noted.pid));
+    Some(noted.unwrap_or_else(|| Holder::unknown(pid.unwrap_or_default())))
 }
 
-/// A lock of a whole file, of this type.
-fn whole(kind: libc::c_int) -> libc::flock {
+/// Process id of who has the database's lock.
+fn database_holder(storage: &Path, study: &str) -> Option<u32> {
+    let database = looked_at(storage)?;
+    let found = in_the_way(&database, range(study, 1))?;
+    u32::try_from(found.l_len).ok()
+}
+
+/// The lock of a study on its database: its first byte stands for the study, its length is the
+/// process id of its holder, which the kernel does not tell of such locks. All of it lies where no
+/// file has content, and SQLite has its own locks elsewhere.
+fn range(study: &str, pid: u32) -> libc::flock {
+    const FROM: i64 = 1 << 62;
+    // More than any process id; 2^38 studies have room.
+    const EACH: u32 = 23;
+    let digest = Sha256::digest(study.as_bytes());
+    let number = digest[..5]
+        .iter()
+        .fold(0, |n, &byte| n << 8 | i64::from(byte))
+        >> 2;
     libc::flock {
-        l_type: kind as libc::c_short,
+        l_start: FROM + (number << EACH),
+        l_len: i64::from(pid.clamp(1, (1 << EACH) - 1)),
+        ..whole()
+    }
+}
+
+/// A lock of a whole file.
+fn whole() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: 0,
         l_len: 0,
@@ -119,17 +218,14 @@ fn whole(kind: libc::c_int) -> libc::flock {
     }
 }
 
-fn path(dir: &Path, study: &str) -> PathBuf {
-    dir.join("locks").join(format!("{study}.lock"))
+/// The lock that keeps this one from being taken, if there is one.
+fn in_the_way(file: impl AsFd, mut lock: libc::flock) -> Option<libc::flock> {
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
+    (lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock)
 }
 
-fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(path)
+fn path(dir: &Path, study: &str) -> PathBuf {
+    dir.join("locks").join(format!("{}.lock", part(study)))
 }
 
 fn read(file: &mut File) -> Option<Holder> {
@@ -151,66 +247,5 @@ fn held(study: &str, holder: Option<&Holder>) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn somebody() -> Holder {
-        Holder {
-            pid: 42,
-            host: "lab".into(),
-            since: "2026-01-02T03:04:05Z".into(),
-        }
-    }
-
-    #[test]
-    fn a_study_is_free_at_once_although_a_fork_has_the_file_open_still() {
-        let dir = tempfile::tempdir().unwrap();
-        let hold = Hold::take(dir.path(), "s", &somebody()).unwrap();
-        // What a fork gets: another descriptor of the same open file.
-        let of_a_fork = hold.file.try_clone().unwrap();
-        drop(hold);
-        assert_eq!(holder(dir.path(), "s"), None);
-        Hold::take(dir.path(), "s", &somebody()).unwrap();
-        drop(of_a_fork);
-    }
-
-    #[test]
-    fn who_looks_is_in_nobodys_way() {
-        let dir = tempfile::tempdir().unwrap();
-        let taken = std::sync::atomic::AtomicBool::new(false);
-        let done = || taken.load(std::sync::atomic::Ordering::Relaxed);
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !done() {
-                        holder(dir.path(), "s");
-                    }
-                });
-            }
-            let all =
-                (0..2000).try_for_each(|_| Hold::take(dir.path(), "s", &somebody()).map(drop));
-            taken.store(true, std::sync::atomic::Ordering::Relaxed);
-            all.unwrap();
-        });
-    }
-
-    #[test]
-    fn a_held_study_says_who_holds_it_and_is_free_again_afterwards() {
-        let dir = tempfile::tempdir().unwrap();
-        let me = somebody();
-        assert_eq!(holder(dir.path(), "s"), None);
-        let hold = Hold::take(dir.path(), "s", &me).unwrap();
-        assert_eq!(holder(dir.path(), "s"), Some(me.clone()));
-        let failure = Hold::take(dir.path(), "s", &me).unwrap_err();
-        assert_eq!(failure.exit, Exit::Held);
-        assert!(
-            failure
-                .message
-                .contains("process 42 on lab since 2026-01-02")
-        );
-        Hold::take(dir.path(), "other", &me).unwrap();
-        drop(hold);
-        assert_eq!(holder(dir.path(), "s"), None);
-        Hold::take(dir.path(), "s", &me).unwrap();
-    }
-}
+#[path = "hold_tests.rs"]
+mod tests;

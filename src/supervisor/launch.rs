@@ -2,19 +2,21 @@
 //! up what an earlier run left.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
 use super::cgroup::Groups;
+use super::clock::Clock;
 use super::core::{
     Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir, in_parts,
     weights_kept,
 };
 use super::driver::{Driver, logs_dir};
+use super::errands::Place;
 use super::guardian::Guardian;
 use super::open_study::{Held, Origin, open_study, study_attributes};
+use super::post;
 use super::signals;
 use super::spool;
 use super::strays::{self, Ended, Family};
@@ -22,12 +24,13 @@ use super::take_in;
 use crate::config::StudySpec;
 use crate::exit::{Exit, Failure};
 use crate::fault::Tally;
+use crate::files::plain;
 use crate::gpu::Device;
 use crate::kept::{self, Leaders};
 use crate::memory::rehearsal::Rehearsed;
 use crate::memory::{Observation, Predictor};
 use crate::report::{self, Sink};
-use crate::store::{self, Reclaimable, RunRecord, Store, Write};
+use crate::store::{self, Reclaimable, RepeatRecord, RunRecord, Seen, Store, Write};
 use crate::study::{FrozenTrial, Job};
 use crate::task::{self, Prepared};
 use crate::{pruner, sampler};
@@ -72,6 +75,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     } = launch;
     let dir = directory_of(&storage);
     let Held { hold, me } = held;
+    check_places(&dir, &spec.study)?;
     let study = Family::study(hold.id());
     end_leftovers(&study);
     // Before the guardian, which is where the supervisor is, and gone after it.
@@ -80,7 +84,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let family = family.in_cgroup(groups.as_ref().map(|g| g.dir()));
     // Dropped before the hold: when another run can begin, nothing of this one is left.
     let _guardian = Guardian::start(family.clone());
-    let (events, inbox) = mpsc::channel();
+    let clock =
+        Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
+    let (events, inbox) = post::channel(clock.clone());
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     take_in::check(&storage, &dir, &spec.study)?;
@@ -101,7 +107,8 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         command: std::env::args().collect(),
         operation: spec.to_record(),
     };
-    let trials = store.trials(study_id)?;
+    let mut seen = Seen::default();
+    let trials = store.changes(study_id, &mut seen)?.trials;
     let reclaimed = reclaim(&store, study_id)?;
     let repeats = repeats(&store, study_id)?;
     keep_weights(&spec, &trials, &dir);
@@ -120,7 +127,6 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let started = store.run_started(study_id, run_id)?.unwrap_or_default();
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = take_in::reserve(&dir, &spec.study)?;
-    prune_logs(&logs_dir(&dir, &spec.study), spec.operation.max_logs_bytes);
     let found = Found {
         trials,
         reclaimed,
@@ -130,11 +136,14 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     };
     let core = Core::new(start(&spec, prepared, found, &devices)?);
     let driver = Driver {
-        dir,
+        place: Place {
+            dir,
+            study: spec.study,
+            max_kept_bytes: spec.operation.max_kept_bytes,
+            max_logs_bytes: spec.operation.max_logs_bytes,
+        },
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
-        max_kept_bytes: spec.operation.max_kept_bytes,
-        study: spec.study,
         study_id,
         run_id,
         family,
@@ -142,7 +151,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         started,
         sink,
     };
-    driver.run(core, store, spool, (events, inbox))
+    driver.run(core, (store, seen, spool), clock, (events, inbox))
 }
 
 /// Opens the database for writing. A reader alone gets in where another program holds the write
@@ -170,7 +179,7 @@ fn open(
 
 fn tell(sink: &mut dyn Sink, event: report::Event) {
     tracing::info!(?event);
-    sink.handle(&event, jiff::Timestamp::now());
+    sink.handle(&event, crate::clock::now());
 }
 
 /// Tells what a study was made from, and which results of those studies it could not see.
@@ -212,7 +221,9 @@ fn reclaim(store: &Store, study_id: i64) -> Result<Vec<Reclaimed>, Failure> {
 /// Repeats and tests of earlier runs; waits until the last processes of those that go on are gone.
 fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
     let mut records = store.repeats(study_id, None)?;
-    records.sort_by(|a, b| a.ended.cmp(&b.ended));
+    // By runs first, which have numbers: between two of them the clock may have been put back.
+    let run = |r: &RepeatRecord| r.attempts.last().map(|a| a.run_id);
+    records.sort_by(|a, b| (run(a), &a.ended).cmp(&(run(b), &b.ended)));
     let open = records.iter().filter(|r| !r.state.finished());
     let pids: Vec<u32> = open.filter_map(|r| Some(r.attempts.last()?.pid)).collect();
     strays::wait_for_exits(&pids, LEFTOVERS);
@@ -251,9 +262,10 @@ fn end_leftovers(study: &Family) {
     }
 }
 
-/// The directory beside a database: `tune.db` has `tune.db.d`.
+/// The directory beside a database: `tune.db` has `tune.db.d`. It is the same for every link to the
+/// database, and an absolute path without links.
 pub fn directory_of(storage: &Path) -> PathBuf {
-    let mut name = storage.as_os_str().to_owned();
+    let mut name = plain::real(storage).into_os_string();
     name.push(".d");
     PathBuf::from(name)
 }
@@ -298,6 +310,24 @@ fn start(
         ),
         peaks: found.peaks,
     })
+}
+
+/// Refuses where a directory in which files of the study are deleted by their names is a link.
+fn check_places(dir: &Path, study: &str) -> Result<(), Failure> {
+    let places = [
+        logs_dir(dir, study),
+        dir.join(checkpoints_dir(study)),
+        dir.join(kept::study_directory(study)),
+    ];
+    // A plain file in the way only keeps things from being written: nothing is deleted through it.
+    let in_the_way = |p: &Path| p.symlink_metadata().is_ok_and(|m| m.is_file());
+    for place in places {
+        if place.parent().is_some_and(in_the_way) {
+            continue;
+        }
+        plain::is_dir(&place).map_err(|e| Failure::storage(format!("{}: {e}", place.display())))?;
+    }
+    Ok(())
 }
 
 /// What is known of the peaks of trainings like these: by the rehearsal, and by this and earlier
@@ -388,30 +418,6 @@ fn drop_checkpoints(dir: &Path, unfinished: &[Job]) {
         });
         if !wanted && let Err(error) = std::fs::remove_dir_all(entry.path()) {
             tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
-        }
-    }
-}
-
-/// Deletes the oldest logs of a study until the rest is small enough.
-fn prune_logs(dir: &Path, most: u64) {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return;
-    };
-    let mut logs: Vec<(std::time::SystemTime, u64, PathBuf)> = entries
-        .flatten()
-        .filter_map(|e| {
-            let meta = e.metadata().ok()?;
-            Some((meta.modified().ok()?, meta.len(), e.path()))
-        })
-        .collect();
-    logs.sort();
-    let mut total: u64 = logs.iter().map(|(_, size, _)| size).sum();
-    for (_, size, path) in logs {
-        if total <= most {
-            return;
-        }
-        if std::fs::remove_file(&path).is_ok() {
-            total -= size;
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The supervisor: a pure core that decides, and a driver that carries out.
 
 pub mod cgroup;
+mod clock;
 pub mod core;
 mod driver;
+mod errands;
 mod event;
 pub mod evidence;
 mod facts;
@@ -11,6 +13,7 @@ mod hold;
 mod launch;
 mod machine;
 mod open_study;
+mod post;
 mod rehearse;
 mod replay;
 mod signals;

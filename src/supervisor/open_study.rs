@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use super::hold::{Hold, Holder};
 use super::launch::directory_of;
 use super::signals::outlive_file_size_limit;
+use super::take_in;
 use crate::config::{self, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::report::{self, json_number};
@@ -78,7 +79,9 @@ pub fn settle(
                 asked.clone()
             }
         };
-        let hold = Hold::take(&dir, &spec.study, &me)?;
+        // Taking hold makes the file: what waits for one that is gone is seen before.
+        take_in::check(storage, &dir, &spec.study)?;
+        let hold = Hold::take(storage, &spec.study, &me)?;
         // Another run may have made this very fork before the hold was taken.
         let still =
             *origin != Origin::Fork || fork_name(storage, &asked, spec, prepared)? == spec.study;
@@ -191,7 +194,10 @@ pub(super) fn open_study(
         return Err(differs(store, spec, &identity, &differences, known)?);
     }
     let warning = match known {
-        true => None,
+        true => {
+            store.must_make_sense(&study, &spec.directions())?;
+            None
+        }
         false => claim(store, &study, &identity)?,
     };
     Ok(OpenedStudy {

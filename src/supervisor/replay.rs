@@ -2,17 +2,20 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::Event;
 use super::cgroup::Groups;
+use super::clock::Clock;
 use super::guardian::Guardian;
+use super::post::{self, Inbox};
 use super::spawn::{Process, Setting, environment};
 use super::strays::Family;
+use super::{Event, Now};
 use crate::config::{Deadline, StudySpec};
 use crate::exit::Failure;
 use crate::fault::{self, Evidence, Fault, FaultKind};
+use crate::files::plain;
 use crate::gpu::Device;
 use crate::memory::Usage;
 use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, KeepBest, Phase, ToWorker};
@@ -79,7 +82,9 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let family = family(&replay.log)?;
     let family = family.in_cgroup(groups.as_ref().map(|g| g.dir()));
     let _guardian = Guardian::start(family.clone());
-    let (events, inbox) = mpsc::channel();
+    let clock =
+        Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
+    let (events, inbox) = post::channel(clock.clone());
     let in_process = task::kind(&replay.spec.kind).is_none_or(|k| k.in_process());
     let environment = environment(Setting {
         device: replay.device,
@@ -108,6 +113,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         garbage: None,
         silent: None,
         hung_up: None,
+        clock,
     };
     let end = player.play(&inbox);
     Ok(Played {
@@ -133,14 +139,7 @@ fn best_kept(dir: &Path) -> Option<PathBuf> {
 /// at the same time.
 fn family(log: &Path) -> Result<Family, Failure> {
     let made = || -> std::io::Result<(u64, u64)> {
-        if let Some(parent) = log.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(log)?;
-        let meta = file.metadata()?;
+        let meta = plain::open(log, plain::For::Appending)?.metadata()?;
         Ok((meta.dev(), meta.ino()))
     };
     let id = made().map_err(|e| Failure::storage(format!("{}: {e}", log.display())))?;
@@ -163,16 +162,21 @@ struct Player<'a> {
     error: Option<ErrorReport>,
     garbage: Option<String>,
     silent: Option<Duration>,
-    hung_up: Option<Instant>,
+    hung_up: Option<Now>,
+    clock: Clock,
 }
 
 impl Player<'_> {
-    fn play(&mut self, inbox: &Receiver<Event>) -> End {
-        let mut since = Instant::now();
+    fn play(&mut self, inbox: &Inbox) -> End {
+        let mut since = self.clock.now();
         loop {
-            match inbox.recv_timeout(Duration::from_secs(1)) {
+            let (came, event) = match inbox.recv_timeout(Duration::from_secs(1)) {
+                Ok((came, event)) => (came, Ok(event)),
+                Err(none) => (self.clock.now(), Err(none)),
+            };
+            match event {
                 Ok(Event::Received { message, .. }) => {
-                    since = Instant::now();
+                    since = came;
                     self.take(message);
                 }
                 Ok(Event::Garbled { error, .. }) => {
@@ -195,16 +199,18 @@ impl Player<'_> {
                     });
                 }
                 Ok(Event::Stopped { .. }) => self.process.go_on(),
-                Ok(Event::HungUp { .. }) => self.hung_up = Some(Instant::now()),
-                Ok(_) | Err(RecvTimeoutError::Timeout) => self.watch(since.elapsed()),
+                Ok(Event::HungUp { .. }) => self.hung_up = Some(came),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => self.watch(since, came),
                 Err(RecvTimeoutError::Disconnected) => return self.judge(Evidence::default()),
             }
         }
     }
 
-    /// Ends a worker that is silent for too long.
-    fn watch(&mut self, silence: Duration) {
-        if self.hung_up.is_some_and(|at| at.elapsed() > GRACE) && self.garbage.is_none() {
+    /// Ends a worker that is silent for too long, by what has come until now.
+    fn watch(&mut self, since: Now, now: Now) {
+        let silence = now.saturating_sub(since);
+        let hung_up = |at: Now| now.saturating_sub(at) > GRACE;
+        if self.hung_up.is_some_and(hung_up) && self.garbage.is_none() {
             self.garbage = Some("it closed its socket and lived on".into());
             self.process.kill();
         }
@@ -284,10 +290,8 @@ impl Player<'_> {
             | FromWorker::NotExpandable { .. }
             | FromWorker::Resumed { .. } => None,
         };
-        if let Some(answer) = answer
-            && self.process.send(&answer).is_err()
-        {
-            self.process.kill();
+        if let Some(answer) = answer {
+            self.process.send(answer);
         }
     }
 

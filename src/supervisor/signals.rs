@@ -3,13 +3,13 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::Event;
+use super::post::Post;
 use crate::exit::Exit;
 
 /// A write beyond a file-size limit fails with an error that can be told, instead of ending the
@@ -35,7 +35,7 @@ pub fn requested() -> bool {
 ///
 /// # Errors
 /// The handlers could not be installed.
-pub fn listen(events: Sender<Event>) -> io::Result<()> {
+pub fn listen(events: Post) -> io::Result<()> {
     outlive_file_size_limit()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::Builder::new()

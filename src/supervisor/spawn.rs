@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -23,9 +23,11 @@ use nix::unistd::Pid;
 
 use super::cgroup::Group;
 use super::evidence;
+use super::post::Post;
 use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
 use crate::fault::Death;
+use crate::files::plain;
 use crate::gpu::{Device, cuda};
 use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
 
@@ -37,8 +39,10 @@ const DEAF: u16 = 2_000;
 
 /// A running worker, as the driver holds it.
 pub struct Process {
-    pid: Pid,
+    pack: Arc<Pack>,
     socket: Arc<OwnedFd>,
+    /// What it is to be sent.
+    tell: Sender<ToWorker>,
     /// Where it prints to now.
     log: Arc<Mutex<PathBuf>>,
     /// It was found stopped when it was told to end.
@@ -52,7 +56,7 @@ pub struct Process {
 
 impl Process {
     /// Starts a worker whose output goes to `log` until its first attempt, in `group` if it can be
-    /// put there. Call this from the thread that lives longest: the kernel ends the worker when the
+    /// put there. Call this from the thread that lives longest: the kernel tells the worker when the
     /// thread that started it ends.
     ///
     /// # Errors
@@ -63,7 +67,7 @@ impl Process {
         log: &Path,
         family: Family,
         group: Option<Group>,
-        events: &Sender<Event>,
+        events: &Post,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
             AddressFamily::Unix,
@@ -75,16 +79,18 @@ impl Process {
         let (child, group) = start(&mut command, group)?;
         let group = group.map(Arc::new);
         let family = family.in_cgroup(group.as_ref().map(|g| g.dir()));
+        let (tell, told) = mpsc::channel();
         let mut process = Process {
-            pid: Pid::from_raw(child.id() as i32),
+            pack: Arc::new(Pack::new(Pid::from_raw(child.id() as i32))),
             socket: Arc::new(ours),
+            tell,
             log: Arc::new(Mutex::new(log.to_owned())),
             stopped: Arc::new(Mutex::new(false)),
             oom_kills: Arc::new(Mutex::new(oom_kills(group.as_deref()))),
             group,
             watcher: None,
         };
-        match process.watch(worker, family, events) {
+        match process.watch(worker, family, told, events) {
             Ok(watcher) => {
                 process.watcher = Some(watcher);
                 Ok(process)
@@ -92,18 +98,19 @@ impl Process {
             Err(error) => {
                 // Nobody would see its end.
                 process.kill();
-                let _ = nix::sys::wait::waitpid(process.pid, None);
+                process.pack.reap();
                 Err(error)
             }
         }
     }
 
-    /// Starts the threads that read the worker's messages and wait for its end.
+    /// Starts the threads that read the worker's messages, send it ours, and wait for its end.
     fn watch(
         &self,
         worker: WorkerId,
         family: Family,
-        events: &Sender<Event>,
+        told: Receiver<ToWorker>,
+        events: &Post,
     ) -> io::Result<JoinHandle<()>> {
         let reader = {
             let (socket, events) = (Arc::clone(&self.socket), events.clone());
@@ -111,7 +118,15 @@ impl Process {
                 .name(format!("reader-{worker}"))
                 .spawn(move || read_messages(worker, &socket, &events))?
         };
-        let (pid, socket, events) = (self.pid, Arc::clone(&self.socket), events.clone());
+        let (socket, post) = (Arc::clone(&self.socket), events.clone());
+        thread::Builder::new()
+            .name(format!("sender-{worker}"))
+            .spawn(move || send_messages(worker, &socket, &told, &post))?;
+        let (pack, socket, events) = (
+            Arc::clone(&self.pack),
+            Arc::clone(&self.socket),
+            events.clone(),
+        );
         let (log, stopped) = (Arc::clone(&self.log), Arc::clone(&self.stopped));
         let (group, before) = (self.group.clone(), Arc::clone(&self.oom_kills));
         thread::Builder::new()
@@ -120,7 +135,7 @@ impl Process {
                 let tell = || {
                     let _ = events.send(Event::Stopped { worker });
                 };
-                let death = wait_for_end(pid, tell, || end_strays(worker, pid, family));
+                let death = wait_for_end(&pack, tell, || end_strays(worker, pack.pid, family));
                 // Packets that are in the socket already can still be read after this.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 let _ = reader.join();
@@ -136,42 +151,26 @@ impl Process {
 
     /// Process id.
     pub fn pid(&self) -> u32 {
-        self.pid.as_raw() as u32
+        self.pack.pid.as_raw() as u32
     }
 
-    /// Sends a message. A worker reads at all times, so that this waits for a moment at most.
-    ///
-    /// # Errors
-    /// The socket is closed, or full and the worker does not read ([`io::ErrorKind::WouldBlock`]).
-    pub fn send(&self, message: &ToWorker) -> io::Result<()> {
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        for packet in packets(message).map_err(io::Error::other)? {
-            let mut room = true;
-            while room {
-                match send(self.socket.as_raw_fd(), &packet, flags) {
-                    Ok(_) => break,
-                    Err(Errno::EAGAIN) => room = self.wait_for_room(),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            if !room {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the socket takes more before the worker counts as deaf.
-    fn wait_for_room(&self) -> bool {
-        let mut wanted = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
-        poll(&mut wanted, DEAF).is_ok_and(|ready| ready > 0)
+    /// Sends a message, from another thread: nobody waits here for a worker that does not read. That
+    /// one is told of as [`Event::Garbled`].
+    pub fn send(&self, message: ToWorker) {
+        // The thread has ended where the socket is closed: the process is ending, an event of its own.
+        let _ = self.tell.send(message);
     }
 
     /// An attempt begins: from now on it prints there, and only what the kernel kills from now on
-    /// can explain its end.
-    pub fn begin(&self, log: PathBuf) {
-        *lock(&self.log) = log;
+    /// can explain its end. Gives where it printed before.
+    pub fn begin(&self, log: PathBuf) -> PathBuf {
         *lock(&self.oom_kills) = oom_kills(self.group.as_deref());
+        std::mem::replace(&mut *lock(&self.log), log)
+    }
+
+    /// Where it prints now.
+    pub fn log(&self) -> PathBuf {
+        lock(&self.log).clone()
     }
 
     /// SIGTERM to the group. A stopped process is woken, or the signal would never reach it; that
@@ -180,18 +179,58 @@ impl Process {
         if evidence::is_stopped(self.pid()) {
             *lock(&self.stopped) = true;
         }
-        let _ = killpg(self.pid, Signal::SIGTERM);
-        let _ = killpg(self.pid, Signal::SIGCONT);
+        self.pack.signal(Signal::SIGTERM);
+        self.pack.signal(Signal::SIGCONT);
     }
 
     /// SIGCONT to the group.
     pub fn go_on(&self) {
-        let _ = killpg(self.pid, Signal::SIGCONT);
+        self.pack.signal(Signal::SIGCONT);
     }
 
     /// SIGKILL to the group.
     pub fn kill(&self) {
-        let _ = killpg(self.pid, Signal::SIGKILL);
+        self.pack.signal(Signal::SIGKILL);
+    }
+}
+
+/// A worker's process and the group that it leads. Once the process was waited for, its number may be
+/// anybody's: from then on nothing is sent to it.
+struct Pack {
+    pid: Pid,
+    reaped: Mutex<bool>,
+}
+
+impl Pack {
+    fn new(pid: Pid) -> Pack {
+        Pack {
+            pid,
+            reaped: Mutex::new(false),
+        }
+    }
+
+    /// Sends a signal to the group; false where the process has been waited for.
+    fn signal(&self, signal: Signal) -> bool {
+        let reaped = lock(&self.reaped);
+        if !*reaped {
+            let _ = killpg(self.pid, signal);
+        }
+        !*reaped
+    }
+
+    /// Waits for the process, which is about to end or has ended.
+    fn reap(&self) -> Death {
+        let mut reaped = lock(&self.reaped);
+        let death = loop {
+            break match nix::sys::wait::waitpid(self.pid, None) {
+                Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Death::Signaled(signal as i32),
+                Err(Errno::EINTR) => continue,
+                Ok(_) | Err(_) => Death::Unknown,
+            };
+        };
+        *reaped = true;
+        death
     }
 }
 
@@ -242,11 +281,9 @@ fn start(command: &mut Command, group: Option<Group>) -> io::Result<(Child, Opti
     // to a descriptor that is open for as long as the number is there.
     unsafe {
         command.pre_exec(move || {
-            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            if nix::unistd::getppid() != parent {
-                // The supervisor died before the line above took effect.
-                return Err(io::Error::other("the supervisor is gone"));
-            }
+            // It ends by itself once its socket closes, with what it has started. A process that is
+            // stopped would not notice, but for this.
+            strays::hear_of_the_end_of(parent, Signal::SIGCONT)?;
             let door = entered.load(Ordering::Relaxed);
             if door != NONE {
                 nix::unistd::write(BorrowedFd::borrow_raw(door), b"0")?;
@@ -274,16 +311,8 @@ fn oom_kills(group: Option<&Group>) -> u64 {
 /// The log, or /dev/null where it cannot be written: a full disk must not keep workers from
 /// starting.
 fn open_log(path: &Path) -> io::Result<File> {
-    let open = || {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-    };
-    open().or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
+    let open = plain::open(path, plain::For::Appending);
+    open.or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
 }
 
 /// How a worker is to be.
@@ -368,7 +397,49 @@ pub fn environment(setting: Setting) -> Vec<(String, String)> {
     env
 }
 
-fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
+/// Sends what it is told, one message after the other, until the worker's end, or until it turns out
+/// not to read.
+fn send_messages(worker: WorkerId, socket: &OwnedFd, told: &Receiver<ToWorker>, events: &Post) {
+    while let Ok(message) = told.recv() {
+        let Err(error) = send_whole(socket, &message) else {
+            continue;
+        };
+        // A closed socket means that the process is ending, which is an event of its own; a full one
+        // that it does not read.
+        tracing::warn!(worker, %error, "a message could not be sent");
+        if error.kind() == io::ErrorKind::WouldBlock {
+            let error = "it does not read its messages".to_owned();
+            let _ = events.send(Event::Garbled { worker, error });
+        }
+        return;
+    }
+}
+
+/// Sends a message. A worker reads at all times, so that this waits for a moment at most.
+///
+/// # Errors
+/// The socket is closed, or full and the worker does not read ([`io::ErrorKind::WouldBlock`]).
+fn send_whole(socket: &OwnedFd, message: &ToWorker) -> io::Result<()> {
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    for packet in packets(message).map_err(io::Error::other)? {
+        loop {
+            match send(socket.as_raw_fd(), &packet, flags) {
+                Ok(_) => break,
+                Err(Errno::EAGAIN) if has_room(socket) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the socket takes more before the worker counts as deaf.
+fn has_room(socket: &OwnedFd) -> bool {
+    let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+    poll(&mut wanted, DEAF).is_ok_and(|ready| ready > 0)
+}
+
+fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Post) {
     let mut buffer = vec![0u8; MAX_PACKET];
     let mut assembler = Assembler::default();
     loop {
@@ -385,7 +456,7 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
                     error: error.to_string(),
                 },
             },
-            Err(nix::errno::Errno::EINTR) => continue,
+            Err(Errno::EINTR) => continue,
             Err(_) => return,
         };
         if events.send(event).is_err() {
@@ -397,7 +468,8 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Sender<Event>) {
 /// Waits until the process has ended, ends what is left of its group and what else it has left
 /// behind, and only then lets its process id go: until that it cannot be anybody else's. Calls
 /// `stopped` each time the process is stopped.
-fn wait_for_end(pid: Pid, stopped: impl Fn(), end_strays: impl FnOnce()) -> Death {
+fn wait_for_end(pack: &Pack, stopped: impl Fn(), end_strays: impl FnOnce()) -> Death {
+    let pid = pack.pid;
     let peek = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
     loop {
         match waitid(Id::Pid(pid), peek) {
@@ -408,20 +480,13 @@ fn wait_for_end(pid: Pid, stopped: impl Fn(), end_strays: impl FnOnce()) -> Deat
                     stopped();
                 }
             }
-            Err(nix::errno::Errno::EINTR) => {}
+            Err(Errno::EINTR) => {}
             Ok(_) | Err(_) => break,
         }
     }
-    let _ = killpg(pid, Signal::SIGKILL);
+    pack.signal(Signal::SIGKILL);
     end_strays();
-    loop {
-        return match nix::sys::wait::waitpid(pid, None) {
-            Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
-            Ok(WaitStatus::Signaled(_, signal, _)) => Death::Signaled(signal as i32),
-            Err(nix::errno::Errno::EINTR) => continue,
-            Ok(_) | Err(_) => Death::Unknown,
-        };
-    }
+    pack.reap()
 }
 
 /// No attempt of the next worker runs beside what this one has started.
@@ -436,4 +501,40 @@ fn end_strays(worker: WorkerId, pid: Pid, family: Family) {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::clock::Clock;
+    use crate::supervisor::post;
+
+    #[test]
+    #[allow(clippy::zombie_processes)] // It is waited for by its number.
+    fn nothing_is_sent_to_the_number_of_a_process_that_was_waited_for() {
+        let child = Command::new("true").process_group(0).spawn().unwrap();
+        let pack = Pack::new(Pid::from_raw(child.id() as i32));
+        assert!(pack.signal(Signal::SIGCONT));
+        assert_eq!(pack.reap(), Death::Exited(0));
+        assert!(!pack.signal(Signal::SIGKILL));
+    }
+
+    #[test]
+    fn a_worker_that_does_not_read_is_told_of_and_nobody_waits_for_it() {
+        let (post, inbox) = post::channel(Clock::start().unwrap());
+        let kind = SockType::SeqPacket;
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let (tell, told) = mpsc::channel();
+        // More than any socket holds: all of it is taken at once, although nobody reads.
+        for _ in 0..100_000 {
+            tell.send(ToWorker::Decided { prune: false }).unwrap();
+        }
+        let sender = thread::spawn(move || send_messages(3, &ours, &told, &post));
+        let (_, event) = inbox.recv_timeout(Duration::from_secs(30)).unwrap();
+        let error = "it does not read its messages".to_owned();
+        assert_eq!(event, Event::Garbled { worker: 3, error });
+        sender.join().unwrap();
+        drop(theirs);
+    }
 }

@@ -5,19 +5,25 @@
 //! to the size of files, does not reach it. Unused space is zeros. A file
 //! without entries is removed when the run ends.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write as _};
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::facts;
+use crate::files::bounded;
+use crate::files::name::part;
+use crate::files::plain;
 use crate::store::Write;
 
 /// Space taken at the start, tried in this order; bytes. An entry takes a few KiB.
 const RESERVES: [u64; 3] = [1 << 20, 256 << 10, 64 << 10];
+
+/// Longest spool that is read, in bytes: of some 100,000 results.
+const MOST: u64 = 1 << 30;
 
 /// One batch of facts about a study, as it waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,15 +60,7 @@ impl Spool {
     /// The file cannot be made, or there is not even a little space.
     pub fn reserve(dir: &Path, study: &str) -> io::Result<Spool> {
         let path = path(dir, study);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)?;
+        let file = plain::open(&path, plain::For::Replacing)?;
         let mut spool = Spool {
             path,
             file,
@@ -80,11 +78,7 @@ impl Spool {
             let _ = fs::remove_file(&spool.path);
             return Err(error);
         }
-        spool.file.sync_all()?;
-        // The name must survive a power failure as well.
-        if let Some(parent) = spool.path.parent() {
-            File::open(parent)?.sync_all()?;
-        }
+        spool.sync_with_name()?;
         Ok(spool)
     }
 
@@ -99,6 +93,7 @@ impl Spool {
     /// The reserve is used up and there is no more space, or the disk fails. The entries before it
     /// are unharmed, and the next one takes its place.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        self.make_again()?;
         let line = line(entry)?;
         let end = self.used + line.len() as u64;
         if end > self.reserved {
@@ -142,6 +137,33 @@ impl Spool {
         }
     }
 
+    /// Makes the file again where somebody has removed it, or its directory, with what is in it.
+    fn make_again(&mut self) -> io::Result<()> {
+        let ours = self.file.metadata()?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => return Ok(()),
+            Ok(_) => return Err(io::Error::other("another file stands in its place")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut entries = vec![0; self.used as usize];
+        self.file.read_exact_at(&mut entries, 0)?;
+        let file = plain::open(&self.path, plain::For::Updating)?;
+        file.write_all_at(&entries, 0)?;
+        self.file = file;
+        self.reserved = self.used;
+        self.sync_with_name()
+    }
+
+    /// The name must survive a power failure as well.
+    fn sync_with_name(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        match self.path.parent() {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
     fn grow(&mut self, size: u64) -> io::Result<()> {
         let (from, length) = (self.reserved as i64, (size - self.reserved) as i64);
         nix::fcntl::posix_fallocate(&self.file, from, length)?;
@@ -152,14 +174,14 @@ impl Spool {
 
 /// Where a study's spool is; `dir` is the database's directory.
 pub fn path(dir: &Path, study: &str) -> PathBuf {
-    dir.join("spool").join(format!("{study}.jsonl"))
+    dir.join("spool").join(format!("{}.jsonl", part(study)))
 }
 
 /// Where entries are kept that could not be taken in.
 pub fn rejected_path(dir: &Path, study: &str) -> PathBuf {
     dir.join("spool")
         .join("rejected")
-        .join(format!("{study}.jsonl"))
+        .join(format!("{}.jsonl", part(study)))
 }
 
 /// What a spool holds.
@@ -178,13 +200,12 @@ pub struct Contents {
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &Path) -> io::Result<Contents> {
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(mut file) => file.read_to_end(&mut bytes)?,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
-        Err(e) => return Err(e),
-    };
-    Ok(parse(&bytes))
+    let file = plain::open(path, plain::For::Reading);
+    match file.and_then(|file| bounded::all(file, MOST)) {
+        Ok(bytes) => Ok(parse(&bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Contents::default()),
+        Err(e) => Err(e),
+    }
 }
 
 /// How many results wait in a study's spool; one that cannot be read counts as empty.
@@ -200,10 +221,7 @@ pub fn waiting(dir: &Path, study: &str) -> u64 {
 /// The disk fails.
 pub fn reject(dir: &Path, study: &str, reason: &str, what: &serde_json::Value) -> io::Result<()> {
     let path = rejected_path(dir, study);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut file = plain::open(&path, plain::For::Appending)?;
     let line = serde_json::json!({ "reason": reason, "entry": what });
     file.write_all(format!("{line}\n").as_bytes())?;
     file.sync_all()
@@ -358,6 +376,32 @@ mod tests {
     }
 
     #[test]
+    fn a_spool_that_somebody_removed_is_made_again_with_all_its_entries() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = spool(dir.path(), 2);
+        fs::remove_dir_all(dir.path().join("spool")).unwrap();
+        spool.append(&entry(2)).unwrap();
+        let entries = read(spool.path()).unwrap().entries;
+        assert_eq!(entries, [entry(0), entry(1), entry(2)]);
+        // Another run's, for another database.
+        fs::remove_file(spool.path()).unwrap();
+        fs::write(spool.path(), "theirs").unwrap();
+        spool.append(&entry(3)).unwrap_err();
+        assert_eq!(fs::read(spool.path()).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_spool_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(dir.path(), "s");
+        fs::create_dir(dir.path().join("spool")).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(read(&path).is_err());
+        assert!(Spool::reserve(dir.path(), "s").is_err());
+        assert_eq!(waiting(dir.path(), "s"), 0);
+    }
+
+    #[test]
     fn a_spool_with_entries_stays_when_it_is_closed() {
         let dir = tempfile::tempdir().unwrap();
         let spool = spool(dir.path(), 2);
@@ -369,7 +413,6 @@ mod tests {
 
     #[test]
     fn a_spool_grows_beyond_its_reserve() {
-        use std::os::unix::fs::MetadataExt;
         let dir = tempfile::tempdir().unwrap();
         let mut spool = spool(dir.path(), 0);
         let mut large = entry(0);

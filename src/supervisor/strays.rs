@@ -179,6 +179,26 @@ impl fmt::Display for Ended {
     }
 }
 
+/// Has the kernel send `signal` to this process when the thread that started it ends. For the moment
+/// between fork and exec: nothing here allocates.
+///
+/// # Errors
+/// `parent` is gone already (ESRCH), or what the system says.
+pub fn hear_of_the_end_of(parent: Pid, signal: Signal) -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(signal)?;
+    child_of(parent)
+}
+
+/// Whether `parent` is the parent of this process still; it may have ended before the kernel was told
+/// to tell of it.
+fn child_of(parent: Pid) -> io::Result<()> {
+    if nix::unistd::getppid() == parent {
+        return Ok(());
+    }
+    // Not by `io::Error::other`, which allocates: another thread may have held the lock for that.
+    Err(io::Error::from_raw_os_error(libc::ESRCH))
+}
+
 /// From now on, descendants of this process that lose their parents become its children, whatever
 /// environment they have. For a worker that starts programs: it has no other children.
 ///
@@ -227,6 +247,14 @@ pub fn end(family: &Family, patience: Duration) -> Ended {
         found.members.iter().for_each(|s| send(*s, Signal::SIGKILL));
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Waits while there are members of a family, at most about as long as `patience`.
+pub fn wait_for_all(family: &Family, patience: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < patience && !find(family, &BTreeSet::new()).members.is_empty() {
+        thread::sleep(LONGEST_PAUSE);
     }
 }
 

@@ -266,3 +266,11 @@ fn an_ended_process_is_let_go_where_it_is_a_child_of_this_one() {
     assert_eq!(end(&family, LONG).gone, 1);
     assert_eq!(start_of(pid), None);
 }
+
+#[test]
+fn who_has_lost_its_parent_is_told_so_without_an_allocation() {
+    child_of(nix::unistd::getppid()).unwrap();
+    let error = child_of(Pid::this()).unwrap_err();
+    // An error that carries a number alone is no allocation; one with a text is.
+    assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+}

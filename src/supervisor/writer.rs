@@ -5,13 +5,14 @@
 //! again, ever more slowly; when it is back, the queue is written and the spool is emptied.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::Event;
 use super::facts::Unstarted;
+use super::post::Post;
 use super::spool::{Entry, Spool};
-use crate::store::{Store, StoreError, Write, Written};
+use crate::store::{Changes, Seen, Store, StoreError, Write};
 
 /// What the writer is asked to do, in order.
 pub enum Request {
@@ -26,9 +27,13 @@ pub enum Request {
     Soon(Write),
 }
 
-/// A write that may wait is written after this time at the latest. Foreign changes are looked for
-/// as often.
+/// A write that may wait is written after this time at the latest. What other programs did is looked
+/// for as often.
 const SOON: Duration = Duration::from_millis(200);
+
+/// A look at a study costs this part of the writer's time at most, however large the study is and
+/// however busy others are in the file.
+const LOOKING: u32 = 20;
 
 /// Failures that pass within this time are nobody's business.
 const QUIET: Duration = Duration::from_secs(1);
@@ -56,23 +61,25 @@ pub struct Writer {
     store: Store,
     run: RunId,
     spool: Spool,
-    events: Sender<Event>,
+    events: Post,
     /// Reports that go with the next batch.
     soon: Vec<Write>,
     /// What is to be written, in order.
     queue: VecDeque<Item>,
-    /// Starts that the database refused.
+    /// Starts that other programs got ahead of.
     refused: Unstarted,
-    /// Another program has changed the study, and its trials could not be read yet.
+    /// The study as the core knows it, but for what is in the queue.
+    seen: Seen,
+    /// Another program has written to the file since the last look.
     stale: bool,
+    /// The next look is not before this time.
+    look_after: Instant,
     outage: Option<Outage>,
 }
 
-/// A batch in the queue.
+/// A batch in the queue, with the reports that came before it.
 struct Item {
     batch: Option<u64>,
-    /// How many reports come before the batch itself.
-    reports: usize,
     writes: Vec<Write>,
     time: jiff::Timestamp,
     /// Its facts were offered to the spool.
@@ -100,8 +107,9 @@ enum Told {
 }
 
 impl Writer {
-    /// A writer of a run that has been recorded; `events` is where its answers go.
-    pub fn new(store: Store, run: RunId, spool: Spool, events: Sender<Event>) -> Writer {
+    /// A writer of a run that has been recorded; `seen` is the study as the core knows it, `events`
+    /// is where the answers go.
+    pub fn new(store: Store, run: RunId, seen: Seen, spool: Spool, events: Post) -> Writer {
         Writer {
             store,
             run,
@@ -110,7 +118,10 @@ impl Writer {
             soon: Vec::new(),
             queue: VecDeque::new(),
             refused: Unstarted::default(),
-            stale: false,
+            seen,
+            // What others did between the reading of the study and now.
+            stale: true,
+            look_after: Instant::now(),
             outage: None,
         }
     }
@@ -166,12 +177,10 @@ impl Writer {
     /// Puts a batch at the end of the queue, and the reports that came before it with it.
     fn enqueue(&mut self, batch: Option<u64>, writes: Vec<Write>) {
         let mut all = std::mem::take(&mut self.soon);
-        let reports = all.len();
         all.extend(writes);
         if batch.is_some() || !all.is_empty() {
             self.queue.push_back(Item {
                 batch,
-                reports,
                 writes: all,
                 time: self.store.time(),
                 offered: false,
@@ -192,7 +201,7 @@ impl Writer {
             // No harm: the next run finds its entries in the database.
             tracing::warn!(%error, "the spool could not be emptied");
         }
-        match self.look_for_changes() {
+        match self.look_in_time() {
             Ok(()) => self.recovered(),
             Err(error) => self.failed(&error),
         }
@@ -203,73 +212,68 @@ impl Writer {
         let Some(item) = self.queue.front() else {
             return Ok(());
         };
-        let writes = self.refused.without(&item.writes);
-        let (batch, reports, time) = (item.batch, item.reports, item.time);
-        let event = match self.apply(time, &writes) {
-            Ok(Written::Done) => batch.map(|batch| Event::Written { batch }),
-            // Another program ended a trial of ours: like a taken number, this is decided again.
-            Ok(Written::Conflict)
-            | Err(StoreError::Transition { .. } | StoreError::UnknownTrial { .. }) => {
-                self.write_reports(reports)?;
-                match batch {
-                    Some(batch) => Some(Event::Refused {
-                        batch,
-                        trials: self.store.trials(self.run.study_id)?,
-                    }),
-                    None => None,
+        let (batch, time) = (item.batch, item.time);
+        let (writes, mut late) = self.refused.clone().without(&item.writes);
+        let ends = |write: &Write| matches!(write, Write::RunEnded { .. });
+        if writes.iter().any(ends) {
+            // Whether the goal is still reached is for the core to say.
+            self.look()?;
+        }
+        let run = (self.run.study_id, self.run.run_id);
+        late.extend(self.store.carry_out(run, time, &writes, &mut self.seen)?);
+        self.refused.recorded(&writes);
+        self.refused.refused(&late);
+        if let Some(outage) = &mut self.outage {
+            outage.unstarted.recorded(&writes);
+            outage.unstarted.refused(&late);
+        }
+        self.queue.pop_front();
+        let Some(batch) = batch else { return Ok(()) };
+        let event = match late.is_empty() {
+            true => Event::Written { batch },
+            false => {
+                let mut unstarted = Unstarted::default();
+                unstarted.refused(&late);
+                // It is durable. What cannot be read now is found at a later look.
+                self.stale = true;
+                Event::Overtaken {
+                    batch,
+                    unstarted,
+                    changes: self.changes().unwrap_or_default(),
                 }
             }
-            Err(error) => return Err(error),
         };
-        self.queue.pop_front();
-        let refused = matches!(event, Some(Event::Refused { .. }));
-        if refused {
-            self.refused.refused(&writes);
-        }
-        if let Some(outage) = &mut self.outage {
-            if refused {
-                outage.unstarted.refused(&writes);
-            } else {
-                outage.unstarted.recorded(&writes);
-            }
-        }
-        if let Some(event) = event {
-            let _ = self.events.send(event);
-        }
+        let _ = self.events.send(event);
         Ok(())
     }
 
-    /// Writes the reports of the first batch by themselves; those of trials that another program
-    /// has ended or deleted are of no use any more.
-    fn write_reports(&mut self, reports: usize) -> Result<(), StoreError> {
-        let Some(item) = self.queue.front() else {
+    /// Tells what other programs have done, not more often than is worth it.
+    fn look_in_time(&mut self) -> Result<(), StoreError> {
+        let start = Instant::now();
+        if start < self.look_after {
             return Ok(());
-        };
-        let (time, writes) = (item.time, item.writes[..reports].to_vec());
-        for write in self.refused.without(&writes) {
-            match self.apply(time, &[write]) {
-                Ok(Written::Done | Written::Conflict)
-                | Err(StoreError::Transition { .. } | StoreError::UnknownTrial { .. }) => {}
-                Err(error) => return Err(error),
-            }
         }
+        self.look()?;
+        self.look_after = start + SOON.max(start.elapsed() * LOOKING);
         Ok(())
     }
 
-    fn apply(&mut self, time: jiff::Timestamp, writes: &[Write]) -> Result<Written, StoreError> {
-        let (study_id, run_id) = (self.run.study_id, self.run.run_id);
-        self.store.apply_as_of(study_id, run_id, time, writes)
-    }
-
-    /// Reads the study again when another program has written to the database.
-    fn look_for_changes(&mut self) -> Result<(), StoreError> {
+    fn look(&mut self) -> Result<(), StoreError> {
         self.stale |= self.store.foreign_change();
         if self.stale {
-            let trials = self.store.trials(self.run.study_id)?;
-            self.stale = false;
-            let _ = self.events.send(Event::TrialsFound { trials });
+            let changes = self.changes()?;
+            if !changes.is_empty() {
+                let _ = self.events.send(Event::StudyChanged { changes });
+            }
         }
         Ok(())
+    }
+
+    /// What other programs have done since it was last asked.
+    fn changes(&mut self) -> Result<Changes, StoreError> {
+        let changes = self.store.changes(self.run.study_id, &mut self.seen)?;
+        self.stale = false;
+        Ok(changes)
     }
 
     /// Plans the next try, and after a moment tells the core and keeps what waits.

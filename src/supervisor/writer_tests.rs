@@ -13,6 +13,8 @@ use super::*;
 use crate::space::Params;
 use crate::store::{AttemptEnd, RunRecord};
 use crate::study::{Direction, FrozenTrial, TrialState};
+use crate::supervisor::clock::Clock;
+use crate::supervisor::post::{self, Inbox};
 use crate::supervisor::{spool, take_in};
 
 /// A writer at work, and the other ends of its channels.
@@ -20,7 +22,7 @@ struct Bench {
     dir: tempfile::TempDir,
     study: i64,
     requests: Option<Sender<Request>>,
-    events: Receiver<Event>,
+    events: Inbox,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -49,8 +51,10 @@ impl Bench {
         store.apply(study, run_id, &start(0)).unwrap();
         let spool = Spool::reserve(dir.path(), "s").unwrap();
         let (requests, todo) = mpsc::channel();
-        let (answers, events) = mpsc::channel();
-        let writer = Writer::new(store, run, spool, answers);
+        let (answers, events) = post::channel(Clock::start().unwrap());
+        let mut seen = Seen::default();
+        store.changes(study, &mut seen).unwrap();
+        let writer = Writer::new(store, run, seen, spool, answers);
         Bench {
             dir,
             study,
@@ -76,8 +80,8 @@ impl Bench {
     /// The next event, other than news of the study.
     fn event(&self) -> Event {
         loop {
-            let event = self.events.recv_timeout(Duration::from_secs(30)).unwrap();
-            if !matches!(event, Event::TrialsFound { .. }) {
+            let (_, event) = self.events.recv_timeout(Duration::from_secs(30)).unwrap();
+            if !matches!(event, Event::StudyChanged { .. }) {
                 return event;
             }
         }
@@ -265,15 +269,24 @@ fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_su
         assert_eq!(bench.event(), Event::Spooled { batch });
     }
     match bench.event() {
-        Event::Refused { batch: 1, trials } => assert_eq!(trials.len(), 2),
+        Event::Overtaken {
+            batch: 1,
+            unstarted,
+            changes,
+        } => {
+            assert_eq!(unstarted.trials().collect::<Vec<_>>(), [1]);
+            assert_eq!(changes.trials[0].number, 1);
+        }
         event => panic!("{event:?}"),
     }
     // It speaks of a start that was refused.
-    assert_eq!(bench.event(), Event::Written { batch: 2 });
-    bench.batch(3, &[&end(0, 0.5)]);
+    assert!(matches!(bench.event(), Event::Overtaken { batch: 2, .. }));
     assert_eq!(bench.event(), Event::StorageRecovered);
-    assert_eq!(bench.event(), Event::Written { batch: 3 });
-    assert_eq!(bench.trials()[0].values, [0.5]);
+    assert_eq!(
+        bench.trials()[0].values,
+        [0.5],
+        "the end in the refused batch"
+    );
 }
 
 #[test]
@@ -284,12 +297,31 @@ fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
         .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0")
         .unwrap();
     bench.ask(report(0, 1.0));
-    bench.batch(1, &[&start(1)]);
-    assert!(matches!(bench.event(), Event::Refused { batch: 1, .. }));
+    bench.batch(1, &[&start(1), &end(0, 0.5)]);
+    match bench.event() {
+        Event::Overtaken {
+            batch: 1,
+            unstarted,
+            changes,
+        } => {
+            assert_eq!(unstarted, Unstarted::default(), "the start is on record");
+            let found: Vec<(u64, TrialState)> =
+                changes.trials.iter().map(|t| (t.number, t.state)).collect();
+            assert_eq!(
+                found,
+                [(0, TrialState::Fail)],
+                "the other program's word stands"
+            );
+        }
+        event => panic!("{event:?}"),
+    }
+    let open = "SELECT COUNT(*) FROM tune_attempts WHERE ended IS NULL AND trial_id = 1";
+    let open: i64 = other.query_row(open, [], |row| row.get(0)).unwrap();
+    assert_eq!(open, 0, "the attempt has ended all the same");
     bench.ask(report(0, 1.0));
     bench.ask(report(9, 1.0));
     bench.end();
-    let left: Vec<Event> = bench.events.try_iter().collect();
+    let left = bench.events.drain();
     let failed = |e: &Event| matches!(e, Event::StorageFailed { .. });
     assert!(!left.iter().any(failed), "{left:?}");
 }
@@ -356,4 +388,49 @@ fn a_lock_at_the_start_is_waited_for_and_said_once() {
         Err::<(), _>(StoreError::Locked { path })
     });
     assert!(result.is_err() && tries <= 2);
+}
+
+#[test]
+fn a_study_that_is_deleted_under_a_run_is_an_error_that_says_so() {
+    let bench = Bench::new();
+    let other = Connection::open(bench.database()).unwrap();
+    other
+        .execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials; DELETE FROM studies")
+        .unwrap();
+    bench.batch(1, &[&end(0, 0.5)]);
+    match bench.event() {
+        Event::StorageFailed { error, heals, .. } => {
+            assert!(error.contains("deleted by another program"), "{error}");
+            assert!(!heals);
+        }
+        event => panic!("{event:?}"),
+    }
+    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+}
+
+#[test]
+fn the_last_look_at_the_study_comes_before_the_end_of_the_run() {
+    let bench = Bench::new();
+    // The writer has looked once: what comes now it hears of at the next look.
+    bench.batch(1, &[&end(0, 0.5)]);
+    assert_eq!(bench.event(), Event::Written { batch: 1 });
+    let other = Connection::open(bench.database()).unwrap();
+    other
+        .execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials")
+        .unwrap();
+    bench.batch(2, &[&[Write::RunEnded { exit: 0 }]]);
+    let mut gone = Vec::new();
+    loop {
+        match bench
+            .events
+            .recv_timeout(Duration::from_secs(30))
+            .unwrap()
+            .1
+        {
+            Event::StudyChanged { changes } => gone.extend(changes.gone),
+            Event::Written { batch: 2 } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(gone, [0]);
 }

@@ -1,9 +1,10 @@
 //! Checkpoints of a trial: what an attempt that was cut short leaves for the next one.
 //!
 //! A checkpoint is a directory with the task's own state (`epoch-17.state`) and a description of it
-//! (`checkpoint.json`), which is replaced by a rename and names the state's length and SHA-256.
-//! Whatever was interrupted, a description that fits its state is whole; anything else is taken
-//! for no checkpoint, and the trial starts from its beginning.
+//! (`checkpoint.json`), which is replaced by a rename and names the state's length and SHA-256. The
+//! state is on the disk before the description that names it, and the state before is deleted once
+//! that is there: whatever was interrupted, the old checkpoint is there or the new. What is damaged
+//! nevertheless is taken for no checkpoint, and the trial starts from its beginning.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Seek, Write};
@@ -13,6 +14,8 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Hashing;
+use crate::files::replace::{self, Replacement};
+use crate::files::{bounded, name, plain};
 use crate::protocol::Epoch;
 use crate::space::Params;
 use crate::task::TrialSpec;
@@ -65,7 +68,7 @@ impl Checkpoints {
     /// # Errors
     /// There is one, but it is damaged or belongs to another trial.
     pub fn load(&self) -> anyhow::Result<Option<(Vec<Epoch>, File)>> {
-        let text = match fs::read(self.description()) {
+        let text = match bounded::read(&self.description(), bounded::REPORTS) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).context(self.description().display().to_string()),
@@ -81,8 +84,8 @@ impl Checkpoints {
             (found.number, found.seed) == (self.number, self.seed) && found.params == self.params,
             "it belongs to another trial"
         );
-        let path = self.dir.join(&found.state);
-        let mut state = File::open(&path).with_context(|| path.display().to_string())?;
+        let path = name::inside(&self.dir, &found.state).context(found.state.clone())?;
+        let mut state = bounded::open(&path).with_context(|| path.display().to_string())?;
         let mut digest = Hashing::new(io::sink());
         io::copy(&mut BufReader::new(&mut state), &mut digest)?;
         let (bytes, sha256) = digest.finish()?;
@@ -107,15 +110,11 @@ impl Checkpoints {
         epochs: &[Epoch],
         write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        fs::create_dir_all(&self.dir)?;
+        replace::make_directories(&self.dir)?;
+        plain::is_dir(&self.dir)?;
         let last = epochs.last().map_or(0, |e| e.epoch);
         let name = self.free_name(last);
-        let written = write_state(&self.dir.join(&name), write);
-        if written.is_err() {
-            // Where the disk is full, half a state only takes room.
-            let _ = fs::remove_file(self.dir.join(&name));
-        }
-        let (bytes, sha256) = written?;
+        let (bytes, sha256) = write_state(&self.dir.join(&name), write)?;
         let description = Description {
             version: VERSION,
             number: self.number,
@@ -126,9 +125,7 @@ impl Checkpoints {
             bytes,
             sha256,
         };
-        let draft = self.dir.join("checkpoint.json.new");
-        fs::write(&draft, serde_json::to_vec(&description)?)?;
-        fs::rename(draft, self.description())?;
+        replace::write(&self.description(), &serde_json::to_vec(&description)?)?;
         self.drop_states_but(&name)
     }
 
@@ -140,7 +137,7 @@ impl Checkpoints {
     /// several after one report.
     fn free_name(&self, epoch: u32) -> String {
         let name = format!("epoch-{epoch}.state");
-        let kept = fs::read(self.description()).ok();
+        let kept = bounded::read(&self.description(), bounded::REPORTS).ok();
         let kept = kept.and_then(|text| serde_json::from_slice::<Description>(&text).ok());
         match kept {
             Some(kept) if kept.state == name => format!("epoch-{epoch}-again.state"),
@@ -154,21 +151,24 @@ impl Checkpoints {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             if name.ends_with(".state") && name != kept {
-                fs::remove_file(entry.path())?;
+                replace::delete(&entry.path())?;
             }
         }
         Ok(())
     }
 }
 
-/// Writes a state; gives its length and SHA-256.
+/// Writes a state, whole or not at all; gives its length and SHA-256.
 fn write_state(
     path: &Path,
     write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<(u64, String)> {
-    let mut state = Hashing::new(BufWriter::new(File::create(path)?));
+    let mut file = Replacement::new(path)?;
+    let mut state = Hashing::new(BufWriter::new(&mut file));
     write(&mut state)?;
-    Ok(state.finish()?)
+    let written = state.finish()?;
+    file.finish()?;
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -176,6 +176,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::files::power;
     use crate::task::Metrics;
 
     fn checkpoints(dir: &tempfile::TempDir, seed: u64) -> Checkpoints {
@@ -261,5 +262,59 @@ mod tests {
         assert!(trial.load().unwrap_err().to_string().contains("SHA-256"));
         fs::write(trial.description(), "{").unwrap();
         trial.load().unwrap_err();
+    }
+    #[test]
+    fn after_a_power_cut_at_any_step_the_checkpoint_is_the_old_or_the_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        save(&trial, 1, "one");
+        let mut seen = Vec::new();
+        let next = || {
+            // The second has the name of a state that is there.
+            save(&trial, 2, "two");
+            save(&trial, 2, "two again");
+        };
+        power::cuts(dir.path(), next, |left| {
+            let mut found = checkpoints(&dir, 7);
+            found.dir = left.join("trial-000003");
+            let (reported, file) = found.load().unwrap().expect("one of them");
+            seen.push((reported.len(), state(file)));
+        });
+        let expected = [(1, "one"), (2, "two"), (2, "two again")];
+        let mut seen: Vec<(usize, &str)> = seen.iter().map(|(n, s)| (*n, s.as_str())).collect();
+        assert_eq!((seen[0], seen.last()), (expected[0], Some(&expected[2])));
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn the_first_checkpoint_is_on_the_disk_once_it_is_said_to_be_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        let mut last = None;
+        power::cuts(
+            dir.path(),
+            || save(&trial, 1, "one"),
+            |left| {
+                let mut found = checkpoints(&dir, 7);
+                found.dir = left.join("trial-000003");
+                last = found.load().unwrap().map(|(_, file)| state(file));
+            },
+        );
+        assert_eq!(last.as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn a_description_that_names_a_state_elsewhere_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let trial = checkpoints(&dir, 7);
+        save(&trial, 1, "one");
+        fs::write(dir.path().join("elsewhere"), "one").unwrap();
+        let text = fs::read_to_string(trial.description()).unwrap();
+        let text = text.replace("epoch-1.state", "../elsewhere");
+        fs::write(trial.description(), text).unwrap();
+        let told = format!("{:#}", trial.load().unwrap_err());
+        assert!(told.contains("leads out"), "{told}");
     }
 }

@@ -11,11 +11,12 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{getpgrp, getpid};
+use nix::unistd::{getpgrp, getpid, getppid};
 
 use super::link::Link;
 use crate::fault::{ProgramEnd, cuda};
 use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase};
+use crate::supervisor::strays::{self, Family};
 use crate::task::ProgramFailed;
 
 /// Exit status of a worker whose CUDA context is lost (`EX_SOFTWARE`).
@@ -23,6 +24,13 @@ pub const CONTEXT_LOST: i32 = 70;
 
 /// How long a worker that was told to leave may take after the supervisor hung up.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// How long what this process has started is given to end, once the supervisor is gone.
+const STRAYS: Duration = Duration::from_secs(5);
+
+/// After this many seconds without the supervisor the kernel ends the process: more than leaving may
+/// take, and twice the time for strays.
+const LAST: u32 = 15;
 
 /// A check of the device's health that takes longer than this has failed.
 const HEALTH: Duration = Duration::from_secs(30);
@@ -59,6 +67,7 @@ pub fn enter(attempt: Option<AttemptId>, phase: Phase) {
 /// The watchdog's thread cannot be started.
 pub fn install(link: Arc<Link>) -> io::Result<()> {
     let _ = LINK.set(link);
+    outlive_nobody()?;
     std::panic::set_hook(Box::new(hook));
     #[cfg(feature = "torch")]
     crate::gpu::on_terminate(terminated);
@@ -83,10 +92,25 @@ pub fn install(link: Arc<Link>) -> io::Result<()> {
 /// Runs a check of the device's health. The process leaves if it hangs.
 pub fn checked<T>(check: impl FnOnce() -> T) -> T {
     let due = (START.elapsed() + HEALTH).as_millis() as u64;
-    DUE.store(due.max(1), Ordering::Relaxed);
-    let result = check();
-    DUE.store(0, Ordering::Relaxed);
-    result
+    let _over = Watched::until(&DUE, due.max(1));
+    check()
+}
+
+/// A check that is going on. It is over when this is dropped, which a panic does, too: the worker
+/// goes on after one, and the watchdog would end it later for a check that nobody waits for.
+struct Watched(&'static AtomicU64);
+
+impl Watched {
+    fn until(due: &'static AtomicU64, time: u64) -> Watched {
+        due.store(time, Ordering::Relaxed);
+        Watched(due)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Tells the supervisor why the process leaves, and leaves.
@@ -203,10 +227,13 @@ pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, Caught> {
     }
 }
 
-/// Ends the process at once; no destructor and no exit handler runs.
+/// Ends the process at once; no destructor and no exit handler runs. Whoever notices first that the
+/// supervisor is gone, by a message that cannot be sent or by the end of the socket, comes here.
 pub fn leave(status: i32) -> ! {
-    // SAFETY: `_exit` has no preconditions and does not return.
-    unsafe { libc::_exit(status) }
+    if LINK.get().is_some_and(|link| link.is_closed()) {
+        end_with_all();
+    }
+    exit(status)
 }
 
 /// The supervisor is gone: ends this process and what it started. A worker that was told to leave
@@ -215,11 +242,44 @@ pub fn hung_up(told_to_leave: bool) {
     if told_to_leave {
         std::thread::sleep(LEAVE);
     }
+    end_with_all();
+}
+
+/// Ends what this process has started, and then this process: supervisor and guardian may have been
+/// killed together, and nobody else knows what is whose.
+fn end_with_all() -> ! {
+    static ENDING: Mutex<()> = Mutex::new(());
+    // Who comes second waits here for the end.
+    let _ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(family) = Family::of_this_worker() {
+        strays::end_or_give_up(&family, STRAYS);
+    }
     // A process that leads no group of its own would kill whoever started it.
     if getpgrp() == getpid() {
         let _ = killpg(getpgrp(), Signal::SIGKILL);
     }
-    leave(1);
+    exit(1)
+}
+
+fn exit(status: i32) -> ! {
+    // SAFETY: `_exit` has no preconditions and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Has the kernel end this process some time after its parent has ended, should it not be able to do
+/// that by itself: its memory may be broken, or a lock held for ever. The supervisor has asked for
+/// SIGCONT at its end, because that wakes a process that is stopped, too.
+fn outlive_nobody() -> io::Result<()> {
+    let parent = getppid();
+    let woken = move || {
+        if getppid() != parent {
+            // SAFETY: `alarm` takes a number. Nobody else uses it here; SIGALRM ends the process.
+            unsafe { libc::alarm(LAST) };
+        }
+    };
+    // SAFETY: `getppid` and `alarm` are async-signal-safe.
+    unsafe { signal_hook::low_level::register(signal_hook::consts::SIGCONT, woken) }?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -232,6 +292,18 @@ mod tests {
         let caught = catch::<()>(|| Err(anyhow::anyhow!("inner")).context("outer")).unwrap_err();
         assert_eq!(caught.text, "outer: inner");
         assert!(!caught.panic);
+    }
+
+    #[test]
+    fn the_watchdog_waits_for_no_check_that_panicked() {
+        static OWN: AtomicU64 = AtomicU64::new(0);
+        let caught = catch::<()>(|| {
+            let _over = Watched::until(&OWN, 7);
+            assert_eq!(OWN.load(Ordering::Relaxed), 7);
+            panic!("the device is gone")
+        });
+        assert!(caught.unwrap_err().text.contains("the device is gone"));
+        assert_eq!(OWN.load(Ordering::Relaxed), 0);
     }
 
     #[test]

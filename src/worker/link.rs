@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, recv, send, sockopt};
 
 use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
@@ -55,6 +56,14 @@ impl Link {
             socket,
             sending: Mutex::new(()),
         })
+    }
+
+    /// Whether the supervisor has closed its end, or is gone.
+    pub fn is_closed(&self) -> bool {
+        let mut wanted = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
+        let looked = poll(&mut wanted, PollTimeout::ZERO);
+        let found = wanted[0].revents().unwrap_or(PollFlags::empty());
+        looked.is_ok() && found.contains(PollFlags::POLLHUP)
     }
 
     /// Sends a message; waits while the supervisor is busy.

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::files::plain;
 use crate::gpu::Device;
 use crate::task::TrialSpec;
 
@@ -31,7 +32,7 @@ pub struct Stdio;
 
 impl Output for Stdio {
     fn begin(&mut self, path: &Path, head: &str) -> io::Result<()> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = plain::open(path, plain::For::Appending)?;
         io::stdout().flush()?;
         nix::unistd::dup2_stdout(&file)?;
         nix::unistd::dup2_stderr(&file)?;
@@ -115,7 +116,7 @@ impl Cap {
             return Ok(());
         }
         let quarter = self.max / 4;
-        let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        let mut file = plain::open(&self.path, plain::For::Updating)?;
         let head = read(&mut file, 0, quarter)?;
         let tail = read(&mut file, length - quarter, quarter)?;
         let head = whole_lines_before(&head);

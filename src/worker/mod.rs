@@ -256,12 +256,7 @@ impl<'a> Worker<'a> {
             attempt: trial.attempt,
         };
         guard::enter(Some(id), Phase::Seeding);
-        let head = log::head(
-            trial,
-            self.shown,
-            std::process::id(),
-            jiff::Timestamp::now(),
-        );
+        let head = log::head(trial, self.shown, std::process::id(), crate::clock::now());
         // A disk that is full must not keep anybody from training.
         let begun = self.output.begin(log, &head);
         if let Err(error) = begun.or_else(|_| self.output.discard()) {

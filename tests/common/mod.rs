@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-#[cfg(feature = "torch")]
 pub mod tiny;
 
 /// A temporary project: `configs/` and whatever runs leave there.
@@ -154,6 +153,33 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The state of a process, its parent and its session; `None` where there is none.
+pub fn stat(pid: u32) -> Option<(char, u32, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
+    let state = fields[0].chars().next()?;
+    Some((state, fields[1].parse().ok()?, fields[3].parse().ok()?))
+}
+
+/// Whether a process is there that has not ended.
+pub fn lives(pid: u32) -> bool {
+    stat(pid).is_some_and(|(state, _, _)| state != 'Z')
+}
+
+/// The guardian that this supervisor has now.
+pub fn guardian(supervisor: u32) -> Option<u32> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter(|pid| stat(*pid).is_some_and(|(state, up, _)| up == supervisor && state != 'Z'))
+        .find(|pid| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .starts_with(b"tune guardian\0")
+        })
 }
 
 /// Sends a signal.

@@ -6,14 +6,14 @@ use std::rc::Rc;
 use serde_json::json;
 
 use super::*;
-use crate::store::{Write, Written};
+use crate::store::{Changes, Write, Written};
 
 /// An archive that remembers, and refuses the writes that it is told to.
 #[derive(Default)]
 struct Memory {
     writes: Vec<Write>,
     refuse: Option<Result<Written, String>>,
-    changes: Option<Vec<FrozenTrial>>,
+    changes: Changes,
 }
 
 struct Shared(Rc<RefCell<Memory>>);
@@ -28,8 +28,8 @@ impl Archive for Shared {
         Ok(Written::Done)
     }
 
-    fn changes(&mut self) -> Result<Option<Vec<FrozenTrial>>, String> {
-        Ok(self.0.borrow_mut().changes.take())
+    fn changes(&mut self) -> Result<Changes, String> {
+        Ok(std::mem::take(&mut self.0.borrow_mut().changes))
     }
 }
 
@@ -122,14 +122,27 @@ fn another_program_may_take_numbers_and_end_trials() {
     memory.borrow_mut().refuse = Some(Ok(Written::Conflict));
     // The conflict is met first, then what caused it is read.
     assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 1);
-    memory.borrow_mut().changes = Some(vec![
+    memory.borrow_mut().changes.trials = vec![
         stored(0, TrialState::Complete),
-        stored(1, TrialState::Running),
         stored(2, TrialState::Running),
-    ]);
+    ];
     assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 3);
     let tell = |id: u64| json!({"op": "tell", "id": id, "value": 1, "state": "ok"});
     assert!(error(&mut session, &tell(0).to_string()).contains("has ended"));
     assert!(error(&mut session, &tell(2).to_string()).contains("of another program"));
     assert_eq!(call(&mut session, tell(1)), json!({"ok": true}));
+}
+
+#[test]
+fn a_trial_that_another_program_deleted_is_none_and_its_number_is_free() {
+    let (mut session, memory) = archived(vec![]);
+    for id in 0..2 {
+        assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], id);
+    }
+    memory.borrow_mut().changes.gone = vec![1];
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 1);
+    memory.borrow_mut().changes.gone = vec![0];
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 2);
+    let tell = json!({"op": "tell", "id": 0, "value": 1, "state": "ok"});
+    assert!(error(&mut session, &tell.to_string()).contains("no trial has"));
 }

@@ -120,6 +120,47 @@ fn what_is_no_request_is_refused_with_what_is_wrong() {
 }
 
 #[test]
+fn lines_that_no_client_writes_get_few_words_and_change_nothing() {
+    let mut session = session();
+    let many = |item: &str| {
+        format!(
+            "{{\"op\":\"init\",\"space\":[{}]}}",
+            [item; 20_000].join(",")
+        )
+    };
+    let object = format!("{{{}}}", "\"op\":\"ask\",".repeat(20_000));
+    let nested = |n| format!("{{\"op\":{}{}}}", "[".repeat(n), "]".repeat(n));
+    for line in [
+        many("NaN").into_bytes(),
+        many("[]").into_bytes(),
+        many("{\"name\":\"x\",\"type\":\"float\",\"low\":NaN,\"high\":1}").into_bytes(),
+        object.into_bytes(),
+        nested(100).into_bytes(),
+        nested(10_000).into_bytes(),
+        "\"\\ud800\"".repeat(10_000).into_bytes(),
+        format!("{{\"op\":\"{}\"}}", "\\ud800".repeat(10_000)).into_bytes(),
+        format!("{{\"op\":\"tell\",\"id\":{}}}", "9".repeat(10_000)).into_bytes(),
+        b"{\"op\":\"\x00\x1b[2J\"}".to_vec(),
+        (0..=255).cycle().take(100_000).collect(),
+        vec![0; 100_000],
+        vec![0xff; 100_000],
+    ] {
+        let Reply::Line(reply) = session.handle(&line) else {
+            panic!("no reply to {} bytes", line.len());
+        };
+        let said: Json = serde_json::from_str(&reply).unwrap();
+        let begin = String::from_utf8_lossy(&line[..line.len().min(20)]);
+        assert!(
+            said["error"].is_string() && reply.len() < 400,
+            "{begin}: {reply}"
+        );
+        assert!(!reply.contains(char::is_control), "{begin}: {reply:?}");
+    }
+    call(&mut session, init(space()));
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 0);
+}
+
+#[test]
 fn every_field_of_init_is_needed_and_checked() {
     let mut session = session();
     for name in [

@@ -467,7 +467,8 @@ fn an_override_fixes_a_searched_parameter_with_all_that_follows() {
 #[test]
 fn model_choices_from_the_environment_replace_those_of_the_file() {
     let overrides =
-        overrides_from_environment(|name| (name == "HPO_MODEL_CHOICES").then(|| "a,b".to_owned()));
+        overrides_from_environment(|name| (name == "HPO_MODEL_CHOICES").then(|| "a,b".into()))
+            .unwrap();
     let text = with(
         "\"model.name\" = { choices = [\"a\", \"large\"], default = \"large\" }\n\
          \"tok.max_length\" = { low = 64, high = 512, high_when = [{ if = { \"model.name\" = \"large\" }, high = 384 }] }\n",

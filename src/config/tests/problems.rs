@@ -101,6 +101,8 @@ fn wrong_types_and_values_out_of_bounds_are_refused() {
         assert!(found[0].contains(says), "{found:?}");
     }
     assert!(check_name("").is_err() && check_name(&"x".repeat(201)).is_err());
+    // Files have it in their names, of which file systems limit the bytes.
+    assert!(check_name(&"ü".repeat(120)).is_ok() && check_name(&"ü".repeat(121)).is_err());
     assert!(check_name("a\nb").is_err() && check_name("criteria@2").is_ok());
 }
 
@@ -424,6 +426,25 @@ pub(super) fn resolve_kinds_with(text: &str, overrides: &Overrides) -> Result<St
         home: Some(Path::new("/home/me")),
     };
     resolve_text(&input, overrides, &crate::task::KINDS)
+}
+
+#[test]
+fn a_range_whose_width_is_no_number_is_refused_and_not_left_out() {
+    for range in [
+        "{ low = -9223372036854775807, high = 9223372036854775807, int = true }",
+        "{ low = -1.7e308, high = 1.7e308 }",
+    ] {
+        let text = "[task]\nkind = \"command\"\nrun = [\"echo\", \"{params.x}\"]\n[objective]\n\
+                    metric = \"v\"\ndirection = \"minimize\"\n[space]\n\"params.x\" = ";
+        let problems = resolve_kinds(&format!("{text}{range}\n")).unwrap_err();
+        let (first, width) = (
+            "t.toml:8: params.x: found low = -",
+            "expected bounds whose difference",
+        );
+        let found = problems.0.iter().map(ToString::to_string);
+        let found: Vec<String> = found.filter(|p| p.starts_with(first)).collect();
+        assert!(found.len() == 1 && found[0].contains(width), "{problems}");
+    }
 }
 
 #[test]

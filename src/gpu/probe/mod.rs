@@ -5,8 +5,9 @@ mod line;
 pub(super) mod nvml;
 mod stream;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::error::NvmlError;
@@ -23,6 +24,9 @@ use crate::exit::{Exit, Failure};
 /// How long the probe may take: it loads gigabytes of libraries, perhaps from a cold disk or over a
 /// network.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long the end of its output is waited for, at least, once the probe has ended.
+const CLOSED: Duration = Duration::from_secs(1);
 
 /// A GPU, as NVML describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,6 +171,8 @@ fn ask() -> ProbeReport {
 /// a process that hangs in the driver does not even die.
 fn answer(mut child: Child, limit: Duration) -> ProbeReport {
     let start = Instant::now();
+    // Read while it runs: libraries may print more than a pipe holds before the answer.
+    let text = child.stdout.take().map(last_line);
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -183,16 +189,25 @@ fn answer(mut child: Child, limit: Duration) -> ProbeReport {
             Err(error) => return ProbeReport::error(format!("the probe is lost: {error}")),
         }
     };
-    let mut text = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        let _ = stdout.read_to_string(&mut text);
-    }
-    // Libraries may print before the answer: it is the last line.
-    let last = text.lines().last().unwrap_or_default();
-    match serde_json::from_str(last) {
+    // Somebody else may hold the pipe open: what the probe itself has said is there by now.
+    let left = limit.saturating_sub(start.elapsed()).max(CLOSED);
+    let last = text.and_then(|text| text.recv_timeout(left).ok());
+    match serde_json::from_slice(&last.unwrap_or_default()) {
         Ok(report) if status.success() => report,
         Ok(_) | Err(_) => ProbeReport::error(format!("the probe ended with {status}")),
     }
+}
+
+/// Reads to the end, on a thread of its own that is left behind where that never comes, and gives the
+/// last line: libraries may print before the answer.
+fn last_line(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(output).split(b'\n');
+        let last = lines.map_while(Result::ok).last();
+        let _ = tell.send(last.unwrap_or_default());
+    });
+    told
 }
 
 /// The hidden subcommand `probe`: prints a [`ProbeReport`] as one line of JSON.
@@ -327,6 +342,19 @@ mod tests {
             run("echo noise; echo '{\"gpus\":[]}'"),
             ProbeReport::default()
         );
+    }
+
+    #[test]
+    fn libraries_may_print_more_than_a_pipe_holds_before_the_answer() {
+        let child = Command::new("sh")
+            .args([
+                "-c",
+                "head -c 1000000 /dev/zero | tr '\\0' '\\n'; echo '{}'",
+            ])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert_eq!(answer(child, LIMIT), ProbeReport::default());
     }
 
     #[test]

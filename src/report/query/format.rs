@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::report::{format, json_number};
+use crate::report::{format, json_number, printable as harmless};
 use crate::space::Value;
 
 /// A parameter's value for people.
@@ -40,11 +40,9 @@ pub(super) fn values(values: &[f64]) -> Option<Json> {
     (values.len() > 1).then(|| values.iter().map(|v| json_number(*v)).collect())
 }
 
-/// Text of others without control characters, which could drive the terminal.
+/// Text of others on one line that drives no terminal.
 pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    harmless(text).into_owned()
 }
 
 /// Names in a sentence.
@@ -88,6 +86,8 @@ pub(super) fn duration(seconds: f64) -> String {
 
 /// Rows in columns, the first row as heading; numbers to the right.
 pub(in crate::report) fn table(rows: &[Vec<String>]) -> String {
+    let clean = |row: &Vec<String>| row.iter().map(|cell| printable(cell)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| {
         rows.iter()
@@ -106,7 +106,7 @@ pub(in crate::report) fn table(rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<(usize, bool)> = (0..columns).map(|c| (width(c), numeric(c))).collect();
     let mut out = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (cell, (width, right)) in row.iter().zip(&widths) {
             let cell = if *right {
@@ -125,19 +125,15 @@ pub(in crate::report) fn table(rows: &[Vec<String>]) -> String {
 
 /// Lines of `heading  text`, the texts below each other.
 pub(super) fn facts<H: AsRef<str>>(facts: &[(H, String)]) -> String {
-    let width = facts
-        .iter()
-        .map(|(h, _)| h.as_ref().chars().count())
-        .max()
-        .unwrap_or(0);
+    let facts = facts.iter();
+    let facts: Vec<(String, String)> = facts
+        .map(|(heading, text)| (printable(heading.as_ref()), printable(text)))
+        .collect();
+    let widths = facts.iter().map(|(heading, _)| heading.chars().count());
+    let width = widths.max().unwrap_or(0);
     facts
         .iter()
-        .map(|(heading, text)| {
-            format!("{:<width$}  {text}", heading.as_ref())
-                .trim_end()
-                .to_owned()
-                + "\n"
-        })
+        .map(|(heading, text)| format!("{heading:<width$}  {text}").trim_end().to_owned() + "\n")
         .collect()
 }
 
@@ -166,7 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_never_reach_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a [2Jb c");
+    fn what_stands_in_a_cell_is_one_line_of_it() {
+        let text = "a\u{1b}[2J\n7  COMPLETE".to_owned();
+        let shown = "a\\u001b[2J 7  COMPLETE";
+        assert_eq!(table(&[vec![text.clone()]]), format!("{shown}\n"));
+        assert_eq!(
+            facts(&[(text.as_str(), text.clone())]),
+            format!("{shown}  {shown}\n")
+        );
     }
 }

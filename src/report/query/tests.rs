@@ -1,6 +1,7 @@
 //! The queries on the study that Optuna has written, and on one of our own.
 
 mod events;
+mod hostile;
 
 use std::path::Path;
 
@@ -9,7 +10,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::exit::Exit;
-use crate::report::{Best, Chosen, Counts, Event, Fork, Tested, event_json, selection_json};
+use crate::report::{Best, Chosen, Counts, Event, Fork, Tested};
+use crate::report::{event_json, left_out_json, selection_json};
 use crate::space::{Domain, Params, Value};
 use crate::store::{AttemptEnd, RunRecord, Write};
 use crate::study::carry::{Carried, LeftOut};

@@ -128,12 +128,10 @@ fn rank(entry: &Entry, direction: Direction) -> Option<Rank> {
         Some(v) if !v.is_nan() => direction.loss(v) + 0.0,
         Some(_) | None => f64::INFINITY,
     };
-    let violation = entry.violation.filter(|v| *v > 0.0 || v.is_nan());
     match entry.state {
         TrialState::Running | TrialState::Waiting | TrialState::Fail => None,
-        TrialState::Complete | TrialState::Pruned if violation.is_some() => {
-            let v = violation.filter(|v| !v.is_nan()).unwrap_or(f64::INFINITY);
-            Some(Rank(2, v, 0.0))
+        TrialState::Complete | TrialState::Pruned if !entry.feasible() => {
+            Some(Rank(2, entry.violation.unwrap_or(0.0), 0.0))
         }
         TrialState::Complete => Some(Rank(0, loss(entry.value()), 0.0)),
         TrialState::Pruned if entry.faulted => None,

@@ -247,6 +247,10 @@ fn rows_that_make_no_sense_are_named() {
             "UPDATE trials SET number = NULL WHERE trial_id = 3",
             "id 3 has no number",
         ),
+        (
+            "UPDATE trials SET number = 2 WHERE number = 3",
+            "two trials with the number 2",
+        ),
     ] {
         let path = optuna_file(&dir);
         change(&path, sql);
@@ -254,6 +258,114 @@ fn rows_that_make_no_sense_are_named() {
         assert!(error.to_string().contains(word), "{sql}: {error}");
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+#[test]
+fn rows_that_contradict_each_other_are_named() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    let path = bench.path();
+    let refused = |bench: &Bench| {
+        let study = bench.store.studies().unwrap().remove(0);
+        let checked = bench
+            .store
+            .must_make_sense(&study, &[Direction::Minimize])
+            .map_err(|e| e.to_string());
+        checked.err().unwrap_or_default()
+    };
+    assert_eq!(refused(&bench), "");
+    change(&path, "UPDATE trials SET state = 'WAITING'");
+    assert!(refused(&bench).contains("trial 0 of the study"));
+    let error = bench.error(&[started(0, 0)]);
+    assert!(!error.contains("defect"), "{error}");
+    change(&path, "UPDATE trials SET state = 'RUNNING'");
+    change(&path, "UPDATE study_directions SET direction = 'MAXIMIZE'");
+    assert!(refused(&bench).contains("MAXIMIZE in study_directions, expected MINIMIZE"));
+    change(
+        &path,
+        "INSERT INTO study_directions (direction, study_id, objective) VALUES ('MINIMIZE', 1, 1)",
+    );
+    let error = bench.error(&[finished(0, TrialState::Complete, &[1.0])]);
+    assert!(error.contains("has 2 directions"), "{error}");
+}
+
+#[test]
+fn a_database_is_one_whatever_link_names_it_and_refused_by_two_names_of_its_own() {
+    let bench = Bench::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.db");
+    std::os::unix::fs::symlink(bench.path(), &link).unwrap();
+    assert_eq!(
+        Store::open_existing(&link).unwrap().path(),
+        bench.store.path()
+    );
+    let second = elsewhere.path().join("second.db");
+    if std::fs::hard_link(bench.path(), &second).is_err() {
+        return; // Another file system.
+    }
+    for opened in [Store::open(&second), Store::open_read_only(&second)] {
+        assert!(matches!(opened, Err(StoreError::Names { names: 2, .. })));
+    }
+    // Its log is beside this one.
+    assert!(Store::open_existing(&bench.path()).is_err());
+    Store::open_read_only(&bench.path()).unwrap();
+}
+
+#[test]
+fn what_is_no_file_beside_a_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    Store::open(&path).unwrap();
+    for part in ["-wal", "-shm", "-journal"] {
+        let beside = PathBuf::from(format!("{}{part}", path.display()));
+        nix::unistd::mkfifo(&beside, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = refused(&path).to_string();
+        assert!(
+            error.contains(&format!("{part}: this is a pipe")),
+            "{error}"
+        );
+        std::fs::remove_file(&beside).unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::write(&outside, "").unwrap();
+        std::fs::hard_link(&outside, &beside).unwrap();
+        assert!(refused(&path).to_string().contains("2 names"));
+        std::fs::remove_file(&beside).unwrap();
+    }
+}
+
+#[test]
+fn looking_at_a_database_that_cannot_be_written_leaves_nothing_beside_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    Store::open(&path).unwrap();
+    let mode = |mode| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o444);
+    Store::open_read_only(&path).unwrap().studies().unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    mode(0o644);
+    Store::open(&path).unwrap();
+}
+
+#[test]
+fn a_log_that_is_cut_short_in_use_is_not_copied_into_the_database() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    let before = std::fs::read(bench.path()).unwrap();
+    let log = log_of(&bench.path());
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&log)
+        .unwrap()
+        .set_len(0)
+        .unwrap();
+    let error = bench.error(&[finished(0, TrialState::Complete, &[1.0])]);
+    assert!(error.contains("cut its write-ahead log short"), "{error}");
+    let Bench { dir, store, .. } = bench;
+    drop(store);
+    assert!(std::fs::read(dir.path().join("tune.db")).unwrap() == before);
 }
 
 #[test]

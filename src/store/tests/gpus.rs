@@ -46,7 +46,7 @@ fn the_last_row_of_each_gpu_is_read_back_whole() {
 #[test]
 fn taking_a_sample_in_twice_keeps_one_row() {
     let mut bench = Bench::new();
-    let time = jiff::Timestamp::now();
+    let time = crate::clock::now();
     for _ in 0..2 {
         let taken = (bench.store)
             .take_in(bench.study, bench.run, time, &[sampled(0, 10)])

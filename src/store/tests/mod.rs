@@ -2,6 +2,7 @@
 
 mod example;
 mod files;
+mod foreign;
 mod gpus;
 mod import;
 mod memory;

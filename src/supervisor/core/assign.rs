@@ -6,14 +6,16 @@ use serde_json::Map;
 
 use super::Core;
 use super::live::Live;
-use crate::fault::Tally;
+use crate::fault::{FaultKind, Tally};
+use crate::files::name::part;
 use crate::protocol::{AttemptId, ToWorker};
 use crate::report;
 use crate::sampler::{Ask, PROPOSED_BY, Proposal};
 use crate::space::Params;
-use crate::store::Write;
+use crate::store::{Changes, Write};
 use crate::study::{self, FrozenTrial, Job, Purpose, TrialState};
-use crate::supervisor::Action;
+use crate::supervisor::facts::Unstarted;
+use crate::supervisor::{Action, WorkerId};
 use crate::task::TrialSpec;
 
 /// Random points that are tried to complete an enqueued one, before it counts as infeasible.
@@ -76,11 +78,18 @@ impl Core {
     }
 
     fn create(&mut self) -> Option<u64> {
+        if !self.numbers_are_known() {
+            return None;
+        }
         let number = self.board.next_number();
         let mut system_attrs = Map::new();
-        let params = match self.points.get(number as usize) {
-            Some(point) => point.clone(),
-            None => {
+        let params = match (self.unplaced.pop_front(), self.points.get(number as usize)) {
+            (Some(unplaced), _) => {
+                system_attrs = unplaced.system_attrs;
+                unplaced.params
+            }
+            (None, Some(point)) => point.clone(),
+            (None, None) => {
                 let Some(Proposal { params, by }) = self.propose(number) else {
                     self.give_up_search();
                     return None;
@@ -212,6 +221,13 @@ impl Core {
         let mut user_attrs = Map::new();
         user_attrs.insert("infeasible".into(), true.into());
         user_attrs.insert("error_msg".into(), problem.into());
+        // Claimed first: only what is ours is ended by us.
+        self.outbox.push(Write::TrialClaimed {
+            number,
+            params: trial.params.clone(),
+            distributions: trial.distributions.clone(),
+            user_attrs: Map::new(),
+        });
         self.outbox.push(Write::TrialFinished {
             number,
             state: TrialState::Pruned,
@@ -248,26 +264,44 @@ impl Core {
         }
     }
 
-    /// A batch is durable: what it recorded may be sent.
-    pub(super) fn on_written(&mut self, batch: u64) {
+    /// A batch is durable, but for the starts that other programs got ahead of: what it recorded may
+    /// be sent.
+    pub(super) fn on_written(&mut self, batch: u64, unstarted: &Unstarted, changes: Changes) {
         let Some(pending) = self.pending.remove(&batch) else {
             return;
         };
+        self.undo(&pending.writes, unstarted);
+        self.take_in(changes);
+        self.settle_contested(&pending.writes);
         self.keep_weights(&pending.ends);
-        if self.spec.operation.supervisor.checkpoint || self.weights.is_some() {
-            let forget = |job| Action::Forget { job };
-            self.actions.extend(pending.ends.into_iter().map(forget));
+        pending.ends.into_iter().for_each(|job| self.forget(job));
+        if let Some((worker, attempt)) = pending.sends {
+            self.send(worker, attempt, unstarted.attempt(&attempt));
         }
-        let Some((worker, attempt)) = pending.sends else {
-            return;
-        };
+    }
+
+    /// Sends an attempt to the worker that waits for its record; one that is not on record, or whose
+    /// trial is gone or was ended meanwhile, leaves the worker idle.
+    fn send(&mut self, worker: WorkerId, attempt: AttemptId, refused: bool) {
+        let job = attempt.job();
         let Some(slot) = self.slot_of(worker) else {
             return;
         };
+        if refused || !self.live.contains_key(&job) {
+            let waited = self.slots[slot].unrecord(attempt, self.now);
+            if waited && !refused {
+                self.end_orphan(attempt, FaultKind::Interrupted.word(), "");
+            }
+            let elsewhere = self.slots.iter().any(|s| s.attempt() == Some(attempt));
+            if waited && !elsewhere && self.live.contains_key(&job) {
+                self.retry.insert(job);
+            }
+            return;
+        }
         if !self.slots[slot].sent(attempt, self.now) {
             return;
         }
-        let Some(live) = self.live.get_mut(&attempt.job()) else {
+        let Some(live) = self.live.get_mut(&job) else {
             return;
         };
         live.started = self.now;
@@ -291,8 +325,8 @@ impl Core {
                 log: log_name(&self.spec.study, attempt),
                 max_log_bytes: self.spec.operation.max_log_bytes,
                 checkpoint: (self.spec.operation.supervisor.checkpoint)
-                    .then(|| checkpoint_name(&self.spec.study, attempt.job())),
-                keep_best: self.keep_best(attempt.job()),
+                    .then(|| checkpoint_name(&self.spec.study, job)),
+                keep_best: self.keep_best(job),
                 grant,
             },
         });
@@ -304,7 +338,7 @@ impl Core {
                 params,
             },
             Purpose::Repeat(_) | Purpose::Test => report::Event::RepeatStarted {
-                job: attempt.job(),
+                job,
                 attempt: attempt.attempt,
                 worker,
                 seed,
@@ -312,87 +346,12 @@ impl Core {
             },
         });
     }
-
-    /// Another program was faster: take in what it did, undo the refused start, decide again.
-    pub(super) fn on_refused(&mut self, batch: u64, trials: Vec<FrozenTrial>) {
-        let Some(pending) = self.pending.remove(&batch) else {
-            return;
-        };
-        let mut kept = Vec::new();
-        let mut undone = Vec::new();
-        for write in pending.writes {
-            if let Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } = &write
-            {
-                undone.push(*number);
-            } else if !matches!(
-                &write,
-                Write::AttemptStarted { .. } | Write::RepeatStarted { .. }
-            ) {
-                kept.push(write);
-            }
-        }
-        for number in undone {
-            let job = Job::trial(number);
-            self.live.remove(&job);
-            self.retry.remove(&job);
-            self.memory.held.remove(&job);
-            self.history.remove(number);
-            self.board.remove(number);
-        }
-        if let Some((worker, attempt)) = pending.sends {
-            if self.live.contains_key(&attempt.job()) {
-                self.retry.insert(attempt.job());
-            }
-            if let Some(slot) = self.slot_of(worker) {
-                self.slots[slot].unrecord(attempt, self.now);
-            }
-        }
-        // What was refused together with the start comes first in the next batch.
-        kept.append(&mut self.outbox);
-        let stored: BTreeMap<u64, bool> = trials
-            .iter()
-            .map(|t| (t.number, t.state.finished()))
-            .collect();
-        self.forget_deleted(&stored);
-        for trial in &trials {
-            let ended = |w: &Write| matches!(w, Write::TrialFinished { number, .. } if *number == trial.number);
-            if trial.state.finished() && kept.iter().any(ended) {
-                // We were too late: what is stored stands.
-                self.board.put(trial);
-                self.history.put(&self.spec.space, trial);
-            }
-        }
-        self.take_in(trials);
-        // A trial that another program ended cannot be ended again, a deleted one not be changed.
-        kept.retain(|write| match write.number() {
-            Some(n) if write.leaves_trial() => stored.contains_key(&n),
-            Some(n) => self.live.contains_key(&Job::trial(n)) || stored.get(&n) == Some(&false),
-            None => true,
-        });
-        self.outbox = kept;
-    }
-
-    /// Lets go of trials that another program has deleted.
-    fn forget_deleted(&mut self, stored: &BTreeMap<u64, bool>) {
-        let deleted: Vec<Job> = self
-            .live
-            .keys()
-            .copied()
-            .filter(|job| !stored.contains_key(&job.number))
-            .collect();
-        for job in deleted {
-            self.live.remove(&job);
-            self.retry.remove(&job);
-            self.memory.held.remove(&job);
-            self.history.remove(job.number);
-            self.board.remove(job.number);
-        }
-    }
 }
 
 /// The log of an attempt, relative to the database's directory.
 pub fn log_name(study: &str, attempt: AttemptId) -> String {
     let stem = attempt.job().file_stem();
+    let study = part(study);
     format!("logs/{study}/{stem}-attempt-{}.log", attempt.attempt)
 }
 
@@ -403,5 +362,5 @@ pub fn checkpoint_name(study: &str, job: Job) -> String {
 
 /// The directory of a study's checkpoints, relative to the database's directory.
 pub fn checkpoints_dir(study: &str) -> String {
-    format!("checkpoints/{study}")
+    format!("checkpoints/{}", part(study))
 }

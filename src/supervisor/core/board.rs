@@ -8,10 +8,12 @@ use crate::study::pareto::Front;
 use crate::study::{Direction, FrozenTrial, TrialState};
 
 /// Counts over all trials, kept up to date trial by trial.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Board {
     directions: Vec<Direction>,
     trials: BTreeMap<u64, (TrialState, bool)>,
+    /// Trials that may be the best, should those before them be taken away.
+    candidates: BTreeMap<u64, Best>,
     counts: Counts,
     /// Of one objective, the best trial alone: the earliest among equals.
     front: Front<Best>,
@@ -27,6 +29,7 @@ impl Board {
             front: Front::new(directions.clone()),
             directions,
             trials: BTreeMap::new(),
+            candidates: BTreeMap::new(),
             counts: Counts::default(),
             failures_in_row: 0,
             refused_in_row: 0,
@@ -42,13 +45,28 @@ impl Board {
             *self.field(state, counted) -= 1;
         }
         *self.field(trial.state, counted) += 1;
-        self.offer(trial)
+        let candidate = self.candidate(trial);
+        let before = match &candidate {
+            Some(best) => self.candidates.insert(trial.number, best.clone()),
+            None => self.candidates.remove(&trial.number),
+        };
+        match before {
+            None => self.offer(candidate?),
+            Some(before) if candidate.as_ref() == Some(&before) => None,
+            Some(_) => {
+                self.find_front();
+                None
+            }
+        }
     }
 
-    /// Forgets a trial that turned out not to exist.
+    /// Forgets a trial that turned out not to exist, or was deleted.
     pub fn remove(&mut self, number: u64) {
         if let Some((state, counted)) = self.trials.remove(&number) {
             *self.field(state, counted) -= 1;
+        }
+        if self.candidates.remove(&number).is_some() {
+            self.find_front();
         }
     }
 
@@ -100,37 +118,42 @@ impl Board {
         self.trials.keys().next_back().map_or(0, |n| n + 1)
     }
 
-    /// Whether the trial is known in this state.
-    pub fn state(&self, number: u64) -> Option<TrialState> {
-        self.trials.get(&number).map(|(state, _)| *state)
-    }
-
-    fn offer(&mut self, trial: &FrozenTrial) -> Option<Best> {
+    /// The trial as it would be told of, if it may be the best.
+    fn candidate(&self, trial: &FrozenTrial) -> Option<Best> {
         let whole = trial.values.len() == self.directions.len();
         let value = trial.value().filter(|_| whole)?;
         if trial.state != TrialState::Complete || !trial.feasible() {
             return None;
         }
-        if self.single()
-            && let Some(best) = self.best()
-            && !self.directions[0].better(value, best.value)
-        {
-            return None;
-        }
-        if self.front.items().any(|b| b.number == trial.number) {
-            return None;
-        }
         let adopted = adopted_params(trial);
-        let best = Best {
+        Some(Best {
             number: trial.number,
             value,
             values: trial.values.clone(),
             adopted: adopted.is_some(),
             params: adopted.unwrap_or_else(|| trial.params.clone()),
-        };
+        })
+    }
+
+    fn offer(&mut self, candidate: Best) -> Option<Best> {
+        if self.single()
+            && let Some(best) = self.best()
+            && !self.directions[0].better(candidate.value, best.value)
+        {
+            return None;
+        }
+        let values = candidate.values.clone();
         self.front
-            .offer(&trial.values, best.clone())
-            .then_some(best)
+            .offer(&values, candidate.clone())
+            .then_some(candidate)
+    }
+
+    /// Finds the best again after one of the candidates was taken away or changed.
+    fn find_front(&mut self) {
+        self.front = Front::new(self.directions.clone());
+        for candidate in self.candidates.clone().into_values() {
+            self.offer(candidate);
+        }
     }
 
     fn field(&mut self, state: TrialState, counted: bool) -> &mut u64 {

@@ -2,6 +2,7 @@
 
 use super::{Core, Mode};
 use crate::exit::Exit;
+use crate::fault::FaultKind;
 use crate::gpu::Device;
 use crate::report;
 use crate::store::Write;
@@ -53,15 +54,20 @@ impl Core {
 
     /// Trips when trials keep failing or no worker can live.
     pub(super) fn check_breaker(&mut self) {
+        if self.done() {
+            return;
+        }
         let policy = &self.spec.operation.supervisor;
         let last = self.last_fault.clone().unwrap_or_default();
-        if self.board.failures_in_row() >= policy.max_failures {
+        // What runs beside the trial that reached the goal comes to its own end.
+        let searching = self.board.counts().finished() < self.spec.operation.trials;
+        if searching && self.board.failures_in_row() >= policy.max_failures {
             let reason = format!(
                 "{} trials in a row failed by an error of the task, the last one with {last}",
                 self.board.failures_in_row()
             );
             self.stop(Exit::Breaker, reason);
-        } else if self.board.refused_in_row() >= policy.max_refused {
+        } else if searching && self.board.refused_in_row() >= policy.max_refused {
             let reason = format!(
                 "{} trials in a row were refused before their start",
                 self.board.refused_in_row()
@@ -96,6 +102,10 @@ impl Core {
     pub(super) fn check_end(&mut self) {
         if self.mode == Mode::Running && self.done() {
             for slot in 0..self.slots.len() {
+                // Nothing of ours is live: it trains what another program has ended.
+                if let Some(attempt) = self.slots[slot].attempt() {
+                    self.end_orphan(attempt, FaultKind::Interrupted.word(), "");
+                }
                 self.leave(slot, false);
             }
             if !self.workers_left() && self.pending.is_empty() {
@@ -120,6 +130,11 @@ impl Core {
             && self.settled()
         {
             let (exit, reason) = (*exit, reason.clone());
+            if exit == Exit::Done && self.outage.is_none() && !self.done() {
+                // The last look at the study has shown that another program took trials away.
+                self.mode = Mode::Running;
+                return;
+            }
             self.mode = Mode::Finished;
             self.report(report::Event::RunFinished {
                 exit: exit.code(),

@@ -2,7 +2,7 @@
 
 use super::live::{End, Live};
 use super::{Core, Mode};
-use crate::fault::{self, Fault, FaultKind, Verdict};
+use crate::fault::{self, Fault, FaultKind, Tally, Verdict};
 use crate::protocol::AttemptId;
 use crate::report;
 use crate::store::{AttemptEnd, Write};
@@ -17,7 +17,8 @@ impl Core {
         }
         let job = attempt.job();
         let Some(live) = self.live.get_mut(&job) else {
-            return true;
+            self.end_orphan(attempt, fault.kind.word(), &fault.detail);
+            return fault::judge(fault.kind, &Tally::default()).replace;
         };
         let outcome = fault::judge(fault.kind, &live.tally);
         live.tally.add(fault.kind);
@@ -117,7 +118,7 @@ impl Core {
         };
         let config = self.spec.effective(&live.trial.params);
         let objectives = self.spec.objectives();
-        let end = live.fault_end(fault, reason, &config, &objectives, self.now);
+        let end = live.fault_end(fault, reason, &config, &objectives, self.heard);
         self.finish(job, end);
     }
 

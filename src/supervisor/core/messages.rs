@@ -137,11 +137,11 @@ impl Core {
 
     /// Notes a sign of life; false for a message of another attempt than the current one.
     fn sign_of_life(&mut self, slot: usize, attempt: AttemptId) -> bool {
-        let now = self.now;
+        let heard = self.heard;
         match &mut self.slots[slot].state {
             State::Busy(worker, current) if *current == attempt => {
-                worker.silences.end(now.saturating_sub(worker.since));
-                worker.since = now;
+                worker.silences.end(heard.saturating_sub(worker.since));
+                worker.since = worker.since.max(heard);
                 true
             }
             State::Busy(..)
@@ -227,7 +227,12 @@ impl Core {
     fn on_ended(&mut self, slot: usize, attempt: AttemptId, ended: Ended) {
         let objectives = self.spec.objectives();
         let Some(live) = self.live.get(&attempt.job()) else {
-            // Another program ended the trial meanwhile; its word stands.
+            let (outcome, detail) = match &ended {
+                Ended::Completed | Ended::Returned { .. } => ("completed", ""),
+                Ended::Pruned => ("pruned", ""),
+                Ended::Diverged { at } => (FaultKind::Diverged.word(), at.as_str()),
+            };
+            self.end_orphan(attempt, outcome, detail);
             self.free(slot, true);
             return;
         };
@@ -235,11 +240,12 @@ impl Core {
             .worker()
             .is_some_and(|w| w.reserved.is_some());
         let (end, outcome) = match ended {
-            Ended::Completed => (live.result(&objectives, false, self.now), "completed"),
-            Ended::Returned { metrics } => {
-                (live.returned(&metrics, &objectives, self.now), "completed")
-            }
-            Ended::Pruned => (live.result(&objectives, true, self.now), "pruned"),
+            Ended::Completed => (live.result(&objectives, false, self.heard), "completed"),
+            Ended::Returned { metrics } => (
+                live.returned(&metrics, &objectives, self.heard),
+                "completed",
+            ),
+            Ended::Pruned => (live.result(&objectives, true, self.heard), "pruned"),
             Ended::Diverged { at } => {
                 let fault = Fault::new(FaultKind::Diverged, at);
                 self.apply_fault(slot, attempt, &fault);

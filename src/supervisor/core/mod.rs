@@ -9,6 +9,7 @@ mod dispatch;
 mod ending;
 mod exits;
 mod faults;
+mod foreign;
 mod ledger;
 mod live;
 mod machine;
@@ -24,7 +25,7 @@ mod tests;
 mod timing;
 mod weights;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::config::StudySpec;
 use crate::exit::Exit;
@@ -36,7 +37,7 @@ use crate::pruner::Pruner;
 use crate::report::{self, Counts};
 use crate::sampler::Sampler;
 use crate::space::Params;
-use crate::store::Write;
+use crate::store::{Changes, Write};
 use crate::study::{self, FrozenTrial, History, Job, TrialState};
 use crate::task::{Baseline, TestSplit};
 
@@ -45,10 +46,12 @@ pub use memory::{BATCH_SIZE, in_parts};
 pub use repeats::{Outcome, Repeated};
 pub use weights::weights_kept;
 
+use super::facts::Unstarted;
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
 use dispatch::Concurrency;
 use exits::Remains;
+use foreign::Unplaced;
 use ledger::Ledger;
 use live::Live;
 use machine::Machine;
@@ -145,6 +148,14 @@ pub struct Core {
     repeats: Repeats,
     /// Enqueued trials, by anyone.
     waiting: BTreeMap<u64, FrozenTrial>,
+    /// Trials of other programs with the number of a start of ours that is not on record yet: one of
+    /// the two cannot be, which the answer to the start will tell.
+    contested: BTreeMap<u64, FrozenTrial>,
+    /// Proposals whose number another program was faster to take: they get the next ones.
+    unplaced: VecDeque<Unplaced>,
+    /// A number of ours was wrong, and those of starts on their way may be, too: no trial is made until
+    /// all of them have been answered. Else new numbers would follow wrong ones for ever.
+    renumber: bool,
     slots: Vec<Slot>,
     memory: Memory,
     concurrency: Concurrency,
@@ -163,6 +174,10 @@ pub struct Core {
     last_fault: Option<String>,
     outage: Option<Outage>,
     now: Now,
+    /// When what was handled last had come: all that came before has been handled. Who was silent, and
+    /// how long an attempt took, is judged by this: what comes is handled later where much comes at once,
+    /// or after a slow proposal.
+    heard: Now,
     /// How long the supervisor did not run, by itself or with its machine: counts towards the time
     /// budget alone.
     slept: Now,
@@ -248,6 +263,9 @@ impl Core {
             board,
             searched_out: None,
             waiting,
+            contested: BTreeMap::new(),
+            unplaced: VecDeque::new(),
+            renumber: false,
             concurrency,
             ledger: Ledger::new(),
             pace: Pace::default(),
@@ -263,6 +281,7 @@ impl Core {
             last_fault: None,
             outage: None,
             now: Now::ZERO,
+            heard: Now::ZERO,
             slept: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
@@ -294,14 +313,23 @@ impl Core {
         self.board.best()
     }
 
-    /// The supervisor did not run for this long; `now` did not go on meanwhile.
+    /// The supervisor did not run for this long since the run began; `now` did not go on meanwhile.
     pub fn slept(&mut self, time: Now) {
-        self.slept += time;
+        self.slept = time;
     }
 
-    /// Takes an event; gives what is to be done, in order.
+    /// Takes an event that has come just now; gives what is to be done, in order.
     pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
+        let mut actions = self.hear(event, now, now);
+        actions.extend(self.go_on(now));
+        actions
+    }
+
+    /// Takes an event; gives what follows from it at once, in order: what is sent to workers, and which
+    /// of them end. Has to be followed by [`Core::go_on`]. `came` is when it came, `now` the time now.
+    pub fn hear(&mut self, event: Event, came: Now, now: Now) -> Vec<Action> {
         self.now = self.now.max(now);
+        self.heard = self.heard.max(came);
         if !self.started {
             self.started = true;
             self.announce();
@@ -328,8 +356,14 @@ impl Core {
                 };
                 self.on_exited(worker, &remains);
             }
-            Event::Written { batch } => self.on_written(batch),
-            Event::Refused { batch, trials } => self.on_refused(batch, trials),
+            Event::Written { batch } => {
+                self.on_written(batch, &Unstarted::default(), Changes::default());
+            }
+            Event::Overtaken {
+                batch,
+                unstarted,
+                changes,
+            } => self.on_written(batch, &unstarted, changes),
             Event::StorageFailed {
                 error,
                 heals,
@@ -338,19 +372,13 @@ impl Core {
             Event::Spooled { batch } => self.on_spooled(batch),
             Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
-            Event::TrialsFound { trials } => self.take_in(trials),
+            Event::StudyChanged { changes } => self.take_in(changes),
             Event::Sampled { sample } => self.on_sampled(sample),
             Event::Xid { gpu, code } => self.on_xid(gpu, code),
             Event::ProbeLost { reason } => self.on_probe_lost(&reason),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }
-        self.advance();
-        std::mem::take(&mut self.actions)
-    }
-
-    /// Everything that follows from the state as it is now.
-    fn advance(&mut self) {
         self.look_for_end_of_search();
         self.plan_repeats();
         self.check_times();
@@ -358,6 +386,13 @@ impl Core {
             self.check_breaker();
         }
         self.check_storage();
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Starts what can be started, which may take a sampler's time, and ends the run where nothing is
+    /// left; gives what is to be done, in order.
+    pub fn go_on(&mut self, now: Now) -> Vec<Action> {
+        self.now = self.now.max(now);
         if self.mode == Mode::Running && self.outage.is_none() {
             self.relieve();
             self.assign_all();
@@ -366,6 +401,7 @@ impl Core {
         }
         self.flush();
         self.check_end();
+        std::mem::take(&mut self.actions)
     }
 
     fn announce(&mut self) {
@@ -393,39 +429,6 @@ impl Core {
                 .map(|inject| inject.plan.to_string()),
         };
         self.report(event);
-    }
-
-    /// Takes in trials that another program added or changed.
-    fn take_in(&mut self, trials: Vec<FrozenTrial>) {
-        self.repeats.look_again();
-        for trial in trials {
-            let job = Job::trial(trial.number);
-            let ours = self.live.contains_key(&job);
-            let ended_here = self
-                .board
-                .state(trial.number)
-                .is_some_and(TrialState::finished);
-            if (ours || ended_here) && !trial.state.finished() {
-                continue;
-            }
-            if ours {
-                self.live.remove(&job);
-                self.retry.remove(&job);
-                self.memory.held.remove(&job);
-            }
-            self.history.put(&self.spec.space, &trial);
-            if let Some(weights) = &mut self.weights {
-                weights.found(&trial);
-            }
-            if !ended_here {
-                self.board.put(&trial);
-            }
-            if trial.state == TrialState::Waiting {
-                self.waiting.insert(trial.number, trial);
-            } else {
-                self.waiting.remove(&trial.number);
-            }
-        }
     }
 
     /// Sends the outbox as a batch of its own.

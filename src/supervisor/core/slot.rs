@@ -220,13 +220,16 @@ impl Slot {
         true
     }
 
-    /// The recording of the attempt was refused: the worker is idle again.
-    pub fn unrecord(&mut self, attempt: AttemptId, now: Now) {
-        if self.records(attempt)
-            && let State::Recording(worker, _) = self.take(now)
-        {
+    /// The attempt will not be sent: the worker is idle again; false when the slot no longer waits
+    /// for it.
+    pub fn unrecord(&mut self, attempt: AttemptId, now: Now) -> bool {
+        if !self.records(attempt) {
+            return false;
+        }
+        if let State::Recording(worker, _) = self.take(now) {
             self.state = State::Idle(worker);
         }
+        true
     }
 
     /// The worker is done with its attempt; gives its successful trials so far.

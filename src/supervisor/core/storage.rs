@@ -128,7 +128,8 @@ impl Core {
                 }
             }
         }
-        if exit != Exit::Storage && waiting + unsaved == 0 {
+        // A log that was cut short held results that were safe already.
+        if exit != Exit::Storage && waiting + unsaved == 0 && outage.heals {
             return (exit, reason);
         }
         let mut text = match exit {

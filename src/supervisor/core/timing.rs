@@ -68,7 +68,7 @@ impl Core {
             self.stop(Exit::Budget, "the time budget is used up".into());
         }
         for slot in 0..self.slots.len() {
-            if self.slot_deadline(slot).is_some_and(|at| self.now >= at) {
+            if self.slot_deadline(slot).is_some_and(|at| self.heard >= at) {
                 self.overdue(slot);
             }
         }
@@ -77,7 +77,7 @@ impl Core {
     fn overdue(&mut self, slot: usize) {
         let now = self.now;
         let silent = match &self.slots[slot].state {
-            State::Busy(w, _) | State::Starting(w) => Some(now.saturating_sub(w.since)),
+            State::Busy(w, _) | State::Starting(w) => Some(self.heard.saturating_sub(w.since)),
             State::Leaving(_)
             | State::Idle(_)
             | State::Recording(..)

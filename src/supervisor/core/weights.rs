@@ -52,6 +52,11 @@ impl Weights {
         }
     }
 
+    /// A trial is not in the database any more.
+    pub(super) fn gone(&mut self, number: u64) {
+        self.coming.remove(&number);
+    }
+
     /// This is how a trial stands in the database.
     pub(super) fn found(&mut self, trial: &FrozenTrial) {
         self.coming.remove(&trial.number);

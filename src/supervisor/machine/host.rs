@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::memory::{HostSample, Sample};
 use crate::supervisor::Event;
 use crate::supervisor::cgroup::Place;
+use crate::supervisor::post::Post;
 
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ pub enum Worker {
 }
 
 /// Samples until the sender of `inbox` is gone.
-pub fn watch(inbox: &Receiver<Worker>, events: &Sender<Event>) {
+pub fn watch(inbox: &Receiver<Worker>, events: &Post) {
     let own = Place::own();
     let mut workers = BTreeSet::new();
     let mut next = Instant::now();

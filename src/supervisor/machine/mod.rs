@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use super::Event;
+use super::post::Post;
 use crate::gpu::probe::LIBRARY;
 use host::Worker;
 
@@ -31,7 +32,7 @@ pub struct Machine {
 impl Machine {
     /// Starts to watch, the GPUs only where the run has any (or [`LIBRARY`] is set). What cannot be
     /// watched is missing, and no reason not to run.
-    pub fn watch(gpus: bool, events: &Sender<Event>) -> Machine {
+    pub fn watch(gpus: bool, events: &Post) -> Machine {
         let (workers, inbox) = mpsc::channel();
         let sender = events.clone();
         let started = thread::Builder::new()
@@ -58,7 +59,7 @@ impl Machine {
     }
 }
 
-fn watch_gpus(events: &Sender<Event>) -> Option<OwnedFd> {
+fn watch_gpus(events: &Post) -> Option<OwnedFd> {
     let lost = |error: std::io::Error| {
         let reason = format!("the probe cannot be started: {error}");
         let _ = events.send(Event::ProbeLost { reason });

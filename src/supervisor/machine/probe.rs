@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -13,6 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::gpu::probe::{INTERVAL, Line};
 use crate::supervisor::Event;
+use crate::supervisor::post::Post;
 
 /// Before the first line the driver may have to start every GPU.
 const FIRST_LINE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ enum End {
 }
 
 /// Keeps a probe until `over` is closed, and passes on what it says.
-pub fn watch(over: &OwnedFd, events: &Sender<Event>) {
+pub fn watch(over: &OwnedFd, events: &Post) {
     let mut left_behind: Vec<Child> = Vec::new();
     let mut failures = 0;
     // Told once, until samples come again.

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::follow::Follow;
-use super::lines::{Lines, News, diverged};
+use super::lines::{Lines, News, Unended, diverged};
 use super::output::{Scanner, Tail};
 use super::program::{self, Program, Said, State};
 use super::reported::Reported;
@@ -24,9 +24,6 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The same once the program can say nothing any more: it is about to end.
 const LAST_TICK: Duration = Duration::from_millis(2);
-
-/// The longest metric line, in bytes.
-const LONGEST: usize = 1 << 20;
 
 /// The answers to a metric line.
 const GO_ON: &str = r#"{"prune": false}"#;
@@ -78,7 +75,7 @@ pub struct Attempt<'a> {
 pub struct Progress {
     lines: Lines,
     /// What came on the descriptor for metrics after the last line's end.
-    partial: Vec<u8>,
+    unended: Unended,
     tail: Tail,
     /// There were metric lines: output alone is no sign of life any more.
     reports: bool,
@@ -97,7 +94,7 @@ impl Progress {
     pub fn new(objective: &str) -> Progress {
         Progress {
             lines: Lines::new(objective),
-            partial: Vec::new(),
+            unended: Unended::default(),
             tail: Tail::default(),
             reports: false,
             reason: None,
@@ -117,7 +114,9 @@ impl Attempt<'_> {
     /// The program failed, gave no value, or the attempt was ended.
     pub fn run(mut self, scanner: &mut Scanner) -> (anyhow::Result<Ended>, f64) {
         loop {
-            let tick = if self.program.silent() {
+            let tick = if self.has_more() {
+                Duration::ZERO
+            } else if self.program.silent() {
                 LAST_TICK
             } else {
                 TICK
@@ -137,9 +136,10 @@ impl Attempt<'_> {
         // All who could write are gone: what is there is the rest.
         loop {
             let said = self.program.read();
-            let over = said.is_empty();
+            let silent = said.is_empty();
             self.hear(said, scanner);
-            if over {
+            self.check_signals();
+            if silent && !self.has_more() {
                 break;
             }
         }
@@ -178,22 +178,29 @@ impl Attempt<'_> {
                     self.log(&bytes);
                 }
                 Said::Err(bytes) => self.log(&bytes),
-                Said::Metrics(bytes) => {
-                    lines.extend(whole_lines(&mut self.state.partial, &bytes));
-                    if self.state.partial.len() > LONGEST {
-                        self.state.partial.clear();
-                        lines.push(format!("(more than {LONGEST} bytes without a line's end)"));
-                    }
-                }
+                Said::Metrics(bytes) => lines.extend(self.state.unended.take(&bytes)),
             }
         }
         for line in lines {
             let answer = self.line(&line);
             self.program.answer(&answer);
         }
-        for line in self.metrics.lines() {
-            self.line(&line);
+        if self.state.reason.is_some() {
+            return;
         }
+        match self.metrics.lines() {
+            Ok(lines) => {
+                for line in lines {
+                    self.line(&line);
+                }
+            }
+            Err(problem) => self.end(Reason::Broken(malformed(problem))),
+        }
+    }
+
+    /// Whether the file of metrics has lines that bear on the result and can be read at once.
+    fn has_more(&self) -> bool {
+        self.metrics.has_more() && self.state.reason.is_none() && !self.state.leaving
     }
 
     /// An attempt that was cut short after its last step leaves nothing to do: the program that goes
@@ -212,7 +219,7 @@ impl Attempt<'_> {
 
     /// Takes the last lines of a program that has not ended them.
     fn hear_unended(&mut self) {
-        let rest = [std::mem::take(&mut self.state.partial), self.metrics.rest()];
+        let rest = [self.state.unended.rest(), self.metrics.rest()];
         for bytes in rest {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             if !text.trim().is_empty() {
@@ -381,32 +388,4 @@ fn malformed(message: String) -> anyhow::Error {
         output: String::new(),
     };
     ProgramFailed { end, message }.into()
-}
-
-/// The lines that `bytes` complete; the beginning of the next one stays in `partial`.
-pub fn whole_lines(partial: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
-    partial.extend_from_slice(bytes);
-    let Some(end) = partial.iter().rposition(|b| *b == b'\n') else {
-        return Vec::new();
-    };
-    let rest = partial.split_off(end + 1);
-    let text = String::from_utf8_lossy(partial).into_owned();
-    *partial = rest;
-    text.lines().map(str::to_owned).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_complete_wherever_the_reads_were_cut() {
-        let mut partial = Vec::new();
-        assert!(whole_lines(&mut partial, b"{\"a\"").is_empty());
-        assert_eq!(
-            whole_lines(&mut partial, b": 1}\n{}\n{"),
-            ["{\"a\": 1}", "{}"]
-        );
-        assert_eq!(partial, b"{");
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{BASELINE, FILES, RUN, VALUE, directory, parameters, place, template, text_key};
 use crate::config::{Problem, Problems, Source, StudySpec};
+use crate::files::bounded;
 use crate::space::Value;
 use crate::task::{Baseline, Prepared};
 
@@ -187,7 +187,7 @@ impl Check<'_> {
 
 fn fingerprint(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
-    let mut file = File::open(path)?;
+    let mut file = bounded::open(path)?;
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match io::Read::read(&mut file, &mut buffer)? {

@@ -6,6 +6,36 @@ use crate::report::number_from_json;
 use crate::store::python_json;
 use crate::task::Metrics;
 
+/// The longest metric line, in bytes.
+pub const LONGEST: usize = 1 << 20;
+
+/// The beginning of a line, whose end has not come yet.
+#[derive(Debug, Default)]
+pub struct Unended(Vec<u8>);
+
+impl Unended {
+    /// The lines that `bytes` complete. A line that grows longer than [`LONGEST`] is given up: a line
+    /// that says so stands in its place, which is no metric line.
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.0.extend_from_slice(bytes);
+        let end = self.0.iter().rposition(|b| *b == b'\n');
+        let rest = self.0.split_off(end.map_or(0, |end| end + 1));
+        let whole = std::mem::replace(&mut self.0, rest);
+        let text = String::from_utf8_lossy(&whole);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if self.0.len() > LONGEST {
+            self.0.clear();
+            lines.push(format!("(more than {LONGEST} bytes without a line's end)"));
+        }
+        lines
+    }
+
+    /// What there is of it.
+    pub fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
 /// One line, read.
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
@@ -99,11 +129,12 @@ fn read(text: &str, objective: &str) -> Result<Line, String> {
         pruned: object.get("pruned") == Some(&Json::Bool(true)),
         metrics: Metrics::new(),
     };
-    let counter = if object.contains_key("step") {
-        "step"
-    } else {
-        "epoch"
+    let either = |first, second| match object.contains_key(first) {
+        true => first,
+        false => second,
     };
+    let counter = either("step", "epoch");
+    let valued = either(objective, "value");
     for (key, value) in &object {
         let number = number_from_json(value);
         match key.as_str() {
@@ -117,7 +148,7 @@ fn read(text: &str, objective: &str) -> Result<Line, String> {
                 };
                 line.step = Some(step as u32);
             }
-            name if name == objective || name == "value" => {
+            name if name == valued => {
                 let Some(number) = number else {
                     return Err(format!(
                         "found {key} {value} in a metric line, expected a number"
@@ -163,6 +194,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_complete_wherever_the_reads_were_cut() {
+        let mut unended = Unended::default();
+        assert!(unended.take(b"{\"a\"").is_empty());
+        assert_eq!(unended.take(b": 1}\n{}\n{"), ["{\"a\": 1}", "{}"]);
+        assert_eq!(unended.rest(), b"{");
+        assert!(unended.rest().is_empty());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_given_up_and_takes_bounded_memory() {
+        let mut unended = Unended::default();
+        let mut lines = Vec::new();
+        for _ in 0..100 {
+            lines.extend(unended.take(&[b'x'; 64 * 1024]));
+            assert!(unended.0.len() <= LONGEST + 64 * 1024);
+        }
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        let error = Lines::new("value").take(&lines[0]).unwrap_err();
+        assert!(error.contains("without a line's end"), "{error}");
+    }
+
+    #[test]
     fn a_step_carries_the_metrics_that_came_before_its_value() {
         let mut lines = Lines::new("f1");
         assert_eq!(take(&mut lines, r#"{"step": 1, "loss": 0.5}"#), News::Alive);
@@ -192,6 +245,30 @@ mod tests {
             take(&mut lines, r#"{"value": 3, "time": 2}"#),
             News::Result(metrics(&[("value", 3.0), ("time", 2.0)]))
         );
+    }
+
+    #[test]
+    fn beside_the_objective_a_value_is_a_metric() {
+        let mut lines = Lines::new("f1");
+        assert_eq!(
+            take(&mut lines, r#"{"step": 1, "f1": 0.5, "value": 3}"#),
+            News::Step(1, metrics(&[("f1", 0.5), ("value", 3.0)]))
+        );
+    }
+
+    #[test]
+    fn a_number_that_is_not_whole_is_no_value() {
+        let mut lines = Lines::new("value");
+        for text in [
+            r#"{"step": 1, "value": 0,75}"#,
+            r#"{"step": 1, "value": "0,75"}"#,
+            r#"{"step": 1, "value": 1_000}"#,
+            r#"{"step": 1, "value": 0x1F}"#,
+            r#"{"step": 1, "value": 0.75s}"#,
+            r#"{"step": 1, "value": 0.75} 5"#,
+        ] {
+            assert!(lines.take(text).is_err(), "{text}");
+        }
     }
 
     #[test]

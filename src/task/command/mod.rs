@@ -9,6 +9,7 @@ mod attempt;
 mod check;
 mod follow;
 mod lines;
+mod number;
 mod output;
 mod place;
 mod program;
@@ -31,6 +32,7 @@ use super::{
     Ended, Key, KeyType, Metric, Prepared, Preset, Reporter, Role, Task, TaskKind, TrialSpec,
 };
 use crate::config::{DevicePolicy, Objective, Problems, StudySpec};
+use crate::files::plain;
 use crate::gpu::Device;
 use crate::space::{Params, Value};
 use crate::study::Purpose;
@@ -200,7 +202,7 @@ impl Task for Opened {
             .iter()
             .map(|(k, v)| (k.as_str(), v.to_json()))
             .collect();
-        std::fs::write(&files.params, serde_json::to_vec_pretty(&json)?)
+        plain::write(&files.params, &serde_json::to_vec_pretty(&json)?)
             .with_context(|| files.params.display().to_string())?;
         let metrics =
             Follow::create(&files.metrics).with_context(|| files.metrics.display().to_string())?;
@@ -342,7 +344,7 @@ impl Files {
         };
         let base = match (trial, &temporary) {
             (Some(dir), _) => std::path::absolute(dir)?.join(format!("attempt-{attempt}")),
-            (None, Some(dir)) => dir.path().to_owned(),
+            (None, Some(dir)) => plain::real(dir.path()),
             (None, None) => anyhow::bail!("a trial without a directory"),
         };
         let checkpoints = match trial {
@@ -351,7 +353,7 @@ impl Files {
             None => base.join("files"),
         };
         for dir in [&base, &checkpoints] {
-            std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+            plain::make_dirs(dir).with_context(|| dir.display().to_string())?;
         }
         Ok(Files {
             params: base.join("params.json"),

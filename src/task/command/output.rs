@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value as Json;
 
+use super::number::{captured, number};
 use crate::report::number_from_json;
 use crate::store::python_json;
 use crate::task::Metrics;
@@ -20,19 +21,14 @@ const TAIL: usize = 64 * 1024;
 static COLOUR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\x1b\[[0-9;?]*[A-Za-z]").expect("a constant pattern"));
 
-/// What may follow the digits of a number.
-#[expect(clippy::expect_used, reason = "constants, which tests compile")]
-static EXPONENT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^[eE][-+]?[0-9]+").expect("a constant pattern"));
-
 /// Looks for the value in standard output.
 #[derive(Debug)]
 pub struct Scanner {
     pattern: Option<Regex>,
     /// The line that has not ended yet.
     line: Vec<u8>,
-    /// What the pattern captured last.
-    captured: Option<String>,
+    /// The value of the last line that the pattern matches, or why it is none.
+    captured: Option<Result<f64, String>>,
     last_line: String,
 }
 
@@ -72,11 +68,8 @@ impl Scanner {
             && let Some(found) = pattern.captures_iter(text).last()
         {
             let group = found.name("value").or_else(|| found.get(1));
-            // A pattern for digits must not cut 1.5 out of 1.5e-05.
-            self.captured = group.map(|g| {
-                let exponent = EXPONENT.find(&text[g.end()..]);
-                g.as_str().to_owned() + exponent.map_or("", |e| e.as_str())
-            });
+            let whole = found.get(0).map_or(0..0, |whole| whole.range());
+            self.captured = group.map(|g| captured(pattern.as_str(), text, g.range(), whole));
         }
         text.clone_into(&mut self.last_line);
     }
@@ -93,17 +86,12 @@ impl Scanner {
     /// line if it is a number, or a JSON object with the objective. `None` where there is none.
     ///
     /// # Errors
-    /// The pattern matched, but captured no number.
+    /// The pattern matched, but captured no number, or a part of one.
     pub fn value(&mut self, objective: &str) -> Result<Option<f64>, String> {
         self.end_line();
-        let Some(pattern) = &self.pattern else {
-            return Ok(number(&self.last_line).or_else(|| in_object(&self.last_line, objective)));
-        };
-        match &self.captured {
-            None => Ok(None),
-            Some(text) => number(text).map(Some).ok_or_else(|| {
-                format!("the pattern {pattern} captured {text:?}, expected a number")
-            }),
+        match &self.pattern {
+            Some(_) => self.captured.clone().transpose(),
+            None => Ok(number(&self.last_line).or_else(|| in_object(&self.last_line, objective))),
         }
     }
 }
@@ -117,14 +105,6 @@ fn in_last_object(text: &str) -> Metrics {
         .iter()
         .filter_map(|(k, v)| Some((k.clone(), number_from_json(v)?)));
     numbers.collect()
-}
-
-fn number(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let plain = text
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"+-._".contains(&b));
-    plain.then(|| text.replace('_', "").parse().ok()).flatten()
 }
 
 fn in_object(text: &str, objective: &str) -> Option<f64> {
@@ -185,7 +165,21 @@ mod tests {
     #[test]
     fn a_capture_that_is_no_number_is_an_error() {
         let error = value(Some("f1=(.*)"), &["f1=good"]).unwrap_err();
-        assert!(error.contains("\"good\", expected a number"), "{error}");
+        assert!(error.contains("captured \"good\""), "{error}");
+        assert!(error.contains("expected a number"), "{error}");
+    }
+
+    #[test]
+    fn a_part_of_a_number_is_an_error_of_the_last_line_that_matches() {
+        let pattern = Some("val=([0-9.]+)");
+        let error = value(pattern, &["val=0,75\n"]).unwrap_err();
+        assert!(
+            error.contains("\"val=0,75\"") && error.contains("\",75\""),
+            "{error}"
+        );
+        assert!(value(pattern, &["val=0.75\nval=1,234.5\n"]).is_err());
+        assert_eq!(value(pattern, &["val=0,75\nval=0.75\n"]), Ok(Some(0.75)));
+        assert_eq!(value(None, &["0,75"]), Ok(None));
     }
 
     #[test]

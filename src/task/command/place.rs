@@ -1,10 +1,11 @@
 //! Where a program runs, and where it is found.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::files::bounded;
 
 /// What the names of scripts end with.
 const SCRIPTS: [&str; 9] = [
@@ -70,7 +71,7 @@ pub fn program(name: &str, dir: &Path, search: &OsStr) -> Result<PathBuf, String
 /// Whether the interpreter that a script names in its first line is there.
 fn interpreter(path: &Path) -> Result<(), String> {
     let mut beginning = Vec::new();
-    let read = File::open(path).and_then(|f| f.take(256).read_to_end(&mut beginning));
+    let read = bounded::open(path).and_then(|f| f.take(256).read_to_end(&mut beginning));
     let first = beginning.split(|b| *b == b'\n').next().unwrap_or_default();
     let Some(line) = first.strip_prefix(b"#!").filter(|_| read.is_ok()) else {
         return Ok(());

@@ -241,11 +241,7 @@ fn start(call: &Call, metrics: RawFd) -> io::Result<std::process::Child> {
     // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, fcntl.
     unsafe {
         command.pre_exec(move || {
-            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            if nix::unistd::getppid() != parent {
-                // The worker died before the line above took effect.
-                return Err(io::Error::other("the worker is gone"));
-            }
+            strays::hear_of_the_end_of(parent, Signal::SIGKILL)?;
             let metrics = BorrowedFd::borrow_raw(metrics);
             fcntl(metrics, FcntlArg::F_SETFD(FdFlag::empty()))?;
             Ok(())

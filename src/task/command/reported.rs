@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::files::bounded;
+use crate::files::replace::Replacement;
 use crate::protocol::Epoch;
 
 /// A file of one JSON object a line, in the trial's directory.
@@ -24,7 +26,7 @@ impl Reported {
 
     /// What earlier attempts have reported; a last line that was cut short does not count.
     pub fn earlier(&self) -> Vec<Epoch> {
-        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let text = bounded::read_to_string(&self.path, bounded::REPORTS).unwrap_or_default();
         text.lines()
             .map_while(|line| serde_json::from_str(line).ok())
             .collect()
@@ -39,12 +41,10 @@ impl Reported {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let draft = self.path.with_extension("new");
-                let mut file = File::create(&draft)?;
+                let mut file = Replacement::new(&self.path)?;
                 let lines: io::Result<Vec<String>> = before.iter().map(line).collect();
                 file.write_all(lines?.concat().as_bytes())?;
-                std::fs::rename(draft, &self.path)?;
-                self.file.insert(file)
+                self.file.insert(file.finish()?)
             }
         };
         file.write_all(line(epoch)?.as_bytes())

@@ -54,7 +54,11 @@ pub fn conclude(
             Ok(returned(seen, metrics))
         }
         Ok(None) => fail(end, missing(seen)),
-        Err(problem) => fail(end, problem),
+        Err(problem) => {
+            // What was printed says nothing else of why it failed.
+            let output = String::new();
+            fail(ProgramEnd { output, ..end }, problem)
+        }
     }
 }
 

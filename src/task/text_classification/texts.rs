@@ -4,8 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::data::line_numbers::noted;
+use super::data::line_numbers::{Next, noted};
+use super::data::records::{MAX_FILE, MAX_ROW, listed};
 use crate::config::{Problem, Source};
+use crate::files::bounded::{self, shown};
 
 /// A text, and the second one where there is such a column.
 pub type Text = (String, Option<String>);
@@ -39,8 +41,8 @@ pub fn read(file: &Path, columns: &TextColumns) -> Result<Vec<Text>, Vec<Problem
         found,
         expected: expected.to_owned(),
     };
-    let bytes =
-        std::fs::read(file).map_err(|e| vec![problem(None, e.to_string(), "a readable file")])?;
+    let bytes = bounded::read(file, MAX_FILE)
+        .map_err(|e| vec![problem(None, e.to_string(), "a readable file")])?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let kind = file
         .extension()
@@ -87,6 +89,10 @@ fn lines(bytes: &[u8]) -> Result<Vec<Text>, Vec<Found>> {
     let mut wrong = Vec::new();
     let mut rows = Vec::new();
     for (line, text) in bytes.split(|b| *b == b'\n').enumerate() {
+        if text.len() as u64 > MAX_ROW {
+            wrong.push((Some(line + 1), too_long()));
+            continue;
+        }
         match std::str::from_utf8(text.strip_suffix(b"\r").unwrap_or(text)) {
             Ok(text) => rows.push((text.to_owned(), None)),
             Err(e) => wrong.push((Some(line + 1), format!("invalid UTF-8: {e}"))),
@@ -96,7 +102,7 @@ fn lines(bytes: &[u8]) -> Result<Vec<Text>, Vec<Found>> {
 }
 
 fn csv(bytes: &[u8], columns: &TextColumns) -> Result<Vec<Text>, Vec<Found>> {
-    let (bytes, lines) = noted(bytes);
+    let (bytes, lines) = noted(bytes, MAX_ROW);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
     let header = reader.headers().map_err(|e| vec![(None, e.to_string())])?;
     let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
@@ -104,7 +110,10 @@ fn csv(bytes: &[u8], columns: &TextColumns) -> Result<Vec<Text>, Vec<Found>> {
         1 => Ok(header.iter().position(|h| h == name).unwrap_or(0)),
         0 => Err(vec![(
             None,
-            format!("no column {name}; the file has {}", header.join(", ")),
+            format!(
+                "no column {name}; the file has {}",
+                listed(header.iter().map(String::as_str))
+            ),
         )]),
         n => Err(vec![(None, format!("{n} columns called {name}"))]),
     };
@@ -112,15 +121,20 @@ fn csv(bytes: &[u8], columns: &TextColumns) -> Result<Vec<Text>, Vec<Found>> {
     let pair = columns.pair.as_deref().map(place).transpose()?;
     let mut wrong = Vec::new();
     let mut rows = Vec::new();
-    for record in reader.byte_records() {
-        let record = match record {
-            Ok(record) => record,
+    let mut record = csv::ByteRecord::new();
+    loop {
+        let line = match lines.next(&mut reader, &mut record) {
+            Ok(Next::Record(line)) => Some(line),
+            Ok(Next::End) => break,
+            Ok(Next::TooLong(line)) => {
+                wrong.push((Some(line), too_long()));
+                break;
+            }
             Err(e) => {
                 wrong.push((None, e.to_string()));
                 break;
             }
         };
-        let line = Some(lines.of(&record));
         if record.len() != header.len() {
             let (found, expected) = (record.len(), header.len());
             wrong.push((
@@ -143,6 +157,10 @@ fn jsonl(bytes: &[u8], columns: &TextColumns) -> Result<Vec<Text>, Vec<Found>> {
     let mut rows = Vec::new();
     for (number, line) in bytes.split(|b| *b == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        if line.len() as u64 > MAX_ROW {
+            wrong.push((Some(number + 1), too_long()));
             continue;
         }
         let row = serde_json::from_slice(line)
@@ -170,13 +188,14 @@ fn field(object: &Map<String, Json>, name: &str) -> Result<String, String> {
             Err(format!("a list or an object in the column {name}"))
         }
         None => {
-            let names: Vec<&str> = object.keys().map(String::as_str).collect();
-            Err(format!(
-                "no column {name}; the row has {}",
-                names.join(", ")
-            ))
+            let names = listed(object.keys().map(String::as_str));
+            Err(format!("no column {name}; the row has {names}"))
         }
     }
+}
+
+fn too_long() -> String {
+    format!("a row of more than {}", shown(MAX_ROW))
 }
 
 fn told(rows: Vec<Text>, wrong: Vec<Found>) -> Result<Vec<Text>, Vec<Found>> {

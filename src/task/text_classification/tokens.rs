@@ -35,6 +35,26 @@ pub struct Tokenised {
 /// Rows handed to the tokeniser at a time.
 const CHUNK: usize = 4096;
 
+/// Bytes of texts handed to the tokeniser at a time, unless one alone has more. It keeps, until it has
+/// done with all of them, where each byte came from and every token's text.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Parts of rows, whose texts have so many bytes, for the tokeniser.
+pub(super) fn chunks<T>(rows: &[T], bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let mut sum = 0;
+        let fits = rest.iter().take(CHUNK).take_while(|row| {
+            sum += bytes(row);
+            sum <= CHUNK_BYTES
+        });
+        let count = fits.count().max(1);
+        let (chunk, behind) = rest.split_at_checked(count)?;
+        rest = behind;
+        Some(chunk)
+    })
+}
+
 impl Tokenised {
     /// Reads the tokeniser of a checkpoint's directory and encodes every row at full length; the
     /// files' own truncation and padding are switched off.
@@ -58,7 +78,8 @@ impl Tokenised {
     /// A text cannot be encoded.
     pub fn replace(&mut self, rows: &[Row]) -> anyhow::Result<()> {
         self.full.clear();
-        for chunk in rows.chunks(CHUNK) {
+        let bytes = |row: &Row| row.text.len() + row.pair.as_ref().map_or(0, String::len);
+        for chunk in chunks(rows, bytes) {
             let inputs: Vec<EncodeInput> = chunk.iter().map(input).collect();
             let encodings = (self.tokenizer)
                 .encode_batch_fast(inputs, true)
@@ -244,6 +265,18 @@ fn failed(error: tokenizers::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_go_to_the_tokeniser_in_parts_of_so_many_rows_and_bytes() {
+        let of = |rows: &[usize]| -> Vec<usize> {
+            chunks(rows, |bytes| *bytes).map(<[usize]>::len).collect()
+        };
+        assert_eq!(of(&[]), [0usize; 0]);
+        assert_eq!(of(&vec![1; 2 * CHUNK + 3]), [CHUNK, CHUNK, 3]);
+        let half = CHUNK_BYTES / 2;
+        assert_eq!(of(&[half, half, 1, half, half, 1]), [2, 2, 2]);
+        assert_eq!(of(&[9 * half, 1, 9 * half, 9 * half]), [1, 1, 1, 1]);
+    }
 
     #[test]
     fn two_long_texts_share_the_room_as_the_fast_tokenisers_of_transformers_do() {

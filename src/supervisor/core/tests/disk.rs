@@ -1,15 +1,18 @@
 //! What the simulated world has on its disk: the durable writes, and what a next start finds there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
 use crate::memory::Entry;
+use crate::store::{Glimpse, Seen};
 use crate::study::{Job, Purpose};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Disk {
     pub trials: BTreeMap<u64, FrozenTrial>,
+    /// Those that a run of ours has made or claimed.
+    pub ours: BTreeSet<u64>,
     /// Attempts by trial: the outcome, once there is one.
     pub attempts: BTreeMap<u64, Vec<Option<String>>>,
     pub ended: Option<u8>,
@@ -53,7 +56,7 @@ impl Disk {
     pub fn reclaimable(&self) -> Vec<Reclaimed> {
         self.trials
             .values()
-            .filter(|t| t.state == TrialState::Running)
+            .filter(|t| t.state == TrialState::Running && self.ours.contains(&t.number))
             .map(|t| {
                 let attempts = self.attempts.get(&t.number).cloned().unwrap_or_default();
                 let mut tally = Tally::default();
@@ -67,6 +70,58 @@ impl Disk {
             .collect()
     }
 
+    pub fn glimpse(&self, number: u64) -> Option<Glimpse> {
+        let trial = self.trials.get(&number)?;
+        Some(Glimpse {
+            state: trial.state,
+            ours: self.ours.contains(&number),
+        })
+    }
+
+    /// What has changed since `seen`, as the store finds it.
+    pub fn changes(&self, seen: &mut Seen) -> Changes {
+        let now = (self.trials.keys()).filter_map(|n| Some((*n, self.glimpse(*n)?)));
+        let (gone, read) = seen.update(now.collect());
+        let trials = read.iter().map(|n| self.trials[n].clone()).collect();
+        Changes { gone, trials }
+    }
+
+    /// The beginning of a run ends the attempts that a killed one left open.
+    pub fn begin_run(&mut self) {
+        let attempts = self.attempts.values_mut().flatten();
+        let open = attempts.filter(|a| a.is_none());
+        open.for_each(|a| *a = Some("interrupted".into()));
+    }
+
+    /// The number that the next trial gets.
+    pub fn next(&self) -> u64 {
+        self.trials.keys().next_back().map_or(0, |n| n + 1)
+    }
+
+    /// Another program deletes a trial, and our triggers what is stored with it.
+    pub fn delete(&mut self, number: u64) {
+        self.trials.remove(&number);
+        self.ours.remove(&number);
+        self.attempts.remove(&number);
+        self.repeats.retain(|job, _| job.number != number);
+        self.memory.retain(|(job, _), _| job.number != number);
+    }
+
+    /// Carries out what nobody got ahead of; gives the rest.
+    pub fn carry_out(&mut self, writes: &[Write], seen: &mut Seen) -> Vec<Write> {
+        let mut late = Vec::new();
+        for write in writes {
+            let trial = write.number().and_then(|n| self.glimpse(n));
+            if crate::store::overtaken(write, trial, self.next()) {
+                late.push(write.clone());
+            } else {
+                self.apply(write);
+                seen.note(write);
+            }
+        }
+        late
+    }
+
     pub fn apply(&mut self, write: &Write) {
         match write {
             Write::TrialCreated {
@@ -76,7 +131,8 @@ impl Disk {
                 user_attrs,
                 system_attrs,
             } => {
-                assert_eq!(*number, self.trials.len() as u64, "numbers have no gaps");
+                assert_eq!(*number, self.next(), "numbers have no gaps");
+                self.ours.insert(*number);
                 let trial = FrozenTrial {
                     trial_id: 0,
                     number: *number,
@@ -186,7 +242,20 @@ impl Disk {
             Write::GpuSampled { .. } => {}
             Write::RunEnded { exit } => self.ended = Some(*exit),
             Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
-            Write::TrialClaimed { .. } => unreachable!(),
+            Write::TrialClaimed {
+                number,
+                params,
+                distributions,
+                user_attrs,
+            } => {
+                let trial = self.trials.get_mut(number).unwrap();
+                assert_eq!(trial.state, TrialState::Waiting);
+                trial.state = TrialState::Running;
+                trial.params = params.clone();
+                trial.distributions = distributions.clone();
+                trial.user_attrs.extend(user_attrs.clone());
+                self.ours.insert(*number);
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The core against a simulated world: workers that train, die, hang and babble at random moments.
 
 mod disk;
+mod foreign;
 mod gpu;
+mod late;
 mod machine;
 mod repeats;
 mod world;
@@ -336,10 +338,8 @@ fn a_trial_that_another_program_ended_first_is_not_ended_again() {
         world.run(most);
         most += 2;
     }
-    let (batch, _) = world.unwritten.remove(0);
+    world.foreign = Some(foreign::Foreign::idle());
     world.disk.trials.get_mut(&0).unwrap().state = TrialState::Fail;
-    let trials = world.disk.trials.values().cloned().collect();
-    world.event(Event::Refused { batch, trials });
     world.run(10_000);
     assert_eq!(world.finished, Some(Exit::Done));
     let states: Vec<TrialState> = world.disk.trials.values().map(|t| t.state).collect();
@@ -350,6 +350,62 @@ fn a_trial_that_another_program_ended_first_is_not_ended_again() {
     );
     assert_eq!(states[1..], [TrialState::Complete; 3], "{states:?}");
     assert_ne!(world.core.best().unwrap().number, 0);
+}
+
+/// The program of a trial crashes twice: the trial's end and its worker's go together.
+#[test]
+fn an_attempt_that_ends_with_its_worker_is_ended_once() {
+    let mut world = World::new(spec(2, 1), Disk::default(), 1, 0.0);
+    while world.finished.is_none() {
+        assert!(world.events < 5_000, "{:?}", world.disk.attempts);
+        world.run(world.events + 2);
+        let training = world.workers.iter().find_map(|(worker, life)| match life {
+            world::Life::Training(trial, 0) if trial.number == 0 => Some((*worker, trial.attempt)),
+            world::Life::Training(..)
+            | world::Life::Opening
+            | world::Life::Idle
+            | world::Life::Hung
+            | world::Life::Wedged => None,
+        });
+        if let Some((worker, attempt)) = training {
+            let text = "CUDA error: an illegal memory access was encountered";
+            let mut error = world::error(crate::protocol::Phase::Training, text);
+            error.healthy = Some(false);
+            let attempt = AttemptId {
+                number: 0,
+                purpose: Purpose::Search,
+                attempt,
+            };
+            world.workers.insert(worker, world::Life::Idle);
+            let message = FromWorker::Failed { attempt, error };
+            world.event(Event::Received { worker, message });
+        }
+    }
+    assert_eq!(world.finished, Some(Exit::Done));
+    assert_eq!(world.disk.trials[&0].state, TrialState::Pruned);
+    assert_eq!(world.disk.attempts[&0].len(), 2);
+}
+
+#[test]
+fn the_goal_that_is_reached_ends_the_run_well_whatever_failed_beside_it() {
+    let mut spec = spec(1, 1);
+    spec.operation.supervisor.max_failures = 1;
+    let mut world = World::new(spec, Disk::default(), 1, 0.0);
+    let mut failed = world.core.board.clone();
+    let mut trial = foreign::trial(0, TrialState::Fail);
+    failed.put(&trial);
+    failed.ended(&trial);
+    trial.number = 1;
+    trial.state = TrialState::Complete;
+    trial.values = vec![0.5];
+    failed.put(&trial);
+    world.core.board = failed;
+    world.run(1_000);
+    assert_eq!(
+        world.finished,
+        Some(Exit::Done),
+        "the breaker is for searches"
+    );
 }
 
 #[test]

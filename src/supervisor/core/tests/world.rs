@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::slot::State;
 use super::super::*;
 use super::disk::Disk;
+use super::foreign::Foreign;
 use crate::config::{Deadline, Objective, Operation, Parallel};
 use crate::fault::Death;
 use crate::kept::{Leader, Leaders};
@@ -17,6 +18,7 @@ use crate::protocol::{Epoch, ErrorReport, FromWorker, KeepBest, Phase, ToWorker,
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
 use crate::space::{Domain, Parameter, Space, Value};
+use crate::store::Seen;
 use crate::study::{Direction, Job, Purpose};
 use crate::task::{Ended, Metrics, TestSplit, TrialSpec};
 
@@ -95,6 +97,11 @@ pub enum Life {
 pub struct World {
     pub core: Core,
     pub disk: Disk,
+    /// Who else writes to the disk.
+    pub foreign: Option<Foreign>,
+    /// The writer's: the study as the core knows it, and starts that others got ahead of.
+    seen: Seen,
+    refused: Unstarted,
     soon: Vec<Write>,
     pub unwritten: Vec<(u64, Vec<Write>)>,
     pub workers: BTreeMap<WorkerId, Life>,
@@ -126,10 +133,16 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(spec: StudySpec, disk: Disk, seed: u64, faults: f64) -> World {
+    pub fn new(spec: StudySpec, mut disk: Disk, seed: u64, faults: f64) -> World {
+        disk.begin_run();
+        let mut seen = Seen::default();
+        disk.changes(&mut seen);
         World {
             core: core(spec, &disk),
             disk,
+            foreign: None,
+            seen,
+            refused: Unstarted::default(),
             soon: vec![],
             unwritten: vec![],
             workers: BTreeMap::new(),
@@ -218,14 +231,28 @@ impl World {
             Action::KeepWeights { leaders } => self.keep_weights(&leaders),
             Action::Forget { job } => {
                 let durably = match job.searches() {
-                    true => self.disk.trials[&job.number].state.finished(),
+                    true => {
+                        let trial = self.disk.glimpse(job.number);
+                        trial.is_none_or(|t| t.state.finished() || !t.ours)
+                    }
                     false => self.disk.repeats[&job].ended.is_some(),
                 };
                 assert!(durably, "ended durably");
                 self.kept.remove(&job);
                 self.candidates.remove(&job.number);
             }
-            Action::Write { batch, writes } => self.unwritten.push((batch, writes)),
+            Action::Write { batch, writes } => {
+                let starts = |w: &Write| matches!(w, Write::TrialCreated { .. });
+                if writes.iter().any(starts) {
+                    let live = self.core.live.keys().filter(|j| j.searches()).count() as u64;
+                    let sure = self.core.counts().finished() + live;
+                    assert!(
+                        sure <= self.core.spec.operation.trials,
+                        "not beyond the goal"
+                    );
+                }
+                self.unwritten.push((batch, writes));
+            }
             Action::WriteSoon { write } => self.soon.push(write),
             Action::Report(_) => {}
             Action::Finish { exit, .. } => {
@@ -308,12 +335,15 @@ impl World {
         if let Some((_, event)) = self.dead.pop_first() {
             return event;
         }
-        if !self.unwritten.is_empty() && self.rng.random_bool(0.7) {
-            let (batch, writes) = self.unwritten.remove(0);
-            for write in self.soon.drain(..).chain(writes) {
-                self.disk.apply(&write);
+        if let Some(foreign) = &mut self.foreign {
+            foreign.act(&mut self.disk);
+            if self.rng.random_bool(0.1) {
+                let changes = self.disk.changes(&mut self.seen);
+                return Event::StudyChanged { changes };
             }
-            return Event::Written { batch };
+        }
+        if !self.unwritten.is_empty() && self.rng.random_bool(0.7) {
+            return self.write();
         }
         let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
         if workers.is_empty() {
@@ -324,6 +354,30 @@ impl World {
             return self.fault(worker);
         }
         self.progress(worker)
+    }
+
+    /// Does what the writer does with the oldest batch.
+    fn write(&mut self) -> Event {
+        let (batch, writes) = self.unwritten.remove(0);
+        if writes.iter().any(|w| matches!(w, Write::RunEnded { .. })) {
+            let changes = self.disk.changes(&mut self.seen);
+            self.event(Event::StudyChanged { changes });
+        }
+        let all: Vec<Write> = self.soon.drain(..).chain(writes).collect();
+        let (writes, mut late) = self.refused.without(&all);
+        late.extend(self.disk.carry_out(&writes, &mut self.seen));
+        self.refused.refused(&late);
+        if late.is_empty() {
+            return Event::Written { batch };
+        }
+        assert!(self.foreign.is_some(), "nobody else is there: {late:?}");
+        let mut unstarted = Unstarted::default();
+        unstarted.refused(&late);
+        Event::Overtaken {
+            batch,
+            unstarted,
+            changes: self.disk.changes(&mut self.seen),
+        }
     }
 
     fn progress(&mut self, worker: WorkerId) -> Event {
@@ -456,8 +510,11 @@ impl World {
         assert_eq!(jobs.len(), held.len(), "one live attempt a trial");
         for a in &held {
             let job = a.job();
-            assert!(self.core.live.contains_key(&job) && !self.core.retry.contains(&job));
+            let live = self.core.live.contains_key(&job);
+            assert!(live || self.foreign.is_some());
+            assert!(!self.core.retry.contains(&job));
         }
+        self.check_nothing_forgotten();
         for job in self.core.live.keys() {
             let waits = self.core.retry.contains(job);
             assert!(waits != jobs.contains(job), "a live trial waits or runs");
@@ -471,9 +528,26 @@ impl World {
         let goal = self.core.spec.operation.trials;
         let counts = self.core.counts();
         let live = self.core.live.keys().filter(|j| j.searches()).count() as u64;
-        assert!(counts.finished() + live <= goal.max(counts.finished()));
+        if self.foreign.is_none() {
+            assert!(counts.finished() + live <= goal.max(counts.finished()));
+        }
         if self.core.live.len() as u64 > live {
             assert_eq!(live, 0, "repeats come after the search");
+        }
+    }
+}
+
+impl World {
+    /// A trial of ours that runs on disk is known to the core, or its end is on its way.
+    fn check_nothing_forgotten(&self) {
+        let ends = |write: &Write, n: u64| matches!(write, Write::TrialFinished { number, .. } if *number == n);
+        for number in &self.disk.ours {
+            if self.disk.trials[number].state == TrialState::Running {
+                let live = self.core.live.contains_key(&Job::trial(*number));
+                let mut coming = self.unwritten.iter().flat_map(|(_, writes)| writes);
+                let ended = coming.any(|w| ends(w, *number));
+                assert!(live || ended, "trial {number} is forgotten");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `config.json` of an encoder: which architecture it asks for, and whether that is implemented.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -7,6 +8,7 @@ use serde::Deserialize;
 use super::raw::{Raw, misfit};
 use super::{missing, problem};
 use crate::config::Problem;
+use crate::files::bounded;
 
 /// The encoders that are implemented, by `model_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,9 +214,13 @@ impl EncoderConfig {
                 expected.to_owned(),
             )
         };
-        let Ok(bytes) = std::fs::read(file) else {
-            let dir = file.parent().unwrap_or(Path::new("."));
-            return Err(missing(dir, "config.json", name));
+        let bytes = match bounded::read(file, bounded::DESCRIPTION) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let dir = file.parent().unwrap_or(Path::new("."));
+                return Err(missing(dir, "config.json", name));
+            }
+            Err(error) => return Err(bad(error.to_string(), "a model's configuration")),
         };
         let json: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|e| bad(format!("broken JSON: {e}"), "a model's configuration"))?;

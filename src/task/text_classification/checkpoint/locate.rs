@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::problem;
 use crate::config::Problem;
+use crate::files::bounded;
+use crate::files::name::inside;
 
 /// Where models are looked for that `[models]` does not name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,7 +69,9 @@ pub fn locate(
     if let Some(place) = &places.models {
         let last = plain.rsplit('/').next().unwrap_or(plain);
         for folder in [plain, last].into_iter().filter(|_| revision.is_none()) {
-            let dir = place.join(folder);
+            let Ok(dir) = inside(place, folder) else {
+                continue;
+            };
             if dir.join("config.json").is_file() {
                 return Ok(dir);
             }
@@ -77,7 +81,9 @@ pub fn locate(
         }
     }
     for cache in places.models.iter().chain(&places.caches) {
-        let folder = cache.join(cache_folder(plain));
+        let Ok(folder) = inside(cache, &cache_folder(plain)) else {
+            continue;
+        };
         if let Some(dir) = snapshot(&folder, revision) {
             return Ok(dir);
         }
@@ -147,18 +153,20 @@ fn as_path(name: &str) -> Option<PathBuf> {
     (begins || path.join("config.json").is_file()).then_some(path)
 }
 
+/// Longest file that names a commit, in bytes.
+const MAX_REF: u64 = 4096;
+
 fn snapshot(model: &Path, revision: Option<&str>) -> Option<PathBuf> {
     let snapshots = model.join("snapshots");
-    if let Ok(commit) = std::fs::read_to_string(model.join("refs").join(revision.unwrap_or("main")))
+    let of = |commit: &str| inside(&snapshots, commit).ok().filter(|dir| dir.is_dir());
+    let reference = inside(&model.join("refs"), revision.unwrap_or("main")).ok()?;
+    if let Ok(commit) = bounded::read_to_string(&reference, MAX_REF)
+        && let Some(dir) = of(commit.trim())
     {
-        let dir = snapshots.join(commit.trim());
-        if !commit.trim().is_empty() && dir.is_dir() {
-            return Some(dir);
-        }
+        return Some(dir);
     }
     if let Some(revision) = revision {
-        let dir = snapshots.join(revision);
-        return (!revision.is_empty() && dir.is_dir()).then_some(dir);
+        return of(revision);
     }
     std::fs::read_dir(&snapshots)
         .ok()?

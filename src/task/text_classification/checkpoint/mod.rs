@@ -8,7 +8,6 @@ mod raw;
 mod weights;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,7 @@ pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
 use super::tokenizer::TokenizerFiles;
 use crate::config::{Problem, Problems, Source};
+use crate::files::bounded;
 
 /// A checkpoint whose files were found and checked.
 #[derive(Debug, Clone)]
@@ -116,7 +116,7 @@ impl Checkpoint {
         let mut hash = Sha256::new();
         for path in self.files() {
             let copied =
-                File::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
+                bounded::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
             let length = copied.map_err(|e| {
                 problem(&path, "model.name", e.to_string(), "a readable file".into())
             })?;

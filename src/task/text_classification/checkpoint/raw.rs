@@ -53,12 +53,16 @@ impl Terms {
     }
 }
 
+/// Greatest size that is read; products of two fit into 64 bits. What a size asks of the memory is
+/// compared with the weights' file, which has a tensor of every size.
+const MAX_SIZE: u64 = i32::MAX as u64;
+
 /// What a key's value must be.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Whole,
     Integer,
-    Number,
+    Epsilon,
     Switch,
     Text,
     Nonlinearity,
@@ -75,7 +79,7 @@ const KEYS: [(&str, Kind, bool); 24] = [
     ("max_position_embeddings", Kind::Whole, true),
     ("embedding_size", Kind::Whole, false),
     ("type_vocab_size", Kind::Whole, false),
-    ("layer_norm_eps", Kind::Number, false),
+    ("layer_norm_eps", Kind::Epsilon, false),
     ("pad_token_id", Kind::Whole, false),
     ("hidden_act", Kind::Nonlinearity, false),
     ("position_embedding_type", Kind::Text, false),
@@ -96,9 +100,10 @@ const KEYS: [(&str, Kind, bool); 24] = [
 impl Kind {
     fn holds(self, value: &Json) -> bool {
         match self {
-            Kind::Whole => value.as_u64().is_some(),
-            Kind::Integer => value.as_i64().is_some(),
-            Kind::Number => value.is_number(),
+            Kind::Whole => value.as_u64().is_some_and(|n| n <= MAX_SIZE),
+            Kind::Integer => value.as_i64().is_some_and(|n| n.unsigned_abs() <= MAX_SIZE),
+            // Added to variances, whose root is divided by.
+            Kind::Epsilon => value.as_f64().is_some_and(|x| x > 0.0 && x <= 1.0),
             Kind::Switch => value.is_boolean(),
             Kind::Text => value.is_string(),
             Kind::Nonlinearity => Activation::deserialize(value).is_ok(),
@@ -108,9 +113,9 @@ impl Kind {
 
     fn expected(self) -> String {
         match self {
-            Kind::Whole => "a whole number, 0 or greater".to_owned(),
-            Kind::Integer => "a whole number".to_owned(),
-            Kind::Number => "a number".to_owned(),
+            Kind::Whole => format!("a whole number from 0 to {MAX_SIZE}"),
+            Kind::Integer => format!("a whole number from -{MAX_SIZE} to {MAX_SIZE}"),
+            Kind::Epsilon => "a number above 0, at most 1".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Text => "a text".to_owned(),
             Kind::Nonlinearity => format!("one of: {}", ACTIVATIONS.join(", ")),

@@ -84,6 +84,92 @@ fn missing_and_misshapen_tensors_are_counted_and_named() {
 }
 
 #[test]
+fn sizes_that_no_weights_have_are_refused_before_anything_is_made_by_them() {
+    for layers in [1_000_000_000u64, 1 << 62, u64::MAX] {
+        let error = with_config("num_hidden_layers", layers.into()).unwrap_err();
+        assert!(
+            error.contains(&format!("num_hidden_layers {layers}")),
+            "{error}"
+        );
+    }
+    for key in [
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+        "num_attention_heads",
+        "pad_token_id",
+    ] {
+        for size in [i32::MAX as u64 - 1, i32::MAX as u64 + 1, 1 << 62, u64::MAX] {
+            let error = with_config(key, size.into()).unwrap_err();
+            assert!(error.contains(&size.to_string()), "{key}: {error}");
+        }
+    }
+    for key in [
+        "max_relative_positions",
+        "position_buckets",
+        "conv_kernel_size",
+    ] {
+        let dir = tiny();
+        let mut config = tiny_config();
+        config["model_type"] = "deberta-v2".into();
+        config["relative_attention"] = true.into();
+        config["pos_att_type"] = "c2p".into();
+        config[key] = i64::MAX.into();
+        std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+        let error = open(dir.path()).unwrap_err();
+        assert!(error.contains(key), "{error}");
+    }
+}
+
+#[test]
+fn tensors_that_share_their_values_do_not_make_a_huge_model_of_a_small_file() {
+    let dir = tiny();
+    let weights = Checkpoint::open("tiny", dir.path()).unwrap().weights;
+    let config = EncoderConfig::read(&dir.path().join("config.json"), "tiny").unwrap();
+    assert_eq!(weights.check(&config, "tiny"), []);
+    // The same tensors, in a file that lacks most of their bytes.
+    let file = std::fs::File::options()
+        .write(true)
+        .open(dir.path().join("model.safetensors"))
+        .unwrap();
+    let size = file.metadata().unwrap().len();
+    file.set_len(size / 3).unwrap();
+    let problems = weights.check(&config, "tiny");
+    assert!(
+        problems[0].found.contains("bytes of weights"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn an_epsilon_that_no_norm_can_have_is_refused() {
+    for epsilon in [-1.0, 0.0, 1.5, 1e308] {
+        let error = with_config("layer_norm_eps", epsilon.into()).unwrap_err();
+        assert!(
+            error.contains("layer_norm_eps") && error.contains("above 0"),
+            "{error}"
+        );
+    }
+    assert!(with_config("layer_norm_eps", 1e-5.into()).is_ok());
+}
+
+#[test]
+fn files_that_are_no_regular_files_are_refused_and_not_waited_for() {
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let dir = tiny();
+        let file = dir.path().join(name);
+        std::fs::remove_file(&file).unwrap();
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open(dir.path()).unwrap_err().contains(name), "{name}");
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        assert!(open(dir.path()).unwrap_err().contains(name), "{name}");
+    }
+}
+
+#[test]
 fn other_architectures_are_refused_with_the_supported_ones() {
     let error = with_config("model_type", "gpt2".into()).unwrap_err();
     assert!(error.contains("model_type gpt2"), "{error}");
@@ -137,6 +223,33 @@ fn models_are_found_in_the_table_then_in_the_caches() {
         problem.expected.contains("models--org--other"),
         "{problem:?}"
     );
+}
+
+#[test]
+fn no_name_revision_or_reference_leads_out_of_the_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("hub/models--org--name");
+    for folder in ["refs", "snapshots/aaa"] {
+        std::fs::create_dir_all(model.join(folder)).unwrap();
+    }
+    let elsewhere = dir.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("config.json"), "{}").unwrap();
+    let absolute = elsewhere.display().to_string();
+    let up = "../../../elsewhere";
+    let places = Places {
+        models: Some(dir.path().join("hub")),
+        caches: vec![dir.path().join("hub")],
+    };
+    let of = |name: &str| locate(name, &Default::default(), &places);
+    for revision in [up, &absolute, "..", ".", "aaa/../aaa", "aaa/"] {
+        of(&format!("org/name@{revision}")).unwrap_err();
+    }
+    of("x/../../elsewhere").unwrap_err();
+    for reference in [up, &absolute, "..", ""] {
+        std::fs::write(model.join("refs/main"), reference).unwrap();
+        assert_eq!(of("org/name").unwrap(), model.join("snapshots/aaa"));
+    }
 }
 
 #[test]
@@ -320,7 +433,7 @@ fn a_value_of_the_wrong_kind_is_told_with_its_key_and_what_it_should_be() {
             "layer_norm_eps",
             "small".into(),
             "layer_norm_eps",
-            "a number",
+            "a number above 0",
         ),
     ] {
         let error = with_config(key, value).unwrap_err();

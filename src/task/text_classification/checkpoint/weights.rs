@@ -9,7 +9,7 @@ mod torch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use super::names::{needed, spellings};
 use super::{EncoderConfig, missing, problem};
 use crate::config::Problem;
+use crate::files::{bounded, name};
 use entry::{Entry, Storage};
 
 /// Types of weights that are read; all are converted to 32-bit floats.
@@ -54,7 +55,7 @@ pub const WEIGHTS_FILES: [&str; 4] = [
 ];
 
 /// Longest index of shards that is read, in bytes.
-const MAX_INDEX: u64 = 64 << 20;
+const MAX_INDEX: u64 = 16 << 20;
 
 /// Shards that are opened at most.
 const MAX_SHARDS: usize = 1000;
@@ -146,9 +147,20 @@ impl Weights {
     /// Every needed tensor that is absent, misshapen or of a type that is not read; one problem a
     /// kind.
     pub fn check(&self, config: &EncoderConfig, model: &str) -> Vec<Problem> {
+        // Every other size is one of a tensor's shape; this one alone makes the list long.
+        let (layers, held) = (config.num_hidden_layers, self.entries.len());
+        if layers > held {
+            return vec![problem(
+                &self.file,
+                "model.name",
+                format!("{held} tensors and num_hidden_layers {layers} (model {model})"),
+                "several tensors for each layer of config.json".to_owned(),
+            )];
+        }
         let needed = needed(config);
         let mut absent = Vec::new();
         let mut wrong = Vec::new();
+        let mut bytes = 0u64;
         for tensor in &needed {
             let Some(entry) = self
                 .name_in_file(&tensor.name)
@@ -163,6 +175,7 @@ impl Weights {
                     tensor.name, entry.dtype, entry.shape, tensor.shape
                 ));
             }
+            bytes = bytes.saturating_add(entry.bytes().unwrap_or(0));
         }
         let mut problems = Vec::new();
         let mut report = |found: Vec<String>, what: &str, expected: String| {
@@ -189,6 +202,17 @@ impl Weights {
             "tensors that do not fit",
             "the shapes of config.json, in F32, F16, BF16 or F64".to_owned(),
         );
+        // Tensors may share their values, so that a small file could describe a huge model.
+        let lengths = self.files.iter().filter_map(|file| file.metadata().ok());
+        let size: u64 = lengths.map(|meta| meta.len()).sum();
+        if problems.is_empty() && bytes > size {
+            problems.push(problem(
+                &self.file,
+                "model.name",
+                format!("tensors of {bytes} bytes in {size} bytes of weights (model {model})"),
+                "tensors of an encoder, which do not share their values".to_owned(),
+            ));
+        }
         problems
     }
 }
@@ -263,7 +287,7 @@ impl Reader<'_> {
         use std::collections::btree_map::Entry as Slot;
         match self.open.entry(index) {
             Slot::Occupied(slot) => Ok(slot.into_mut()),
-            Slot::Vacant(slot) => Ok(slot.insert(File::open(&self.weights.files[index])?)),
+            Slot::Vacant(slot) => Ok(slot.insert(bounded::open(&self.weights.files[index])?)),
         }
     }
 }
@@ -293,7 +317,7 @@ fn damaged(file: &Path, found: &str, name: &str) -> Problem {
 
 /// What one file holds; it becomes number `index`.
 fn entries(file: &Path, index: usize) -> Result<BTreeMap<String, Entry>, String> {
-    let open = File::open(file).map_err(|e| e.to_string())?;
+    let open = bounded::open(file).map_err(|e| e.to_string())?;
     let size = open.metadata().map_err(|e| e.to_string())?.len();
     // What a clone without Git LFS leaves in the place of a large file.
     let mut head = Vec::new();
@@ -320,27 +344,21 @@ struct Index {
 
 fn sharded(file: PathBuf, dir: &Path, name: &str) -> Result<Weights, Problem> {
     let bad = |found: String| damaged(&file, &found, name);
-    let mut text = Vec::new();
-    File::open(&file)
-        .and_then(|open| open.take(MAX_INDEX).read_to_end(&mut text))
-        .map_err(|e| bad(e.to_string()))?;
+    let text = bounded::read(&file, MAX_INDEX).map_err(|e| bad(e.to_string()))?;
     let index: Index =
         serde_json::from_slice(&text).map_err(|e| bad(format!("a broken index: {e}")))?;
-    let shards: BTreeSet<&String> = index.weight_map.values().collect();
+    let mut shards: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (tensor, shard) in &index.weight_map {
+        shards.entry(shard).or_default().insert(tensor);
+    }
     if shards.is_empty() || shards.len() > MAX_SHARDS {
         return Err(bad(format!("an index of {} shards", shards.len())));
     }
-    let plain = |shard: &str| {
-        let mut parts = Path::new(shard).components();
-        parts.all(|part| matches!(part, Component::Normal(_)))
-    };
-    if let Some(shard) = shards.iter().find(|s| !plain(s)) {
-        return Err(bad(format!("the shard {shard:?}, outside the directory")));
+    for shard in shards.keys() {
+        name::check(shard).map_err(|why| bad(format!("the shard {shard:?}: {why}")))?;
     }
-    let absent: Vec<&str> = shards
-        .iter()
+    let absent: Vec<&str> = (shards.keys().copied())
         .filter(|shard| !dir.join(shard).is_file())
-        .map(|shard| shard.as_str())
         .collect();
     if !absent.is_empty() {
         return Err(problem(
@@ -358,12 +376,10 @@ fn sharded(file: PathBuf, dir: &Path, name: &str) -> Result<Weights, Problem> {
         entries: BTreeMap::new(),
         file: file.clone(),
     };
-    for (number, shard) in shards.iter().enumerate() {
+    for (number, (shard, placed)) in shards.iter().enumerate() {
         let path = dir.join(shard);
         let held = entries(&path, number).map_err(|found| damaged(&path, &found, name))?;
-        let lacking =
-            |(tensor, of): &(&String, &String)| of == shard && !held.contains_key(*tensor);
-        if let Some((tensor, _)) = index.weight_map.iter().find(lacking) {
+        if let Some(tensor) = placed.iter().find(|tensor| !held.contains_key(**tensor)) {
             return Err(damaged(
                 &path,
                 &format!("no tensor {tensor}, which the index places here"),
@@ -371,10 +387,10 @@ fn sharded(file: PathBuf, dir: &Path, name: &str) -> Result<Weights, Problem> {
             ));
         }
         // What the index does not place here belongs to nobody.
-        let placed = |tensor: &String| index.weight_map.get(tensor) == Some(shard);
-        weights
-            .entries
-            .extend(held.into_iter().filter(|(tensor, _)| placed(tensor)));
+        let placed = held
+            .into_iter()
+            .filter(|(tensor, _)| placed.contains(tensor.as_str()));
+        weights.entries.extend(placed);
         weights.files.push(path);
     }
     Ok(weights)

@@ -1,19 +1,20 @@
 //! CSV with a header line.
 
 use std::convert::Infallible;
+use std::io::BufRead;
 
 use super::records::{self, Place};
 use super::{Columns, Findings, RawRow};
 
 /// The cells of the columns asked for.
-pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
+pub fn rows(file: impl BufRead, columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
     let mut rows = Vec::new();
     let mut begin = |header: &[String], findings: &mut Findings| {
         check_header(header, columns, findings);
         header.contains(&columns.text) && header.contains(&columns.label)
     };
     let read = records::csv(
-        bytes,
+        file,
         "data.path",
         findings,
         &mut begin,
@@ -52,7 +53,10 @@ fn check_header(header: &[String], columns: &Columns, findings: &mut Findings) {
         match header.iter().filter(|column| *column == name).count() {
             0 => findings.file(
                 key,
-                format!("no column {name}; the file has {}", header.join(", ")),
+                {
+                    let all = records::listed(header.iter().map(String::as_str));
+                    format!("no column {name}; the file has {all}")
+                },
                 "a column of the file",
             ),
             1 => {}

@@ -1,6 +1,7 @@
 //! One JSON object a line.
 
 use std::convert::Infallible;
+use std::io::BufRead;
 
 use serde_json::{Map, Value as Json};
 
@@ -8,12 +9,12 @@ use super::records::{self, Place};
 use super::{Columns, Findings, RawRow};
 
 /// The fields of the columns asked for; empty lines are passed over.
-pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
+pub fn rows(file: impl BufRead, columns: &Columns, findings: &mut Findings) -> Vec<RawRow> {
     let mut objects: Vec<(Place, Map<String, Json>)> = Vec::new();
-    let read = records::objects(bytes, "data.path", findings, &mut |place,
-                                                                    object,
-                                                                    _,
-                                                                    _|
+    let read = records::objects(file, "data.path", findings, &mut |place,
+                                                                   object,
+                                                                   _,
+                                                                   _|
      -> Result<
         (),
         Infallible,
@@ -25,15 +26,16 @@ pub fn rows(bytes: &[u8], columns: &Columns, findings: &mut Findings) -> Vec<Raw
         Ok(()) => missing_columns(&objects, columns, findings),
     }
     let mut rows = Vec::with_capacity(objects.len());
-    for (place, object) in &objects {
+    // Each object goes when its row is made.
+    for (place, object) in objects {
         let mut field = |name: &str| {
-            records::member(object, name).unwrap_or_else(|no_text| {
-                no_text.note(*place, name, findings);
+            records::member(&object, name).unwrap_or_else(|no_text| {
+                no_text.note(place, name, findings);
                 Some("?".to_owned())
             })
         };
         rows.push(RawRow {
-            place: *place,
+            place,
             text: field(&columns.text),
             label: field(&columns.label),
             pair: columns.pair.as_deref().and_then(&mut field),
@@ -59,10 +61,10 @@ fn missing_columns(
     }
     for (key, name) in columns.named() {
         if !names.contains(name) {
-            let all: Vec<&str> = names.iter().copied().collect();
+            let all = records::listed(names.iter().copied());
             findings.file(
                 key,
-                format!("no column {name}; the rows have {}", all.join(", ")),
+                format!("no column {name}; the rows have {all}"),
                 "a column of the file",
             );
         }

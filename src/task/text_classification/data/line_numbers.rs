@@ -1,5 +1,6 @@
 //! On which line a CSV record starts. The reader's own count takes line feeds for lines: it knows no
-//! others, and between the two characters of a line end it is one behind.
+//! others, and between the two characters of a line end it is one behind. And how long a record is: a
+//! quote that nobody closes makes one of the whole file, which must not all be read.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ struct Ends {
     last: u8,
     /// Line ends before the runs.
     passed: usize,
+    /// Where the record begins that is being read.
+    begun: u64,
 }
 
 impl Ends {
@@ -38,14 +41,21 @@ impl Ends {
     }
 }
 
-/// The bytes of a reader, with their line ends noted.
+/// The bytes of a reader, with their line ends noted; an error behind a record that has no end.
 pub struct Noted<R> {
     inner: R,
     ends: Rc<RefCell<Ends>>,
+    longest: u64,
 }
 
 impl<R: Read> Read for Noted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // The reader is ahead of the record by its buffer at most.
+        let ends = self.ends.borrow();
+        if ends.read - ends.begun > self.longest.saturating_add(buffer.len() as u64) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        drop(ends);
         let count = self.inner.read(buffer)?;
         self.ends.borrow_mut().note(&buffer[..count]);
         Ok(count)
@@ -55,24 +65,60 @@ impl<R: Read> Read for Noted<R> {
 /// The lines of the records that a CSV reader makes of the bytes.
 pub struct Lines(Rc<RefCell<Ends>>);
 
-/// A reader for a CSV reader, without a byte-order mark, and the lines of its records.
-pub fn noted<R: Read>(inner: R) -> (Noted<R>, Lines) {
+/// A reader for a CSV reader, without a byte-order mark, and the lines of its records, which have
+/// `longest` bytes at most.
+pub fn noted<R: Read>(inner: R, longest: u64) -> (Noted<R>, Lines) {
     let ends = Rc::new(RefCell::new(Ends::default()));
     let lines = Lines(Rc::clone(&ends));
-    (Noted { inner, ends }, lines)
+    let noted = Noted {
+        inner,
+        ends,
+        longest,
+    };
+    (noted, lines)
+}
+
+/// What a CSV reader has next.
+pub enum Next {
+    /// A record, which starts on this line, from 1.
+    Record(usize),
+    /// The end.
+    End,
+    /// A record that starts on this line and is longer than any may be.
+    TooLong(usize),
 }
 
 impl Lines {
-    /// The line on which a record starts, from 1; 0 where the record does not know its place. Records
+    /// Reads the next record, of a reader of the bytes that belong to these lines.
+    ///
+    /// # Errors
+    /// Those of the reader.
+    pub fn next<R: Read>(
+        &self,
+        reader: &mut csv::Reader<Noted<R>>,
+        record: &mut ByteRecord,
+    ) -> csv::Result<Next> {
+        let begun = reader.position().byte();
+        self.0.borrow_mut().begun = begun;
+        let longest = reader.get_ref().longest;
+        match reader.read_byte_record(record) {
+            Ok(true) if reader.position().byte() - begun > longest => {
+                Ok(Next::TooLong(self.line(begun)))
+            }
+            Ok(true) => Ok(Next::Record(self.line(begun))),
+            Ok(false) => Ok(Next::End),
+            Err(error) if is_too_long(&error) => Ok(Next::TooLong(self.line(begun))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The line on which the record starts whose first byte this is, from 1, once it was read. Records
     /// must be asked for in their order.
-    pub fn of(&self, record: &ByteRecord) -> usize {
-        let Some(position) = record.position() else {
-            return 0;
-        };
+    fn line(&self, byte: u64) -> usize {
         let mut ends = self.0.borrow_mut();
         // A record's place is behind the first character that ends the one before, and empty lines
         // count as the beginning of the record: so a run that begins before it is before its text.
-        while let Some((_, count)) = (ends.runs.front()).filter(|(at, _)| *at <= position.byte()) {
+        while let Some((_, count)) = (ends.runs.front()).filter(|(at, _)| *at <= byte) {
             let count = *count;
             ends.passed += count;
             ends.runs.pop_front();
@@ -81,23 +127,80 @@ impl Lines {
     }
 }
 
+/// Whether the bytes ended because a record, the header for one, is too long.
+pub fn is_too_long(error: &csv::Error) -> bool {
+    let csv::ErrorKind::Io(error) = error.kind() else {
+        return false;
+    };
+    error.kind() == io::ErrorKind::FileTooLarge
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<usize> {
-        let (bytes, lines) = noted(text.as_bytes());
-        let mut reader = csv::ReaderBuilder::new()
-            .flexible(true)
-            .buffer_capacity(3)
-            .from_reader(bytes);
+        let (bytes, lines) = noted(text.as_bytes(), 1000);
+        let mut reader = reader(bytes);
         let _header = reader.byte_headers().unwrap();
         let mut record = ByteRecord::new();
         let mut all = Vec::new();
-        while reader.read_byte_record(&mut record).unwrap() {
-            all.push(lines.of(&record));
+        while let Next::Record(line) = lines.next(&mut reader, &mut record).unwrap() {
+            all.push(line);
         }
         all
+    }
+
+    fn reader<R: Read>(bytes: R) -> csv::Reader<R> {
+        csv::ReaderBuilder::new()
+            .flexible(true)
+            .buffer_capacity(3)
+            .from_reader(bytes)
+    }
+
+    #[test]
+    fn a_record_that_does_not_end_is_not_read_to_the_end_of_the_file() {
+        let header = b"t,s\n\"two\nlines\",1\n".as_slice();
+        for (first, then) in [(b"\"a\n", b"a\nb"), (b"aaa", b"aaa")] {
+            let (bytes, lines) = noted(header.chain(Endless { first, then }), 20);
+            let mut reader = reader(bytes);
+            let _header = reader.byte_headers().unwrap();
+            let mut record = ByteRecord::new();
+            let mut next = || lines.next(&mut reader, &mut record).unwrap();
+            assert!(matches!(next(), Next::Record(2)));
+            assert!(matches!(next(), Next::TooLong(4)));
+            assert!(lines.0.borrow().read < 60);
+        }
+        // A header likewise.
+        let then = b"aaa";
+        let (bytes, _lines) = noted(Endless { first: then, then }, 20);
+        let mut reader = reader(bytes);
+        assert!(is_too_long(&reader.byte_headers().unwrap_err()));
+    }
+
+    #[test]
+    fn a_record_of_just_the_greatest_length_is_read() {
+        for (longest, read) in [(12, true), (11, false)] {
+            let (bytes, lines) = noted(&b"t,s\n123456789,1\n"[..], longest);
+            let mut reader = csv::ReaderBuilder::new().from_reader(bytes);
+            let _header = reader.byte_headers().unwrap();
+            let next = lines.next(&mut reader, &mut ByteRecord::new()).unwrap();
+            assert_eq!(matches!(next, Next::Record(2)), read, "{longest}");
+        }
+    }
+
+    /// Three bytes, then three others again and again.
+    struct Endless {
+        first: &'static [u8; 3],
+        then: &'static [u8; 3],
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.first.as_slice().read(buffer)?;
+            self.first = self.then;
+            Ok(count)
+        }
     }
 
     #[test]

@@ -5,12 +5,14 @@ mod jsonl;
 pub(super) mod line_numbers;
 pub(super) mod records;
 
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::split::Part;
 use crate::config::{Problem, Problems, Source, StudySpec};
+use crate::files::bounded;
 
 /// One labelled row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,8 +104,8 @@ impl Dataset {
     /// Every problem of the file, with its line; of each kind the first few.
     pub fn read(path: &Path, columns: &Columns) -> Result<Dataset, Problems> {
         let mut findings = Findings::new(path);
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
+        let file = match bounded::open_of(path, records::MAX_FILE) {
+            Ok(file) => BufReader::with_capacity(1 << 16, file),
             Err(error) => {
                 findings.file("data.path", error.to_string(), "a file that can be read");
                 return Err(findings.into_problems());
@@ -113,8 +115,8 @@ impl Dataset {
             .extension()
             .map(|e| e.to_string_lossy().to_ascii_lowercase());
         let raw = match extension.as_deref() {
-            Some("csv") => csv::rows(&bytes, columns, &mut findings),
-            Some("jsonl" | "json" | "ndjson") => jsonl::rows(&bytes, columns, &mut findings),
+            Some("csv") => csv::rows(file, columns, &mut findings),
+            Some("jsonl" | "json" | "ndjson") => jsonl::rows(file, columns, &mut findings),
             other => {
                 let found = other.map_or("no extension".to_owned(), |e| format!("a .{e} file"));
                 findings.file("data.path", found, "a .csv or .jsonl file");
@@ -342,6 +344,12 @@ impl Findings {
 
     pub(super) fn fatal(&self) -> bool {
         self.fatal
+    }
+
+    /// A problem of a row behind which none are read.
+    pub(super) fn last_row(&mut self, line: usize, place: String, found: String, expected: &str) {
+        self.row(line, place, found, expected);
+        self.fatal = true;
     }
 
     fn finish(self, data: Dataset) -> Result<Dataset, Problems> {

@@ -2,13 +2,24 @@
 //! answered are read alike. What is wrong goes to the findings; what is made of a record is up to the
 //! caller, whose errors end the reading.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 use csv::ByteRecord;
 use serde_json::{Map, Value as Json};
 
 use super::Findings;
-use super::line_numbers::noted;
+use super::line_numbers::{Next, is_too_long, noted};
+use crate::files::bounded::shown;
+
+/// Longest row that is read, in bytes, all its columns together. While a text is made into tokens it
+/// takes some 60 times its size.
+pub const MAX_ROW: u64 = 4 << 20;
+
+/// Most rows that are read.
+pub const MAX_ROWS: usize = 10_000_000;
+
+/// Longest file whose rows are kept in memory, in bytes.
+pub const MAX_FILE: u64 = 4 << 30;
 
 /// Where a record stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +70,10 @@ pub fn csv<E>(
     begin: &mut dyn FnMut(&[String], &mut Findings) -> bool,
     visit: &mut VisitRecord<'_, E>,
 ) -> Result<Vec<String>, E> {
-    // What cannot be read is found again below.
-    if file.fill_buf().is_ok_and(|first| first.starts_with(MARK)) {
-        file.consume(MARK.len());
+    if !skip_mark(&mut file, key, findings) {
+        return Ok(Vec::new());
     }
-    let (file, lines) = noted(file);
+    let (file, lines) = noted(file, MAX_ROW);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let header: Vec<String> = match reader.byte_headers() {
         Ok(header) => header
@@ -71,7 +81,11 @@ pub fn csv<E>(
             .map(|name| String::from_utf8_lossy(name).trim().to_owned())
             .collect(),
         Err(error) => {
-            findings.file(key, error.to_string(), HEADER);
+            let found = match is_too_long(&error) {
+                true => format!("a header of more than {}", shown(MAX_ROW)),
+                false => error.to_string(),
+            };
+            findings.file(key, found, HEADER);
             return Ok(Vec::new());
         }
     };
@@ -81,18 +95,24 @@ pub fn csv<E>(
     let mut record = ByteRecord::new();
     let mut number = 0;
     loop {
-        match reader.read_byte_record(&mut record) {
-            Ok(true) => number += 1,
-            Ok(false) => return Ok(header),
+        number += 1;
+        let place = |line| Place { line, number };
+        let place = match lines.next(&mut reader, &mut record) {
+            Ok(Next::Record(line)) => place(line),
+            Ok(Next::End) => return Ok(header),
+            Ok(Next::TooLong(line)) => {
+                too_long(place(line), " (an open quote?)", findings);
+                return Ok(header);
+            }
             Err(error) => {
                 findings.file(key, error.to_string(), HEADER);
                 return Ok(header);
             }
-        }
-        let place = Place {
-            line: lines.of(&record),
-            number,
         };
+        if number > MAX_ROWS {
+            too_many(key, findings);
+            return Ok(header);
+        }
         if record.len() == header.len() {
             visit(place, &header, &record, findings)?;
         } else {
@@ -127,11 +147,15 @@ pub fn lines<E>(
     findings: &mut Findings,
     visit: &mut VisitLine<'_, E>,
 ) -> Result<(), E> {
+    if !skip_mark(&mut file, key, findings) {
+        return Ok(());
+    }
     let mut place = Place { line: 0, number: 1 };
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        match file.read_until(b'\n', &mut bytes) {
+        let mut line = (&mut file).take(MAX_ROW + 1);
+        match line.read_until(b'\n', &mut bytes) {
             Ok(0) => return Ok(()),
             Ok(_) => place.line += 1,
             Err(error) => {
@@ -140,10 +164,15 @@ pub fn lines<E>(
             }
         }
         let mut text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        text = text.strip_suffix(b"\r").unwrap_or(text);
-        if place.line == 1 {
-            text = text.strip_prefix(MARK).unwrap_or(text);
+        if text.len() as u64 > MAX_ROW {
+            too_long(place, "", findings);
+            return Ok(());
         }
+        if place.number > MAX_ROWS {
+            too_many(key, findings);
+            return Ok(());
+        }
+        text = text.strip_suffix(b"\r").unwrap_or(text);
         match std::str::from_utf8(text) {
             Ok(text) => place.number += usize::from(visit(place, text, findings)?),
             Err(error) => {
@@ -209,6 +238,49 @@ impl NoText {
             "a list or an object",
             "a string or a number in every column that is read",
         );
+    }
+}
+
+/// Passes over a byte-order mark. False where it is one of UTF-16, which is told under `key`.
+fn skip_mark(file: &mut impl BufRead, key: &str, findings: &mut Findings) -> bool {
+    // What cannot be read is found again by the caller.
+    let first = file.fill_buf().unwrap_or_default();
+    if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
+        let found = "text in UTF-16 (by its byte-order mark)".to_owned();
+        findings.file(key, found, UTF_8);
+        return false;
+    }
+    if first.starts_with(MARK) {
+        file.consume(MARK.len());
+    }
+    true
+}
+
+/// What is behind a row without an end is not looked at.
+fn too_long(place: Place, why: &str, findings: &mut Findings) {
+    let found = format!(
+        "more than {}{why}; the rows behind it were not read",
+        shown(MAX_ROW)
+    );
+    let expected = format!("rows of at most {}", shown(MAX_ROW));
+    findings.last_row(place.line, place.row(), found, &expected);
+}
+
+fn too_many(key: &str, findings: &mut Findings) {
+    let found = format!("more than {MAX_ROWS} rows");
+    findings.file(key, found, &format!("at most {MAX_ROWS}"));
+}
+
+/// Names of columns for people: the first few, and how many more there are.
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const LISTED: usize = 30;
+    const LONGEST: usize = 60;
+    let mut names = names.into_iter();
+    let cut = |name: &str| name.chars().take(LONGEST).collect();
+    let first: Vec<String> = names.by_ref().take(LISTED).map(cut).collect();
+    match names.count() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -269,3 +269,72 @@ fn truth_values_and_the_numbers_that_they_are_cannot_both_be_labels() {
     );
     assert!(of(["true", "0", "true"]).is_ok());
 }
+
+#[test]
+fn a_row_longer_than_any_is_named_and_ends_the_reading() {
+    let long = "x".repeat(records::MAX_ROW as usize + 1);
+    let csv = format!("text,status,post\na,0,1\n{long},1,2\n,,\n");
+    let jsonl = format!("{{\"text\": \"a\"}}\n\n{{\"text\": \"{long}\"}}\n?\n");
+    let open = format!("text,status,post\na,0,1\n\"b{}", "\nc,1,2".repeat(700_000));
+    for (name, content, place) in [
+        ("a.csv", csv, "line 3: row 2: more than 4 MiB"),
+        ("a.jsonl", jsonl, "line 3: row 2: more than 4 MiB"),
+        (
+            "a.csv",
+            open,
+            "line 3: row 2: more than 4 MiB (an open quote?)",
+        ),
+    ] {
+        let errors = read(name, content.as_bytes()).unwrap_err();
+        assert!(errors.iter().any(|e| e.starts_with(place)), "{errors:?}");
+        assert!(
+            !errors.iter().any(|e| e.starts_with("line 4")),
+            "{errors:?}"
+        );
+    }
+    let header = format!("{}\n", "a,".repeat(3_000_000));
+    let errors = read("a.csv", header.as_bytes()).unwrap_err();
+    assert!(
+        errors[0].contains("a header of more than 4 MiB"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn of_a_million_columns_some_are_named() {
+    let header = format!("{}\n", "c,".repeat(1_000_000));
+    let errors = read("a.csv", header.as_bytes()).unwrap_err();
+    assert!(errors[0].contains("and 999971 more"), "{errors:?}");
+    assert!(errors.iter().all(|e| e.len() < 1000));
+}
+
+#[test]
+fn utf_16_is_told_as_what_it_is() {
+    for (mark, unit) in [(b"\xff\xfe", [b'a', 0]), (b"\xfe\xff", [0, b'a'])] {
+        let mut content = mark.to_vec();
+        content.extend(unit.repeat(100));
+        for name in ["a.csv", "a.jsonl"] {
+            let errors = read(name, &content).unwrap_err();
+            assert!(errors[0].contains("UTF-16"), "{errors:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("a.csv");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let zero = dir.path().join("b.jsonl");
+    std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+    for (path, found) in [(pipe, "a pipe"), (zero, "a device")] {
+        let problems = Dataset::read(&path, &columns()).unwrap_err();
+        assert!(problems.to_string().contains(found), "{problems}");
+    }
+}
+
+#[test]
+fn nul_bytes_are_characters_as_others_are() {
+    let data = read("a.csv", b"text,status,post\na\0b,0,1\n\0,1,2\n").unwrap();
+    assert_eq!(data.rows[0].text, "a\0b");
+}

@@ -1,19 +1,18 @@
 //! The safetensors file, made at its full size and filled in any order.
 
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
+use crate::files::replace::Replacement;
 
-/// The file on its way: a temporary one beside it, which takes its place when it is whole.
+/// The file on its way, which takes its place when it is whole.
 pub struct Output {
     path: PathBuf,
-    file: NamedTempFile,
+    file: Replacement,
     rows: u64,
     length: u64,
     hidden: u64,
@@ -67,19 +66,12 @@ impl Output {
         // The values begin at a multiple of 8.
         header.push_str(&" ".repeat(header.len().next_multiple_of(8) - header.len()));
         let start = 8 + header.len() as u64;
-        let dir = match path.parent() {
-            Some(dir) if dir != Path::new("") => dir,
-            Some(_) | None => Path::new("."),
-        };
-        let make = || -> io::Result<NamedTempFile> {
-            let file = tempfile::Builder::new()
-                .prefix(".embed-")
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(dir)?;
-            file.as_file().set_len(start + end)?;
-            file.as_file()
+        let make = || -> io::Result<Replacement> {
+            let file = Replacement::new(path)?;
+            file.file().set_len(start + end)?;
+            file.file()
                 .write_all_at(&(header.len() as u64).to_le_bytes(), 0)?;
-            file.as_file().write_all_at(header.as_bytes(), 8)?;
+            file.file().write_all_at(header.as_bytes(), 8)?;
             Ok(file)
         };
         Ok(Output {
@@ -109,7 +101,7 @@ impl Output {
                 .collect()
         };
         let ones: Vec<u8> = (0..tokens).flat_map(|_| 1i64.to_le_bytes()).collect();
-        let file = self.file.as_file();
+        let file = self.file.file();
         file.write_all_at(&ones, self.mask + row * self.length * 8)
             .and_then(|()| {
                 let at = self.states + row * self.length * self.hidden * 4;
@@ -124,14 +116,10 @@ impl Output {
     /// # Errors
     /// That cannot be done.
     pub fn finish(self) -> Result<(), Failure> {
-        self.file
-            .as_file()
-            .sync_all()
-            .map_err(|e| self.failed(&e))?;
-        let path = self.path.clone();
-        (self.file.persist(&path))
+        let path = self.path;
+        (self.file.finish())
             .map(|_| ())
-            .map_err(|e| Failure::input(format!("{}: {}", path.display(), e.error)))
+            .map_err(|e| Failure::input(format!("{}: {e}", path.display())))
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
@@ -188,6 +176,17 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_written_into_and_is_not_replaced() {
+        use std::os::unix::fs::FileTypeExt;
+        let device = Path::new("/dev/null");
+        let output = Output::new(device, (1, 1, 1), &[]).unwrap();
+        output.row(0, &[1.0], &[2.0]).unwrap();
+        output.finish().unwrap();
+        let kind = std::fs::symlink_metadata(device).unwrap().file_type();
+        assert!(kind.is_char_device());
+    }
+
+    #[test]
     fn a_file_given_up_leaves_nothing_and_impossible_places_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.safetensors");
@@ -195,5 +194,6 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(Output::new(&path, (usize::MAX, 512, 768), &[]).is_err());
         assert!(Output::new(&dir.path().join("no/out"), (1, 1, 1), &[]).is_err());
+        assert!(Output::new(dir.path(), (1, 1, 1), &[]).is_err());
     }
 }

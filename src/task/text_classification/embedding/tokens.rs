@@ -4,10 +4,8 @@ use tokenizers::EncodeInput;
 
 use super::Plan;
 use crate::exit::Failure;
-use crate::task::text_classification::tokens::{Tokens, special_tokens};
-
-/// Rows handed to the tokeniser at a time.
-const CHUNK: usize = 4096;
+use crate::task::text_classification::texts::Text;
+use crate::task::text_classification::tokens::{Tokens, chunks, special_tokens};
 
 /// Each row's tokens, and how many rows were cut; of a pair the longer text is cut first.
 ///
@@ -27,7 +25,8 @@ pub fn tokens(plan: &Plan<'_>) -> Result<(Vec<Tokens>, usize), Failure> {
     }
     let mut all = Vec::with_capacity(plan.rows.len());
     let mut cut = 0;
-    for chunk in plan.rows.chunks(CHUNK) {
+    let bytes = |(text, pair): &Text| text.len() + pair.as_ref().map_or(0, String::len);
+    for chunk in chunks(plan.rows, bytes) {
         let inputs: Vec<EncodeInput> = (chunk.iter())
             .map(|(text, pair)| match pair {
                 Some(pair) => EncodeInput::Dual(text.as_str().into(), pair.as_str().into()),

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::Checkpoint;
 use super::head::HeadConfig;
 use crate::config::{Problem, Problems, Source};
+use crate::files::bounded;
 
 pub use form::{Form, Layer, form, loadable, prefix};
 pub use origin::Origin;
@@ -213,7 +214,7 @@ impl Exported {
 fn read(file: &Path) -> Result<Description, Problem> {
     let expected = "the description of a head, as `tune export` writes it";
     let bad = |found: String| problem(file, None, found, expected);
-    let bytes = std::fs::read(file).map_err(|e| bad(e.to_string()))?;
+    let bytes = bounded::read(file, bounded::DESCRIPTION).map_err(|e| bad(e.to_string()))?;
     let json: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|e| bad(format!("broken JSON: {e}")))?;
     match json.get("format").and_then(serde_json::Value::as_u64) {

@@ -1,7 +1,7 @@
 //! An exported directory, written whole or not at all.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value as Json};
@@ -10,6 +10,7 @@ use super::{
     Description, FORMAT, Form, HEAD_FILE, HeadWeights, ORIGIN_FILE, ReadColumns, form, settings,
     weights,
 };
+use crate::files::{bounded, replace};
 use crate::space::{Params, Value};
 use crate::task::text_classification::checkpoint::Checkpoint;
 use crate::task::text_classification::head::HeadConfig;
@@ -71,7 +72,7 @@ pub fn may_write(dir: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Writes the directory. It appears by one rename; what was there before is gone only then.
+/// Writes the directory. It appears at once, when it is whole and on the disk; what was there before is gone only then.
 ///
 /// # Errors
 /// See [`may_write`]; or the weights do not fit, or writing failed.
@@ -82,31 +83,17 @@ pub fn write(
     told: &mut dyn FnMut(Writing),
 ) -> Result<Description> {
     may_write(dir, force)?;
-    let mut name = dir.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = PathBuf::from(name);
-    remove(&partial)?;
-    fs::create_dir_all(&partial).with_context(|| partial.display().to_string())?;
-    let written = fill(export, &partial, told);
-    if written.is_err() {
-        // What is incomplete is of no use.
-        let _ = remove(&partial);
-    }
-    let description = written?;
+    let failed = || dir.display().to_string();
+    // What is incomplete is of no use: it is deleted with the value that holds it.
+    let place = replace::workplace(dir, "partial").with_context(failed)?;
+    // The place itself is for nobody else to read.
+    let partial = place.path().join("model");
+    fs::create_dir(&partial).with_context(failed)?;
+    let description = fill(export, &partial, told)?;
     // Once more: the work may have taken long.
     may_write(dir, force)?;
-    remove(dir)?;
-    fs::rename(&partial, dir).with_context(|| dir.display().to_string())?;
+    replace::directory_by(&partial, dir).with_context(failed)?;
     Ok(description)
-}
-
-fn remove(dir: &Path) -> Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(e).with_context(|| dir.display().to_string())
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(Writing)) -> Result<Description> {
@@ -151,7 +138,8 @@ fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(Writing)) -> Resul
 
 /// A file that is a JSON object.
 fn object(file: &Path) -> Result<Map<String, Json>> {
-    let text = fs::read(file).with_context(|| file.display().to_string())?;
+    let text =
+        bounded::read(file, bounded::DESCRIPTION).with_context(|| file.display().to_string())?;
     serde_json::from_slice(&text).with_context(|| file.display().to_string())
 }
 

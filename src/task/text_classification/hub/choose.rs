@@ -1,15 +1,24 @@
 //! Which files of a repository a checkpoint needs. Pure.
 
+use std::collections::BTreeSet;
+
+use crate::files::name;
 use crate::task::text_classification::checkpoint::WEIGHTS_FILES;
 use crate::task::text_classification::tokenizer::TOKENIZER_FILES;
+
+/// What an index of shards ends in; the files that it names are needed, too.
+pub const INDEX: &str = ".index.json";
+
+/// Most shards; the largest models have some hundred.
+const MAX_SHARDS: usize = 1000;
 
 /// What is needed of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Files, the small ones first.
     pub files: Vec<String>,
-    /// The one that lists the weights' shards, which are needed, too.
-    pub index: Option<String>,
+    /// The last of them: the weights, or the index of their shards.
+    pub weights: String,
 }
 
 /// What is needed of a repository with these files: the configuration, the tokeniser, and the
@@ -35,26 +44,46 @@ pub fn choose(all: &[String]) -> Result<Choice, String> {
         return Err(format!("none of {}", WEIGHTS_FILES.join(", ")));
     };
     files.push(weights.to_owned());
-    let index = weights.ends_with(".index.json").then(|| weights.to_owned());
-    Ok(Choice { files, index })
+    let weights = weights.to_owned();
+    Ok(Choice { files, weights })
 }
 
-/// The shards that an index names, in order.
+/// The shards that an index names, in order; `named` is its own name. They end as the weights do that it is an index of:
+/// no shard is the configuration, or the index itself.
 ///
 /// # Errors
-/// It is no index, or names something outside the repository.
-pub fn shards(index: &[u8], all: &[String]) -> Result<Vec<String>, String> {
+/// It is no index, or names what is no file of weights of the repository.
+pub fn shards(index: &[u8], all: &[String], named: &str) -> Result<Vec<String>, String> {
+    let weights = named.strip_suffix(INDEX).unwrap_or(named);
+    let ending = weights.rsplit('.').next().unwrap_or(weights);
+    let all: BTreeSet<&str> = all.iter().map(String::as_str).collect();
     let json: serde_json::Value = serde_json::from_slice(index).map_err(|e| e.to_string())?;
     let map = json["weight_map"].as_object().ok_or("no weight_map")?;
-    let names: std::collections::BTreeSet<&str> =
-        map.values().filter_map(serde_json::Value::as_str).collect();
-    match names
-        .iter()
-        .find(|name| !all.iter().any(|file| file == *name))
-    {
-        Some(absent) => Err(format!(
-            "the shard {absent}, which the repository does not have"
-        )),
-        None => Ok(names.into_iter().map(str::to_owned).collect()),
+    let mut shards = BTreeSet::new();
+    for shard in map.values() {
+        let bad = |why: &str| {
+            format!(
+                "the shard {:?}: {why}",
+                super::short(shard.as_str().unwrap_or(""))
+            )
+        };
+        let shard = shard.as_str().ok_or_else(|| bad("no name"))?;
+        if !shards.insert(shard) {
+            continue;
+        }
+        name::check(shard).map_err(|why| bad(&why.to_string()))?;
+        if shard.rsplit_once('.').is_none_or(|(_, end)| end != ending) {
+            return Err(bad(&format!("expected a name that ends in .{ending}")));
+        }
+        if !all.contains(shard) {
+            return Err(bad("the repository does not have it"));
+        }
+    }
+    match shards.len() {
+        0 => Err("no shards".to_owned()),
+        count if count > MAX_SHARDS => {
+            Err(format!("{count} shards, expected at most {MAX_SHARDS}"))
+        }
+        _ => Ok(shards.into_iter().map(str::to_owned).collect()),
     }
 }

@@ -1,27 +1,36 @@
 //! Fetching a checkpoint from a hub into the cache where [`super::checkpoint::locate`] finds it.
 //! The only part of the program that touches the network.
 //!
-//! All files are of one commit. A file is seen in the cache under its own name only when it is
-//! whole; the reference that names the commit is written last, when every file has been compared
-//! with its checksum.
+//! A hub is not believed. Names in its answers become paths only below the cache ([`crate::files::name`]), and its
+//! answers have bounds (`client`). All files are of one commit; they are downloaded beside the cache's blobs, and
+//! only when each has been compared with its checksum, and the checkpoint has been opened, take their places. The
+//! reference that names the commit is written last.
 
+mod cache;
 mod choose;
+mod client;
 mod verify;
-mod watch;
 
+use std::io::Seek;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo, Metadata};
-use hf_hub::{Cache, Repo, RepoType};
-
-use super::checkpoint::cache_folder;
+use super::checkpoint::Checkpoint;
+use crate::config::{Problem, Problems, Source};
 use crate::exit::Failure;
+use cache::{Folder, Held, Part};
+use client::{Client, Meta, Trouble};
 pub use verify::Checksum;
-use watch::{Sign, Signs, Unanswered};
 
 /// The hub, unless `HF_ENDPOINT` names another.
 const HUB: &str = "https://huggingface.co";
+
+/// Largest file other than weights, in bytes: the largest tokenisers have some dozen millions.
+const MAX_SMALL: u64 = 1 << 30;
+
+/// Longest index of shards, in bytes.
+const MAX_INDEX: u64 = 64 << 20;
 
 /// What is fetched, from where and to where.
 #[derive(Debug, Clone)]
@@ -84,16 +93,21 @@ pub struct Fetched {
 /// Fetches what a checkpoint needs.
 ///
 /// # Errors
-/// There is no such model, no access, no network; the hub falls silent; a file differs from its checksum; the cache
-/// cannot be written.
+/// There is no such model, no access, no network; the hub falls silent, sends more than it announces, or names what is
+/// no file of a model; a file differs from its checksum; the checkpoint cannot be used; the cache cannot be written.
+/// What the cache had before is as it was.
 pub fn fetch(request: &Request, told: &mut dyn FnMut(Step<'_>)) -> Result<Fetched, Failure> {
     let hub = Hub::new(request)?;
-    let repo = hub.repo(&request.revision);
-    let info = hub.ask(&format!("the model {}", request.model), move || repo.info())?;
-    if !plain(&info.sha) {
-        return Err(hub.odd(&format!("the commit {:?}", info.sha)));
+    let asked = format!("the model {}", request.model);
+    let listing = hub
+        .client
+        .list(&request.revision)
+        .map_err(|why| hub.failure(&asked, &why))?;
+    let commit = listing.sha;
+    if !plain(&commit) {
+        return Err(hub.odd(&format!("the commit {:?}", short(&commit))));
     }
-    let all: Vec<String> = info.siblings.into_iter().map(|s| s.rfilename).collect();
+    let all: Vec<String> = listing.siblings.into_iter().map(|s| s.rfilename).collect();
     let choice = choose::choose(&all).map_err(|missing| {
         Failure::input(format!(
             "{} cannot be used: its repository has {missing}; expected an encoder's checkpoint as \
@@ -101,25 +115,32 @@ pub fn fetch(request: &Request, told: &mut dyn FnMut(Step<'_>)) -> Result<Fetche
             request.model
         ))
     })?;
-    let mut fetched = Fetched {
-        dir: hub.folder().join("snapshots").join(&info.sha),
-        commit: info.sha,
+    let mut work = Work {
+        hub: &hub,
+        commit: &commit,
         files: Vec::new(),
+        held: Vec::new(),
     };
     for name in &choice.files {
-        hub.file(name, &mut fetched, told)?;
+        let small = choice.weights != *name;
+        work.file(name, if small { MAX_SMALL } else { u64::MAX }, told)?;
     }
-    if let Some(index) = &choice.index {
-        let file = fetched.dir.join(index);
-        let bytes = std::fs::read(&file).map_err(|e| unwritable(&file, &e))?;
-        let shards = choose::shards(&bytes, &all)
-            .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
-        for name in &shards {
-            hub.file(name, &mut fetched, told)?;
+    if choice.weights.ends_with(choose::INDEX) {
+        for name in work.shards(&choice.weights, &all)? {
+            work.file(&name, u64::MAX, told)?;
         }
     }
-    hub.refer(&fetched.commit)?;
-    Ok(fetched)
+    let Work { files, held, .. } = work;
+    let dir = hub.folder.snapshot(&commit);
+    if let Err(problems) = hub.usable(&dir, &held) {
+        Folder::discard(held);
+        return Err(Failure::input(format!(
+            "{} was fetched, but it cannot be used and was not kept:\n{problems}",
+            request.model
+        )));
+    }
+    (hub.folder.complete(&commit, &request.revision, held)).map_err(|e| unwritable(&dir, &e))?;
+    Ok(Fetched { dir, commit, files })
 }
 
 /// Of a hub's answer: what may be part of a path.
@@ -131,6 +152,11 @@ fn plain(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
+/// The beginning of what a hub says, for messages.
+fn short(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
 /// A model's name: one or two words that may be part of a path and of an address.
 fn named(model: &str) -> bool {
     let word = |w: &str| {
@@ -139,13 +165,14 @@ fn named(model: &str) -> bool {
             && w.bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
-    model.split('/').count() <= 2 && model.split('/').all(word)
+    model.len() <= 200 && model.split('/').count() <= 2 && model.split('/').all(word)
 }
 
 struct Hub<'a> {
     request: &'a Request,
     endpoint: String,
-    api: Api,
+    client: Client,
+    folder: Folder,
 }
 
 impl Hub<'_> {
@@ -171,150 +198,137 @@ impl Hub<'_> {
             .as_deref()
             .unwrap_or(HUB)
             .trim_end_matches('/');
-        let mut builder = ApiBuilder::from_cache(Cache::new(request.cache.clone()))
-            .with_endpoint(endpoint.to_owned())
-            .with_progress(false)
-            .with_user_agent("tune", env!("CARGO_PKG_VERSION"));
-        if let Some(token) = &request.token {
-            builder = builder.with_token(Some(token.clone()));
-        }
-        let api = builder
-            .build()
-            .map_err(|e| Failure::internal(format!("no client for {endpoint}: {e}")))?;
+        let token = request.token.clone();
         Ok(Hub {
             request,
             endpoint: endpoint.to_owned(),
-            api,
+            client: Client::new(endpoint, &request.model, token, request.patience),
+            folder: Folder::new(&request.cache, &request.model),
         })
     }
 
-    fn repo(&self, revision: &str) -> ApiRepo {
-        let (model, revision) = (self.request.model.clone(), revision.to_owned());
-        self.api
-            .repo(Repo::with_revision(model, RepoType::Model, revision))
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.request.cache.join(cache_folder(&self.request.model))
-    }
-
-    /// What the hub answers to a call of which nothing is heard before its end.
-    fn ask<T: Send + 'static>(
-        &self,
-        what: &str,
-        call: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, Failure> {
-        watch::within(self.request.patience, &mut |_| {}, |_| call())
-            .map_err(|unanswered| self.unanswered(what, &unanswered))
-    }
-
-    /// Makes a file of the commit be there.
-    fn file(
-        &self,
-        name: &str,
-        fetched: &mut Fetched,
-        told: &mut dyn FnMut(Step<'_>),
-    ) -> Result<(), Failure> {
-        let repo = self.repo(&fetched.commit);
-        let (api, url) = (self.api.clone(), repo.url(name));
-        let meta = self.ask(name, move || api.metadata(&url))?;
-        if !plain(meta.etag()) || meta.commit_hash() != fetched.commit {
-            return Err(self.odd(&format!(
-                "ETag {:?} and commit {:?}",
-                meta.etag(),
-                meta.commit_hash()
-            )));
-        }
-        let path = fetched.dir.join(name);
-        let right = |path: &Path| verify::matches(path, meta.size() as u64, meta.etag());
-        let downloaded = !(path.is_file() && right(&path).map_err(|e| unwritable(&path, &e))?);
-        if downloaded {
-            self.download(fetched, name, &meta, told)?;
-        }
-        let file = File {
-            name: name.to_owned(),
-            bytes: meta.size() as u64,
-            checksum: verify::kind(meta.etag()),
-            downloaded,
+    /// Opens the checkpoint before it takes its place, where `dir` will be.
+    fn usable(&self, dir: &Path, files: &[Held]) -> Result<(), Problems> {
+        let stage = || -> std::io::Result<tempfile::TempDir> {
+            let stage = tempfile::tempdir()?;
+            for held in files {
+                let link = stage.path().join(&held.name);
+                if let Some(parent) = link.parent() {
+                    std::fs::create_dir_all(parent)?;
+                }
+                std::os::unix::fs::symlink(&held.path, link)?;
+            }
+            Ok(stage)
         };
-        told(Step::Done(&file));
-        fetched.files.push(file);
-        Ok(())
+        let unstaged = |error: std::io::Error| {
+            Problems(vec![Problem {
+                source: Source::File(std::env::temp_dir(), None),
+                key: None,
+                found: error.to_string(),
+                expected: "a directory to write to".to_owned(),
+            }])
+        };
+        let stage = stage().map_err(unstaged)?;
+        let opened = Checkpoint::open(&self.request.model, stage.path());
+        opened.map(|_| ()).map_err(|mut problems| {
+            for problem in &mut problems {
+                if let Source::File(file, _) = &mut problem.source
+                    && let Ok(name) = file.strip_prefix(stage.path())
+                {
+                    *file = dir.join(name);
+                }
+            }
+            Problems(problems)
+        })
     }
 
-    /// Downloads a file, from where an earlier download broke off, and compares it.
+    /// A file of a commit, downloaded from where an earlier download broke off.
     fn download(
         &self,
-        fetched: &Fetched,
+        commit: &str,
         name: &str,
-        meta: &Metadata,
+        meta: &Meta,
         told: &mut dyn FnMut(Step<'_>),
-    ) -> Result<(), Failure> {
-        let path = &fetched.dir.join(name);
-        let blob = self.folder().join("blobs").join(meta.etag());
-        let part = blob.with_extension("part");
+    ) -> Result<Held, Failure> {
         let mut attempt = 0;
         loop {
-            // What is in the way is neither whole nor right.
-            remove(path)?;
-            let resumed = shorten(&part, meta.size() as u64)?;
-            let (repo, file) = (self.repo(&fetched.commit), name.to_owned());
-            let download = move |signs: Signs| repo.download_with_progress(&file, signs);
-            let heard = &mut |sign| match sign {
-                Sign::Started(bytes) => told(Step::Started(name, bytes)),
-                Sign::Advanced(bytes) => told(Step::Advanced(bytes)),
-            };
-            match watch::within(self.request.patience, heard, download) {
-                Ok(_) => {
-                    let right = verify::matches(&blob, meta.size() as u64, meta.etag());
-                    if right.map_err(|e| unwritable(&blob, &e))? {
-                        return Ok(());
+            let unusable = |e: &std::io::Error| unwritable(Path::new(name), e);
+            let mut part = self
+                .folder
+                .part(&meta.etag, meta.size)
+                .map_err(|e| unusable(&e))?;
+            let resumed = part.file.metadata().map_err(|e| unusable(&e))?.len();
+            // An earlier fetch may have come to its end, and a later file of it not.
+            if resumed == meta.size
+                && part
+                    .matches(meta.size, &meta.etag)
+                    .map_err(|e| unusable(&e))?
+            {
+                return Ok(part.whole(name, &meta.etag));
+            }
+            match self.go_on(commit, name, meta, &mut part, told) {
+                Ok(()) => {
+                    if part
+                        .matches(meta.size, &meta.etag)
+                        .map_err(|e| unusable(&e))?
+                    {
+                        return Ok(part.whole(name, &meta.etag));
                     }
-                    remove(path)?;
-                    remove(&blob)?;
+                    part.delete().map_err(|e| unusable(&e))?;
                     // What was there from before may have been wrong: once more, from the start.
-                    if !resumed {
+                    if resumed == 0 {
                         return Err(Failure::input(format!(
                             "{name} of {} from {} differs from its checksum {}: it was damaged on \
                              its way and has been deleted; fetch it again",
-                            self.request.model,
-                            self.endpoint,
-                            meta.etag()
+                            self.request.model, self.endpoint, meta.etag
                         )));
                     }
                     told(Step::Broken(name, "the checksum is wrong"));
                 }
-                Err(Unanswered::Failed(error))
-                    if attempt < self.request.retries && passing(&error) =>
-                {
+                Err(trouble) if attempt < self.request.retries && trouble.passes() => {
                     attempt += 1;
-                    told(Step::Broken(name, &error.to_string()));
+                    told(Step::Broken(name, &brief(&trouble)));
                     std::thread::sleep(self.request.pause * attempt);
                 }
-                Err(unanswered) => return Err(self.unanswered(name, &unanswered)),
+                Err(trouble) => {
+                    if let Trouble::Long(_) = trouble {
+                        // None of it can be trusted.
+                        part.delete().map_err(|e| unusable(&e))?;
+                    }
+                    return Err(self.failure(name, &trouble));
+                }
             }
         }
     }
 
-    /// Writes the reference that names the commit, whole or not at all.
-    fn refer(&self, commit: &str) -> Result<(), Failure> {
-        let refs = self.folder().join("refs");
-        // The client has noted the commit under its own name, which nobody looks up.
-        remove(&refs.join(commit))?;
-        if self.request.revision == commit {
-            return Ok(());
-        }
-        let file = refs.join(&self.request.revision);
-        let dir = file.parent().unwrap_or(&refs);
-        let write = || -> std::io::Result<()> {
-            use std::io::Write;
-            std::fs::create_dir_all(dir)?;
-            let mut temporary = tempfile::NamedTempFile::new_in(dir)?;
-            temporary.write_all(commit.as_bytes())?;
-            temporary.persist(&file)?;
-            Ok(())
-        };
-        write().map_err(|e| unwritable(&file, &e))
+    /// Adds to what is there of a file.
+    fn go_on(
+        &self,
+        commit: &str,
+        name: &str,
+        meta: &Meta,
+        part: &mut Part,
+        told: &mut dyn FnMut(Step<'_>),
+    ) -> Result<(), Trouble> {
+        let file = &mut part.file;
+        let there = file
+            .seek(std::io::SeekFrom::End(0))
+            .map_err(Trouble::Unwritable)?;
+        // There is no range behind the end.
+        let from = there.min(meta.size.saturating_sub(1));
+        room(file, meta.size - from).map_err(Trouble::Unwritable)?;
+        self.client
+            .download((commit, name), from, meta.size, &mut |at, bytes| {
+                if bytes.is_empty() {
+                    file.set_len(at)?;
+                    told(Step::Started(name, meta.size));
+                    told(Step::Advanced(at));
+                    return Ok(());
+                }
+                file.write_all_at(bytes, at)?;
+                told(Step::Advanced(bytes.len() as u64));
+                Ok(())
+            })
     }
 
     fn odd(&self, what: &str) -> Failure {
@@ -324,91 +338,154 @@ impl Hub<'_> {
         ))
     }
 
-    /// Why there is no answer, in one line.
-    fn unanswered(&self, what: &str, why: &Unanswered) -> Failure {
-        let endpoint = &self.endpoint;
-        match why {
-            Unanswered::Failed(error) => self.failure(what, error),
-            Unanswered::Silent(patience) => Failure::input(format!(
-                "{what} from {endpoint}: not a byte for {}; look at the network and its proxy \
-                 (HTTPS_PROXY), or name another hub (HF_ENDPOINT), and fetch it again: what is there \
-                 is kept",
-                humantime::format_duration(*patience)
-            )),
-            Unanswered::Lost => {
-                Failure::internal(format!("{what} from {endpoint}: the client is gone"))
-            }
-        }
-    }
-
     /// What a request came to, in one line.
-    fn failure(&self, what: &str, error: &ApiError) -> Failure {
+    fn failure(&self, what: &str, trouble: &Trouble) -> Failure {
         let endpoint = &self.endpoint;
-        let text = match status(error) {
-            Some(404) => {
-                format!(
-                    "{endpoint} has no {what} at the revision {}",
-                    self.request.revision
-                )
+        let slow = |what: &str, of: &str, time: Duration| {
+            format!(
+                "{what} from {endpoint}: {of} {}; look at the network and its proxy (HTTPS_PROXY), or name \
+                 another hub (HF_ENDPOINT), and fetch it again: what is there is kept",
+                humantime::format_duration(time)
+            )
+        };
+        Failure::input(match trouble {
+            Trouble::Status(404) => {
+                let revision = &self.request.revision;
+                format!("{endpoint} has no {what} at the revision {revision}")
             }
-            Some(code @ (401 | 403)) => format!(
+            Trouble::Status(code @ (401 | 403)) => format!(
                 "{endpoint} gives no access to {what} (status {code}): there is no such model, or \
                  HF_TOKEN has to name a user whom its owners let in"
             ),
-            Some(code) => format!("{endpoint} answers status {code} for {what}; try again later"),
-            None => {
-                if let ApiError::RequestError(request) = error {
-                    format!("{endpoint} cannot be reached for {what}: {request}")
-                } else if let ApiError::LockAcquisition(path) = error {
-                    let lock = path.display();
-                    format!("{what} is being fetched by another process, which holds {lock}")
-                } else {
-                    format!("{what} from {endpoint}: {error}; fetch it again to go on")
-                }
+            Trouble::Status(code) => {
+                format!("{endpoint} answers status {code} for {what}; try again later")
             }
+            Trouble::Silent(time) => slow(what, "not a byte for", *time),
+            Trouble::Late(time) => slow(what, "no whole answer within", *time),
+            Trouble::Slow(time) => slow(
+                what,
+                &format!("fewer than {} bytes in", client::FEWEST),
+                *time,
+            ),
+            Trouble::Broken(why) => {
+                format!(
+                    "{endpoint} cannot be reached for {what}, or broke off: {why}; fetch it again to go on"
+                )
+            }
+            Trouble::Long(size) => format!(
+                "{what} from {endpoint} is longer than the {size} bytes that were announced: it has been \
+                 deleted; is it a hub?"
+            ),
+            Trouble::Odd(found) => {
+                format!("{endpoint} answers with {found} for {what}: is it a hub?")
+            }
+            Trouble::Unwritable(error) => format!("{what} cannot be written: {error}"),
+        })
+    }
+}
+
+/// Why a download is taken up again.
+fn brief(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Broken(why) => why.clone(),
+        Trouble::Status(code) => format!("status {code}"),
+        Trouble::Silent(_)
+        | Trouble::Late(_)
+        | Trouble::Slow(_)
+        | Trouble::Long(_)
+        | Trouble::Odd(_)
+        | Trouble::Unwritable(_) => format!("{trouble:?}"),
+    }
+}
+
+/// A fetch on its way.
+struct Work<'a> {
+    hub: &'a Hub<'a>,
+    commit: &'a str,
+    files: Vec<File>,
+    held: Vec<Held>,
+}
+
+impl Work<'_> {
+    /// Makes a file of the commit be there, of at most `most` bytes.
+    fn file(
+        &mut self,
+        name: &str,
+        most: u64,
+        told: &mut dyn FnMut(Step<'_>),
+    ) -> Result<(), Failure> {
+        let (hub, commit) = (self.hub, self.commit);
+        let meta = hub
+            .client
+            .meta(commit, name)
+            .map_err(|why| hub.failure(name, &why))?;
+        if !plain(&meta.etag) || meta.commit != commit {
+            return Err(hub.odd(&format!(
+                "ETag {:?} and commit {:?} for {name}",
+                short(&meta.etag),
+                short(&meta.commit)
+            )));
+        }
+        if meta.size > most {
+            return Err(hub.odd(&format!("a {name} of {} bytes", meta.size)));
+        }
+        // Small files often have the same content.
+        let again = self
+            .held
+            .iter()
+            .find_map(|held| held.again(name, &meta.etag));
+        let there = match again {
+            Some(again) => Ok(Some(again)),
+            None => hub.folder.held(commit, name, meta.size, &meta.etag),
         };
-        Failure::input(text)
+        let there = there.map_err(|e| unwritable(Path::new(name), &e))?;
+        let downloaded = there.is_none();
+        let held = match there {
+            Some(held) => held,
+            None => hub.download(commit, name, &meta, told)?,
+        };
+        let file = File {
+            name: name.to_owned(),
+            bytes: meta.size,
+            checksum: verify::kind(&meta.etag),
+            downloaded,
+        };
+        told(Step::Done(&file));
+        self.files.push(file);
+        self.held.push(held);
+        Ok(())
+    }
+
+    /// The shards that the index names, which was fetched.
+    fn shards(&self, index: &str, all: &[String]) -> Result<Vec<String>, Failure> {
+        let held = self.held.iter().find(|held| held.name == index);
+        let path = held.map_or(Path::new(index), |held| held.path.as_path());
+        let bytes = match std::fs::metadata(path).map(|meta| meta.len()) {
+            Ok(length) if length > MAX_INDEX => {
+                return Err(self.hub.odd(&format!("an {index} of {length} bytes")));
+            }
+            Ok(_) | Err(_) => std::fs::read(path).map_err(|e| unwritable(path, &e))?,
+        };
+        choose::shards(&bytes, all, index).map_err(|e| {
+            let model = &self.hub.request.model;
+            Failure::input(format!(
+                "{index} of {model} from {}: {e}",
+                self.hub.endpoint
+            ))
+        })
     }
 }
 
-/// The status that a hub answered, where it is no success.
-fn status(error: &ApiError) -> Option<u16> {
-    let ApiError::RequestError(request) = error else {
-        return None;
-    };
-    let ureq::Error::StatusCode(code) = **request else {
-        return None;
-    };
-    Some(code)
-}
-
-/// Whether another try may help: the connection broke, or the hub is busy.
-fn passing(error: &ApiError) -> bool {
-    match status(error) {
-        Some(code) => code == 429 || code >= 500,
-        None => matches!(error, ApiError::RequestError(_) | ApiError::IoError(_)),
-    }
-}
-
-/// Makes the rest of an earlier download one that can go on: never longer than the file, and never
-/// as long, since there is no range behind the end. Whether anything is left of it.
-fn shorten(part: &Path, size: u64) -> Result<bool, Failure> {
-    let Ok(meta) = std::fs::metadata(part) else {
-        return Ok(false);
-    };
-    let kept = meta.len().min(size.saturating_sub(1));
-    if kept < meta.len() {
-        let file = std::fs::OpenOptions::new().write(true).open(part);
-        file.and_then(|f| f.set_len(kept))
-            .map_err(|e| unwritable(part, &e))?;
-    }
-    Ok(kept > 0)
-}
-
-fn remove(path: &Path) -> Result<(), Failure> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(unwritable(path, &e)),
-        Ok(()) | Err(_) => Ok(()),
+/// Whether so many bytes more have room where a file is.
+fn room(file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
+    let disk = nix::sys::statvfs::fstatvfs(file)?;
+    let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+    match bytes > free {
+        true => Err(std::io::Error::new(
+            std::io::ErrorKind::StorageFull,
+            format!("{bytes} bytes more are needed, {free} are free"),
+        )),
+        false => Ok(()),
     }
 }
 

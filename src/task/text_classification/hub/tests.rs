@@ -25,6 +25,12 @@ enum Trouble {
     Silent,
     /// The weights stop in the middle, and the connection stays.
     Stalled,
+    /// The weights come a byte at a time, faster than the hub may be silent for.
+    Dripping,
+    /// The weights are announced as they are, and more is sent.
+    Long,
+    /// The configuration is none.
+    Unusable,
     /// Every request is answered with this status.
     Status(u16),
 }
@@ -128,6 +134,9 @@ fn answer(
         return reply("404 Not Found", "", b"");
     };
     let mut body = std::fs::read(dir.join(name))?;
+    if trouble == Trouble::Unusable && name == "config.json" {
+        body = b"{}".to_vec();
+    }
     let large = name == "model.safetensors";
     let etag = match large {
         true => {
@@ -178,6 +187,23 @@ fn answer(
         stream.write_all(&part[..part.len() / 2])?;
         if trouble == Trouble::Stalled {
             hold(stream);
+        }
+        return Ok(());
+    }
+    if trouble == Trouble::Long && large && !probing {
+        // Without a length the end of the connection is that of the body.
+        let head = format!("HTTP/1.1 206 Partial\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(part)?;
+        return stream.write_all(b"and more");
+    }
+    if trouble == Trouble::Dripping && large && !probing {
+        let length = part.len();
+        let head = format!("HTTP/1.1 206 Partial\r\nContent-Length: {length}\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes())?;
+        for byte in part {
+            stream.write_all(&[*byte])?;
+            std::thread::sleep(Duration::from_millis(5));
         }
         return Ok(());
     }
@@ -388,6 +414,103 @@ fn a_hub_that_falls_silent_is_given_up_with_one_line_that_names_it() {
 }
 
 #[test]
+fn a_hub_that_drips_is_given_up_and_what_came_is_kept() {
+    let (fake, cache) = (serve(Trouble::Dripping), tempfile::tempdir().unwrap());
+    let hasty = Request {
+        patience: Duration::from_millis(500),
+        ..request(&fake, cache.path())
+    };
+    let failure = fetch(&hasty, &mut |_| {}).unwrap_err();
+    let told = "fewer than 16384 bytes in 500ms";
+    assert!(failure.message.contains(told), "{failure}");
+    let folder = cache.path().join("models--org--tiny");
+    assert!(!folder.join("refs/main").exists());
+    let parts = std::fs::read_dir(folder.join("blobs")).unwrap().flatten();
+    let mut sizes = parts.map(|e| (e.path(), e.metadata().unwrap().len()));
+    assert!(sizes.any(|(path, size)| path.extension().is_some_and(|e| e == "part") && size > 0));
+}
+
+#[test]
+fn no_byte_behind_the_announced_end_is_written_and_none_before_it_is_believed() {
+    let (fake, cache) = (serve(Trouble::Long), tempfile::tempdir().unwrap());
+    let size = weights(fake.model.path()).len();
+    let failure = fetched(&fake, cache.path()).unwrap_err();
+    let told = format!("longer than the {size} bytes that were announced");
+    assert!(failure.message.contains(&told), "{failure}");
+    let blobs = cache.path().join("models--org--tiny/blobs");
+    let mut names = std::fs::read_dir(blobs)
+        .unwrap()
+        .flatten()
+        .map(|e| e.path());
+    let weights = crate::task::text_classification::hex(&<sha2::Sha256 as sha2::Digest>::digest(
+        weights(fake.model.path()),
+    ));
+    let part = format!("{weights}.part");
+    assert!(!names.any(|path| path.ends_with(&part)));
+}
+
+#[test]
+fn a_reference_names_only_what_can_be_used_and_is_never_written_through_a_link() {
+    use std::os::unix::fs::symlink;
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("models--org--tiny");
+    std::fs::create_dir_all(folder.join("refs")).unwrap();
+    std::fs::write(folder.join("refs/main"), "c0").unwrap();
+    let failure = fetched(&serve(Trouble::Unusable), cache.path()).unwrap_err();
+    assert!(failure.message.contains("was not kept"), "{failure}");
+    assert_eq!(failure.exit, Exit::BadInput);
+    assert_eq!(
+        std::fs::read_to_string(folder.join("refs/main")).unwrap(),
+        "c0"
+    );
+    assert!(!folder.join("snapshots").exists());
+    // The file's place in the snapshot is told, not the one where it was looked at.
+    let place = folder.join("snapshots").join(COMMIT).join("config.json");
+    let place = place.display().to_string();
+    assert!(failure.message.contains(&place), "{failure}");
+    // A link is replaced: the file that it leads to is not the cache's.
+    let mine = cache.path().join("mine");
+    std::fs::write(&mine, "mine").unwrap();
+    for name in ["refs/main", &format!("snapshots/{COMMIT}/config.json")] {
+        std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(folder.join(name));
+        symlink(&mine, folder.join(name)).unwrap();
+    }
+    let fetched = fetched(&serve(Trouble::None), cache.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+    assert_eq!(
+        std::fs::read_to_string(folder.join("refs/main")).unwrap(),
+        COMMIT
+    );
+    super::super::checkpoint::Checkpoint::open("org/tiny", &fetched.dir).unwrap();
+}
+
+#[test]
+fn what_another_process_is_downloading_is_left_to_it() {
+    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let config = std::fs::read(fake.model.path().join("config.json")).unwrap();
+    let blob = [format!("blob {}\0", config.len()).as_bytes(), &config].concat();
+    use sha1::Digest;
+    let etag = crate::task::text_classification::hex(&sha1::Sha1::digest(&blob));
+    let folder = Folder::new(cache.path(), "org/tiny");
+    let held = folder.part(&etag, config.len() as u64).unwrap();
+    let failure = fetched(&fake, cache.path()).unwrap_err();
+    assert!(failure.message.contains("another process"), "{failure}");
+    drop(held);
+    fetched(&fake, cache.path()).unwrap();
+}
+
+#[test]
+fn a_snapshot_whose_links_are_gone_is_made_again_from_its_blobs() {
+    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let first = fetched(&fake, cache.path()).unwrap();
+    std::fs::remove_dir_all(&first.dir).unwrap();
+    let again = fetched(&fake, cache.path()).unwrap();
+    assert!(again.files.iter().all(|f| !f.downloaded));
+    assert_eq!(weights(&again.dir), weights(fake.model.path()));
+}
+
+#[test]
 fn names_that_would_leave_the_cache_are_refused_without_a_request() {
     let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
     for model in ["", "../x", "a/b/c", "a b", "org/..", "/etc", "org/tiny?x"] {
@@ -429,13 +552,21 @@ fn of_the_weights_the_best_form_is_chosen_and_shards_come_from_the_index() {
         "b.bin",
     ]);
     let choice = choose::choose(&sharded).unwrap();
-    assert_eq!(
-        choice.index.as_deref(),
-        Some("pytorch_model.bin.index.json")
-    );
+    let named = "pytorch_model.bin.index.json";
+    assert_eq!(choice.weights, named);
     let index = br#"{"weight_map": {"x": "b.bin", "y": "a.bin", "z": "b.bin"}}"#;
-    assert_eq!(choose::shards(index, &sharded).unwrap(), ["a.bin", "b.bin"]);
-    assert!(choose::shards(br#"{"weight_map": {"x": "../b.bin"}}"#, &sharded).is_err());
+    let shards = |index: &[u8]| choose::shards(index, &sharded, named);
+    assert_eq!(shards(index).unwrap(), ["a.bin", "b.bin"]);
+    for odd in [
+        r#"{"weight_map": {"x": "../b.bin"}}"#,
+        r#"{"weight_map": {"x": "c.bin"}}"#,
+        r#"{"weight_map": {"x": "config.json"}}"#,
+        r#"{"weight_map": {"x": 1}}"#,
+        r#"{"weight_map": {}}"#,
+        "[]",
+    ] {
+        assert!(shards(odd.as_bytes()).is_err(), "{odd}");
+    }
     for lacking in [
         &["model.safetensors", "tokenizer.json"][..],
         &["config.json", "tokenizer.json", "tf_model.h5"],

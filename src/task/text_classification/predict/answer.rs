@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{Input, Record, Shape, Writer};
+use crate::files::replace::Replacement;
 use crate::task::text_classification::data::Row;
 use crate::task::text_classification::scores::Answers;
 use crate::task::text_classification::train::predict::Predictor;
@@ -49,7 +50,7 @@ pub fn answer(
 
 /// Where answers go to, and how.
 pub struct Target<'a> {
-    /// A file, which appears whole or not at all; `None`: `print` is given the text.
+    /// A file, which appears whole or not at all, or a pipe; `None`: `print` is given the text.
     pub out: Option<&'a Path>,
     /// How they are written.
     pub shape: Shape,
@@ -83,26 +84,15 @@ pub fn write(
             print(&String::from_utf8(std::mem::take(writer.stream()))?)
         });
     };
-    let parent = out.parent().filter(|p| !p.as_os_str().is_empty());
-    let file = temporary(parent.unwrap_or(Path::new(".")))?;
+    let file = Replacement::new(out)?;
     let stream = std::io::BufWriter::with_capacity(1 << 16, file);
     let mut writer = Writer::new(stream, shape, columns, labels)?;
     answer(input, predictor, step, &mut |records, answers| {
         rows(&mut writer, records, &answers)
     })?;
     let file = writer.finish()?.into_inner().map_err(|e| e.into_error())?;
-    file.as_file().sync_all()?;
-    file.persist(out)?;
+    file.finish()?;
     Ok(())
-}
-
-/// A new file that is gone with its handle, with the permissions that files have.
-fn temporary(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new()
-        .prefix(".tune-predict-")
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(dir)
 }
 
 fn rows(

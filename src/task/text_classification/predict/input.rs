@@ -1,7 +1,6 @@
 //! Rows of a CSV file, a file of JSON lines, or a text a line; with all their columns.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::super::data::records::{self, Place};
 use super::super::data::{Findings, SECOND_TEXT};
 use crate::config::Problems;
+use crate::files::bounded;
 
 /// What is read of each row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl Input {
 
     /// Visits the rows that are right, notes what is wrong with the others, and gives the columns.
     fn each(&self, findings: &mut Findings, visit: &mut Visit<'_>) -> anyhow::Result<Vec<String>> {
-        let file = match File::open(&self.path) {
+        let file = match bounded::open(&self.path) {
             Ok(file) => BufReader::with_capacity(1 << 16, file),
             Err(error) => {
                 findings.file("FILE", error.to_string(), "a file that can be read");
@@ -293,7 +293,8 @@ impl Input {
             };
             match columns.iter().filter(|column| *column == name).count() {
                 0 => {
-                    let found = format!("no column {name}; the file has {}", columns.join(", "));
+                    let all = records::listed(columns.iter().map(String::as_str));
+                    let found = format!("no column {name}; the file has {all}");
                     findings.instead(
                         key,
                         found,

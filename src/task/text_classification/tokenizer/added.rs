@@ -1,7 +1,8 @@
 //! Tokens beside the vocabulary: the special ones and those that were added later, from
 //! `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,6 +10,7 @@ use serde_json::Value as Json;
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::{Kind, failed};
+use crate::files::bounded;
 
 /// The special tokens' keys, in the order in which transformers adds them.
 const SPECIAL: [&str; 7] = [
@@ -53,15 +55,15 @@ impl Added {
     /// Reads the files that are there.
     ///
     /// # Errors
-    /// One is there and no JSON.
+    /// One is there and cannot be read or is no JSON.
     pub fn read(dir: &Path, kind: Kind) -> Result<Added> {
         let read = |name: &str| -> Result<Json> {
             let file = dir.join(name);
-            match std::fs::read(&file) {
-                Ok(bytes) => {
-                    serde_json::from_slice(&bytes).with_context(|| file.display().to_string())
-                }
-                Err(_) => Ok(Json::Null),
+            let shown = || file.display().to_string();
+            match bounded::read(&file, bounded::DESCRIPTION) {
+                Ok(bytes) => serde_json::from_slice(&bytes).with_context(shown),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Json::Null),
+                Err(error) => Err(error).with_context(shown),
             }
         };
         let config = read("tokenizer_config.json")?;
@@ -95,7 +97,7 @@ impl Added {
             None => Vec::new(),
         };
         // An added token is special where a file says so; what only the class presets does not count.
-        let mut words: Vec<String> = SPECIAL
+        let mut words: HashSet<String> = SPECIAL
             .iter()
             .filter_map(|key| Some(token(&said(key))?.content().to_owned()))
             .collect();
@@ -119,9 +121,12 @@ impl Added {
 
     /// A special token that the table of added tokens has, too, has the properties said there.
     fn refer(&mut self) {
-        let of = |word: &str| self.tokens.values().find(|token| token.content == word);
+        // The first of a name counts.
+        let tokens = self.tokens.values().rev();
+        let by_name: HashMap<&str, &AddedToken> = tokens.map(|t| (t.content.as_str(), t)).collect();
         for special in self.special.values_mut().chain(&mut self.further) {
-            if let (Special::Word(_), Some(token)) = (&special, of(special.content())) {
+            let token = by_name.get(special.content()).copied();
+            if let (Special::Word(_), Some(token)) = (&special, token) {
                 *special = Special::Token(token.clone());
             }
         }
@@ -143,7 +148,7 @@ impl Added {
     /// The library refuses one.
     pub fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<()> {
         let mut all: Vec<AddedToken> = self.tokens.values().cloned().collect();
-        let mut known: Vec<String> = tokenizer
+        let mut known: HashSet<String> = tokenizer
             .get_added_vocabulary()
             .get_vocab()
             .keys()
@@ -157,7 +162,7 @@ impl Added {
                 Special::Word(word) if known.contains(word) => continue,
                 Special::Word(word) => all.push(AddedToken::from(word.clone(), true)),
             }
-            known.push(special.content().to_owned());
+            known.insert(special.content().to_owned());
         }
         tokenizer.add_tokens(all).map_err(failed)?;
         Ok(())

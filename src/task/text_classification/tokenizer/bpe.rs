@@ -11,14 +11,17 @@ use tokenizers::processors::roberta::RobertaProcessing;
 
 use super::added::Added;
 use super::failed;
+use super::review::MAX_FILE;
+use crate::files::bounded;
 
 /// The tokeniser.
 ///
 /// # Errors
 /// A file cannot be read, or the merges do not fit the vocabulary.
 pub fn tokenizer(vocabulary: &Path, merges: &Path, added: &Added) -> Result<Tokenizer> {
-    let vocabulary: HashMap<String, u32> = serde_json::from_slice(&std::fs::read(vocabulary)?)?;
-    let text = std::fs::read_to_string(merges)?.replace("\r\n", "\n");
+    let vocabulary: HashMap<String, u32> =
+        serde_json::from_slice(&bounded::read(vocabulary, MAX_FILE)?)?;
+    let text = bounded::read_to_string(merges, MAX_FILE)?.replace("\r\n", "\n");
     // The first line is a version; what follows the last line break is no merge.
     let mut lines: Vec<&str> = text.split('\n').skip(1).collect();
     lines.pop();

@@ -6,16 +6,19 @@
 
 mod added;
 mod bpe;
+mod review;
 mod sentencepiece;
 mod wordpiece;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value as Json;
 use tokenizers::{Tokenizer, processors::template::TemplateProcessing};
 
 use added::Added;
+
+use crate::files::bounded;
 
 /// The kinds of older files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +150,7 @@ impl TokenizerFiles {
     pub fn load(&self) -> Result<Tokenizer> {
         let file = &self.files[0];
         let mut tokenizer = match self.kind {
-            None => Tokenizer::from_file(file).map_err(failed),
+            None => described(file),
             Some(kind) => self.made(kind, file),
         }
         .with_context(|| file.display().to_string())?;
@@ -168,9 +171,18 @@ impl TokenizerFiles {
     }
 }
 
+/// What `tokenizer.json` describes.
+fn described(file: &Path) -> Result<Tokenizer> {
+    let text = bounded::read(file, review::MAX_FILE)?;
+    if let Some(found) = review::trouble(&text)? {
+        bail!("{found}");
+    }
+    Tokenizer::from_bytes(text).map_err(failed)
+}
+
 /// A file's JSON; nothing where there is no such file.
 fn json(file: &Path) -> Option<Json> {
-    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    serde_json::from_slice(&bounded::read(file, bounded::DESCRIPTION).ok()?).ok()
 }
 
 /// Special tokens around one text and around two, as templates of the library.

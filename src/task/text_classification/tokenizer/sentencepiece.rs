@@ -15,7 +15,9 @@ use tokenizers::pre_tokenizers::{PreTokenizerWrapper, sequence};
 use tokenizers::{AddedToken, SplitDelimiterBehavior, Tokenizer};
 
 use super::added::Added;
+use super::review::Pieces;
 use super::{Kind, failed, template};
+use crate::files::bounded;
 
 /// What is read of SentencePiece's `ModelProto`.
 #[derive(Clone, PartialEq, Message)]
@@ -120,17 +122,50 @@ impl Model {
     }
 }
 
+/// Longest model that is read, in bytes. That of XLM-RoBERTa has 5 MB.
+const MAX_MODEL: u64 = 16 << 20;
+
+/// Longest text that the table of characters may put in the place of one, in bytes.
+const MAX_REPLACEMENT: usize = 256;
+
+/// What no model has that was trained.
+fn trouble(model: &Model) -> Option<String> {
+    let scores = model.pieces.iter().map(Piece::score);
+    if let Some(score) = scores.into_iter().find(|score| !score.is_finite()) {
+        return Some(format!("the score {score}"));
+    }
+    let map = model
+        .normalizer
+        .as_ref()
+        .map_or(&[][..], NormalizerSpec::charsmap);
+    // Behind the tree that finds them stand the replacements, with a zero after each.
+    let tree = map
+        .first_chunk()
+        .map_or(0, |length| u32::from_le_bytes(*length) as usize);
+    let texts = map.get(tree.saturating_add(4)..).unwrap_or_default();
+    let longest = texts.split(|byte| *byte == 0).map(<[u8]>::len).max();
+    if let Some(longest) = longest.filter(|length| *length > MAX_REPLACEMENT) {
+        return Some(format!(
+            "a replacement of {longest} bytes, expected at most {MAX_REPLACEMENT}"
+        ));
+    }
+    Pieces::of(model.pieces.iter().map(Piece::piece)).trouble()
+}
+
 /// The tokeniser.
 ///
 /// # Errors
 /// The file cannot be read, is no SentencePiece model, or one of another algorithm.
 pub fn tokenizer(file: &Path, kind: Kind, added: &Added) -> Result<Tokenizer> {
-    let bytes = std::fs::read(file)?;
+    let bytes = bounded::read(file, MAX_MODEL)?;
     let model = Model::decode(bytes.as_slice()).context("not a SentencePiece model")?;
     ensure!(
         !model.pieces.is_empty(),
         "a SentencePiece model without pieces"
     );
+    if let Some(found) = trouble(&model) {
+        bail!("a SentencePiece model with {found}");
+    }
     let trainer = model.trainer.clone().unwrap_or_default();
     let (vocabulary, unknown) = model.vocabulary(kind);
     let mut tokenizer = match trainer.model_type.unwrap_or(UNIGRAM) {

@@ -10,14 +10,16 @@ use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 
 use super::added::Added;
+use super::review::MAX_FILE;
 use super::{failed, template};
+use crate::files::bounded;
 
 /// The tokeniser: a token a line, its id the line's number from 0.
 ///
 /// # Errors
 /// The file cannot be read, or lacks a special token.
 pub fn tokenizer(file: &Path, added: &Added) -> Result<Tokenizer> {
-    let text = std::fs::read_to_string(file)?;
+    let text = bounded::read_to_string(file, MAX_FILE)?;
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let lines = text.strip_suffix('\n').unwrap_or(&text).split('\n');
     // The library's kind of map; it has no other name for it.

@@ -57,6 +57,11 @@ impl Entry {
         sizes.into_iter().try_fold(1u64, u64::checked_mul)
     }
 
+    /// Bytes of its values, each counted once a place in the shape; nothing for types that are not known.
+    pub fn bytes(&self) -> Option<u64> {
+        self.count()?.checked_mul(width(&self.dtype)?)
+    }
+
     /// Values of the storage from the tensor's first to its last one.
     fn extent(&self) -> Option<u64> {
         if self.count()? == 0 {

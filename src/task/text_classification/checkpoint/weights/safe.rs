@@ -1,15 +1,17 @@
 //! The header of a safetensors file: which tensors there are, and whether the file is whole.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 
-use serde::Deserialize;
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::entry::{Entry, Storage, contiguous, width};
 
-/// Longest header that is read, in bytes; safetensors' own limit.
-const MAX_HEADER: u64 = 100_000_000;
+/// Longest header that is read, in bytes. That of a model with 10,000 tensors has 1 MB.
+const MAX_HEADER: u64 = 32 << 20;
 
 #[derive(Deserialize)]
 struct Stored {
@@ -40,6 +42,9 @@ pub fn entries(
     file.read_exact(&mut text).map_err(|e| e.to_string())?;
     let stored = parse(&text).map_err(|e| format!("a broken header: {e}"))?;
     let end = stored.values().map(|e| e.data_offsets.1).max();
+    if let Some(found) = misplaced(&stored) {
+        return Err(format!("a broken header: {found}"));
+    }
     let expected = end.unwrap_or(0).saturating_add(length + 8);
     if size != expected {
         let how = if size < expected {
@@ -53,9 +58,7 @@ pub fn entries(
         .into_iter()
         .map(|(name, stored)| {
             let (from, to) = stored.data_offsets;
-            let bytes = to
-                .checked_sub(from)
-                .ok_or_else(|| format!("a broken header: {name} ends before it begins"))?;
+            let bytes = to - from;
             let entry = Entry {
                 strides: contiguous(&stored.shape),
                 storage: Storage {
@@ -82,10 +85,136 @@ pub fn entries(
         .collect()
 }
 
+/// The first tensor whose bytes do not begin where those of the one before it end, as the format asks:
+/// two that share bytes, or bytes that nobody knows.
+fn misplaced(stored: &BTreeMap<String, Stored>) -> Option<String> {
+    let mut places: Vec<((u64, u64), &str)> = (stored.iter())
+        .map(|(name, stored)| (stored.data_offsets, name.as_str()))
+        .collect();
+    places.sort_unstable();
+    let (mut end, mut before) = (0, "the header");
+    for ((from, to), name) in places {
+        if to < from {
+            return Some(format!("{name} ends before it begins"));
+        }
+        if from != end {
+            let how = if from < end {
+                "inside"
+            } else {
+                "not right behind"
+            };
+            return Some(format!(
+                "{name} begins at byte {from}, {how} {before}, which ends at {end}"
+            ));
+        }
+        (end, before) = (to, name);
+    }
+    None
+}
+
+/// The tensors of a header; metadata are passed over.
+struct Header(BTreeMap<String, Stored>);
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Header, D::Error> {
+        from.deserialize_map(Entries)
+    }
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut all = BTreeMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "__metadata__" {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let stored: Stored = map.next_value()?;
+            if all.contains_key(&name) {
+                return Err(A::Error::custom(format!("two tensors called {name}")));
+            }
+            all.insert(name, stored);
+        }
+        Ok(Header(all))
+    }
+}
+
 fn parse(text: &[u8]) -> Result<BTreeMap<String, Stored>, serde_json::Error> {
-    let all: BTreeMap<String, serde_json::Value> = serde_json::from_slice(text)?;
-    all.into_iter()
-        .filter(|(name, _)| name != "__metadata__")
-        .map(|(name, entry)| Ok((name, serde_json::from_value(entry)?)))
-        .collect()
+    Ok(serde_json::from_slice::<Header>(text)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a file with this header, and so many bytes behind it.
+    fn of(header: &str, bytes: usize) -> Result<Vec<String>, String> {
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.resize(file.len() + bytes, 0);
+        let path = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(path.path(), &file).unwrap();
+        let open = File::open(path.path()).unwrap();
+        let entries = entries(&open, file.len() as u64, 0)?;
+        Ok(entries.into_keys().collect())
+    }
+
+    fn tensor(name: &str, shape: &str, from: u64, to: u64) -> String {
+        format!("\"{name}\":{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":[{from},{to}]}}")
+    }
+
+    fn two(a: (u64, u64), b: (u64, u64)) -> String {
+        let (a, b) = (tensor("a", "[1]", a.0, a.1), tensor("b", "[1]", b.0, b.1));
+        format!("{{{a},{b}}}")
+    }
+
+    #[test]
+    fn tensors_lie_one_behind_the_other_in_any_order_of_their_names() {
+        for header in [two((0, 4), (4, 8)), two((4, 8), (0, 4))] {
+            assert_eq!(of(&header, 8).unwrap(), ["a", "b"]);
+        }
+        let empty = tensor("a", "[0,7]", 0, 0);
+        let meta = r#""__metadata__":{"format":"pt"}"#;
+        let header = format!("{{{meta},{empty},{}}}", tensor("b", "[]", 0, 4));
+        assert_eq!(of(&header, 4).unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn tensors_that_share_bytes_or_leave_some_out_are_refused_by_their_names() {
+        for (header, bytes, expected) in [
+            (two((0, 4), (0, 4)), 4, "b begins at byte 0, inside a"),
+            (two((0, 4), (2, 6)), 6, "b begins at byte 2, inside a"),
+            (
+                two((0, 4), (8, 12)),
+                12,
+                "b begins at byte 8, not right behind a",
+            ),
+            (
+                two((4, 8), (8, 12)),
+                12,
+                "a begins at byte 4, not right behind the header",
+            ),
+            (two((4, 0), (0, 4)), 4, "a ends before it begins"),
+            (two((0, 4), (4, u64::MAX)), 8, "cut short"),
+            (two((0, 8), (8, 12)), 12, "a is F32 [1] in 8 bytes"),
+        ] {
+            let error = of(&header, bytes).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_two_tensors_have_is_refused() {
+        let (a, again) = (tensor("a", "[1]", 0, 4), tensor("a", "[1]", 0, 4));
+        let error = of(&format!("{{{a},{again}}}"), 4).unwrap_err();
+        assert!(error.contains("two tensors called a"), "{error}");
+    }
 }

@@ -32,7 +32,7 @@ pub fn entries(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, 
     };
     read(&mut from, &mut head, 16)?;
     if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
-        return archive(file, index);
+        return archive(file, size, index);
     }
     // A protocol mark of two bytes, then the magic number; 15 bytes in all.
     if head.len() > 15 && head[0] == 0x80 && head[2..15] == LEGACY[..] {
@@ -89,7 +89,7 @@ fn tensors(pickle: &Pickle) -> Result<BTreeMap<String, TensorRef>, String> {
     }
 }
 
-fn archive(file: &File, index: usize) -> Result<BTreeMap<String, Entry>, String> {
+fn archive(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, Entry>, String> {
     let damaged = |e: zip::result::ZipError| format!("a zip archive, cut short or damaged: {e}");
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
     let mut places = BTreeMap::new();
@@ -108,6 +108,13 @@ fn archive(file: &File, index: usize) -> Result<BTreeMap<String, Entry>, String>
             bytes,
             checksum: Some(entry.crc32()),
         };
+        let end = storage.start.checked_add(bytes);
+        if end.is_none_or(|end| end > size) {
+            return Err(format!(
+                "a zip archive of {size} bytes whose {name} is said to have {bytes}: cut short or \
+                 damaged"
+            ));
+        }
         numbers.insert(name.clone(), number);
         if places.insert(name.clone(), storage).is_some() {
             return Err(format!("a zip archive with two entries {name}"));

@@ -4,8 +4,15 @@ use std::collections::BTreeMap;
 
 use super::{Global, Object, Objects, Pickle, Refused, StorageRef, TensorRef, Value};
 
-/// Most opcodes that are carried out.
-const MAX_OPCODES: usize = 8_000_000;
+/// Most opcodes that are carried out, and most entries that are copied. A dictionary of 10,000 tensors
+/// takes some 400,000.
+const MAX_STEPS: usize = 2_000_000;
+
+/// Most dimensions of a tensor: PyTorch's own limit.
+const MAX_DIMENSIONS: usize = 64;
+
+/// Longest name of a storage, in bytes. They are numbers.
+const MAX_KEY: usize = 256;
 
 /// See [`super::read`].
 pub(super) fn run(bytes: &[u8]) -> Result<Pickle, Refused> {
@@ -16,8 +23,10 @@ pub(super) fn run(bytes: &[u8]) -> Result<Pickle, Refused> {
         marks: Vec::new(),
         memo: BTreeMap::new(),
         objects: Objects::default(),
+        steps: 0,
     };
-    for _ in 0..MAX_OPCODES {
+    while machine.steps < MAX_STEPS {
+        machine.steps += 1;
         if let Some(value) = machine.step()? {
             return Ok(Pickle {
                 objects: machine.objects,
@@ -40,6 +49,8 @@ struct Machine<'a> {
     marks: Vec<usize>,
     memo: BTreeMap<u32, Value>,
     objects: Objects,
+    /// Opcodes carried out and entries copied.
+    steps: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -245,9 +256,10 @@ impl<'a> Machine<'a> {
                 _ => return None,
             };
             (objects.text(*kind)? == "storage").then_some(())?;
+            let key = objects.text(*key).filter(|key| key.len() <= MAX_KEY)?;
             Some(StorageRef {
                 dtype,
-                key: objects.text(*key)?.to_owned(),
+                key: key.to_owned(),
                 numel: size(*numel)?,
                 skipped,
             })
@@ -266,7 +278,12 @@ impl<'a> Machine<'a> {
         };
         let made = match (global, self.objects.members(arguments)) {
             (Global::OrderedDict, Some([])) => Some(Object::Dict(Vec::new())),
-            (Global::OrderedDict, Some([pairs])) => self.pairs(*pairs).map(Object::Dict),
+            (Global::OrderedDict, Some([pairs])) => {
+                let pairs = self.pairs(*pairs);
+                // One list can be copied again and again.
+                self.steps += pairs.as_ref().map_or(0, Vec::len);
+                pairs.map(Object::Dict)
+            }
             (Global::Tensor, Some(arguments)) => self.tensor(arguments).map(Object::Tensor),
             (Global::Parameter, Some([tensor, ..])) => match self.objects.get(*tensor) {
                 Some(Object::Tensor(_)) => {
@@ -302,11 +319,9 @@ impl<'a> Machine<'a> {
             return None;
         };
         let sizes = |list: Value| -> Option<Vec<u64>> {
-            self.objects
-                .members(list)?
-                .iter()
-                .map(|v| size(*v))
-                .collect()
+            let all = self.objects.members(list)?;
+            (all.len() <= MAX_DIMENSIONS).then_some(())?;
+            all.iter().map(|v| size(*v)).collect()
         };
         let (shape, strides) = (sizes(*shape)?, sizes(*strides)?);
         (shape.len() == strides.len()).then_some(())?;
@@ -443,4 +458,80 @@ fn known(name: &str) -> Option<Global> {
             },
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(program: &[u8]) -> String {
+        match run(program) {
+            Ok(_) => "read".to_owned(),
+            Err(refused) => format!("{refused:?}"),
+        }
+    }
+
+    /// An opcode for a string.
+    fn text(words: &str) -> Vec<u8> {
+        let mut all = vec![b'X'];
+        all.extend((words.len() as u32).to_le_bytes());
+        all.extend(words.as_bytes());
+        all
+    }
+
+    #[test]
+    fn a_list_that_is_copied_again_and_again_ends_by_the_limit_of_steps() {
+        // One list of 100,000 pairs; then a dictionary of it, as often as the bytes allow.
+        let mut program = b"]q\x00(NN\x86".to_vec();
+        program.extend(vec![b'2'; 100_000]);
+        program.extend(b"eccollections\nOrderedDict\nq\x01");
+        program.extend(b"h\x01h\x00\x85R".repeat(100_000));
+        program.push(b'.');
+        assert!(
+            told(&program).contains("more instructions"),
+            "{}",
+            told(&program)
+        );
+    }
+
+    #[test]
+    fn instructions_without_end_are_not_all_carried_out() {
+        let mut program = vec![b')'; MAX_STEPS];
+        program.push(b'.');
+        assert!(told(&program).contains("more instructions"));
+        assert_eq!(told(b"]."), "read");
+    }
+
+    #[test]
+    fn tensors_of_more_dimensions_than_pytorch_has_and_long_names_of_storages_are_refused() {
+        let tensor = |key: &str, dimensions: usize| {
+            let mut program = b"ctorch._utils\n_rebuild_tensor_v2\n((".to_vec();
+            program.extend(text("storage"));
+            program.extend(b"ctorch\nFloatStorage\n");
+            program.extend(text(key));
+            program.extend(text("cpu"));
+            program.extend(b"K\x01tQK\x00(");
+            program.extend(b"K\x01".repeat(dimensions));
+            program.extend(b"t(");
+            program.extend(b"K\x01".repeat(dimensions));
+            program.extend(b"ttR.");
+            told(&program)
+        };
+        assert_eq!(tensor("0", MAX_DIMENSIONS), "read");
+        assert!(tensor("0", MAX_DIMENSIONS + 1).contains("makes no tensor"));
+        assert_eq!(tensor(&"9".repeat(MAX_KEY), 1), "read");
+        assert!(tensor(&"9".repeat(MAX_KEY + 1), 1).contains("no storage"));
+    }
+
+    #[test]
+    fn lengths_that_are_only_announced_allocate_nothing() {
+        for program in [
+            &b"\x8b\xff\xff\xff\x7f."[..],
+            b"X\xff\xff\xff\xff.",
+            b"\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.",
+            b"T\xff\xff\xff\x7f.",
+        ] {
+            assert!(told(program).contains("cut short"), "{}", told(program));
+        }
+    }
 }

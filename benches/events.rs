@@ -1,0 +1,229 @@
+//! What the supervisor's event loop costs: `cargo bench --no-default-features --bench events`.
+//!
+//! One trial after the other through the core, from its proposal to its end, in a study that has this
+//! many already. Criterion shows the time of a whole trial (a dozen events); the longest that a single
+//! event has kept the loop is printed after it, without the sampler's time (`heard`) and with it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::wildcard_enum_match_arm
+)]
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tune::config::{Overrides, StudySpec, resolve};
+use tune::gpu::Device;
+use tune::memory::Predictor;
+use tune::protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use tune::pruner::pruner;
+use tune::report;
+use tune::sampler::{Ask, RandomSampler, Sampler, sampler};
+use tune::study::{FrozenTrial, History, TrialState};
+use tune::supervisor::core::{Core, Start};
+use tune::supervisor::{Action, Event, Now};
+use tune::task::{Ended, Metrics};
+
+const EPOCHS: u32 = 9;
+
+fn spec(kind: &str) -> StudySpec {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/synthetic.toml");
+    let mut spec = resolve(&file, &Overrides::default()).unwrap();
+    spec.operation.trials = 1 << 40;
+    spec.operation.sampler.kind = kind.into();
+    spec
+}
+
+/// Complete trials, drawn at random.
+fn trials(spec: &StudySpec, count: u64) -> Vec<FrozenTrial> {
+    let history = History::new(spec.directions());
+    let drawn = (0..count).map(|number| {
+        let ask = Ask {
+            space: &spec.space,
+            history: &history,
+            number,
+            seed: 1,
+        };
+        let params = RandomSampler.suggest(&ask).unwrap();
+        let value: f64 = spec.space.encode(&params).iter().map(|x| x.sin()).sum();
+        let curve = (1..=i64::from(EPOCHS)).map(|t| (t, value + 1.0 / t as f64));
+        FrozenTrial {
+            trial_id: number as i64,
+            number,
+            state: TrialState::Complete,
+            distributions: spec.space.distributions(&params),
+            params,
+            values: vec![value],
+            intermediate: curve.collect(),
+            user_attrs: Default::default(),
+            system_attrs: Default::default(),
+            datetime_start: None,
+            datetime_complete: None,
+        }
+    });
+    drawn.collect()
+}
+
+/// A core, one worker that answers at once, and a disk that is always ready.
+struct Loop {
+    core: Core,
+    objective: String,
+    queue: VecDeque<Event>,
+    now: Now,
+    attempt: Option<AttemptId>,
+    epoch: u32,
+    /// The longest that an event kept the loop from the next one, but for what is started next.
+    heard: Duration,
+    /// The same with it.
+    handled: Duration,
+}
+
+impl Loop {
+    fn new(kind: &str, count: u64) -> Loop {
+        let spec = spec(kind);
+        let operation = &spec.operation;
+        let core = Core::new(Start {
+            trials: trials(&spec, count),
+            reclaimed: vec![],
+            devices: vec![Device::Cpu],
+            threads: 1,
+            baseline: None,
+            test: None,
+            repeats: vec![],
+            selected: None,
+            sampler: sampler(&operation.sampler).unwrap(),
+            pruner: pruner(&operation.pruner, &spec.horizon()).unwrap(),
+            predictor: Predictor::new(spec.space.clone(), None),
+            peaks: vec![],
+            spec: spec.clone(),
+        });
+        Loop {
+            core,
+            objective: spec.objective.metric,
+            queue: VecDeque::from([Event::Ticked]),
+            now: Now::ZERO,
+            attempt: None,
+            epoch: 0,
+            heard: Duration::ZERO,
+            handled: Duration::ZERO,
+        }
+    }
+
+    /// Until the next trial has ended.
+    fn trial(&mut self) {
+        loop {
+            let event = self.queue.pop_front().unwrap_or(Event::Ticked);
+            self.now += Duration::from_millis(1);
+            let start = Instant::now();
+            let mut actions = self.core.hear(event, self.now, self.now);
+            self.heard = self.heard.max(start.elapsed());
+            actions.extend(self.core.go_on(self.now));
+            self.handled = self.handled.max(start.elapsed());
+            let mut over = false;
+            for action in actions {
+                over |= matches!(&action, Action::Report(report::Event::TrialFinished { .. }));
+                self.perform(action);
+            }
+            if over {
+                return;
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        let worker = match &action {
+            Action::Spawn { worker, .. } | Action::Send { worker, .. } => *worker,
+            _ => 0,
+        };
+        let hello = || FromWorker::Hello {
+            protocol: VERSION,
+            version: env!("CARGO_PKG_VERSION").into(),
+        };
+        let mut said = Vec::new();
+        match action {
+            Action::Spawn { worker, .. } => {
+                self.queue.push_back(Event::Spawned { worker, pid: 7 });
+                said.push(hello());
+            }
+            Action::Write { batch, .. } => self.queue.push_back(Event::Written { batch }),
+            Action::Send { message, .. } => match message {
+                ToWorker::Open { .. } => said.push(FromWorker::Ready),
+                ToWorker::Run { trial, .. } => {
+                    self.epoch = 0;
+                    self.attempt = Some(AttemptId {
+                        number: trial.number,
+                        purpose: trial.purpose,
+                        attempt: trial.attempt,
+                    });
+                    said.push(self.next());
+                }
+                ToWorker::Decided { prune } => {
+                    if prune {
+                        self.epoch = EPOCHS;
+                    }
+                    said.push(self.next());
+                }
+                ToWorker::Exit => self.queue.push_back(Event::Exited {
+                    worker,
+                    death: tune::fault::Death::Exited(0),
+                    tail: String::new(),
+                    stopped: false,
+                    oom_kills: 0,
+                }),
+            },
+            _ => {}
+        }
+        for message in said {
+            self.queue.push_back(Event::Received { worker, message });
+        }
+    }
+
+    /// What the worker says next of its attempt.
+    fn next(&mut self) -> FromWorker {
+        let attempt = self.attempt.unwrap();
+        if self.epoch == EPOCHS {
+            return FromWorker::Ended {
+                attempt,
+                ended: Ended::Completed,
+                peak_memory_mb: 100.0,
+            };
+        }
+        self.epoch += 1;
+        let value = (attempt.number as f64).sin() + 1.0 / f64::from(self.epoch);
+        FromWorker::EpochFinished {
+            attempt,
+            epoch: self.epoch,
+            metrics: Metrics::from([(self.objective.clone(), value)]),
+        }
+    }
+}
+
+fn trials_of(c: &mut Criterion) {
+    for kind in ["random", "tpe", "auto"] {
+        let mut group = c.benchmark_group(format!("trial/{kind}"));
+        for count in [100, 10_000] {
+            let mut looped = Loop::new(kind, count);
+            // The first trials find everything cold.
+            (0..5).for_each(|_| looped.trial());
+            (looped.heard, looped.handled) = Default::default();
+            group.bench_function(BenchmarkId::from_parameter(count), |b| {
+                b.iter(|| looped.trial());
+            });
+            println!(
+                "{kind}, {count} trials: longest heard {:?}, handled {:?}",
+                looped.heard, looped.handled
+            );
+        }
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = trials_of
+}
+criterion_main!(benches);

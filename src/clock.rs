@@ -1,0 +1,35 @@
+//! The wall clock, which only tells people when something was. A machine may have any time: what
+//! lies outside the years that can be written is taken for the nearest that can.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+
+/// Now.
+pub fn now() -> Timestamp {
+    nearest(SystemTime::now())
+}
+
+fn nearest(time: SystemTime) -> Timestamp {
+    let beyond = match time < SystemTime::UNIX_EPOCH {
+        true => Timestamp::MIN,
+        false => Timestamp::MAX,
+    };
+    Timestamp::try_from(time).unwrap_or(beyond)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_beyond_the_year_9999_stands_still() {
+        let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(nearest(after(1)), Timestamp::from_second(1).unwrap());
+        assert_eq!(nearest(after(1 << 40)), Timestamp::MAX);
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1 << 40);
+        assert_eq!(nearest(before), Timestamp::MIN);
+    }
+}

@@ -1,0 +1,224 @@
+//! A study that other programs write to as well: what they have done since one last looked, and
+//! writes of ours that they got ahead of.
+//!
+//! SQLite says only that some connection has committed something ([`Store::foreign_change`]): to this
+//! study or to another one in the same file. What has changed in this one is found by comparing
+//! number, state and ownership of its trials with what was seen before: one pass over two columns.
+//! Only trials that are new or different are then read.
+
+use std::collections::BTreeMap;
+
+use rusqlite::OptionalExtension;
+
+use super::apply::{Batch, next_number};
+use super::error::Cause;
+use super::open::stamp;
+use super::read::{Which, read_trials, state};
+use super::{Store, StoreError, Write};
+use crate::study::{FrozenTrial, Purpose, TrialState};
+
+/// A trial at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Its state.
+    pub state: TrialState,
+    /// Whether a run of `tune` has made or claimed it.
+    pub ours: bool,
+}
+
+/// What is known of a study's trials, by number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    trials: BTreeMap<u64, Glimpse>,
+}
+
+/// What others have done to a study.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// Numbers of trials that were deleted, ascending. One of them stands among `trials` as well
+    /// where somebody has made another trial with its number.
+    pub gone: Vec<u64>,
+    /// Trials that were added or changed, as they are now, ascending by number.
+    pub trials: Vec<FrozenTrial>,
+}
+
+impl Changes {
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.gone.is_empty() && self.trials.is_empty()
+    }
+}
+
+impl Seen {
+    /// Compares with what is there now, and takes that over. Gives the numbers of trials that are
+    /// gone, and of those to be read: new ones, changed ones, and those that other programs are
+    /// running, whose reports are told by no state.
+    pub fn update(&mut self, now: BTreeMap<u64, Glimpse>) -> (Vec<u64>, Vec<u64>) {
+        let before = std::mem::replace(&mut self.trials, now);
+        let gone = before.iter().filter(|(number, was)| {
+            (self.trials.get(number)).is_none_or(|is| was.ours && !is.ours)
+        });
+        let read = self.trials.iter().filter(|(number, is)| {
+            before.get(number) != Some(is) || (!is.ours && is.state == TrialState::Running)
+        });
+        let numbers = |(number, _): (&u64, &Glimpse)| *number;
+        (gone.map(numbers).collect(), read.map(numbers).collect())
+    }
+
+    /// Takes over what a write of our own has done.
+    pub fn note(&mut self, write: &Write) {
+        if let Some(number) = write.trial_started() {
+            let running = Glimpse {
+                state: TrialState::Running,
+                ours: true,
+            };
+            self.trials.insert(number, running);
+        }
+        if let Write::TrialFinished { number, state, .. } = write
+            && let Some(trial) = self.trials.get_mut(number)
+        {
+            trial.state = *state;
+        }
+    }
+}
+
+/// Whether another program got ahead of a write about a trial that is like this now, so that it says
+/// nothing any more: a start that cannot be, or a fact about a trial that was ended or deleted.
+/// `next` is the number that the study's next trial gets. The end of an attempt is recorded although
+/// somebody else has ended its trial.
+pub fn overtaken(write: &Write, trial: Option<Glimpse>, next: u64) -> bool {
+    let is = |state: TrialState| trial.is_some_and(|t| t.state == state);
+    let ours = trial.is_some_and(|t| t.ours);
+    match write {
+        Write::TrialCreated { number, .. } => *number != next,
+        Write::TrialClaimed { .. } => !is(TrialState::Waiting),
+        Write::AttemptStarted { .. } | Write::Reported { .. } | Write::TrialFinished { .. } => {
+            !(ours && is(TrialState::Running))
+        }
+        Write::AttemptEnded { .. }
+        | Write::MemoryUsed {
+            purpose: Purpose::Search,
+            ..
+        } => !ours,
+        Write::RepeatStarted { .. }
+        | Write::RepeatAttemptEnded { .. }
+        | Write::RepeatFinished { .. }
+        | Write::MemoryUsed { .. } => !is(TrialState::Complete),
+        Write::TrialNoted { .. } => trial.is_none(),
+        Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => false,
+    }
+}
+
+impl Store {
+    /// What has changed in a study since `seen`, which is brought up to date; with an empty `seen`
+    /// that is all of it. Other studies of the file cost nothing but a pass over this one's states.
+    ///
+    /// # Errors
+    /// The study was deleted; reading failed, or a row makes no sense. `seen` is then as it was.
+    pub fn changes(&self, study_id: i64, seen: &mut Seen) -> Result<Changes, StoreError> {
+        self.read_changes(study_id, seen).map_err(|c| self.at(c))
+    }
+
+    fn read_changes(&self, study_id: i64, seen: &mut Seen) -> Result<Changes, Cause> {
+        let tx = self.conn.unchecked_transaction()?;
+        must_be_there(&tx, study_id)?;
+        let mut now = BTreeMap::new();
+        let mut statement = tx.prepare_cached(
+            "SELECT t.number, t.state, o.trial_id IS NOT NULL
+             FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND t.number IS NOT NULL",
+        )?;
+        let mut rows = statement.query([study_id])?;
+        while let Some(row) = rows.next()? {
+            let number: u64 = row.get(0)?;
+            let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+            let state = state(word, || format!("trial {number}"))?;
+            let ours = row.get(2)?;
+            now.insert(number, Glimpse { state, ours });
+        }
+        let mut updated = seen.clone();
+        let (gone, read) = updated.update(now);
+        let trials = match read.is_empty() {
+            true => Vec::new(),
+            false => read_trials(&tx, study_id, Which::These(&read))?,
+        };
+        *seen = updated;
+        Ok(Changes { gone, trials })
+    }
+
+    /// Carries out a batch for a run, but for what other programs got ahead of: that is left out and
+    /// given back. The rest is durable when this returns, and in `seen`.
+    ///
+    /// # Errors
+    /// Nothing was written. See [`Store::apply`]; also where the study was deleted.
+    pub fn carry_out(
+        &mut self,
+        (study_id, run_id): (i64, i64),
+        time: jiff::Timestamp,
+        writes: &[Write],
+        seen: &mut Seen,
+    ) -> Result<Vec<Write>, StoreError> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.must_be_in_place()?;
+        let done = self.transact(study_id, run_id, &stamp(time), |batch| {
+            must_be_there(batch.conn, study_id)?;
+            let (mut written, mut late) = (Vec::new(), Vec::new());
+            for write in writes {
+                if batch.is_overtaken(write)? {
+                    late.push(write.clone());
+                } else {
+                    batch.write(write)?;
+                    written.push(write);
+                }
+            }
+            Ok((written, late))
+        });
+        let (written, late) = done.map_err(|c| self.at(c))?;
+        written.into_iter().for_each(|write| seen.note(write));
+        Ok(late)
+    }
+}
+
+impl Batch<'_> {
+    fn is_overtaken(&self, write: &Write) -> Result<bool, Cause> {
+        let Some(number) = write.number() else {
+            return Ok(false);
+        };
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT t.state, o.trial_id IS NOT NULL
+                 FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND t.number = ?2",
+            )?
+            .query_row((self.study_id, number), |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+            })
+            .optional()?;
+        let trial = match found {
+            Some((word, ours)) => Some(Glimpse {
+                state: state(&word, || format!("trial {number}"))?,
+                ours,
+            }),
+            None => None,
+        };
+        let next = match matches!(write, Write::TrialCreated { .. }) {
+            true => next_number(self.conn, self.study_id)?,
+            false => 0,
+        };
+        Ok(overtaken(write, trial, next))
+    }
+}
+
+/// Whoever deletes a study ends the run that works on it.
+fn must_be_there(conn: &rusqlite::Connection, study_id: i64) -> Result<(), Cause> {
+    let there = conn
+        .prepare_cached("SELECT 1 FROM studies WHERE study_id = ?1")?
+        .exists([study_id])?;
+    match there {
+        true => Ok(()),
+        false => Err(Cause::UnknownStudy(study_id)),
+    }
+}

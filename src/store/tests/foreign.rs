@@ -1,0 +1,195 @@
+//! Other programs that write to the same file.
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::store::{Changes, Seen};
+
+impl Bench {
+    fn other(&self) -> Connection {
+        let other = Connection::open(self.path()).unwrap();
+        // As Python's sqlite3, and so Optuna, opens it.
+        other.pragma_update(None, "foreign_keys", false).unwrap();
+        other
+    }
+
+    fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        self.store.changes(self.study, &mut seen).unwrap();
+        seen
+    }
+
+    fn carry_out(&mut self, writes: &[Write], seen: &mut Seen) -> Vec<Write> {
+        let time = self.store.time();
+        let ids = (self.study, self.run);
+        self.store.carry_out(ids, time, writes, seen).unwrap()
+    }
+}
+
+/// A trial of another program.
+fn asks(other: &Connection, study: i64, number: u64, state: &str) {
+    let sql = "INSERT INTO trials (number, study_id, state) VALUES (?1, ?2, ?3)";
+    other.execute(sql, (number, study, state)).unwrap();
+}
+
+fn numbers(changes: &Changes) -> (Vec<u64>, Vec<u64>) {
+    let trials = changes.trials.iter().map(|t| t.number).collect();
+    (changes.gone.clone(), trials)
+}
+
+#[test]
+fn what_others_change_in_this_study_is_found_once_and_what_we_wrote_is_not() {
+    let mut bench = Bench::new();
+    let mut seen = bench.seen();
+    let late = bench.carry_out(&[created(0), started(0, 0), created(1)], &mut seen);
+    assert_eq!(late, []);
+    let mut changes = || numbers(&bench.store.changes(bench.study, &mut seen).unwrap());
+    assert_eq!(changes(), (vec![], vec![]), "our own");
+    let other = bench.other();
+    asks(&other, bench.study, 2, "WAITING");
+    asks(&other, bench.study, 3, "COMPLETE");
+    other
+        .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 1")
+        .unwrap();
+    assert_eq!(changes(), (vec![], vec![1, 2, 3]));
+    assert_eq!(changes(), (vec![], vec![]));
+    asks(&other, bench.study, 4, "RUNNING");
+    assert_eq!(changes(), (vec![], vec![4]));
+    assert_eq!(changes(), (vec![], vec![4]), "it may have reported");
+    other
+        .execute_batch("DELETE FROM trials WHERE number IN (2, 4)")
+        .unwrap();
+    assert_eq!(changes(), (vec![2, 4], vec![]));
+}
+
+#[test]
+fn another_study_of_the_file_is_nobodys_business() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    let mut seen = bench.seen();
+    let other = bench
+        .store
+        .create_study("t", &[Direction::Minimize], &Map::new(), &Map::new())
+        .unwrap();
+    asks(&bench.other(), other, 0, "RUNNING");
+    assert!(bench.store.foreign_change());
+    let changes = bench.store.changes(bench.study, &mut seen).unwrap();
+    assert!(changes.is_empty(), "{changes:?}");
+}
+
+#[test]
+fn a_trial_with_the_number_of_a_deleted_one_is_another_trial() {
+    let mut bench = Bench::new();
+    let mut seen = bench.seen();
+    bench.carry_out(&[created(0), started(0, 0)], &mut seen);
+    let other = bench.other();
+    other.execute_batch("DELETE FROM trials").unwrap();
+    asks(&other, bench.study, 0, "RUNNING");
+    let ends = [
+        ended(0, 0, "completed", false),
+        finished(0, TrialState::Complete, &[0.5]),
+    ];
+    assert_eq!(
+        bench.carry_out(&ends, &mut seen).len(),
+        2,
+        "not of that one"
+    );
+    let changes = bench.store.changes(bench.study, &mut seen).unwrap();
+    assert_eq!(numbers(&changes), (vec![0], vec![0]));
+    assert_eq!(changes.trials[0].state, TrialState::Running);
+    other
+        .execute_batch("UPDATE trials SET state = 'WAITING'")
+        .unwrap();
+    assert_eq!(
+        bench.carry_out(&ends, &mut seen).len(),
+        2,
+        "enqueued by others"
+    );
+}
+
+#[test]
+fn a_batch_is_written_but_for_what_others_got_ahead_of() {
+    let mut bench = Bench::new();
+    let mut seen = bench.seen();
+    bench.carry_out(
+        &[created(0), started(0, 0), created(1), started(1, 0)],
+        &mut seen,
+    );
+    let other = bench.other();
+    asks(&other, bench.study, 2, "RUNNING");
+    other
+        .execute_batch("UPDATE trials SET state = 'COMPLETE' WHERE number = 1")
+        .unwrap();
+    let late = bench.carry_out(
+        &[
+            ended(0, 0, "completed", false),
+            finished(0, TrialState::Complete, &[0.5]),
+            reported(1, 1, 0.25),
+            ended(1, 0, "completed", false),
+            finished(1, TrialState::Complete, &[0.25]),
+            created(2),
+            started(2, 0),
+            created(3),
+            started(3, 0),
+        ],
+        &mut seen,
+    );
+    let expected = [
+        reported(1, 1, 0.25),
+        finished(1, TrialState::Complete, &[0.25]),
+        created(2),
+        started(2, 0),
+    ];
+    assert_eq!(late, expected);
+    let trials = bench.store.trials(bench.study).unwrap();
+    assert_eq!(trials[0].values, [0.5]);
+    assert!(trials[1].values.is_empty(), "somebody else's end stands");
+    assert!(trials[2].params.is_empty(), "somebody else's trial");
+    assert_eq!(trials[3].params["lr"], Value::Float(0.01));
+    let attempts = bench.store.attempts(bench.study, 1).unwrap();
+    assert!(
+        attempts[0].ended.is_some(),
+        "an attempt ends whoever ended its trial"
+    );
+    assert!(bench.store.attempts(bench.study, 2).unwrap().is_empty());
+}
+
+#[test]
+fn a_run_that_begins_ends_what_a_killed_one_left_open() {
+    let mut bench = Bench::new();
+    bench.start(0);
+    bench.start(1);
+    bench
+        .other()
+        .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0")
+        .unwrap();
+    bench.store.begin_run(bench.study, &run_record()).unwrap();
+    let attempts = |number| bench.store.attempts(bench.study, number).unwrap();
+    for (number, again) in [(0, false), (1, true)] {
+        let attempt = &attempts(number)[0];
+        assert_eq!(attempt.outcome.as_deref(), Some("interrupted"));
+        assert_eq!(attempt.again, again, "trial {number}");
+    }
+}
+
+#[test]
+fn a_deleted_study_is_said_to_be_deleted() {
+    let mut bench = Bench::new();
+    let mut seen = bench.seen();
+    bench.carry_out(&[created(0)], &mut seen);
+    bench
+        .other()
+        .execute_batch("DELETE FROM trials; DELETE FROM studies")
+        .unwrap();
+    let error = bench.store.changes(bench.study, &mut seen).unwrap_err();
+    assert!(error.to_string().contains("deleted by another program"));
+    let (ids, time) = ((bench.study, bench.run), bench.store.time());
+    let error = bench.store.carry_out(ids, time, &[created(1)], &mut seen);
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("deleted by another")
+    );
+    assert_ne!(seen, Seen::default(), "as it was");
+}

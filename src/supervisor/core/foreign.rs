@@ -1,0 +1,210 @@
+//! Other programs that ask, tell, enqueue, end and delete trials of the same study.
+//!
+//! The database decides: a number belongs to who was first, the end of a trial to who ended it first.
+//! What others did comes in as [`Changes`], which tell the durable state of the study and nothing of
+//! batches that are still on their way. So a trial whose start is on its way is not missing, and
+//! another one with its number is not it.
+
+use serde_json::{Map, Value as Json};
+
+use super::Core;
+use super::slot::State;
+use crate::protocol::AttemptId;
+use crate::space::Params;
+use crate::store::{AttemptEnd, Changes, Write};
+use crate::study::{FrozenTrial, Job, TrialState};
+use crate::supervisor::Action;
+use crate::supervisor::facts::Unstarted;
+
+/// What is noted of an attempt whose trial somebody else has ended.
+const OVERRULED: &str = "another program had ended the trial meanwhile, and its word stands";
+
+/// A point whose trial could not be made under its number.
+#[derive(Debug)]
+pub(super) struct Unplaced {
+    /// The point.
+    pub params: Params,
+    /// The trial's system attributes.
+    pub system_attrs: Map<String, Json>,
+}
+
+impl Core {
+    /// Undoes starts of trials that are not on record. The points of new ones are kept, so that no
+    /// proposal is wasted on who asks often: it might never be first.
+    pub(super) fn undo(&mut self, writes: &[Write], unstarted: &Unstarted) {
+        for number in unstarted.trials() {
+            for write in writes {
+                if let Write::TrialCreated {
+                    number: n,
+                    params,
+                    system_attrs,
+                    ..
+                } = write
+                    && *n == number
+                {
+                    self.renumber = true;
+                    self.unplaced.push_back(Unplaced {
+                        params: params.clone(),
+                        system_attrs: system_attrs.clone(),
+                    });
+                }
+            }
+            self.drop_live(Job::trial(number));
+            self.history.remove(number);
+            self.board.remove(number);
+        }
+    }
+
+    /// Takes in what other programs did.
+    pub(super) fn take_in(&mut self, changes: Changes) {
+        if changes.is_empty() {
+            return;
+        }
+        self.repeats.look_again();
+        for number in changes.gone {
+            self.contested.remove(&number);
+            if !self.on_its_way(number) {
+                self.on_deleted(number);
+            }
+        }
+        for trial in changes.trials {
+            self.contested.remove(&trial.number);
+            if self.on_its_way(trial.number) {
+                self.contested.insert(trial.number, trial);
+            } else {
+                self.put_found(trial);
+            }
+        }
+    }
+
+    /// These starts have been answered: whose the contested numbers among them are is known.
+    pub(super) fn settle_contested(&mut self, writes: &[Write]) {
+        for number in writes.iter().filter_map(Write::trial_started) {
+            if let Some(trial) = self.contested.remove(&number)
+                && !self.live.contains_key(&Job::trial(number))
+            {
+                self.put_found(trial);
+            }
+        }
+    }
+
+    /// Whether the number of a new trial is known: that after the highest one.
+    pub(super) fn numbers_are_known(&mut self) -> bool {
+        let mut writes = self.pending.values().flat_map(|p| &p.writes);
+        self.renumber &= writes.any(|write| matches!(write, Write::TrialCreated { .. }));
+        !self.renumber
+    }
+
+    /// Whether a start of this trial has been sent to the store and not been answered.
+    fn on_its_way(&self, number: u64) -> bool {
+        let mut writes = self.pending.values().flat_map(|p| &p.writes);
+        writes.any(|write| write.trial_started() == Some(number))
+    }
+
+    /// A trial as another program has left it.
+    fn put_found(&mut self, trial: FrozenTrial) {
+        let job = Job::trial(trial.number);
+        let live = self.live.contains_key(&job);
+        if !trial.state.finished() && live {
+            return;
+        }
+        if live {
+            let waited = self.retry.contains(&job) || self.memory.held.contains(&job);
+            self.drop_live(job);
+            if waited {
+                self.forget(job);
+            }
+        }
+        if trial.state != TrialState::Complete {
+            self.drop_repeats(trial.number);
+        }
+        self.history.put(&self.spec.space, &trial);
+        self.board.put(&trial);
+        if let Some(weights) = &mut self.weights {
+            weights.found(&trial);
+        }
+        if trial.state == TrialState::Waiting {
+            self.waiting.insert(trial.number, trial);
+        } else {
+            self.waiting.remove(&trial.number);
+        }
+    }
+
+    /// The trial is gone, and its number may be given to another one: nothing may go on under it.
+    fn on_deleted(&mut self, number: u64) {
+        let of_it = |attempt: AttemptId| attempt.number == number;
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].attempt().is_some_and(of_it) {
+                self.kill_attempt(slot);
+            }
+        }
+        if self.live.contains_key(&Job::trial(number)) {
+            self.drop_live(Job::trial(number));
+            self.forget(Job::trial(number));
+        }
+        self.drop_repeats(number);
+        self.history.remove(number);
+        self.board.remove(number);
+        self.waiting.remove(&number);
+        if let Some(weights) = &mut self.weights {
+            weights.gone(number);
+        }
+    }
+
+    /// Ends the slot's worker, whose attempt is of no use to anybody; the next one takes its place.
+    fn kill_attempt(&mut self, slot: usize) {
+        let now = self.now;
+        match self.slots[slot].take(now) {
+            State::Recording(mut worker, _) | State::Busy(mut worker, _) => {
+                worker.since = now;
+                worker.terminated.get_or_insert(now);
+                worker.killed.get_or_insert(now);
+                self.actions.push(Action::Kill { worker: worker.id });
+                self.slots[slot].state = State::Leaving(worker);
+            }
+            other @ (State::Empty { .. }
+            | State::Starting(_)
+            | State::Idle(_)
+            | State::Leaving(_)
+            | State::Drained) => self.slots[slot].state = other,
+        }
+    }
+
+    fn drop_repeats(&mut self, number: u64) {
+        let jobs: Vec<Job> = self.live.keys().copied().collect();
+        let repeats = jobs.into_iter().filter(|j| j.number == number);
+        repeats
+            .filter(|j| !j.searches())
+            .for_each(|job| self.drop_live(job));
+    }
+
+    fn drop_live(&mut self, job: Job) {
+        self.live.remove(&job);
+        self.retry.remove(&job);
+        self.memory.held.remove(&job);
+    }
+
+    /// The trial or repeat has ended durably, or is gone: what it has left on disk is deleted.
+    pub(super) fn forget(&mut self, job: Job) {
+        if self.spec.operation.supervisor.checkpoint || self.weights.is_some() {
+            self.actions.push(Action::Forget { job });
+        }
+    }
+
+    /// An attempt has ended whose trial another program had ended before.
+    pub(super) fn end_orphan(&mut self, attempt: AttemptId, outcome: &str, detail: &str) {
+        let detail = match detail {
+            "" => OVERRULED.to_owned(),
+            detail => format!("{detail}; {OVERRULED}"),
+        };
+        self.end_attempt(
+            attempt,
+            AttemptEnd {
+                outcome: outcome.into(),
+                detail,
+                again: false,
+            },
+        );
+        self.forget(attempt.job());
+    }
+}

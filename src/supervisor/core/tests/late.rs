@@ -1,0 +1,94 @@
+//! Events that are handled long after they have come: nobody is judged by that.
+
+use super::*;
+use crate::protocol::VERSION;
+use crate::task::Ended;
+
+/// A core whose one worker trains trial 0 since the start of the run; 100 s without a step are allowed.
+fn training() -> (Core, WorkerId, AttemptId) {
+    let mut core = core(spec(3, 1), &Disk::default());
+    let (worker, now) = (0, Now::ZERO);
+    let hello = FromWorker::Hello {
+        protocol: VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    core.handle(Event::Ticked, now);
+    core.handle(Event::Spawned { worker, pid: 9 }, now);
+    for message in [hello, FromWorker::Ready] {
+        core.handle(Event::Received { worker, message }, now);
+    }
+    core.handle(Event::Written { batch: 0 }, now);
+    let attempt = core.slots[0].attempt().unwrap();
+    (core, worker, attempt)
+}
+
+fn seconds(seconds: u64) -> Now {
+    Now::from_secs(seconds)
+}
+
+#[test]
+fn a_worker_is_not_silent_whose_step_waited_to_be_handled() {
+    let (mut core, worker, attempt) = training();
+    let message = FromWorker::Stepped { attempt, steps: 1 };
+    let stepped = Event::Received { worker, message };
+    let terminated = |actions: &[Action]| actions.contains(&Action::Terminate { worker });
+    let actions = core.hear(stepped, seconds(90), seconds(250));
+    assert!(!terminated(&actions), "{actions:?}");
+    // Nothing else had come by then.
+    assert!(!terminated(&core.hear(
+        Event::Ticked,
+        seconds(189),
+        seconds(251)
+    )));
+    assert!(terminated(&core.hear(
+        Event::Ticked,
+        seconds(191),
+        seconds(252)
+    )));
+}
+
+#[test]
+fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
+    let (mut core, worker, attempt) = training();
+    let metrics = Metrics::from([("loss".into(), 0.5)]);
+    let epoch = FromWorker::EpochFinished {
+        attempt,
+        epoch: 1,
+        metrics,
+    };
+    let ended = FromWorker::Ended {
+        attempt,
+        ended: Ended::Completed,
+        peak_memory_mb: 1.0,
+    };
+    for message in [epoch, ended] {
+        core.hear(Event::Received { worker, message }, seconds(4), seconds(64));
+    }
+    let actions = core.go_on(seconds(65));
+    let mut runtime = None;
+    for action in &actions {
+        let Action::Write { writes, .. } = action else {
+            continue;
+        };
+        for write in writes {
+            if let Write::TrialFinished { user_attrs, .. } = write {
+                runtime = user_attrs.get("runtime_s");
+            }
+        }
+    }
+    assert_eq!(runtime.and_then(|r| r.as_f64()), Some(4.0), "{actions:?}");
+}
+
+#[test]
+fn what_an_event_asks_for_comes_before_what_is_started_next() {
+    let (mut core, worker, attempt) = training();
+    let message = FromWorker::EpochFinished {
+        attempt,
+        epoch: 1,
+        metrics: Metrics::from([("loss".into(), 0.5)]),
+    };
+    let at_once = core.hear(Event::Received { worker, message }, seconds(1), seconds(1));
+    let answered = |a: &Action| matches!(a, Action::Send { .. });
+    assert!(at_once.iter().any(answered), "{at_once:?}");
+    assert!(!core.go_on(seconds(1)).iter().any(answered));
+}
