@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak check check-exports bench search-bench bench-search-cost bench-recovery bench-utilisation speed-bench \
+.PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust deny lint-scripts \
@@ -102,15 +102,31 @@ test: fmt test-setup clippy doc test-rust ## Format, lints, documentation, all t
 
 test-all: export TUNE_OPTUNA_VERSIONS := 5.0.0 4.9.0 3.6.2
 test-all: export TUNE_OPTUNA_FULL := 1
+test-all: export TUNE_OPTUNA_SECONDS := 600
 test-all: export TUNE_KILLS := 200
 test-all: export TUNE_FAULT_TRIALS := 5000
 test-all: TEST_ARGS := --include-ignored
 test-all: test ## The same with the slow tests: soak, all supported versions of Optuna
 
-soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, the whole drill ten times
-	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 $(CARGO) test --release --locked --test chaos -- --nocapture
+soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times
+	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 TUNE_ATTACK_SEED=all TUNE_ATTACKS=20 $(CARGO) test --release --locked \
+	    --test chaos --test attack_kills --test attack_places --test attack_files --test attack_database -- --nocapture
 	$(CARGO) build --release --locked
 	for seed in $$(seq 10); do "$(TUNE)" drill --seed $$seed --quiet; done
+
+# The readers are in src/fuzz.rs, which names them. What a run finds is kept and is where the next one begins.
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= pickle archive safetensors model-config tokenizer vocabulary rows log spool config ask-tell
+FUZZ_DIR := $(TUNE_CACHE)/fuzz
+
+fuzz: ## Look for input that breaks a reader, guided by what is covered: 10 minutes each (FUZZ_SECONDS, FUZZ_TARGETS)
+	host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	(cd tests/fuzz && CARGO_TARGET_DIR="$(FUZZ_DIR)/target" $(CARGO) build --release --locked --target $$host); \
+	for target in $(FUZZ_TARGETS); do \
+	    export FUZZ_TARGET=$$target FUZZ_CORPUS="$(FUZZ_DIR)/corpus/$$target"; \
+	    "$(FUZZ_DIR)/target/$$host/release/tune-fuzz" "$$FUZZ_CORPUS" -artifact_prefix="$(FUZZ_DIR)/$$target-" \
+	        -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -max_len=20000 -print_final_stats=1; \
+	done
 
 check: lint-scripts deny test ## What must pass before a commit: test, and the checkers that are installed
 
