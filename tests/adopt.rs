@@ -8,46 +8,19 @@ mod common;
 mod adopt {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
-    use std::process::Command;
 
     use serde_json::{Value as Json, json};
 
     use super::common::Project;
+    use super::common::optuna::{printed, script, versions};
 
     const EXAMPLE: &str = include_str!("data/optuna-example.sql");
 
-    fn versions() -> Vec<String> {
-        let given = std::env::var("TUNE_OPTUNA_VERSIONS").unwrap_or_default();
-        let given = if given.trim().is_empty() {
-            "5.0.0".to_owned()
-        } else {
-            given
-        };
-        given.split_whitespace().map(str::to_owned).collect()
-    }
-
     /// Runs `adopt_study.py` with a version of Optuna; gives what it prints.
     fn python(version: &str, command: &str, database: &Path, study: &str) -> String {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/optuna");
-        let venv = Command::new("sh")
-            .arg(here.join("venv.sh"))
-            .arg(version)
-            .output()
-            .unwrap();
-        let error = String::from_utf8_lossy(&venv.stderr);
-        assert!(venv.status.success(), "{}", error.trim());
-        let interpreter = String::from_utf8(venv.stdout).unwrap();
-        let output = Command::new(interpreter.trim())
-            .arg(here.join("adopt_study.py"))
-            .args([command.as_ref(), database.as_os_str(), study.as_ref()])
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "Optuna {version}, {command}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        let mut script = script(version, &[], "adopt_study.py");
+        script.args([command.as_ref(), database.as_os_str(), study.as_ref()]);
+        printed(script, &format!("{version}, {command}"))
     }
 
     /// Every file of a directory with its content.

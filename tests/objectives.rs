@@ -11,9 +11,9 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use common::Project;
+use common::optuna::{printed, script, versions};
 use serde_json::{Value as Json, json};
 
 /// Small models cost little, large ones learn more.
@@ -285,12 +285,7 @@ fn a_study_with_several_objectives_goes_on_after_a_point_was_enqueued() {
 /// Loaded, and asked and told on, by every version in `TUNE_OPTUNA_VERSIONS`, else 5.0.0.
 #[test]
 fn the_front_is_optunas_best_trials_and_its_trials_are_ours() {
-    let versions = std::env::var("TUNE_OPTUNA_VERSIONS").unwrap_or_default();
-    let versions = match versions.split_whitespace().collect::<Vec<_>>() {
-        none if none.is_empty() => vec!["5.0.0".to_owned()],
-        some => some.into_iter().map(str::to_owned).collect(),
-    };
-    for version in versions {
+    for version in versions() {
         let project = Project::synthetic();
         project.expect(0, &run(&TWO));
         let printed = optuna(&version, "dump", &project.database());
@@ -314,27 +309,7 @@ fn the_front_is_optunas_best_trials_and_its_trials_are_ours() {
 }
 
 fn optuna(version: &str, command: &str, database: &Path) -> Json {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/optuna");
-    let made = Command::new("sh")
-        .arg(here.join("venv.sh"))
-        .arg(version)
-        .output()
-        .unwrap();
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
-    let output = Command::new(String::from_utf8(made.stdout).unwrap().trim())
-        .arg(here.join("check_optuna.py"))
-        .args([command.as_ref(), database.as_os_str(), "synthetic".as_ref()])
-        .env("PYTHONWARNINGS", "ignore")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).unwrap()
+    let mut script = script(version, &[], "check_optuna.py");
+    script.args([command.as_ref(), database.as_os_str(), "synthetic".as_ref()]);
+    serde_json::from_str(&printed(script, &format!("{version}, {command}"))).unwrap()
 }

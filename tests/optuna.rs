@@ -1,69 +1,31 @@
 //! Real Optuna and the store on one database: each reads and continues what the other has written.
 //!
-//! The versions are those of `TUNE_OPTUNA_VERSIONS` (separated by spaces), else 5.0.0; each lives
-//! in a virtual environment that `tests/optuna/venv.sh` makes once. `TUNE_OPTUNA_FULL=1` adds
-//! importances by fANOVA and plots. `TUNE_OPTUNA_SECONDS` is how long both work on the same studies, 10 by default.
+//! The versions are those of `TUNE_OPTUNA_VERSIONS`, else 5.0.0. `TUNE_OPTUNA_FULL=1` adds importances by
+//! fANOVA and plots. `TUNE_OPTUNA_SECONDS` is how long both work on the same studies, 10 by default.
 
 mod common;
 
 #[cfg(test)]
 mod optuna {
     use std::collections::BTreeMap;
-    use std::path::{Path, PathBuf};
-    use std::process::{Command, Stdio};
+    use std::path::Path;
+    use std::process::Stdio;
     use std::time::{Duration, Instant};
 
     use crate::common::Project;
+    use crate::common::optuna::{printed, script, versions};
     use serde_json::{Map, Value as Json, json};
     use tune::report::json_number;
     use tune::space::{Domain, Params, Value, distribution_to_json};
     use tune::store::{RunRecord, Store, Write, Written};
     use tune::study::{Direction, FrozenTrial, TrialState};
 
-    fn versions() -> Vec<String> {
-        let given = std::env::var("TUNE_OPTUNA_VERSIONS").unwrap_or_default();
-        let given = if given.trim().is_empty() {
-            "5.0.0".to_owned()
-        } else {
-            given
-        };
-        given.split_whitespace().map(str::to_owned).collect()
-    }
-
-    fn here() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/optuna")
-    }
-
-    fn interpreter(version: &str, kind: &[&str]) -> String {
-        let made = Command::new("sh")
-            .arg(here().join("venv.sh"))
-            .arg(version)
-            .args(kind)
-            .output()
-            .unwrap();
-        assert!(
-            made.status.success(),
-            "{}",
-            String::from_utf8_lossy(&made.stderr).trim()
-        );
-        String::from_utf8(made.stdout).unwrap().trim().to_owned()
-    }
-
     /// Runs `check_optuna.py`. The time zone is far from UTC, so that a local time shows.
     fn python(version: &str, kind: &[&str], command: &str, database: &Path, study: &str) -> Json {
-        let output = Command::new(interpreter(version, kind))
-            .arg(here().join("check_optuna.py"))
-            .args([command.as_ref(), database.as_os_str(), study.as_ref()])
-            .env("TZ", "Asia/Tokyo")
-            .env("PYTHONWARNINGS", "ignore")
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "Optuna {version}, {command}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        serde_json::from_slice(&output.stdout).unwrap()
+        let mut script = script(version, kind, "check_optuna.py");
+        script.args([command.as_ref(), database.as_os_str(), study.as_ref()]);
+        script.env("TZ", "Asia/Tokyo");
+        serde_json::from_str(&printed(script, &format!("{version}, {command}"))).unwrap()
     }
 
     /// A trial as `check_optuna.py` prints it.
@@ -478,11 +440,9 @@ mod optuna {
     fn beside(version: &str, seed: u64) -> Json {
         let (goal, slots) = (40 + 10 * (seed % 4), 1 + seed % 8);
         let project = Project::synthetic();
-        let mut other = Command::new(interpreter(version, &[]))
-            .arg(here().join("beside.py"))
+        let mut other = script(version, &[], "beside.py")
             .arg(project.database())
             .args(["synthetic", &seed.to_string()])
-            .env("PYTHONWARNINGS", "ignore")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

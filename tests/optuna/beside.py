@@ -32,9 +32,13 @@ def open_study(database, name, seed, ended):
 
 
 def delete(database, number):
-    """Optuna deletes whole studies only; a script that cleans up does this."""
+    """Optuna deletes whole studies only; a script that cleans up does this.
+
+    The last trial alone: Optuna numbers trials by counting those before, and would give a number twice.
+    """
+    last = "DELETE FROM trials WHERE number = ? AND number = (SELECT MAX(number) FROM trials)"
     with sqlite3.connect(database, timeout=10) as connection:
-        connection.execute("DELETE FROM trials WHERE number = ?", (number,))
+        return connection.execute(last, (number,)).rowcount
 
 
 def act(study, database, mine, draw, done):
@@ -64,8 +68,7 @@ def act(study, database, mine, draw, done):
             study.tell(theirs[-1], state=TELL.FAIL)
             done["ended"] += 1
         elif theirs:
-            delete(database, theirs[-1])
-            done["deleted"] += 1
+            done["deleted"] += delete(database, theirs[-1])
 
 
 def main():
