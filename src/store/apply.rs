@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rusqlite::types::Null;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use serde_json::{Map, Value as Json};
 
 use super::error::Cause;
+use super::fresh::new_trial;
 use super::open::stamp;
 use super::place::FileId;
 use super::read::state;
@@ -207,13 +209,8 @@ impl Batch<'_> {
         if next_number(self.conn, self.study_id)? != number {
             return Err(Cause::Conflict);
         }
-        self.conn
-            .prepare_cached(
-                "INSERT INTO trials (number, study_id, state, datetime_start)
-                 VALUES (?1, ?2, 'RUNNING', ?3)",
-            )?
-            .execute((number, self.study_id, self.now))?;
-        let trial_id = self.conn.last_insert_rowid();
+        let place = (self.study_id, number);
+        let trial_id = new_trial(self.conn, place, "RUNNING", (&self.now, &Null))?;
         self.own(trial_id)?;
         put_params(self.conn, trial_id, number, params, distributions)?;
         Ok(trial_id)

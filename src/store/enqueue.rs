@@ -1,10 +1,12 @@
 //! Trials that wait to be started, with values that are fixed beforehand.
 
 use rusqlite::TransactionBehavior;
+use rusqlite::types::Null;
 use serde_json::{Map, Value as Json};
 
 use super::apply::{next_number, params_json, put_system_attribute, put_user_attributes};
 use super::error::Cause;
+use super::fresh::new_trial;
 use super::{Store, StoreError};
 use crate::space::Params;
 
@@ -54,11 +56,7 @@ impl Store {
         let first = next_number(&tx, study_id)?;
         let numbers = first..first + points.len() as u64;
         for (number, params) in numbers.clone().zip(points) {
-            tx.execute(
-                "INSERT INTO trials (number, study_id, state) VALUES (?1, ?2, 'WAITING')",
-                (number, study_id),
-            )?;
-            let trial_id = tx.last_insert_rowid();
+            let trial_id = new_trial(&tx, (study_id, number), "WAITING", (&Null, &Null))?;
             put_user_attributes(&tx, trial_id, user_attrs)?;
             put_system_attribute(&tx, trial_id, "fixed_params", &params_json(params))?;
         }

@@ -7,6 +7,7 @@ use super::apply::{
     check_values, params_json, put_params, put_system_attribute, put_user_attributes, typed,
 };
 use super::error::Cause;
+use super::fresh::new_trial;
 use super::studies::insert_study;
 use super::{Store, StoreError, to_python_json};
 use crate::study::{Direction, FrozenTrial, TrialState};
@@ -72,18 +73,8 @@ fn insert_trial(
         )));
     }
     check_values(number, trial.state, &trial.values, objectives)?;
-    conn.prepare_cached(
-        "INSERT INTO trials (number, study_id, state, datetime_start, datetime_complete)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((
-        number,
-        study_id,
-        trial.state.optuna(),
-        &trial.datetime_start,
-        &trial.datetime_complete,
-    ))?;
-    let trial_id = conn.last_insert_rowid();
+    let times = (&trial.datetime_start as _, &trial.datetime_complete as _);
+    let trial_id = new_trial(conn, (study_id, number), trial.state.optuna(), times)?;
     put_params(conn, trial_id, number, &trial.params, &trial.distributions)?;
     let mut values = conn.prepare_cached(
         "INSERT INTO trial_values (trial_id, objective, value, value_type) VALUES (?1, ?2, ?3, ?4)",

@@ -11,6 +11,7 @@ mod descriptor;
 mod enqueue;
 mod error;
 mod foreign;
+mod fresh;
 mod gpus;
 mod import;
 mod listing;

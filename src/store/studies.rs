@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use serde_json::{Map, Value as Json};
 
 use super::error::Cause;
+use super::fresh::new_study;
 use super::read::attribute;
 use super::{NewStudy, Store, StoreError, python_json, to_python_json};
 use crate::study::{Direction, TrialState};
@@ -313,8 +314,7 @@ pub(super) fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Re
     if taken {
         return Err(Cause::StudyExists(study.name.to_owned()));
     }
-    conn.execute("INSERT INTO studies (study_name) VALUES (?1)", [study.name])?;
-    let id = conn.last_insert_rowid();
+    let id = new_study(conn, study.name)?;
     for (objective, direction) in study.directions.iter().enumerate() {
         conn.execute(
             "INSERT INTO study_directions (direction, study_id, objective) VALUES (?1, ?2, ?3)",

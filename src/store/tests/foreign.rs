@@ -193,3 +193,40 @@ fn a_deleted_study_is_said_to_be_deleted() {
     );
     assert_ne!(seen, Seen::default(), "as it was");
 }
+
+/// Deleted in SQLite's shell, which deletes nothing that refers to what is deleted, and gives the ids again.
+#[test]
+fn new_rows_begin_without_what_deleted_ones_have_left() {
+    let mut bench = Bench::new();
+    let finished = Write::TrialFinished {
+        number: 0,
+        state: TrialState::Complete,
+        values: vec![0.5],
+        user_attrs: Map::from_iter([("old".into(), true.into())]),
+        system_attrs: Map::new(),
+    };
+    let reported = Write::Reported {
+        number: 0,
+        step: 1,
+        value: 0.5,
+    };
+    bench.apply(&[created(0), started(0, 0), reported, finished.clone()]);
+    let other = bench.other();
+    other.execute_batch("DELETE FROM trials").unwrap();
+    bench.apply(&[created(0)]);
+    let trial = &bench.store.trials(bench.study).unwrap()[0];
+    assert_eq!(trial.state, TrialState::Running);
+    assert!(trial.values.is_empty() && trial.intermediate.is_empty());
+    assert!(!trial.user_attrs.contains_key("old"));
+
+    bench.apply(&[started(0, 0), finished]);
+    other.execute_batch("DELETE FROM studies").unwrap();
+    let minimize = [crate::study::Direction::Minimize];
+    let again = bench
+        .store
+        .create_study("again", &minimize, &Map::new(), &Map::new());
+    assert_eq!(again.unwrap(), bench.study, "the same id");
+    assert!(bench.store.trials(bench.study).unwrap().is_empty());
+    let values = other.query_row("SELECT COUNT(*) FROM trial_values", [], |row| row.get(0));
+    assert_eq!(values, Ok(0));
+}
