@@ -266,6 +266,27 @@ fn one_run_holds_a_study_whatever_name_its_database_has_and_though_its_directory
 }
 
 #[test]
+fn a_study_that_is_renamed_under_a_run_is_held_under_its_new_name() {
+    let project = Project::synthetic();
+    let child = in_training(&project);
+    signal(child.id(), Signal::SIGSTOP);
+    let renamed = "UPDATE studies SET study_name = 'renamed'";
+    project.connect().execute(renamed, []).unwrap();
+    let second = [&RUN[..], &["--study", "renamed"]].concat();
+    let (_, stderr) = project.expect(6, &second);
+    assert!(
+        stderr.contains(&format!("held by process {}", child.id())),
+        "{stderr}"
+    );
+    let (stdout, _) = project.expect(0, &["status", "renamed"]);
+    assert!(stdout.contains(&format!("pid {}", child.id())), "{stdout}");
+    signal(child.id(), Signal::SIGCONT);
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(results(&project.trials("renamed")), reference());
+}
+
+#[test]
 fn another_database_in_the_place_of_the_first_is_not_run_beside_it() {
     let project = Project::synthetic();
     first_trial(&project);
@@ -303,15 +324,15 @@ fn a_log_that_is_cut_short_in_use_ends_the_run_before_it_says_that_its_goal_is_r
     assert_eq!(results(&project.trials("synthetic")), reference());
 }
 
-/// The libraries that the binary loads beside the system's.
-fn libtorch() -> Vec<PathBuf> {
-    let Some(home) = option_env!("LIBTORCH") else {
-        return Vec::new();
-    };
-    let files = fs::read_dir(Path::new(home).join("lib")).into_iter();
-    let files = files.flatten().flatten().map(|entry| entry.path());
-    files
-        .filter(|path| path.to_string_lossy().contains(".so"))
+/// The libraries of a program that are not the system's: other users cannot reach what lies in a home directory.
+fn own_libraries(program: &Path) -> Vec<PathBuf> {
+    let ldd = Command::new("ldd").arg(program).output().unwrap();
+    let told = String::from_utf8(ldd.stdout).unwrap();
+    let found = told.lines().filter_map(|line| line.split_once("=> "));
+    let paths = found.filter_map(|(_, path)| path.split(" (").next());
+    paths
+        .filter(|path| !path.starts_with("/lib") && !path.starts_with("/usr"))
+        .map(PathBuf::from)
         .collect()
 }
 
@@ -329,10 +350,9 @@ fn who_looks_does_not_keep_the_owner_out() {
     fs::copy(env!("CARGO_BIN_EXE_tune"), &tune).unwrap();
     chown(project.path(), Some(OWNER), Some(OWNER)).unwrap();
     fs::set_permissions(project.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // Where libtorch lies in a home directory, other users cannot reach it by its own name.
     let libraries = project.path().join("lib");
     fs::create_dir(&libraries).unwrap();
-    for library in libtorch() {
+    for library in own_libraries(Path::new(env!("CARGO_BIN_EXE_tune"))) {
         let name = libraries.join(library.file_name().unwrap());
         if fs::hard_link(&library, &name).is_err() {
             fs::copy(&library, &name).unwrap();

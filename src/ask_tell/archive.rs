@@ -25,7 +25,7 @@ pub const KIND: &str = "ask-tell";
 pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
     look(asked, path, study)?;
     let me = Holder::this_process();
-    let hold = Hold::take(path, study, &me).map_err(|f| f.message)?;
+    let mut hold = Hold::take(path, study, &me).map_err(|f| f.message)?;
     let mut store = Store::open(path).map_err(text)?;
     store.set_lock_patience(PATIENCE);
     let found = store.find_study(study).map_err(text)?;
@@ -36,6 +36,7 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
         }
         None => create(&mut store, asked, study).map_err(text)?,
     };
+    hold.row(study_id, study).map_err(|f| f.message)?;
     let run_id = begin(&mut store, asked, study_id, me).map_err(text)?;
     let mut seen = Seen::default();
     let all = store.changes(study_id, &mut seen).map_err(text)?;

@@ -57,7 +57,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         numbers,
         same: plan.same,
         skipped: plan.skipped,
-        held: holder(&storage, &study.name).is_some(),
+        held: holder(&storage, &study).is_some(),
     };
     if common.json {
         super::print(&format!("{:#}\n", enqueued.json()))

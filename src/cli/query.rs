@@ -71,8 +71,9 @@ pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
 }
 
 fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, Failure> {
-    let study = query::choose(store, study)?.name;
+    let study = query::choose(store, study)?;
     let holder = holder(store.path(), &study);
+    let study = study.name;
     let context = Context {
         spooled: spool::waiting(&directory_of(store.path()), &study),
         now: crate::clock::now(),

@@ -1,10 +1,11 @@
 //! Who works on a study: locks that the kernel gives back when their holder dies.
 //!
-//! There are two of them. One is on the database itself, whatever its name, on a range far behind
+//! There are three of them. One is on the database itself, whatever its name, on a range far behind
 //! its end that stands for the study: whoever opens this file finds it, through any link, and
-//! although somebody has removed the directory beside it. The other is on a file in that directory,
+//! although somebody has removed the directory beside it. One is on a file in that directory,
 //! where spool, logs and checkpoints lie: it keeps others out although somebody has put another
-//! database in the place of the first.
+//! database in the place of the first. The last is on the database again, on a range that stands
+//! for the study's row: it keeps others out although somebody has given the study another name.
 //!
 //! A lock belongs to the open file, not to the process. Every fork (that of the guardian, those
 //! that become workers) has the open file as well until it closes it or becomes another program,
@@ -26,7 +27,7 @@ use super::launch::directory_of;
 use crate::exit::{Exit, Failure};
 use crate::files::name::part;
 use crate::files::plain;
-use crate::store::{Descriptor, is_empty_database, lockable, looked_at};
+use crate::store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
 
 /// Who holds a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +71,9 @@ pub struct Hold {
     /// Where an empty file was made to be held.
     made: Option<PathBuf>,
     _place: Lock<File>,
-    _database: Lock<Descriptor>,
+    database: Lock<Descriptor>,
+    /// The holder's process id.
+    pid: u32,
 }
 
 impl Drop for Hold {
@@ -101,19 +104,23 @@ impl Hold {
                 path.display()
             ))
         };
-        let held = || held(study, holder(&storage, study).as_ref());
+        let held = || held(study, holder_by_name(&storage, study).as_ref());
         let made = (!storage.exists()).then(|| storage.clone());
         let database = loop {
-            let lock = Lock::take(lockable(&storage)?, range(study, me.pid)).map_err(failed)?;
-            let lock = lock.ok_or_else(held)?;
+            let mut lock = Lock::of(lockable(&storage)?);
+            if !lock.take(range(study, me.pid)).map_err(failed)? {
+                return Err(held());
+            }
             // Another file may have taken its place before it was locked.
             if lock.file.is_at(&storage) {
                 break lock;
             }
         };
         let place = plain::open(&path, plain::For::Updating).map_err(failed)?;
-        let place = Lock::take(place, whole()).map_err(failed)?;
-        let mut place = place.ok_or_else(held)?;
+        let mut place = Lock::of(place);
+        if !place.take(whole()).map_err(failed)? {
+            return Err(held());
+        }
         let text = serde_json::to_string(me).unwrap_or_default();
         let file = &mut place.file;
         file.set_len(0)
@@ -125,8 +132,25 @@ impl Hold {
             id: (meta.dev(), meta.ino()),
             made,
             _place: place,
-            _database: database,
+            database,
+            pid: me.pid,
         })
+    }
+
+    /// Takes hold of the study's row as well, once it is known: a study that another program renames
+    /// while it is worked on is free under its new name.
+    ///
+    /// # Errors
+    /// Another process works on it under the name that it had (exit 6, saying who); the database
+    /// cannot be locked (exit 7).
+    pub fn row(&mut self, study_id: i64, study: &str) -> Result<(), Failure> {
+        let row = row_name(study_id);
+        let failed = |e: io::Error| Failure::storage(format!("the database cannot be locked: {e}"));
+        if self.database.take(range(&row, self.pid)).map_err(failed)? {
+            return Ok(());
+        }
+        let pid = locked_by(&self.database.file, &row);
+        Err(held(study, pid.map(Holder::unknown).as_ref()))
     }
 
     /// Device and inode of the lock file, which no other study of this machine has.
@@ -135,39 +159,55 @@ impl Hold {
     }
 }
 
-/// A lock, given back when this is dropped.
+/// Locks of ranges of a file, given back when this is dropped.
 #[derive(Debug)]
 struct Lock<F: AsFd> {
     file: F,
-    range: libc::flock,
+    ranges: Vec<libc::flock>,
 }
 
 impl<F: AsFd> Lock<F> {
-    /// Takes the lock; `None`: somebody else has it.
-    fn take(file: F, range: libc::flock) -> io::Result<Option<Lock<F>>> {
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&range)) {
-            Ok(_) => Ok(Some(Lock { file, range })),
-            Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
-            Err(error) => Err(error.into()),
+    /// A file without any lock yet.
+    fn of(file: F) -> Lock<F> {
+        let ranges = Vec::new();
+        Lock { file, ranges }
+    }
+
+    /// Takes the lock of a range; `false`: somebody else has it.
+    fn take(&mut self, range: libc::flock) -> io::Result<bool> {
+        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range)) {
+            Ok(_) => self.ranges.push(range),
+            Err(Errno::EAGAIN | Errno::EACCES) => return Ok(false),
+            Err(error) => return Err(error.into()),
         }
+        Ok(true)
     }
 }
 
 impl<F: AsFd> Drop for Lock<F> {
     fn drop(&mut self) {
-        let free = libc::flock {
-            l_type: libc::F_UNLCK as libc::c_short,
-            ..self.range
-        };
-        // It cannot fail on an open file; if it did, the end of the process would do.
-        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&free));
+        for range in &self.ranges {
+            let free = libc::flock {
+                l_type: libc::F_UNLCK as libc::c_short,
+                ..*range
+            };
+            // It cannot fail on an open file; if it did, the end of the process would do.
+            let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&free));
+        }
     }
 }
 
-/// Who holds the study now, if anybody does.
-pub fn holder(storage: &Path, study: &str) -> Option<Holder> {
+/// Who works on the study now, if anybody does, also under a name that it had.
+pub fn holder(storage: &Path, study: &StudySummary) -> Option<Holder> {
+    holder_by_name(storage, &study.name).or_else(|| {
+        let database = looked_at(&plain::real(storage))?;
+        locked_by(&database, &row_name(study.study_id)).map(Holder::unknown)
+    })
+}
+
+fn holder_by_name(storage: &Path, study: &str) -> Option<Holder> {
     let storage = plain::real(storage);
-    let pid = database_holder(&storage, study);
+    let pid = looked_at(&storage).and_then(|database| locked_by(&database, study));
     let mut place = plain::open(&path(&directory_of(&storage), study), plain::For::Reading).ok();
     let placed = place
         .as_ref()
@@ -181,11 +221,15 @@ pub fn holder(storage: &Path, study: &str) -> Option<Holder> {
     Some(noted.unwrap_or_else(|| Holder::unknown(pid.unwrap_or_default())))
 }
 
-/// Process id of who has the database's lock.
-fn database_holder(storage: &Path, study: &str) -> Option<u32> {
-    let database = looked_at(storage)?;
-    let found = in_the_way(&database, range(study, 1))?;
+/// Process id of who has the database's lock of a study or of a row.
+fn locked_by(database: &Descriptor, name: &str) -> Option<u32> {
+    let found = in_the_way(database, range(name, 1))?;
     u32::try_from(found.l_len).ok()
+}
+
+/// What stands for a study's row where the name of a study stands; it is no study's name itself.
+fn row_name(study_id: i64) -> String {
+    format!("\0{study_id}")
 }
 
 /// The lock of a study on its database: its first byte stands for the study, its length is the

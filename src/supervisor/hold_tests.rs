@@ -31,10 +31,10 @@ fn a_study_is_free_at_once_although_a_fork_has_the_files_open_still() {
     // What a fork gets: other descriptors of the same open files.
     let of_a_fork = (
         hold._place.file.try_clone().unwrap(),
-        hold._database.file.as_fd().try_clone_to_owned().unwrap(),
+        hold.database.file.as_fd().try_clone_to_owned().unwrap(),
     );
     drop(hold);
-    assert_eq!(holder(&storage, "s"), None);
+    assert_eq!(holder_by_name(&storage, "s"), None);
     Hold::take(&storage, "s", &somebody()).unwrap();
     drop(of_a_fork);
 }
@@ -48,7 +48,7 @@ fn who_looks_is_in_nobodys_way() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done() {
-                    holder(&storage, "s");
+                    holder_by_name(&storage, "s");
                 }
             });
         }
@@ -62,9 +62,9 @@ fn who_looks_is_in_nobodys_way() {
 fn a_held_study_says_who_holds_it_and_is_free_again_afterwards() {
     let (_dir, storage) = place();
     let me = somebody();
-    assert_eq!(holder(&storage, "s"), None);
+    assert_eq!(holder_by_name(&storage, "s"), None);
     let hold = Hold::take(&storage, "s", &me).unwrap();
-    assert_eq!(holder(&storage, "s"), Some(me.clone()));
+    assert_eq!(holder_by_name(&storage, "s"), Some(me.clone()));
     let failure = Hold::take(&storage, "s", &me).unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(
@@ -74,7 +74,7 @@ fn a_held_study_says_who_holds_it_and_is_free_again_afterwards() {
     );
     Hold::take(&storage, "other", &me).unwrap();
     drop(hold);
-    assert_eq!(holder(&storage, "s"), None);
+    assert_eq!(holder_by_name(&storage, "s"), None);
     Hold::take(&storage, "s", &me).unwrap();
 }
 
@@ -88,7 +88,12 @@ fn a_study_is_held_under_every_name_of_its_database() {
     fs::hard_link(&storage, &hard).unwrap();
     for name in [soft, hard] {
         assert_eq!(exit(Hold::take(&name, "s", &somebody())), Exit::Held);
-        assert_eq!(holder(&name, "s").unwrap().pid, 42, "{}", name.display());
+        assert_eq!(
+            holder_by_name(&name, "s").unwrap().pid,
+            42,
+            "{}",
+            name.display()
+        );
     }
     assert!(!elsewhere.path().join("soft.db.d").exists());
 }
@@ -104,7 +109,7 @@ fn a_study_is_held_although_its_directory_was_removed_or_its_database_replaced()
         failure.message.contains("process 42 on this machine"),
         "{failure}"
     );
-    assert_eq!(holder(&storage, "s"), Some(Holder::unknown(42)));
+    assert_eq!(holder_by_name(&storage, "s"), Some(Holder::unknown(42)));
 
     let (dir, storage) = place();
     let _hold = Hold::take(&storage, "s", &somebody()).unwrap();
@@ -112,7 +117,7 @@ fn a_study_is_held_although_its_directory_was_removed_or_its_database_replaced()
     fs::write(&other, "").unwrap();
     fs::rename(&other, &storage).unwrap();
     assert_eq!(exit(Hold::take(&storage, "s", &somebody())), Exit::Held);
-    assert_eq!(holder(&storage, "s"), Some(somebody()));
+    assert_eq!(holder_by_name(&storage, "s"), Some(somebody()));
 }
 
 #[test]
@@ -141,4 +146,18 @@ fn every_process_id_fits_between_two_studies() {
         let range = range(name, u32::MAX);
         assert!(range.l_start.checked_add(range.l_len).is_some(), "{name}");
     }
+}
+
+#[test]
+fn a_study_that_was_renamed_is_held_under_its_new_name_as_well() {
+    let (_dir, storage) = place();
+    let mut first = Hold::take(&storage, "s", &somebody()).unwrap();
+    first.row(3, "s").unwrap();
+    let mut renamed = Hold::take(&storage, "t", &Holder::unknown(43)).unwrap();
+    let failure = renamed.row(3, "t").unwrap_err();
+    assert_eq!(failure.exit, Exit::Held);
+    assert!(failure.message.contains("process 42 "), "{failure}");
+    renamed.row(4, "t").unwrap();
+    drop(first);
+    renamed.row(3, "t").unwrap();
 }
