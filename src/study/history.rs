@@ -1,6 +1,6 @@
 //! What samplers and pruners know of a study.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -73,11 +73,16 @@ fn faulted(trial: &FrozenTrial) -> bool {
         && (FAULTS.iter().any(|name| set(name)) || last.is_some_and(|v| v.is_nan()))
 }
 
+/// What has become of trials, by number; `None`: it is gone.
+pub type News = Vec<(u64, Option<Entry>)>;
+
 /// The trials of a study, in order of number, encoded for its space.
 #[derive(Debug, Clone)]
 pub struct History {
     directions: Vec<Direction>,
     entries: Vec<Entry>,
+    /// Trials that have changed since the last [`History::news`].
+    changed: BTreeSet<u64>,
 }
 
 impl History {
@@ -86,6 +91,7 @@ impl History {
         History {
             directions,
             entries: Vec::new(),
+            changed: BTreeSet::new(),
         }
     }
 
@@ -125,7 +131,12 @@ impl History {
             faulted: faulted(trial),
             chosen: trial.user_attrs.contains_key("point_from"),
         };
-        match self.position(trial.number) {
+        self.set(entry);
+    }
+
+    fn set(&mut self, entry: Entry) {
+        self.changed.insert(entry.number);
+        match self.position(entry.number) {
             Ok(i) => self.entries[i] = entry,
             Err(i) => self.entries.insert(i, entry),
         }
@@ -134,6 +145,7 @@ impl History {
     /// Notes a reported value of a running trial.
     pub fn report(&mut self, number: u64, step: i64, value: f64) {
         if let Ok(i) = self.position(number) {
+            self.changed.insert(number);
             self.entries[i].intermediate.insert(step, value);
         }
     }
@@ -141,6 +153,7 @@ impl History {
     /// Forgets the reports of an attempt that will be repeated.
     pub fn clear_reports(&mut self, number: u64) {
         if let Ok(i) = self.position(number) {
+            self.changed.insert(number);
             self.entries[i].intermediate.clear();
         }
     }
@@ -148,8 +161,26 @@ impl History {
     /// Removes a trial that turned out not to exist.
     pub fn remove(&mut self, number: u64) {
         if let Ok(i) = self.position(number) {
+            self.changed.insert(number);
             self.entries.remove(i);
         }
+    }
+
+    /// What has changed since this was last asked; at first all trials.
+    pub fn news(&mut self) -> News {
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        changed.map(|n| (n, self.get(n).cloned())).collect()
+    }
+
+    /// Makes this what the history is whose [`History::news`] are given here, all of them in their order.
+    pub fn follow(&mut self, news: News) {
+        for (number, entry) in news {
+            match entry {
+                Some(entry) => self.set(entry),
+                None => self.remove(number),
+            }
+        }
+        self.changed.clear();
     }
 
     /// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
@@ -205,5 +236,34 @@ mod tests {
         assert!(!faulted_as(Pruned, json!({}), &[f64::NAN, 0.1]));
         let marks = json!({"diverged": false, "fault": null, "worker": 3});
         assert!(!faulted_as(Pruned, marks, &[0.1]));
+    }
+
+    #[test]
+    fn who_follows_the_news_knows_the_same() {
+        let mut told = History::new(vec![Direction::Minimize]);
+        let mut follows = told.clone();
+        let space = Space::default();
+        let running = |number| trial(number, TrialState::Running, Params::new(), None);
+        for number in 0..4 {
+            told.put(&space, &running(number));
+        }
+        let first = told.news();
+        assert_eq!(first.len(), 4);
+        follows.follow(first);
+        assert_eq!(told.news(), []);
+        told.report(1, 1, 0.5);
+        told.report(2, 1, 0.5);
+        told.clear_reports(2);
+        told.remove(3);
+        told.put(
+            &space,
+            &trial(0, TrialState::Complete, Params::new(), Some(0.1)),
+        );
+        told.report(9, 1, 0.5);
+        let news = told.news();
+        assert_eq!(news.len(), 4);
+        follows.follow(news);
+        assert_eq!(follows.entries(), told.entries());
+        assert_eq!(follows.news(), []);
     }
 }

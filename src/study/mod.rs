@@ -12,7 +12,7 @@ mod trial;
 mod violation;
 
 pub use family::{family, next_fork};
-pub use history::{Entry, History};
+pub use history::{Entry, History, News};
 pub use job::{Job, Purpose};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};

@@ -13,6 +13,7 @@ use super::core::Core;
 use super::errands::{Errand, Errands, Place};
 use super::machine::Machine;
 use super::post::{Inbox, Post};
+use super::proposer::{Asked, Proposer};
 use super::spawn::{Process, Setting, environment};
 use super::spool::Spool;
 use super::strays::Family;
@@ -57,6 +58,7 @@ impl Driver {
     pub fn run(
         self,
         mut core: Core,
+        proposer: Proposer,
         (store, seen, spool): (Store, Seen, Spool),
         clock: Clock,
         (events, inbox): (Post, Inbox),
@@ -75,8 +77,10 @@ impl Driver {
             .spawn(move || writer.run(&todo))
             .map_err(internal)?;
         let errands = Errands::start(self.place.clone()).map_err(internal)?;
+        let proposer = Asked::start(proposer, events.clone()).map_err(internal)?;
         let mut hands = Hands {
             errands,
+            proposer,
             clock,
             machine: Machine::watch(self.gpus, &events),
             driver: self,
@@ -107,6 +111,7 @@ struct Hands {
     clock: Clock,
     machine: Machine,
     errands: Errands,
+    proposer: Asked,
     workers: BTreeMap<WorkerId, Process>,
     events: Post,
     requests: Option<Sender<Request>>,
@@ -120,7 +125,7 @@ impl Hands {
                 self.let_go(*worker);
             }
             core.slept(self.clock.away());
-            // What the event itself asks for does not wait for the sampler, which is asked next.
+            // What the event itself asks for does not wait for what is started next.
             let at_once = core.hear(event, came, self.clock.now());
             if let Some(end) = self.perform_all(at_once) {
                 return end;
@@ -137,6 +142,9 @@ impl Hands {
                 Ok(next) => next,
                 // Nothing that came is left unheard: time may be judged by.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    if self.proposer.is_gone() {
+                        return (Exit::Internal, "the sampler has panicked".into());
+                    }
                     (self.clock.now(), Event::Ticked)
                 }
             };
@@ -187,6 +195,7 @@ impl Hands {
             Action::Forget { job } => self.errands.ask(Errand::Forget(job)),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon { write } => self.ask(Request::Soon(write)),
+            Action::Propose { number, news } => self.proposer.ask(number, news),
             Action::Report(event) => self.report(&event),
             Action::Finish { exit, reason } => {
                 tracing::info!(exit = exit.code(), reason, "run finished");

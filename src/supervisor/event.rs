@@ -9,8 +9,9 @@ use crate::kept::Leader;
 use crate::memory::Sample;
 use crate::protocol::{FromWorker, ToWorker};
 use crate::report;
+use crate::sampler::Proposal;
 use crate::store::{Changes, Write};
-use crate::study::Job;
+use crate::study::{Job, News};
 use crate::supervisor::facts::Unstarted;
 
 /// Monotonic time since the run began.
@@ -135,6 +136,15 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// The answer to [`Action::Propose`].
+    Proposed {
+        /// The number of the trial that it was asked for.
+        number: u64,
+        /// The point; `None` where none was found that satisfies the constraints.
+        proposal: Option<Proposal>,
+        /// Every point that the sampler would propose had been tried or was pending.
+        exhausted: bool,
+    },
     /// SIGINT or SIGTERM.
     StopRequested,
     /// Nothing but time.
@@ -207,6 +217,13 @@ pub enum Action {
     WriteSoon {
         /// What.
         write: Write,
+    },
+    /// Ask the sampler for a point; answered by `Proposed`.
+    Propose {
+        /// The number of the trial.
+        number: u64,
+        /// What has become of the study's trials since the question before.
+        news: News,
     },
     /// Tell people.
     Report(report::Event),

@@ -15,8 +15,10 @@ use super::core::{
 use super::driver::{Driver, logs_dir};
 use super::errands::Place;
 use super::guardian::Guardian;
+use super::hold::Holder;
 use super::open_study::{Held, Origin, open_study, study_attributes};
 use super::post;
+use super::proposer::Proposer;
 use super::signals;
 use super::spool;
 use super::strays::{self, Ended, Family};
@@ -74,7 +76,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         mut sink,
     } = launch;
     let dir = directory_of(&storage);
-    let Held { hold, me } = held;
+    let Held { mut hold, me } = held;
     check_places(&dir, &spec.study)?;
     let study = Family::study(hold.id());
     end_leftovers(&study);
@@ -93,6 +95,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let mut store = open(&storage, &dir, &spec, &mut *sink)?;
     let opened = open_study(&mut store, &spec, &prepared, &origin)?;
     let study_id = opened.study_id;
+    hold.row(study_id, &spec.study)?;
     if let Some(fork) = opened.fork {
         tell_fork(&mut *sink, fork, &dir);
     }
@@ -100,41 +103,22 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     opened.warning.into_iter().for_each(&mut warn);
     prepared.warnings.iter().cloned().for_each(&mut warn);
     take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
-    let record = RunRecord {
-        pid: me.pid,
-        host: me.host,
-        version: env!("CARGO_PKG_VERSION").into(),
-        command: std::env::args().collect(),
-        operation: spec.to_record(),
-    };
-    let mut seen = Seen::default();
-    let trials = store.changes(study_id, &mut seen)?.trials;
-    let reclaimed = reclaim(&store, study_id)?;
-    let repeats = repeats(&store, study_id)?;
-    keep_weights(&spec, &trials, &dir);
-    drop_checkpoints(
-        &dir.join(checkpoints_dir(&spec.study)),
-        &unfinished(&reclaimed, &repeats),
-    );
-    let known = store.find_study(&spec.study)?;
-    let known = known.map(|s| s.user_attrs).unwrap_or_default();
-    let selected = known.get("selection").cloned();
-    let run_id = store.begin_run(study_id, &record)?;
+    let (mut found, seen) = found(&store, study_id, &spec)?;
+    keep_weights(&spec, &found.trials, &dir);
+    drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &found.unfinished());
+    let run_id = store.begin_run(study_id, &record(&spec, me))?;
     let mut user_attrs = study_attributes(&spec, &prepared);
-    mark_injected(&mut user_attrs, &spec, &store)?;
-    let rehearsed = keep_rehearsal(&mut user_attrs, known.get(REHEARSAL), rehearsed);
+    mark_injected(&mut user_attrs, &found.attrs, &spec);
+    let rehearsed = keep_rehearsal(&mut user_attrs, found.attrs.get(REHEARSAL), rehearsed);
+    found.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
     let started = store.run_started(study_id, run_id)?.unwrap_or_default();
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = take_in::reserve(&dir, &spec.study)?;
-    let found = Found {
-        trials,
-        reclaimed,
-        repeats,
-        selected,
-        peaks: peaks(&store, &spec, &devices, &rehearsed),
-    };
-    let core = Core::new(start(&spec, prepared, found, &devices)?);
+    let sampler = sampler::sampler(&spec.operation.sampler)
+        .ok_or_else(|| unknown("sampler", &spec.operation.sampler.kind))?;
+    let proposer = Proposer::new(sampler, &spec);
+    let core = Core::new(start(&spec, proposer.name(), prepared, found, &devices)?);
     let driver = Driver {
         place: Place {
             dir,
@@ -151,7 +135,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         started,
         sink,
     };
-    driver.run(core, (store, seen, spool), clock, (events, inbox))
+    driver.run(core, proposer, (store, seen, spool), clock, (events, inbox))
 }
 
 /// Opens the database for writing. A reader alone gets in where another program holds the write
@@ -245,13 +229,6 @@ fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
     Ok(repeated.collect())
 }
 
-/// What runs again, and from a checkpoint where there is one.
-fn unfinished(reclaimed: &[Reclaimed], repeats: &[Repeated]) -> Vec<Job> {
-    let repeats = repeats.iter().filter(|r| r.ended.is_none());
-    let trials = reclaimed.iter().map(|r| Job::trial(r.number));
-    trials.chain(repeats.map(|r| r.job)).collect()
-}
-
 /// Before anything is taken up again: what workers of an earlier run have left behind, or those
 /// workers themselves where supervisor and guardian were killed at once, must not go on beside it.
 fn end_leftovers(study: &Family) {
@@ -275,18 +252,57 @@ struct Found {
     trials: Vec<FrozenTrial>,
     reclaimed: Vec<Reclaimed>,
     repeats: Vec<Repeated>,
-    selected: Option<Json>,
+    /// The study's attributes.
+    attrs: Map<String, Json>,
     peaks: Vec<Observation>,
+}
+
+impl Found {
+    /// What runs again, and from a checkpoint where there is one.
+    fn unfinished(&self) -> Vec<Job> {
+        let repeats = self.repeats.iter().filter(|r| r.ended.is_none());
+        let trials = self.reclaimed.iter().map(|r| Job::trial(r.number));
+        trials.chain(repeats.map(|r| r.job)).collect()
+    }
+}
+
+/// Reads them, but for the peaks, which depend on what has been rehearsed.
+fn found(store: &Store, study_id: i64, spec: &StudySpec) -> Result<(Found, Seen), Failure> {
+    let mut seen = Seen::default();
+    let known = store.find_study(&spec.study)?;
+    let found = Found {
+        trials: store.changes(study_id, &mut seen)?.trials,
+        reclaimed: reclaim(store, study_id)?,
+        repeats: repeats(store, study_id)?,
+        attrs: known.map(|s| s.user_attrs).unwrap_or_default(),
+        peaks: Vec::new(),
+    };
+    Ok((found, seen))
+}
+
+/// How this run is noted.
+fn record(spec: &StudySpec, me: Holder) -> RunRecord {
+    RunRecord {
+        pid: me.pid,
+        host: me.host,
+        version: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect(),
+        operation: spec.to_record(),
+    }
+}
+
+fn unknown(what: &str, kind: &str) -> Failure {
+    Failure::internal(format!("{what} {kind} has no code"))
 }
 
 fn start(
     spec: &StudySpec,
+    sampler: &'static str,
     prepared: Prepared,
     found: Found,
     devices: &[Device],
 ) -> Result<Start, Failure> {
     let operation = &spec.operation;
-    let unknown = |what: &str, kind: &str| Failure::internal(format!("{what} {kind} has no code"));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let slots = operation.parallel.slots(devices, cores);
     Ok(Start {
@@ -294,14 +310,13 @@ fn start(
         trials: found.trials,
         reclaimed: found.reclaimed,
         repeats: found.repeats,
-        selected: found.selected,
+        selected: found.attrs.get("selection").cloned(),
         test: prepared.test,
         devices: (0..slots).map(|i| devices[i % devices.len()]).collect(),
         // Two libtorch threads of different workers on one core slow each other down tenfold.
         threads: operation.threads.unwrap_or((cores / slots).max(1)),
         baseline: prepared.baseline,
-        sampler: sampler::sampler(&operation.sampler)
-            .ok_or_else(|| unknown("sampler", &operation.sampler.kind))?,
+        sampler,
         pruner: pruner::pruner(&operation.pruner, &spec.horizon())
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
         predictor: Predictor::new(
@@ -375,18 +390,12 @@ fn keep_rehearsal(
 }
 
 /// Marks a study for good whose runs were disturbed on purpose: every plan that was ever used.
-fn mark_injected(
-    attrs: &mut Map<String, Json>,
-    spec: &StudySpec,
-    store: &Store,
-) -> Result<(), Failure> {
+fn mark_injected(attrs: &mut Map<String, Json>, before: &Map<String, Json>, spec: &StudySpec) {
     let Some(inject) = &spec.operation.inject else {
-        return Ok(());
+        return;
     };
-    let study = store.find_study(&spec.study)?;
-    let before = study.and_then(|s| s.user_attrs.get("injected_faults").cloned());
-    let mut plans = match before {
-        Some(Json::Array(plans)) => plans,
+    let mut plans = match before.get("injected_faults") {
+        Some(Json::Array(plans)) => plans.clone(),
         Some(_) | None => Vec::new(),
     };
     let plan = Json::from(inject.plan.to_string());
@@ -394,7 +403,6 @@ fn mark_injected(
         plans.push(plan);
     }
     attrs.insert("injected_faults".into(), plans.into());
-    Ok(())
 }
 
 /// Keeps the weights of the best trials, and those alone: a run that was killed could not do it.

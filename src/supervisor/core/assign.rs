@@ -10,7 +10,7 @@ use crate::fault::{FaultKind, Tally};
 use crate::files::name::part;
 use crate::protocol::{AttemptId, ToWorker};
 use crate::report;
-use crate::sampler::{Ask, PROPOSED_BY, Proposal};
+use crate::sampler::{PROPOSED_BY, Proposal};
 use crate::space::Params;
 use crate::store::{Changes, Write};
 use crate::study::{self, FrozenTrial, Job, Purpose, TrialState};
@@ -22,30 +22,36 @@ use crate::task::TrialSpec;
 const COMPLETIONS: usize = 1000;
 
 impl Core {
-    /// Takes a waiting trial, or asks for a new one, if the goal needs one.
+    /// Takes a waiting trial, or makes a new one, if the goal needs one and its proposal has come.
     pub(super) fn start_trial(&mut self) -> Option<u64> {
-        self.look_for_end_of_search();
         if self.new_trials_wanted() == 0 {
             return None;
         }
-        while let Some((number, trial)) = self.waiting.pop_first() {
-            if let Some(number) = self.claim(number, trial) {
+        while let Some(number) = self.waiting.keys().next().copied() {
+            let proposal = self.proposal(number)?;
+            let trial = self.waiting.remove(&number)?;
+            if let Some(number) = self.claim(number, trial, proposal) {
                 return Some(number);
             }
         }
-        if self.searched_out() {
-            return None;
+        match self.searches_on() {
+            true => self.create(),
+            false => None,
         }
-        self.create()
     }
 
-    /// Makes an enqueued trial run: its fixed values, completed by the sampler, or by the defaults
-    /// where the sampler's values do not go with them, or at random where those do not either. Values
+    /// Makes an enqueued trial run: its fixed values, completed by the proposal, or by the defaults
+    /// where the proposal's values do not go with them, or at random where those do not either. Values
     /// that the space or a constraint forbids make it infeasible; it is ended and not run.
-    fn claim(&mut self, number: u64, trial: FrozenTrial) -> Option<u64> {
+    fn claim(
+        &mut self,
+        number: u64,
+        trial: FrozenTrial,
+        proposal: Option<Proposal>,
+    ) -> Option<u64> {
         let mut fixed = trial.fixed_params();
         fixed.extend(trial.params.clone());
-        let proposal = self.propose(number).map(|p| p.params).unwrap_or_default();
+        let proposal = proposal.map(|p| p.params).unwrap_or_default();
         let completed = self.completed(&fixed, &proposal).or_else(|problem| {
             let defaults = self.spec.space.point(&Params::new());
             let by_default = self.completed(&fixed, &defaults);
@@ -90,7 +96,7 @@ impl Core {
             }
             (None, Some(point)) => point.clone(),
             (None, None) => {
-                let Some(Proposal { params, by }) = self.propose(number) else {
+                let Some(Proposal { params, by }) = self.proposal(number)? else {
                     self.give_up_search();
                     return None;
                 };
@@ -133,34 +139,6 @@ impl Core {
         self.live
             .insert(job, Live::new(trial, 0, seed, Tally::default()));
         self.predict(job);
-    }
-
-    /// Asks the sampler, where something has changed, whether it has anything left to propose.
-    pub(super) fn look_for_end_of_search(&mut self) {
-        let counts = self.board.counts();
-        if self.searched_out.is_none_or(|(at, _)| at != counts) {
-            let exhausted = self.sampler.exhausted(&Ask {
-                space: &self.spec.space,
-                history: &self.history,
-                number: self.board.next_number(),
-                seed: self.spec.seed,
-            });
-            self.searched_out = Some((counts, exhausted));
-        }
-    }
-
-    /// Whether the sampler has nothing left to propose.
-    pub(super) fn searched_out(&self) -> bool {
-        self.searched_out.is_some_and(|(_, exhausted)| exhausted)
-    }
-
-    fn propose(&mut self, number: u64) -> Option<Proposal> {
-        self.sampler.propose(&Ask {
-            space: &self.spec.space,
-            history: &self.history,
-            number,
-            seed: self.spec.seed,
-        })
     }
 
     /// The point of an enqueued trial: its fixed values, the rest from `others`; or why it cannot

@@ -85,6 +85,9 @@ impl Core {
         }
         while self.memory.held.len() < HELD && !self.kept_free(device) {
             let trial = self.start_trial().map(Job::trial);
+            if trial.is_none() && self.asked() {
+                return;
+            }
             let Some(job) = trial.or_else(|| self.start_repeat()) else {
                 return;
             };
@@ -386,14 +389,14 @@ impl Core {
         });
     }
 
-    /// How many trials beyond the live ones the goal still needs, as far as the sampler has any.
+    /// How many trials beyond the live ones the goal still needs, as far as it is known that there are any.
     pub(super) fn new_trials_wanted(&self) -> u64 {
         let live = self.live.keys().filter(|j| j.searches()).count() as u64;
         let sure = self.board.counts().finished() + live;
         let wanted = self.spec.operation.trials.saturating_sub(sure);
-        match self.searched_out() {
-            true => wanted.min(self.waiting.len() as u64),
-            false => wanted,
+        match self.searches_on() {
+            true => wanted,
+            false => wanted.min(self.waiting.len() as u64),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::super::Start;
-use super::super::tests::{Disk, core, exited, spec};
+use super::super::tests::{Disk, Driven, core, exited, spec};
 use super::*;
 use crate::config::Standby;
 use crate::fault::Death;
@@ -25,14 +25,14 @@ const GIB: u64 = 1 << 30;
 
 /// A core with one slot, and every action so far.
 struct Run {
-    core: Core,
+    core: Driven,
     actions: Vec<Action>,
     /// Batches that are durable.
     written: u64,
 }
 
 impl Run {
-    fn new(core: Core) -> Run {
+    fn new(core: Driven) -> Run {
         let mut run = Run {
             core,
             actions: vec![],
@@ -47,7 +47,7 @@ impl Run {
         let mut spec = spec(50, 1);
         spec.operation.supervisor.recycle_after = 0;
         spec.operation.standby = Standby::Off;
-        Run::new(Core::new(Start {
+        let start = Start {
             spec,
             trials: vec![],
             reclaimed: vec![],
@@ -57,11 +57,12 @@ impl Run {
             test: None,
             repeats: vec![],
             selected: None,
-            sampler: Box::new(RandomSampler),
+            sampler: "random",
             pruner: Box::new(NoPruner),
             predictor: Predictor::new(Space::default(), None),
             peaks: vec![],
-        }))
+        };
+        Run::new(Driven::new(start, RandomSampler))
     }
 
     /// Everything that is written becomes durable at once.

@@ -17,6 +17,7 @@ mod memory;
 mod messages;
 mod pace;
 mod repeats;
+mod search;
 mod slot;
 mod standby;
 mod storage;
@@ -35,7 +36,6 @@ use crate::memory::{Observation, Predictor};
 use crate::protocol::AttemptId;
 use crate::pruner::Pruner;
 use crate::report::{self, Counts};
-use crate::sampler::Sampler;
 use crate::space::Params;
 use crate::store::{Changes, Write};
 use crate::study::{self, FrozenTrial, History, Job, TrialState};
@@ -58,6 +58,7 @@ use machine::Machine;
 use memory::Memory;
 use pace::Pace;
 use repeats::Repeats;
+use search::Search;
 use slot::Slot;
 use storage::{Kept, Outage};
 use weights::Weights;
@@ -93,8 +94,8 @@ pub struct Start {
     pub repeats: Vec<Repeated>,
     /// The selection that the study's attributes tell of.
     pub selected: Option<serde_json::Value>,
-    /// Sampler.
-    pub sampler: Box<dyn Sampler>,
+    /// Name of the sampler that answers [`Action::Propose`].
+    pub sampler: &'static str,
     /// Pruner.
     pub pruner: Box<dyn Pruner>,
     /// Predicts what trials need of memory.
@@ -134,12 +135,10 @@ pub struct Core {
     points: Vec<Params>,
     threads: usize,
     baseline: Option<Baseline>,
-    sampler: Box<dyn Sampler>,
+    search: Search,
     pruner: Box<dyn Pruner>,
     history: History,
     board: Board,
-    /// Whether the sampler has an end and has reached it, and the counts for which that was asked.
-    searched_out: Option<(Counts, bool)>,
     /// Trials and repeats of this run that have not ended.
     live: BTreeMap<Job, Live>,
     /// Those of them that wait for a worker to run again on.
@@ -257,11 +256,10 @@ impl Core {
             repeats,
             threads: start.threads,
             baseline: start.baseline,
-            sampler: start.sampler,
+            search: Search::new(start.sampler),
             pruner: start.pruner,
             history,
             board,
-            searched_out: None,
             waiting,
             contested: BTreeMap::new(),
             unplaced: VecDeque::new(),
@@ -318,13 +316,6 @@ impl Core {
         self.slept = time;
     }
 
-    /// Takes an event that has come just now; gives what is to be done, in order.
-    pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
-        let mut actions = self.hear(event, now, now);
-        actions.extend(self.go_on(now));
-        actions
-    }
-
     /// Takes an event; gives what follows from it at once, in order: what is sent to workers, and which
     /// of them end. Has to be followed by [`Core::go_on`]. `came` is when it came, `now` the time now.
     pub fn hear(&mut self, event: Event, came: Now, now: Now) -> Vec<Action> {
@@ -376,6 +367,11 @@ impl Core {
             Event::Sampled { sample } => self.on_sampled(sample),
             Event::Xid { gpu, code } => self.on_xid(gpu, code),
             Event::ProbeLost { reason } => self.on_probe_lost(&reason),
+            Event::Proposed {
+                number,
+                proposal,
+                exhausted,
+            } => self.on_proposed(number, proposal, exhausted),
             Event::StopRequested => self.on_stop_requested(),
             Event::Ticked => {}
         }
@@ -389,8 +385,7 @@ impl Core {
         std::mem::take(&mut self.actions)
     }
 
-    /// Starts what can be started, which may take a sampler's time, and ends the run where nothing is
-    /// left; gives what is to be done, in order.
+    /// Starts what can be started, and ends the run where nothing is left; gives what is to be done, in order.
     pub fn go_on(&mut self, now: Now) -> Vec<Action> {
         self.now = self.now.max(now);
         if self.mode == Mode::Running && self.outage.is_none() {
@@ -419,7 +414,7 @@ impl Core {
             best: self.board.best().cloned(),
             further: self.spec.further.clone(),
             front: self.board.front(),
-            sampler: self.sampler.name().into(),
+            sampler: self.search.sampler.into(),
             pruner: self.pruner.name().into(),
             injected: self
                 .spec

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::super::tests::{Disk, core, exited, spec};
+use super::super::tests::{Disk, Driven, core, exited, spec};
 use super::*;
 use crate::fault::Death;
 use crate::protocol::{AttemptId, FromWorker, ToWorker, VERSION};
@@ -15,7 +15,7 @@ use crate::task::{Ended, Metrics};
 
 /// A core, the time, and every action so far.
 struct Run {
-    core: Core,
+    core: Driven,
     now: Now,
     actions: Vec<Action>,
 }

@@ -145,6 +145,7 @@ proptest! {
         let mut spec = spec(20, slots);
         spec.operation.supervisor.checkpoint = checkpoint;
         let mut world = World::new(spec, Disk::default(), seed, faults);
+        world.late = seed % 2 == 0;
         world.foreign = Some(Foreign::new(seed, busy, acts));
         world.run(20_000);
         prop_assert!(matches!(world.finished, Some(Exit::Done | Exit::Breaker)));
@@ -162,6 +163,7 @@ proptest! {
         let mut foreign = Foreign::new(seed, busy, 100);
         for cut in cuts.into_iter().chain([20_000]) {
             let mut world = World::new(spec(15, slots), disk, seed, 0.0);
+            world.late = seed % 2 == 0;
             world.foreign = Some(foreign);
             world.run(cut);
             if cut == 20_000 {

@@ -8,6 +8,7 @@ use rand::RngExt;
 
 use super::super::*;
 use super::disk::Disk;
+use super::driven::Driven;
 use crate::config::{Parallel, Standby, StudySpec};
 use crate::exit::Exit;
 use crate::fault::Death;
@@ -78,7 +79,7 @@ struct Process {
 
 struct Card {
     gpu: SimulatedGpu,
-    core: Core,
+    core: Driven,
     /// Whether memory is measured and admitted; the old script did neither.
     admits: bool,
     cap: u64,
@@ -97,7 +98,7 @@ impl Card {
     fn new(spec: StudySpec, seed: u64, admits: bool) -> Card {
         let slots = spec.operation.parallel.slots(&[GPU], 8);
         let cap = (TOTAL as f64 * spec.operation.gpu_memory) as u64;
-        let core = Core::new(Start {
+        let start = Start {
             devices: vec![GPU; slots],
             threads: 1,
             trials: vec![],
@@ -106,12 +107,13 @@ impl Card {
             selected: None,
             test: None,
             baseline: None,
-            sampler: Box::new(RandomSampler),
+            sampler: "random",
             pruner: Box::new(NoPruner),
             predictor: Predictor::new(spec.space.clone(), None),
             peaks: vec![],
             spec,
-        });
+        };
+        let core = Driven::new(start, RandomSampler);
         Card {
             gpu: SimulatedGpu::new(),
             core,
@@ -199,6 +201,7 @@ impl Card {
             | Action::KeepWeights { .. }
             | Action::Forget { .. }
             | Action::WriteSoon { .. }
+            | Action::Propose { .. }
             | Action::Report(_) => {}
         }
     }

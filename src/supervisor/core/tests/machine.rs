@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::slot::State;
 use super::super::*;
 use super::disk::Disk;
+use super::driven::Driven;
 use super::world::{core, exited, spec};
 use crate::fault::Death;
 use crate::memory::{GpuSample, HostSample, Sample};
@@ -16,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A core whose slots have a GPU each.
 struct Bench {
-    core: Core,
+    core: Driven,
     now: Now,
     /// Warnings and faults.
     said: Vec<String>,
@@ -96,6 +97,7 @@ impl Bench {
             | Action::Abandon { .. }
             | Action::KeepWeights { .. }
             | Action::Forget { .. }
+            | Action::Propose { .. }
             | Action::Report(_) => {}
         }
     }

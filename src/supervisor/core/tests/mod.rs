@@ -1,6 +1,7 @@
 //! The core against a simulated world: workers that train, die, hang and babble at random moments.
 
 mod disk;
+mod driven;
 mod foreign;
 mod gpu;
 mod late;
@@ -19,6 +20,7 @@ use crate::space::Value;
 use crate::study::Purpose;
 use crate::task::Metrics;
 pub(super) use disk::Disk;
+pub(super) use driven::Driven;
 use world::{World, results};
 pub(super) use world::{core, exited, spec};
 
@@ -65,7 +67,8 @@ fn a_grid_that_has_been_visited_ends_the_run_whatever_the_goal_and_with_disturba
     for (slots, faults) in [(1, 0.0), (3, 0.0), (3, 0.03), (4, 0.03)] {
         for seed in 0..5 {
             let mut world = World::new(spec(1000, slots), Disk::default(), seed, faults);
-            world.core.sampler = Box::new(crate::sampler::GridSampler::new(9));
+            world.late = seed % 2 == 0;
+            world.core.search_by(crate::sampler::GridSampler::new(9));
             world.run(100_000);
             assert_eq!(
                 world.finished,
@@ -112,6 +115,7 @@ fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
                 | Action::KeepWeights { .. }
                 | Action::Forget { .. }
                 | Action::WriteSoon { .. }
+                | Action::Propose { .. }
                 | Action::Report(_) => {}
             }
         }
@@ -170,6 +174,7 @@ proptest! {
         let mut spec = spec(30, slots);
         spec.operation.supervisor.checkpoint = checkpoint;
         let mut world = World::new(spec, Disk::default(), seed, faults);
+        world.late = seed % 2 == 0;
         world.run(50_000);
         prop_assert!(matches!(world.finished, Some(Exit::Done | Exit::Breaker)));
         if world.finished == Some(Exit::Done) {
@@ -204,10 +209,12 @@ proptest! {
         let mut disk = Disk::default();
         for cut in cuts {
             let mut world = World::new(spec(12, 1), disk, seed, 0.0);
+            world.late = seed % 2 == 0;
             world.run(cut);
             disk = world.disk;
         }
         let mut last = World::new(spec(12, 1), disk, seed, 0.0);
+        last.late = seed % 2 == 0;
         last.run(10_000);
         prop_assert_eq!(last.finished, Some(Exit::Done));
         prop_assert_eq!(results(&last.disk), results(&undisturbed.disk));
@@ -218,6 +225,7 @@ proptest! {
         seed in 0u64..u64::MAX, at in 1u32..200, slots in 1usize..4,
     ) {
         let mut world = World::new(spec(30, slots), Disk::default(), seed, 0.02);
+        world.late = seed % 2 == 0;
         world.run(at);
         prop_assume!(world.finished.is_none());
         world.stop_asked = true;

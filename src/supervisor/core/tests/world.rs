@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::slot::State;
 use super::super::*;
 use super::disk::Disk;
+use super::driven::Driven;
 use super::foreign::Foreign;
 use crate::config::{Deadline, Objective, Operation, Parallel};
 use crate::fault::Death;
@@ -19,7 +20,7 @@ use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
 use crate::space::{Domain, Parameter, Space, Value};
 use crate::store::Seen;
-use crate::study::{Direction, Job, Purpose};
+use crate::study::{Direction, Job, News, Purpose};
 use crate::task::{Ended, Metrics, TestSplit, TrialSpec};
 
 pub fn spec(trials: u64, slots: usize) -> StudySpec {
@@ -63,10 +64,10 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
     }
 }
 
-pub fn core(spec: StudySpec, disk: &Disk) -> Core {
+pub fn core(spec: StudySpec, disk: &Disk) -> Driven {
     let slots = spec.operation.parallel.slots(&[Device::Cpu], 1);
     let devices = vec![Device::Cpu; slots];
-    Core::new(Start {
+    let start = Start {
         trials: disk.trials.values().cloned().collect(),
         reclaimed: disk.reclaimable(),
         repeats: disk.repeated(),
@@ -76,11 +77,12 @@ pub fn core(spec: StudySpec, disk: &Disk) -> Core {
         devices,
         threads: 1,
         baseline: None,
-        sampler: Box::new(RandomSampler),
+        sampler: "random",
         pruner: Box::new(NoPruner),
         predictor: Predictor::new(Space::default(), None),
         peaks: vec![],
-    })
+    };
+    Driven::new(start, RandomSampler)
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -95,10 +97,13 @@ pub enum Life {
 
 /// A core and all that it talks to.
 pub struct World {
-    pub core: Core,
+    pub core: Driven,
     pub disk: Disk,
     /// Who else writes to the disk.
     pub foreign: Option<Foreign>,
+    /// Whether proposals take their time, and the question that is on its way.
+    pub late: bool,
+    question: Option<(u64, News)>,
     /// The writer's: the study as the core knows it, and starts that others got ahead of.
     seen: Seen,
     refused: Unstarted,
@@ -141,6 +146,8 @@ impl World {
             core: core(spec, &disk),
             disk,
             foreign: None,
+            late: false,
+            question: None,
             seen,
             refused: Unstarted::default(),
             soon: vec![],
@@ -199,9 +206,11 @@ impl World {
 
     pub fn event(&mut self, event: Event) {
         self.events += 1;
-        for action in self.core.handle(event, self.now) {
-            self.perform(action);
-        }
+        let actions = match self.late {
+            true => self.core.one(event, self.now),
+            false => self.core.handle(event, self.now),
+        };
+        actions.into_iter().for_each(|action| self.perform(action));
         self.check_invariants();
     }
 
@@ -254,6 +263,10 @@ impl World {
                 self.unwritten.push((batch, writes));
             }
             Action::WriteSoon { write } => self.soon.push(write),
+            Action::Propose { number, news } => {
+                let before = self.question.replace((number, news));
+                assert!(before.is_none(), "one question at a time");
+            }
             Action::Report(_) => {}
             Action::Finish { exit, .. } => {
                 assert!(self.workers.is_empty(), "no worker outlives the run");
@@ -341,6 +354,12 @@ impl World {
                 let changes = self.disk.changes(&mut self.seen);
                 return Event::StudyChanged { changes };
             }
+        }
+        if self.question.is_some()
+            && self.rng.random_bool(0.3)
+            && let Some((number, news)) = self.question.take()
+        {
+            return self.core.answer(number, news);
         }
         if !self.unwritten.is_empty() && self.rng.random_bool(0.7) {
             return self.write();

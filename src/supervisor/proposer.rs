@@ -1,0 +1,92 @@
+//! Who answers [`Action::Propose`](super::Action::Propose): the sampler, with what it knows of the study.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use super::Event;
+use super::post::Post;
+use crate::config::StudySpec;
+use crate::sampler::{Ask, Sampler};
+use crate::space::Space;
+use crate::study::{History, News};
+
+/// See the module.
+pub struct Proposer {
+    sampler: Box<dyn Sampler>,
+    space: Space,
+    seed: u64,
+    history: History,
+}
+
+impl Proposer {
+    /// One that knows of no trial yet.
+    pub fn new(sampler: Box<dyn Sampler>, spec: &StudySpec) -> Proposer {
+        Proposer {
+            sampler,
+            space: spec.space.clone(),
+            seed: spec.seed,
+            history: History::new(spec.directions()),
+        }
+    }
+
+    /// The sampler's name.
+    pub fn name(&self) -> &'static str {
+        self.sampler.name()
+    }
+
+    /// The point for the trial of this number, after what has become of the others.
+    pub fn answer(&mut self, number: u64, news: News) -> Event {
+        self.history.follow(news);
+        let ask = Ask {
+            space: &self.space,
+            history: &self.history,
+            number,
+            seed: self.seed,
+        };
+        let exhausted = self.sampler.exhausted(&ask);
+        Event::Proposed {
+            number,
+            proposal: self.sampler.propose(&ask),
+            exhausted,
+        }
+    }
+}
+
+/// A proposer on a thread of its own. Dropping this leaves it alone with a question that it is at: its answer is of no
+/// use to anybody.
+pub(super) struct Asked {
+    questions: Sender<(u64, News)>,
+    thread: JoinHandle<()>,
+}
+
+impl Asked {
+    /// Starts the thread, which answers to `events`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(mut proposer: Proposer, events: Post) -> io::Result<Asked> {
+        let (questions, asked): (_, Receiver<(u64, News)>) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("proposer".into())
+            .spawn(move || {
+                for (number, news) in asked {
+                    if events.send(proposer.answer(number, news)).is_err() {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Asked { questions, thread })
+    }
+
+    /// Asks; does not wait for the answer.
+    pub(super) fn ask(&self, number: u64, news: News) {
+        // Where it is gone, [`Asked::is_gone`] tells.
+        let _ = self.questions.send((number, news));
+    }
+
+    /// Whether it has ended, which only a defect of a sampler does: no answer will come any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
