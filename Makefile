@@ -118,10 +118,17 @@ soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, a
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= pickle archive safetensors model-config tokenizer vocabulary rows log spool config ask-tell
 FUZZ_DIR := $(TUNE_CACHE)/fuzz
+# What libFuzzer wants to know of a program, as cargo-fuzz has it; a stable Rust has no sanitizers to add.
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
 
 fuzz: ## Look for input that breaks a reader, guided by what is covered: 10 minutes each (FUZZ_SECONDS, FUZZ_TARGETS)
+	@# The versions that tune itself is built from.
+	cp Cargo.lock tests/fuzz/Cargo.lock
 	host=$$(rustc -vV | sed -n 's/^host: //p'); \
-	(cd tests/fuzz && CARGO_TARGET_DIR="$(FUZZ_DIR)/target" $(CARGO) build --release --locked --target $$host); \
+	(cd tests/fuzz && CARGO_TARGET_DIR="$(FUZZ_DIR)/target" RUSTFLAGS="$(FUZZ_FLAGS)" \
+	    $(CARGO) build --release --target $$host); \
 	for target in $(FUZZ_TARGETS); do \
 	    export FUZZ_TARGET=$$target FUZZ_CORPUS="$(FUZZ_DIR)/corpus/$$target"; \
 	    "$(FUZZ_DIR)/target/$$host/release/tune-fuzz" "$$FUZZ_CORPUS" -artifact_prefix="$(FUZZ_DIR)/$$target-" \
