@@ -132,8 +132,10 @@ fuzz: ## Look for input that breaks a reader, guided by what is covered: 10 minu
 	for target in $(FUZZ_TARGETS); do \
 	    export FUZZ_TARGET=$$target FUZZ_CORPUS="$(FUZZ_DIR)/corpus/$$target"; \
 	    "$(FUZZ_DIR)/target/$$host/release/tune-fuzz" "$$FUZZ_CORPUS" -artifact_prefix="$(FUZZ_DIR)/$$target-" \
-	        -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -max_len=20000 -print_final_stats=1; \
-	done
+	        -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -max_len=20000 -print_final_stats=1 \
+	        || broken="$${broken:-} $$target"; \
+	done; \
+	[[ -z $${broken:-} ]] || { echo "broken:$$broken; what broke them is kept in $(FUZZ_DIR)" >&2; exit 1; }
 
 check: lint-scripts deny test ## What must pass before a commit: test, and the checkers that are installed
 

@@ -103,7 +103,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     opened.warning.into_iter().for_each(&mut warn);
     prepared.warnings.iter().cloned().for_each(&mut warn);
     take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
-    let (mut found, seen) = found(&store, study_id, &spec)?;
+    let (mut found, seen) = found(&store, study_id)?;
     keep_weights(&spec, &found.trials, &dir);
     drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &found.unfinished());
     let run_id = store.begin_run(study_id, &record(&spec, me))?;
@@ -267,9 +267,13 @@ impl Found {
 }
 
 /// Reads them, but for the peaks, which depend on what has been rehearsed.
-fn found(store: &Store, study_id: i64, spec: &StudySpec) -> Result<(Found, Seen), Failure> {
+fn found(store: &Store, study_id: i64) -> Result<(Found, Seen), Failure> {
     let mut seen = Seen::default();
-    let known = store.find_study(&spec.study)?;
+    // By its row: another program may have given it another name by now.
+    let known = store
+        .studies()?
+        .into_iter()
+        .find(|s| s.study_id == study_id);
     let found = Found {
         trials: store.changes(study_id, &mut seen)?.trials,
         reclaimed: reclaim(store, study_id)?,

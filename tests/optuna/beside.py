@@ -1,5 +1,5 @@
-"""Works on a study beside tune, until standard input ends: asks, tells, enqueues, claims, and now and
-then ends or deletes a trial that it did not ask for. Prints how often it did each.
+"""Works on a study beside tune, until standard input ends: asks, tells, enqueues, and now and then ends or
+deletes a trial that it did not ask for, or gives the study another name. Prints how often it did each.
 
     beside.py DATABASE STUDY SEED
 """
@@ -41,6 +41,12 @@ def delete(database, number):
         return connection.execute(last, (number,)).rowcount
 
 
+def rename(database, study, name):
+    """Optuna knows no other name for a study either."""
+    with sqlite3.connect(database, timeout=10) as connection:
+        connection.execute("UPDATE studies SET study_name = ? WHERE study_id = ?", (name, study._study_id))
+
+
 def act(study, database, mine, draw, done):
     """One thing that another program does."""
     kind = draw.random()
@@ -58,9 +64,12 @@ def act(study, database, mine, draw, done):
         else:
             study.tell(trial, draw.random())
         done["told"] += 1
-    elif kind < 0.9:
+    elif kind < 0.88:
         study.enqueue_trial({"optim.lr": 10 ** draw.uniform(-5, 0)})
         done["enqueued"] += 1
+    elif kind < 0.9:
+        rename(database, study, f"renamed {draw.random()}")
+        done["renamed"] += 1
     else:
         running = [t.number for t in study.get_trials(deepcopy=False) if t.state == TELL.RUNNING]
         theirs = [n for n in running if n not in {t.number for t in mine}]
