@@ -292,10 +292,13 @@ fn another_database_in_the_place_of_the_first_is_not_run_beside_it() {
     first_trial(&project);
     let copy = fs::read(project.database()).unwrap();
     let child = in_training(&project);
+    // It notices nothing before the second run has tried.
+    signal(child.id(), Signal::SIGSTOP);
     let other = project.path().join("other.db");
     fs::write(&other, copy).unwrap();
     fs::rename(&other, project.database()).unwrap();
     second_is_refused(&project, &project.database());
+    signal(child.id(), Signal::SIGCONT);
     let (code, stderr) = end(child);
     assert_eq!(code, Some(7), "{stderr}");
     assert!(stderr.contains("1 result"), "{stderr}");

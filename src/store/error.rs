@@ -295,6 +295,8 @@ pub(super) enum Cause {
     Newer(String),
     Older(String),
     Foreign(String),
+    /// The same of a file that another program may be making just now.
+    Unfinished(Box<Cause>),
     Corrupt(String),
     NoLog(String),
     UnknownStudy(i64),
@@ -330,7 +332,7 @@ fn shortened(text: String) -> String {
 impl Cause {
     /// The error, with the file's name.
     pub(super) fn at(self, path: &Path) -> StoreError {
-        let path = Shown(path.to_path_buf());
+        let (file, path) = (path, Shown(path.to_path_buf()));
         match self {
             Cause::Sql(error) => from_sqlite(path, &error),
             Cause::Conflict => StoreError::Invalid {
@@ -345,6 +347,7 @@ impl Cause {
             Cause::Newer(what) => StoreError::NewerSchema { path, what },
             Cause::Older(what) => StoreError::OlderSchema { path, what },
             Cause::Foreign(found) => StoreError::Foreign { path, found },
+            Cause::Unfinished(cause) => cause.at(file),
             Cause::Corrupt(what) => StoreError::Corrupt { path, what },
             Cause::NoLog(mode) => StoreError::NoLog { path, mode },
             Cause::UnknownStudy(study_id) => StoreError::UnknownStudy { path, study_id },

@@ -22,7 +22,7 @@ pub(super) enum Found {
 /// Looks at a file without changing it.
 ///
 /// # Errors
-/// A file of another program, or of a newer or older version.
+/// A file of another program, or of a newer or older version; one that Optuna may be making just now.
 pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
     let mut names = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
     let tables = names
@@ -34,7 +34,12 @@ pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
     }
     if !(has("studies") && has("trials") && has("version_info")) {
         let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
-        return Err(Cause::Foreign(format!("tables {}", some.join(", "))));
+        let cause = Cause::Foreign(format!("tables {}", some.join(", ")));
+        let optunas = |name: &String| OPTUNA.contains(&format!("CREATE TABLE {name} ("));
+        return Err(match tables.iter().all(optunas) {
+            true => Cause::Unfinished(Box::new(cause)),
+            false => cause,
+        });
     }
     check_optuna(conn, has("alembic_version"))?;
     let migrations = if has("tune_migrations") {
@@ -56,6 +61,8 @@ pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
 }
 
 fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
+    // Optuna notes them when it has made all tables.
+    let without = |what: &str| Cause::Unfinished(Box::new(Cause::Older(what.to_owned())));
     let version = conn
         .query_row("SELECT schema_version FROM version_info", [], |row| {
             row.get::<_, Option<i64>>(0)
@@ -82,7 +89,7 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
             )));
         }
         Some(_) => {}
-        None => return Err(Cause::Older("no schema version".to_owned())),
+        None => return Err(without("no schema version")),
     }
     match revision.as_deref() {
         Some(OPTUNA_REVISION) => Ok(()),
@@ -92,7 +99,7 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
         Some(r) => Err(Cause::Newer(format!(
             "Optuna's revision is {r}, this program knows {OPTUNA_REVISION}"
         ))),
-        None => Err(Cause::Older("no revision".to_owned())),
+        None => Err(without("no revision")),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, geteuid};
@@ -19,6 +20,9 @@ use crate::files::{no_file, plain};
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long another program is given to make the tables of a database.
+const MAKING: Duration = Duration::from_secs(1);
 
 /// How often the switch to the write-ahead log, for which SQLite does not wait, is tried.
 const WAL_TRIES: u32 = 40;
@@ -323,13 +327,26 @@ fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> 
     write_ahead(conn)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "foreign_keys", true)?;
-    migrate(conn, now)
+    // Here it may be found half made again: it was empty a moment ago.
+    finished(|| migrate(conn, now))
 }
 
-/// The first statement on a connection may find another program recovering the log.
+/// The first statement on a connection may find another program recovering the log, or making the tables, which Optuna
+/// does one by one.
 fn inspect_patiently(conn: &Connection) -> Result<Found, Cause> {
     conn.busy_timeout(LOCK_PATIENCE)?;
-    inspect(conn)
+    finished(|| inspect(conn))
+}
+
+/// Tries again, for a while, as long as another program seems to be making the database.
+fn finished<T>(mut attempt: impl FnMut() -> Result<T, Cause>) -> Result<T, Cause> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(Cause::Unfinished(_)) if start.elapsed() < MAKING => thread::sleep(MAKING / 50),
+            result => return result,
+        }
+    }
 }
 
 fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Cause> {

@@ -413,6 +413,38 @@ fn two_programs_may_make_the_database_at_once() {
     });
 }
 
+/// Optuna makes its tables one by one, and notes its versions when all are there.
+#[test]
+fn a_database_that_optuna_is_making_just_now_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tune.db");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let tables = include_str!("../optuna.sql");
+    let mut tables = tables.split_inclusive(");\n");
+    conn.execute_batch(tables.next().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| Store::open(&path).map(drop));
+        let pause = std::time::Duration::from_millis(20);
+        for table in tables {
+            std::thread::sleep(pause);
+            conn.execute_batch(table).unwrap();
+        }
+        std::thread::sleep(pause);
+        conn.execute_batch("INSERT INTO version_info VALUES (1, 12, '5.0.0')")
+            .unwrap();
+        std::thread::sleep(pause);
+        conn.execute_batch("INSERT INTO alembic_version VALUES ('v3.2.0.a')")
+            .unwrap();
+        opened.join().unwrap().unwrap();
+    });
+    let half = dir.path().join("half.db");
+    let conn = rusqlite::Connection::open(&half).unwrap();
+    conn.execute_batch("CREATE TABLE studies (study_id INTEGER)")
+        .unwrap();
+    let refused = Store::open(&half).map(drop);
+    assert!(matches!(refused, Err(StoreError::Foreign { .. })));
+}
+
 /// A database and its log as a crash leaves them: everything since `last` is only in the log.
 fn crashed(dir: &TempDir, last: &str) -> PathBuf {
     let path = optuna_file(dir);
