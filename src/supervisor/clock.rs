@@ -2,7 +2,7 @@
 //!
 //! A process that is stopped (SIGSTOP, a frozen cgroup, a paused virtual machine) stops with all of
 //! its threads. So a thread that does nothing but look at the clock tells that from an event loop
-//! that is busy: its looks go on beside a slow proposal, and they have a gap where nothing of this
+//! that is busy: its looks go on beside it, and they have a gap where nothing of this
 //! process ran. A machine that sleeps shows in the kernel's two clocks, of which one goes on meanwhile.
 
 use std::io;

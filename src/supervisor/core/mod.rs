@@ -174,8 +174,7 @@ pub struct Core {
     outage: Option<Outage>,
     now: Now,
     /// When what was handled last had come: all that came before has been handled. Who was silent, and
-    /// how long an attempt took, is judged by this: what comes is handled later where much comes at once,
-    /// or after a slow proposal.
+    /// how long an attempt took, is judged by this: what comes is handled later where much comes at once.
     heard: Now,
     /// How long the supervisor did not run, by itself or with its machine: counts towards the time
     /// budget alone.

@@ -174,10 +174,35 @@ impl Steps {
                         return Some(format!("{found} {MAX_GROWTH} times as long"));
                     }
                 }
+                if let Some(trouble) = all.get("single").and_then(|_| template(value)) {
+                    return Some(trouble);
+                }
                 all.iter().find_map(|(key, value)| self.trouble(key, value))
             }
         }
     }
+}
+
+/// What a template names that is not there: the library looks for it when the first text comes, and panics.
+fn template(step: &Json) -> Option<String> {
+    let pieces = |name: &'static str| {
+        let pieces = step[name].as_array().into_iter().flatten();
+        pieces.map(move |piece| (name, piece))
+    };
+    pieces("single")
+        .chain(pieces("pair"))
+        .find_map(|(name, piece)| {
+            let token = piece["SpecialToken"]["id"].as_str();
+            let lacks = token.filter(|token| step["special_tokens"].get(token).is_none());
+            if let Some(token) = lacks {
+                return Some(format!(
+                    "the template {name:?} with {token:?}, which special_tokens lacks"
+                ));
+            }
+            let second = name == "single" && piece["Sequence"]["id"] == "B";
+            second
+                .then(|| "the template \"single\" with the sequence B, expected A alone".to_owned())
+        })
 }
 
 /// How many times longer a step of Replace may make a text.
@@ -304,6 +329,33 @@ mod tests {
         assert!(of("/added_tokens", json!(vec![0; MAX_ADDED + 1])).is_some());
         let table = json!({"type": "Precompiled", "precompiled_charsmap": "A".repeat(400_000)});
         assert_eq!(of("/normalizer", table), None);
+    }
+
+    #[test]
+    fn a_template_names_what_is_there() {
+        let template = |single: Json, pair: Json| {
+            let cls = json!({"id": "[CLS]", "ids": [1], "tokens": ["[CLS]"]});
+            let template = json!({
+                "type": "TemplateProcessing", "single": single, "pair": pair,
+                "special_tokens": {"[CLS]": cls},
+            });
+            of(
+                "/post_processor",
+                json!({"type": "Sequence", "processors": [template]}),
+            )
+        };
+        let token = |id: &str| json!({"SpecialToken": {"id": id, "type_id": 0}});
+        let text = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
+        let both = json!([token("[CLS]"), text("A"), text("B")]);
+        let one = json!([token("[CLS]"), text("A")]);
+        assert_eq!(template(one.clone(), both.clone()), None);
+        for (single, pair) in [
+            (json!([token("[SEP]"), text("A")]), both.clone()),
+            (one, json!([text("A"), token(""), text("B")])),
+            (both.clone(), both),
+        ] {
+            assert!(template(single, pair).is_some());
+        }
     }
 
     #[test]
