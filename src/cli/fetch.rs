@@ -1,6 +1,8 @@
 //! `tune fetch MODEL`: a checkpoint from a hub into the local cache.
 
-use std::path::PathBuf;
+use std::env::VarError;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +10,7 @@ use serde_json::json;
 
 use super::{Common, init_logging, print};
 use crate::exit::{Exit, Failure};
+use crate::files::bounded;
 use crate::report::{self, Gauge};
 use crate::task::text_classification::checkpoint::{Checkpoint, cache_directories};
 use crate::task::text_classification::hub::{self, Checksum, File, Step};
@@ -25,6 +28,53 @@ pub struct FetchArgs {
     pub to: Option<PathBuf>,
 }
 
+/// Longest token, in bytes.
+const LONGEST_TOKEN: u64 = 4096;
+
+/// An environment variable; one that is blank counts as unset.
+fn text_of(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(Failure::input(format!(
+            "{name}: found what is no UTF-8, expected a text"
+        ))),
+    }
+}
+
+/// The token that Hugging Face's own programs leave beside the cache.
+fn kept_token(cache: &Path) -> Result<Option<String>, Failure> {
+    let path = cache.with_file_name("token");
+    match bounded::read_to_string(&path, LONGEST_TOKEN) {
+        Ok(text) if text.trim().is_empty() => Ok(None),
+        Ok(text) => checked(text, &path.display().to_string()).map(Some),
+        // Another user's, beside a cache that is shared: what is public can be had without.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Failure::input(format!(
+            "{}: {error}, expected the hub's token, or no file",
+            path.display()
+        ))),
+    }
+}
+
+/// A token that fits the header of a request; `from` says where it comes from.
+fn checked(token: String, from: &str) -> Result<String, Failure> {
+    let token = token.trim();
+    match token.chars().all(|c| c.is_ascii_graphic()) {
+        true => Ok(token.to_owned()),
+        false => Err(Failure::input(format!(
+            "{from}: found a token with characters that no token has, expected visible ASCII alone"
+        ))),
+    }
+}
+
 /// How often a broken download is taken up again, and the pause before the first time.
 const RETRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +84,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
     let cache = args
         .to
         .clone()
@@ -44,15 +93,23 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
     })?;
     let cache = std::path::absolute(&cache)
         .map_err(|e| Failure::input(format!("{}: {e}", cache.display())))?;
-    // As Hugging Face's own programs leave it.
-    let token = std::fs::read_to_string(cache.with_file_name("token")).ok();
-    let token = token.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
+    let endpoint = text_of("HF_ENDPOINT")?;
+    let is_address = |text: &&String| text.starts_with("http://") || text.starts_with("https://");
+    if let Some(text) = endpoint.as_ref().filter(|text| !is_address(text)) {
+        return Err(Failure::input(format!(
+            "HF_ENDPOINT: found {text:?}, expected the address of a hub: https://HOST"
+        )));
+    }
+    let token = match text_of("HF_TOKEN")? {
+        Some(token) => Some(checked(token, "HF_TOKEN")?),
+        None => kept_token(&cache)?,
+    };
     let request = hub::Request {
         model: args.model.clone(),
         revision: args.revision.clone(),
         cache,
-        endpoint: variable("HF_ENDPOINT"),
-        token: variable("HF_TOKEN").or(token),
+        endpoint,
+        token,
         retries: RETRIES,
         pause: PAUSE,
         patience: PATIENCE,

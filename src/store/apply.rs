@@ -46,12 +46,22 @@ impl Store {
         if writes.is_empty() {
             return Ok(Written::Done);
         }
-        self.must_be_in_place()?;
+        self.must_be_writable(writes)?;
         let all = |batch: &Batch<'_>| writes.iter().try_for_each(|write| batch.write(write));
         match self.transact(study_id, run_id, &stamp(time), all) {
             Ok(()) => Ok(Written::Done),
             Err(Cause::Conflict) => Ok(Written::Conflict),
             Err(cause) => Err(self.at(cause)),
+        }
+    }
+
+    /// Nothing is written to a file that another one has taken the place of, nor behind a log that has lost something; and
+    /// no run ends well that has written to a log that was overwritten.
+    pub(super) fn must_be_writable(&self, writes: &[Write]) -> Result<(), StoreError> {
+        self.must_be_in_place()?;
+        match writes.iter().any(|w| matches!(w, Write::RunEnded { .. })) {
+            true => self.log_must_be_intact(),
+            false => Ok(()),
         }
     }
 
@@ -84,6 +94,7 @@ impl Store {
         };
         let done = act(&batch)?;
         tx.commit()?;
+        self.copy_long_log();
         Ok(done)
     }
 }

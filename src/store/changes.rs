@@ -161,7 +161,7 @@ impl Store {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        self.must_be_in_place()?;
+        self.must_be_writable(writes)?;
         let done = self.transact(study_id, run_id, &stamp(time), |batch| {
             must_be_there(batch.conn, study_id)?;
             let (mut written, mut late) = (Vec::new(), Vec::new());

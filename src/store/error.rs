@@ -295,7 +295,7 @@ pub(super) enum Cause {
     Newer(String),
     Older(String),
     Foreign(String),
-    /// The same of a file that another program may be making just now.
+    /// `Older` or `Foreign` of a file that another program may be making just now.
     Unfinished(Box<Cause>),
     Corrupt(String),
     NoLog(String),

@@ -11,6 +11,7 @@
 //! blocks of what it had reported as written, and for one block in 170, in which no frame begins:
 //! the former counts as a power failure, the latter as damage.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,9 @@ const FRAME: usize = 24;
 
 /// The page size that SQLite gives to new files; used where the header cannot be believed.
 const PAGE: usize = 4096;
+
+/// So many frames behind a damaged one are looked at.
+const MOST_BEHIND: u64 = 16_384;
 
 /// Another process may be writing at this moment; what is still so after this is so.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -104,7 +108,9 @@ fn scan(mut log: impl Read) -> Option<Damage> {
     let mut found = (!whole).then_some(Damage::at(0, false));
     let mut frame = vec![0; FRAME + page];
     for number in 1.. {
-        if log.read_exact(&mut frame).is_err() {
+        // What is lost follows at once; a sparse file may go on for a day.
+        let far = |damage: &Damage| number > damage.frame + MOST_BEHIND;
+        if found.as_ref().is_some_and(far) || log.read_exact(&mut frame).is_err() {
             break;
         }
         let here = (word(&frame, 8), word(&frame, 12));
@@ -118,8 +124,7 @@ fn scan(mut log: impl Read) -> Option<Damage> {
             continue;
         }
         if whole {
-            sum = checksum(sum, &frame[..8], big_endian);
-            sum = checksum(sum, &frame[FRAME..], big_endian);
+            sum = frame_sum(sum, &frame, big_endian);
             whole = sum == (word(&frame, 16), word(&frame, 20));
         }
         if !whole {
@@ -153,7 +158,22 @@ pub(super) struct Watch {
     index: PathBuf,
     log_id: FileId,
     shared: Descriptor,
+    /// Its frames were found overwritten.
+    overwritten: Cell<bool>,
+    /// How long it was when it was last copied into the database, or was tried to, in frames.
+    copied_at: Cell<u32>,
 }
+
+/// What the index says of the log.
+struct Indexed {
+    frames: u32,
+    /// In bytes.
+    page: u64,
+    salts: [u8; 8],
+}
+
+/// A log of so many frames is copied into the database, as SQLite would do by itself.
+const LONG: u32 = 1000;
 
 impl Watch {
     /// Of a database that SQLite has open; `None` where there is nothing to look at.
@@ -161,6 +181,8 @@ impl Watch {
         Some(Watch {
             log_id: FileId::of(&log)?,
             shared: Descriptor::of(&index, false).ok()?,
+            overwritten: Cell::new(false),
+            copied_at: Cell::new(0),
             log,
             index,
         })
@@ -176,36 +198,103 @@ impl Watch {
         if FileId::of(&self.log) != Some(self.log_id) || !self.shared.is_at(&self.index) {
             return Fate::Moved;
         }
-        if self.holds_what_is_indexed().unwrap_or(true) {
-            return Fate::Whole;
-        }
-        std::thread::sleep(PAUSE);
-        match self.holds_what_is_indexed() {
-            Ok(false) => Fate::Cut,
-            Ok(true) | Err(_) => Fate::Whole,
+        match self.overwritten.get() || !self.surely(Watch::holds_what_is_indexed) {
+            true => Fate::Cut,
+            false => Fate::Whole,
         }
     }
 
-    /// Compares the log with the index's header (`WalIndexHdr` in SQLite's `wal.c`), which is there
-    /// twice, so that one that is just being written can be told.
-    fn holds_what_is_indexed(&self) -> io::Result<bool> {
+    /// Whether all that the index knows of is in the log as it was written, by its checksums. What is not
+    /// is remembered.
+    pub(super) fn is_intact(&self) -> bool {
+        if !self.surely(Watch::holds_whole_frames) {
+            self.overwritten.set(true);
+        }
+        !self.overwritten.get()
+    }
+
+    /// Whether it is time to copy the log into the database; the next time is so many frames later.
+    pub(super) fn is_long(&self) -> bool {
+        let frames = self.indexed().ok().flatten().map_or(0, |i| i.frames);
+        if frames < self.copied_at.get() {
+            self.copied_at.set(0);
+        }
+        let long = frames >= self.copied_at.get() + LONG;
+        if long {
+            self.copied_at.set(frames);
+        }
+        long
+    }
+
+    /// Whether it holds, or cannot be told; another process may be writing at the first look.
+    fn surely(&self, holds: fn(&Watch) -> io::Result<bool>) -> bool {
+        if holds(self).unwrap_or(true) {
+            return true;
+        }
+        std::thread::sleep(PAUSE);
+        holds(self).unwrap_or(true)
+    }
+
+    /// What the index's header says (`WalIndexHdr` in SQLite's `wal.c`), which is there twice, so that one
+    /// that is just being written can be told. `None`: it is one, or the log is empty.
+    fn indexed(&self) -> io::Result<Option<Indexed>> {
         let mut twice = [0; 96];
         self.shared.read_at(&mut twice, 0)?;
         let (index, again) = twice.split_at(48);
         let frames = u32::from_ne_bytes([index[16], index[17], index[18], index[19]]);
         if index != again || frames == 0 {
-            return Ok(true);
+            return Ok(None);
         }
         // 65,536 is stored as 1.
         let page = u16::from_ne_bytes([index[14], index[15]]);
         let page = u64::from(page & 0xfe00) + (u64::from(page & 1) << 16);
+        let mut salts = [0; 8];
+        salts.copy_from_slice(&index[32..40]);
+        Ok(Some(Indexed {
+            frames,
+            page,
+            salts,
+        }))
+    }
+
+    fn holds_what_is_indexed(&self) -> io::Result<bool> {
+        let Some(indexed) = self.indexed()? else {
+            return Ok(true);
+        };
         let mut log = File::open(&self.log)?;
-        let length = HEADER as u64 + u64::from(frames) * (FRAME as u64 + page);
+        let length = HEADER as u64 + u64::from(indexed.frames) * (FRAME as u64 + indexed.page);
         let mut header = [0; HEADER];
         Ok(log.metadata()?.len() >= length
             && log.read_exact(&mut header).is_ok()
-            && header[16..24] == index[32..40])
+            && header[16..24] == indexed.salts)
     }
+
+    fn holds_whole_frames(&self) -> io::Result<bool> {
+        let Some(indexed) = self.indexed()? else {
+            return Ok(true);
+        };
+        let mut log = BufReader::new(File::open(&self.log)?);
+        let mut header = [0; HEADER];
+        log.read_exact(&mut header)?;
+        let big_endian = header[3] & 1 == 1;
+        let mut sum = checksum((0, 0), &header[..24], big_endian);
+        let mut whole = sum == (word(&header, 24), word(&header, 28));
+        let mut frame = vec![0; FRAME + indexed.page as usize];
+        for _ in 0..indexed.frames {
+            if !whole || log.read_exact(&mut frame).is_err() {
+                return Ok(false);
+            }
+            sum = frame_sum(sum, &frame, big_endian);
+            whole = frame[8..16] == indexed.salts && sum == (word(&frame, 16), word(&frame, 20));
+        }
+        Ok(whole)
+    }
+}
+
+/// The checksum up to the end of a frame.
+fn frame_sum(before: (u32, u32), frame: &[u8], big_endian: bool) -> (u32, u32) {
+    let sum = checksum(before, &frame[..8], big_endian);
+    checksum(sum, &frame[FRAME..], big_endian)
 }
 
 /// SQLite's running checksum of a multiple of 8 bytes.

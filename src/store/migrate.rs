@@ -61,7 +61,7 @@ pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
 }
 
 fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
-    // Optuna notes them when it has made all tables.
+    // Optuna notes its versions when it has made all tables.
     let without = |what: &str| Cause::Unfinished(Box::new(Cause::Older(what.to_owned())));
     let version = conn
         .query_row("SELECT schema_version FROM version_info", [], |row| {
@@ -101,6 +101,20 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
         ))),
         None => Err(without("no revision")),
     }
+}
+
+/// Refuses triggers that neither Optuna, which has none, nor a migration has made: they change what is written.
+pub(super) fn check_triggers(conn: &Connection) -> Result<(), Cause> {
+    let all = "SELECT name, COALESCE(sql, '') FROM sqlite_master WHERE type = 'trigger'";
+    let mut all = conn.prepare(all)?;
+    let mut rows = all.query([])?;
+    while let Some(row) = rows.next()? {
+        let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
+        if !MIGRATIONS.iter().any(|(_, sql)| sql.contains(&text)) {
+            return Err(Cause::Foreign(format!("the trigger {name:?}")));
+        }
+    }
+    Ok(())
 }
 
 /// Brings the file to the current tables in one transaction. The state is read again inside of

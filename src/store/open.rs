@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::descriptor::Descriptor;
 use super::error::{Cause, Shown, StoreError};
 use super::log::{self, Fate, Watch};
-use super::migrate::{Found, inspect, migrate};
+use super::migrate::{Found, check_triggers, inspect, migrate};
 use super::place::{FileId, directory, network_file_system};
 use crate::files::{no_file, plain};
 
@@ -22,7 +22,7 @@ use crate::files::{no_file, plain};
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long another program is given to make the tables of a database.
-const MAKING: Duration = Duration::from_secs(1);
+const MAKING: Duration = Duration::from_secs(3);
 
 /// How often the switch to the write-ahead log, for which SQLite does not wait, is tried.
 const WAL_TRIES: u32 = 40;
@@ -245,7 +245,31 @@ impl Store {
         prepare(&mut conn, !create.is_empty(), &now).map_err(at)?;
         let mut store = Store::assemble(conn, path, true).map_err(at)?;
         store.watch = Watch::of(log_of(path), beside(path, "-shm"));
+        if store.watch.is_some() {
+            let by_hand = store.conn.pragma_update(None, "wal_autocheckpoint", 0);
+            by_hand.map_err(|e| at(Cause::from(e)))?;
+        }
         Ok(store)
+    }
+
+    /// Copies a long log into the database: SQLite, which would do it by itself, copies what somebody has
+    /// overwritten, too.
+    pub(super) fn copy_long_log(&self) {
+        if self.watch.as_ref().is_some_and(Watch::is_long) && self.log_must_be_intact().is_ok() {
+            // What cannot be copied now is copied later.
+            let _ = self
+                .conn
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        }
+    }
+
+    /// The same as [`Store::log_must_be_there`], after a look at every frame.
+    pub(super) fn log_must_be_intact(&self) -> Result<(), StoreError> {
+        self.log_must_be_there()?;
+        match self.watch.as_ref().is_none_or(Watch::is_intact) {
+            true => Ok(()),
+            false => self.log_must_be_there(),
+        }
     }
 
     /// Nothing is written behind a log that has lost something, nor is the rest of it copied into
@@ -288,7 +312,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // SQLite copies the log into the database when it is closed.
-        let _ = self.log_must_be_there();
+        let _ = self.log_must_be_intact();
     }
 }
 
@@ -322,6 +346,7 @@ fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> 
     if found == Found::Empty && !create {
         return Err(Cause::Foreign("no tables".to_owned()));
     }
+    check_triggers(conn)?;
     quick_check(conn)?;
     keep_log_on_close(conn, false)?;
     write_ahead(conn)?;
@@ -343,7 +368,7 @@ fn finished<T>(mut attempt: impl FnMut() -> Result<T, Cause>) -> Result<T, Cause
     let start = Instant::now();
     loop {
         match attempt() {
-            Err(Cause::Unfinished(_)) if start.elapsed() < MAKING => thread::sleep(MAKING / 50),
+            Err(Cause::Unfinished(_)) if start.elapsed() < MAKING => thread::sleep(MAKING / 100),
             result => return result,
         }
     }

@@ -369,6 +369,61 @@ fn a_log_that_is_cut_short_in_use_is_not_copied_into_the_database() {
 }
 
 #[test]
+fn a_log_that_is_overwritten_in_use_is_noticed_before_a_run_ends_and_not_copied() {
+    use std::os::unix::fs::FileExt;
+    let ended = Write::RunEnded { exit: 0 };
+    for at in [36, 5000, 9000] {
+        let mut bench = Bench::new();
+        (0..20).for_each(|n| bench.start(n));
+        let before = std::fs::read(bench.path()).unwrap();
+        let log = std::fs::OpenOptions::new()
+            .write(true)
+            .open(log_of(&bench.path()));
+        log.unwrap().write_all_at(&[0xaa; 100], at).unwrap();
+        let error = bench.error(std::slice::from_ref(&ended));
+        assert!(
+            error.contains("overwritten it, while it was in use"),
+            "{error}"
+        );
+        let Bench { dir, store, .. } = bench;
+        drop(store);
+        assert!(
+            std::fs::read(dir.path().join("tune.db")).unwrap() == before,
+            "{at}"
+        );
+    }
+}
+
+#[test]
+fn a_long_log_is_copied_into_the_database_and_begun_again() {
+    let mut bench = Bench::new();
+    let longest = (0..600).map(|number| {
+        bench.start(number);
+        std::fs::metadata(log_of(&bench.path())).unwrap().len()
+    });
+    let longest = longest.max().unwrap();
+    assert!((4_000_000..8_000_000).contains(&longest), "{longest}");
+}
+
+/// One that gives each new trial another number keeps a run from ever reaching its goal.
+#[test]
+fn triggers_of_others_are_refused_for_writing() {
+    for name in ["renumber", "tune_trial_deleted"] {
+        let bench = Bench::new();
+        let drop_ours = format!("DROP TRIGGER IF EXISTS {name}");
+        let trigger = format!(
+            "CREATE TRIGGER {name} AFTER INSERT ON trials BEGIN
+             UPDATE trials SET number = NEW.number + 1000 WHERE trial_id = NEW.trial_id; END"
+        );
+        bench.store.conn.execute_batch(&drop_ours).unwrap();
+        bench.store.conn.execute_batch(&trigger).unwrap();
+        let refused = Store::open(&bench.path()).map(drop).unwrap_err();
+        assert!(refused.to_string().contains(name), "{refused}");
+        Store::open_read_only(&bench.path()).unwrap();
+    }
+}
+
+#[test]
 fn queries_work_while_a_run_writes() {
     let mut bench = Bench::new();
     let reader = Store::open_read_only(&bench.path()).unwrap();
@@ -424,7 +479,7 @@ fn a_database_that_optuna_is_making_just_now_is_waited_for() {
     conn.execute_batch(tables.next().unwrap()).unwrap();
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| Store::open(&path).map(drop));
-        let pause = std::time::Duration::from_millis(20);
+        let pause = std::time::Duration::from_millis(5);
         for table in tables {
             std::thread::sleep(pause);
             conn.execute_batch(table).unwrap();
