@@ -5,10 +5,10 @@
 //!                           |  resolved once, checked whole            (config, space)
 //!                           v
 //!   study --ask--> sampler  TrialSpec{number, params, seed}            (study, sampler)      pure
-//!     ^                     |
+//!     ^                     |  Propose / Proposed, on a thread
 //!     |                     v
-//!     |   supervisor core: handle(event, now) -> actions               (supervisor::core)    pure
-//!     |                     |  Spawn / Assign / Kill / Record ...
+//!     |   supervisor core: hear(event), go_on() -> actions             (supervisor::core)    pure
+//!     |                     |  Spawn / Send / Kill / Write ...
 //!     |                     v
 //!     |   supervisor driver: processes, sockets, signals, clock        (supervisor::driver)  shell
 //!     |                     |  JSON frames over a socketpair           (protocol)

@@ -269,9 +269,19 @@ fn one_run_holds_a_study_whatever_name_its_database_has_and_though_its_directory
 fn a_study_that_is_renamed_under_a_run_is_held_under_its_new_name() {
     let project = Project::synthetic();
     let child = in_training(&project);
-    signal(child.id(), Signal::SIGSTOP);
-    let renamed = "UPDATE studies SET study_name = 'renamed'";
-    project.connect().execute(renamed, []).unwrap();
+    let other = project.connect();
+    other
+        .busy_timeout(std::time::Duration::from_millis(100))
+        .unwrap();
+    // Not within a transaction: nobody could write then.
+    wait_for("a moment between two of its writes", || {
+        signal(child.id(), Signal::SIGSTOP);
+        let renamed = other.execute("UPDATE studies SET study_name = 'renamed'", []);
+        if renamed.is_err() {
+            signal(child.id(), Signal::SIGCONT);
+        }
+        renamed.is_ok()
+    });
     let second = [&RUN[..], &["--study", "renamed"]].concat();
     let (_, stderr) = project.expect(6, &second);
     assert!(

@@ -172,7 +172,7 @@ impl History {
         changed.map(|n| (n, self.get(n).cloned())).collect()
     }
 
-    /// Makes this what the history is whose [`History::news`] are given here, all of them in their order.
+    /// Brings this up to date with the history that gave these news; all of its news have to come here, in order.
     pub fn follow(&mut self, news: News) {
         for (number, entry) in news {
             match entry {
@@ -208,6 +208,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::sampler::testing::trial;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn faulted_as(state: TrialState, attrs: Json, reports: &[f64]) -> bool {
@@ -265,5 +266,29 @@ mod tests {
         follows.follow(news);
         assert_eq!(follows.entries(), told.entries());
         assert_eq!(follows.news(), []);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_between_two_news_they_tell_all_of_it(
+            acts in proptest::collection::vec((0u8..5, 0u64..6, -1.0..1.0f64), 0..60),
+        ) {
+            let space = Space::default();
+            let mut told = History::new(vec![Direction::Minimize]);
+            let mut follows = told.clone();
+            for (act, number, value) in acts {
+                let state = if value > 0.0 { TrialState::Complete } else { TrialState::Running };
+                match act {
+                    0 => told.put(&space, &trial(number, state, Params::new(), Some(value))),
+                    1 => told.remove(number),
+                    2 => told.report(number, 1, value),
+                    3 => told.clear_reports(number),
+                    _ => {
+                        follows.follow(told.news());
+                        prop_assert_eq!(follows.entries(), told.entries());
+                    }
+                }
+            }
+        }
     }
 }

@@ -134,6 +134,9 @@ impl Hands {
             if let Some(end) = self.perform_all(next) {
                 return end;
             }
+            if self.proposer.is_gone() {
+                return (Exit::Internal, "the sampler has panicked".into());
+            }
             let now = self.clock.now();
             let wait = core
                 .next_deadline()
@@ -142,9 +145,6 @@ impl Hands {
                 Ok(next) => next,
                 // Nothing that came is left unheard: time may be judged by.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    if self.proposer.is_gone() {
-                        return (Exit::Internal, "the sampler has panicked".into());
-                    }
                     (self.clock.now(), Event::Ticked)
                 }
             };

@@ -138,7 +138,7 @@ impl Hold {
     }
 
     /// Takes hold of the study's row as well, once it is known: a study that another program renames
-    /// while it is worked on is free under its new name.
+    /// while it is worked on would else be free under its new name.
     ///
     /// # Errors
     /// Another process works on it under the name that it had (exit 6, saying who); the database

@@ -53,8 +53,8 @@ impl Proposer {
     }
 }
 
-/// A proposer on a thread of its own. Dropping this leaves it alone with a question that it is at: its answer is of no
-/// use to anybody.
+/// A proposer on a thread of its own. Dropping this does not wait for the question that it is working on: nobody has a
+/// use for the answer.
 pub(super) struct Asked {
     questions: Sender<(u64, News)>,
     thread: JoinHandle<()>,

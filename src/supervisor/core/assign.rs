@@ -1,4 +1,4 @@
-//! Which trial goes where: asking, recording, sending.
+//! Which trial goes where: making, recording, sending.
 
 use std::collections::BTreeMap;
 

@@ -20,6 +20,7 @@ pub struct Board {
     failures_in_row: u64,
     refused_in_row: u64,
     waiting: u64,
+    revision: u64,
 }
 
 impl Board {
@@ -34,11 +35,13 @@ impl Board {
             failures_in_row: 0,
             refused_in_row: 0,
             waiting: 0,
+            revision: 0,
         }
     }
 
     /// Notes a trial as it is now. What it is when it is the new best, or new on the front.
     pub fn put(&mut self, trial: &FrozenTrial) -> Option<Best> {
+        self.revision += 1;
         let counted = trial.counts();
         let before = self.trials.insert(trial.number, (trial.state, counted));
         if let Some((state, counted)) = before {
@@ -62,6 +65,7 @@ impl Board {
 
     /// Forgets a trial that turned out not to exist, or was deleted.
     pub fn remove(&mut self, number: u64) {
+        self.revision += 1;
         if let Some((state, counted)) = self.trials.remove(&number) {
             *self.field(state, counted) -= 1;
         }
@@ -81,6 +85,11 @@ impl Board {
             }
             TrialState::Running | TrialState::Waiting => {}
         }
+    }
+
+    /// Another number after each change of a trial.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Counts now.

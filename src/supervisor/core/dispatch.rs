@@ -85,7 +85,7 @@ impl Core {
         }
         while self.memory.held.len() < HELD && !self.kept_free(device) {
             let trial = self.start_trial().map(Job::trial);
-            if trial.is_none() && self.asked() {
+            if trial.is_none() && self.asked() && !self.search_done() {
                 return;
             }
             let Some(job) = trial.or_else(|| self.start_repeat()) else {

@@ -393,7 +393,10 @@ impl Core {
             self.spawn_needed();
             self.spawn_spares();
         }
-        self.flush();
+        // What has ended is written together with what is started next: one flush of the disk a trial.
+        if !self.starts_soon() {
+            self.flush();
+        }
         self.check_end();
         std::mem::take(&mut self.actions)
     }

@@ -5,7 +5,6 @@
 //! [`Event::Proposed`]: crate::supervisor::Event::Proposed
 
 use super::{Core, Mode};
-use crate::report::Counts;
 use crate::sampler::Proposal;
 use crate::supervisor::Action;
 
@@ -13,20 +12,27 @@ use crate::supervisor::Action;
 pub(super) struct Search {
     /// The sampler's name.
     pub(super) sampler: &'static str,
-    /// The question that is on its way, and the counts when it was asked.
-    asked: Option<Counts>,
+    /// The question that is on its way.
+    asked: Option<Question>,
     /// What came last, until it is used.
     answer: Option<Answer>,
-    /// Whether nothing is left to propose, and the counts for which that was asked.
-    exhausted: Option<(Counts, bool)>,
+    /// Whether nothing is left to propose, and the board's revision for which that was asked.
+    exhausted: Option<(u64, bool)>,
+}
+
+struct Question {
+    /// The board's revision when it was asked.
+    revision: u64,
+    /// A worker waits for the answer.
+    waited_for: bool,
 }
 
 struct Answer {
     number: u64,
     /// `None`: no point satisfies the constraints.
     proposal: Option<Proposal>,
-    /// When it came.
-    counts: Counts,
+    /// The board's revision for which it is good.
+    revision: u64,
 }
 
 impl Search {
@@ -41,27 +47,38 @@ impl Search {
 }
 
 impl Core {
-    /// The proposal for a trial; `None` as long as it is on its way, and asks for it first.
+    /// The proposal for a trial that a worker waits for; `None` while it is on its way, which it is now at the latest.
     ///
-    /// One that nobody had a use for when it came is used later only if nothing has ended or begun since.
+    /// What comes for a worker that waits is used although something has changed meanwhile: with many workers
+    /// something always has. What nobody had a use for when it came is used later only if nothing has changed since.
     pub(super) fn proposal(&mut self, number: u64) -> Option<Option<Proposal>> {
-        let counts = self.board.counts();
+        let revision = self.board.revision();
         let answer = self.search.answer.take();
         // Other programs may have taken numbers meanwhile: who asks often must not keep us from ever beginning.
-        let fits = |a: &Answer| a.number <= number && a.counts == counts;
+        let fits = |a: &Answer| a.number <= number && a.revision == revision;
         let answer = answer.filter(fits).map(|a| a.proposal);
         if answer.is_none() {
-            self.ask(number);
+            self.ask(number, true);
         }
         answer
     }
 
-    fn ask(&mut self, number: u64) {
+    fn ask(&mut self, number: u64, waited_for: bool) {
         if self.search.asked.is_none() {
-            self.search.asked = Some(self.board.counts());
+            let revision = self.board.revision();
+            self.search.asked = Some(Question {
+                revision,
+                waited_for,
+            });
             let news = self.history.news();
             self.actions.push(Action::Propose { number, news });
         }
+    }
+
+    /// Whether a worker waits for a proposal, and can be given it when it comes.
+    pub(super) fn starts_soon(&self) -> bool {
+        let waits = self.search.asked.as_ref().is_some_and(|q| q.waited_for);
+        waits && self.mode == Mode::Running && self.outage.is_none() && !self.done()
     }
 
     /// Whether a proposal is on its way.
@@ -70,34 +87,41 @@ impl Core {
     }
 
     pub(super) fn on_proposed(&mut self, number: u64, proposal: Option<Proposal>, exhausted: bool) {
-        if let Some(counts) = self.search.asked.take() {
-            self.search.exhausted = Some((counts, exhausted));
-        }
+        let Some(question) = self.search.asked.take() else {
+            return;
+        };
+        self.search.exhausted = Some((question.revision, exhausted));
+        let revision = match question.waited_for {
+            true => self.board.revision(),
+            false => question.revision,
+        };
         self.search.answer = Some(Answer {
             number,
             proposal,
-            counts: self.board.counts(),
+            revision,
         });
     }
 
     /// Asks whether anything is left to propose where that is not known: at the beginning, and where something has
     /// changed in a study of which nothing was left.
     pub(super) fn look_for_end_of_search(&mut self) {
-        let counts = self.board.counts();
-        let known = (self.search.exhausted).is_some_and(|(at, over)| !over || at == counts);
-        let wanted = counts.finished() < self.spec.operation.trials;
+        let now = self.board.revision();
+        let known = (self.search.exhausted).is_some_and(|(at, over)| !over || at == now);
+        let wanted = self.board.counts().finished() < self.spec.operation.trials;
         if !known && wanted && self.mode == Mode::Running {
-            self.ask(self.board.next_number());
+            self.ask(self.board.next_number(), false);
         }
     }
 
-    /// Whether something may be left to propose, as far as is known; at the beginning nothing is.
+    /// Whether something may be left to propose, as far as is known; at the beginning nothing is known, which
+    /// counts as no.
     pub(super) fn searches_on(&self) -> bool {
         self.search.exhausted.is_some_and(|(_, over)| !over)
     }
 
-    /// Whether nothing is left to propose for sure.
+    /// Whether it is sure that nothing is left to propose.
     pub(super) fn searched_out(&self) -> bool {
-        self.search.exhausted == Some((self.board.counts(), true))
+        let told = self.search.exhausted == Some((self.board.revision(), true));
+        told && self.unplaced.is_empty()
     }
 }

@@ -65,14 +65,16 @@ impl Core {
                 continue;
             }
             let device = self.slots[slot].device;
-            let wanted = self.spare_wanted(device);
+            let wanted = self.spare_wanted();
+            let busy = self.busy_on(device) > 0;
             match &self.slots[slot].state {
                 State::Empty { not_before } if *not_before <= self.now => {
-                    if wanted && self.room_for_spare(device) {
+                    if busy && wanted && self.room_for_spare(device) {
                         self.spawn(slot, None);
                     }
                 }
-                State::Idle(_) if !wanted => self.leave(slot, false),
+                // Between two trials, the next of which is being proposed, it stays.
+                State::Idle(_) if !wanted || !(busy || self.asked()) => self.leave(slot, false),
                 State::Empty { .. }
                 | State::Starting(_)
                 | State::Idle(_)
@@ -84,10 +86,10 @@ impl Core {
         }
     }
 
-    /// Whether a spare worker on the device is of use: attempts run on it, nothing waits for memory,
-    /// and the host has not run out of its own.
-    fn spare_wanted(&self, device: Device) -> bool {
-        self.busy_on(device) > 0 && self.memory.held.is_empty() && !self.concurrency.lowered()
+    /// Whether there is memory for spare workers: nothing waits for it, and the host has not run out of
+    /// its own.
+    fn spare_wanted(&self) -> bool {
+        self.memory.held.is_empty() && !self.concurrency.lowered()
     }
 
     /// Whether a slot holds a ready worker that is nobody's yet.

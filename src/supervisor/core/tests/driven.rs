@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use super::super::*;
-use crate::sampler::Sampler;
+use crate::sampler::{Ask, Proposal, Sampler};
 use crate::study::News;
 use crate::supervisor::Proposer;
 
@@ -52,6 +52,24 @@ impl Driven {
 
     pub fn answer(&mut self, number: u64, news: News) -> Event {
         self.proposer.answer(number, news)
+    }
+}
+
+/// A sampler whose points depend on all that it is told of other trials.
+pub struct Learns;
+
+impl Sampler for Learns {
+    fn name(&self) -> &'static str {
+        "learns"
+    }
+
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        let told = format!("{:?}", ask.history.entries());
+        let mut rng = study::rng(ask.seed, ask.number, &told);
+        Some(Proposal {
+            params: ask.space.build(|_, _, domain| domain.sample(&mut rng)),
+            by: self.name(),
+        })
     }
 }
 

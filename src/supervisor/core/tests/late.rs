@@ -64,7 +64,13 @@ fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
     for message in [epoch, ended] {
         core.hear(Event::Received { worker, message }, seconds(4), seconds(64));
     }
-    let actions = core.go_on(seconds(65));
+    // It is written together with the start of the next trial.
+    let mut actions = core.go_on(seconds(65));
+    let Some(Action::Propose { number, news }) = actions.pop() else {
+        panic!("{actions:?}");
+    };
+    let proposed = core.answer(number, news);
+    let actions = core.handle(proposed, seconds(66));
     let mut runtime = None;
     for action in &actions {
         let Action::Write { writes, .. } = action else {

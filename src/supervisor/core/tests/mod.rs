@@ -14,6 +14,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::Standby;
 use crate::fault::Death;
 use crate::protocol::FromWorker;
 use crate::space::Value;
@@ -21,6 +22,7 @@ use crate::study::Purpose;
 use crate::task::Metrics;
 pub(super) use disk::Disk;
 pub(super) use driven::Driven;
+use driven::Learns;
 use world::{World, results};
 pub(super) use world::{core, exited, spec};
 
@@ -60,6 +62,18 @@ fn a_goal_that_is_reached_already_starts_nothing() {
     again.run(10);
     assert_eq!(again.finished, Some(Exit::Done));
     assert_eq!(again.core.next_worker, 0);
+}
+
+#[test]
+fn a_spare_worker_stays_while_the_next_trial_is_proposed() {
+    let mut spec = spec(30, 1);
+    spec.operation.standby = Standby::On;
+    spec.operation.supervisor.recycle_after = 0;
+    let mut world = World::new(spec, Disk::default(), 1, 0.0);
+    world.late = true;
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Done));
+    assert_eq!(world.core.next_worker, 2, "one that trains, and its spare");
 }
 
 #[test]
@@ -205,15 +219,18 @@ proptest! {
         seed in 0u64..u64::MAX, cuts in proptest::collection::vec(1u32..60, 1..12),
     ) {
         let mut undisturbed = World::new(spec(12, 1), Disk::default(), 1, 0.0);
+        undisturbed.core.search_by(Learns);
         undisturbed.run(10_000);
         let mut disk = Disk::default();
         for cut in cuts {
             let mut world = World::new(spec(12, 1), disk, seed, 0.0);
+            world.core.search_by(Learns);
             world.late = seed % 2 == 0;
             world.run(cut);
             disk = world.disk;
         }
         let mut last = World::new(spec(12, 1), disk, seed, 0.0);
+        last.core.search_by(Learns);
         last.late = seed % 2 == 0;
         last.run(10_000);
         prop_assert_eq!(last.finished, Some(Exit::Done));

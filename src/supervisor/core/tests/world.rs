@@ -563,7 +563,8 @@ impl World {
         for number in &self.disk.ours {
             if self.disk.trials[number].state == TrialState::Running {
                 let live = self.core.live.contains_key(&Job::trial(*number));
-                let mut coming = self.unwritten.iter().flat_map(|(_, writes)| writes);
+                let sent = self.unwritten.iter().flat_map(|(_, writes)| writes);
+                let mut coming = sent.chain(&self.core.outbox);
                 let ended = coming.any(|w| ends(w, *number));
                 assert!(live || ended, "trial {number} is forgotten");
             }
