@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--trials", type=int, default=5000, help="trials that each study has before")
     parser.add_argument("--more", type=int, default=500, help="trials that each is continued by")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--step-ms", type=float, default=5.0, help="length of a step, nine of which are a trial")
+    parser.add_argument("--step-ms", type=float, default=5.0, help="length of a step; a trial that is not pruned has nine")
     parser.add_argument("--sampler", default="random")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

@@ -1,5 +1,6 @@
 //! The core beside a program that asks, tells, enqueues, claims, fails, ends and deletes trials of the
-//! same study at random, between any two of our writes.
+//! same study at random, between any two of our writes. It could rename the study as well: the core knows its row
+//! alone, so that tests of the real binary do that.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
