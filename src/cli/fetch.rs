@@ -58,7 +58,7 @@ fn kept_token(cache: &Path) -> Result<Option<String>, Failure> {
             Ok(None)
         }
         Err(error) => Err(Failure::input(format!(
-            "{}: {error}, expected the hub's token, or no file",
+            "{}: {error}; the hub's token is read from there, as HF_TOKEN is not set",
             path.display()
         ))),
     }
@@ -82,8 +82,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A hub that sends nothing for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
+/// What is to be fetched, by the arguments and by the environment as Hugging Face's own programs read it.
+fn request(args: &FetchArgs) -> Result<hub::Request, Failure> {
     let cache = args
         .to
         .clone()
@@ -104,7 +104,7 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
         Some(token) => Some(checked(token, "HF_TOKEN")?),
         None => kept_token(&cache)?,
     };
-    let request = hub::Request {
+    Ok(hub::Request {
         model: args.model.clone(),
         revision: args.revision.clone(),
         cache,
@@ -113,7 +113,12 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
         retries: RETRIES,
         pause: PAUSE,
         patience: PATIENCE,
-    };
+    })
+}
+
+pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let request = request(args)?;
     let loud = !common.json && !common.quiet;
     let mut gauge = None;
     let fetched = hub::fetch(&request, &mut |step| match step {

@@ -17,8 +17,10 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::Store;
 use super::descriptor::Descriptor;
-use super::error::Cause;
+use super::error::{Cause, Shown, StoreError};
+use super::open::keep_log_on_close;
 use super::place::FileId;
 use crate::files::bounded;
 
@@ -288,6 +290,50 @@ impl Watch {
             whole = frame[8..16] == indexed.salts && sum == (word(&frame, 16), word(&frame, 20));
         }
         Ok(whole)
+    }
+}
+
+impl Store {
+    /// Copies a long log into the database: SQLite, which would do it by itself, copies what somebody has
+    /// overwritten, too.
+    pub(super) fn copy_long_log(&self) {
+        if self.watch.as_ref().is_some_and(Watch::is_long) && self.log_must_be_intact().is_ok() {
+            // What cannot be copied now is copied later.
+            let _ = self
+                .conn
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        }
+    }
+
+    /// The same as [`Store::log_must_be_there`], after a look at every frame.
+    pub(super) fn log_must_be_intact(&self) -> Result<(), StoreError> {
+        self.log_must_be_there()?;
+        match self.watch.as_ref().is_none_or(Watch::is_intact) {
+            true => Ok(()),
+            false => self.log_must_be_there(),
+        }
+    }
+
+    /// Nothing is written behind a log that has lost something, nor is the rest of it copied into
+    /// the database.
+    pub(super) fn log_must_be_there(&self) -> Result<(), StoreError> {
+        let Some(watch) = &self.watch else {
+            return Ok(());
+        };
+        match watch.fate() {
+            Fate::Whole => Ok(()),
+            Fate::Moved => Err(StoreError::Moved {
+                path: Shown(watch.log().to_path_buf()),
+            }),
+            Fate::Cut => {
+                keep_log_on_close(&self.conn, true).map_err(|c| self.at(c))?;
+                Err(self.at(Cause::Corrupt(
+                    "somebody has cut its write-ahead log short, or overwritten it, while it was \
+                     in use"
+                        .to_owned(),
+                )))
+            }
+        }
     }
 }
 

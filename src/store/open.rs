@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::descriptor::Descriptor;
 use super::error::{Cause, Shown, StoreError};
-use super::log::{self, Fate, Watch};
+use super::log::{self, Watch};
 use super::migrate::{Found, check_triggers, inspect, migrate};
 use super::place::{FileId, directory, network_file_system};
 use crate::files::{no_file, plain};
@@ -40,7 +40,7 @@ pub struct Store {
     pub(super) own_tables: bool,
     pub(super) file: Option<FileId>,
     /// Of a database that is written.
-    watch: Option<Watch>,
+    pub(super) watch: Option<Watch>,
     data_version: i64,
 }
 
@@ -252,48 +252,6 @@ impl Store {
         Ok(store)
     }
 
-    /// Copies a long log into the database: SQLite, which would do it by itself, copies what somebody has
-    /// overwritten, too.
-    pub(super) fn copy_long_log(&self) {
-        if self.watch.as_ref().is_some_and(Watch::is_long) && self.log_must_be_intact().is_ok() {
-            // What cannot be copied now is copied later.
-            let _ = self
-                .conn
-                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        }
-    }
-
-    /// The same as [`Store::log_must_be_there`], after a look at every frame.
-    pub(super) fn log_must_be_intact(&self) -> Result<(), StoreError> {
-        self.log_must_be_there()?;
-        match self.watch.as_ref().is_none_or(Watch::is_intact) {
-            true => Ok(()),
-            false => self.log_must_be_there(),
-        }
-    }
-
-    /// Nothing is written behind a log that has lost something, nor is the rest of it copied into
-    /// the database.
-    pub(super) fn log_must_be_there(&self) -> Result<(), StoreError> {
-        let Some(watch) = &self.watch else {
-            return Ok(());
-        };
-        match watch.fate() {
-            Fate::Whole => Ok(()),
-            Fate::Moved => Err(StoreError::Moved {
-                path: Shown(watch.log().to_path_buf()),
-            }),
-            Fate::Cut => {
-                keep_log_on_close(&self.conn, true).map_err(|c| self.at(c))?;
-                Err(self.at(Cause::Corrupt(
-                    "somebody has cut its write-ahead log short, or overwritten it, while it was \
-                     in use"
-                        .to_owned(),
-                )))
-            }
-        }
-    }
-
     fn assemble(conn: Connection, path: &Path, own_tables: bool) -> Result<Store, Cause> {
         conn.busy_timeout(LOCK_PATIENCE)?;
         conn.set_prepared_statement_cache_capacity(64);
@@ -374,7 +332,7 @@ fn finished<T>(mut attempt: impl FnMut() -> Result<T, Cause>) -> Result<T, Cause
     }
 }
 
-fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Cause> {
+pub(super) fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Cause> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
     Ok(())
 }
