@@ -252,7 +252,10 @@ impl Core {
         self.take_in(changes);
         self.settle_contested(&pending.writes);
         self.keep_weights(&pending.ends);
-        pending.ends.into_iter().for_each(|job| self.forget(job));
+        // One that is live again is a new trial with the number of a deleted one.
+        let ended = pending.ends.into_iter();
+        let ended: Vec<Job> = ended.filter(|j| !self.live.contains_key(j)).collect();
+        ended.into_iter().for_each(|job| self.forget(job));
         if let Some((worker, attempt)) = pending.sends {
             self.send(worker, attempt, unstarted.attempt(&attempt));
         }

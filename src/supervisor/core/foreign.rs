@@ -49,6 +49,13 @@ impl Core {
                     });
                 }
             }
+            // A further attempt may wait for its record, too: it must not be taken for one of the
+            // trial that has this number instead.
+            for slot in &mut self.slots {
+                if let Some(attempt) = slot.attempt().filter(|a| a.number == number) {
+                    slot.unrecord(attempt, self.now);
+                }
+            }
             self.drop_live(Job::trial(number));
             self.history.remove(number);
             self.board.remove(number);
@@ -138,10 +145,9 @@ impl Core {
                 self.kill_attempt(slot);
             }
         }
-        if self.live.contains_key(&Job::trial(number)) {
-            self.drop_live(Job::trial(number));
-            self.forget(Job::trial(number));
-        }
+        self.drop_live(Job::trial(number));
+        // Even if it has ended: a new trial may have its number before that end is answered.
+        self.forget(Job::trial(number));
         self.drop_repeats(number);
         self.history.remove(number);
         self.board.remove(number);

@@ -1,6 +1,6 @@
 //! The world around a core: processes, the disk, the clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -110,6 +110,8 @@ pub struct World {
     soon: Vec<Write>,
     pub unwritten: Vec<(u64, Vec<Write>)>,
     pub workers: BTreeMap<WorkerId, Life>,
+    /// What workers answer at once to what the core has them told.
+    answers: VecDeque<Event>,
     /// Processes that have ended, and of what.
     dead: BTreeMap<WorkerId, Event>,
     /// Workers that were started with blocking launches.
@@ -153,6 +155,7 @@ impl World {
             soon: vec![],
             unwritten: vec![],
             workers: BTreeMap::new(),
+            answers: VecDeque::new(),
             dead: BTreeMap::new(),
             forensic: BTreeSet::new(),
             used: BTreeSet::new(),
@@ -212,6 +215,9 @@ impl World {
         };
         actions.into_iter().for_each(|action| self.perform(action));
         self.check_invariants();
+        if let Some(answer) = self.answers.pop_front() {
+            self.event(answer);
+        }
     }
 
     fn perform(&mut self, action: Action) {
@@ -321,7 +327,7 @@ impl World {
                 };
                 self.workers.insert(worker, Life::Training(*trial, from));
                 if from > 0 {
-                    self.event(Event::Received {
+                    self.answers.push_back(Event::Received {
                         worker,
                         message: resumed,
                     });
