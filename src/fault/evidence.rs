@@ -39,11 +39,16 @@ pub struct Evidence {
     pub oom_kills: u64,
     /// Xids that the driver reported for its GPU about that time.
     pub xids: Vec<u32>,
+    /// The driver has lost its GPU, whether or not an Xid has told so.
+    pub gpu_lost: bool,
     /// The end of what it printed.
     pub tail: String,
     /// The phase it was in.
     pub phase: Option<Phase>,
 }
+
+/// What is said of a GPU that the driver has lost.
+pub const GPU_LOST: &str = "the driver has lost the GPU";
 
 /// Classifies. The order of the questions is the order of certainty: what `tune` did itself, and what
 /// the kernel says, then what the worker said, then what it printed, then the signal.
@@ -56,6 +61,7 @@ pub fn classify(evidence: &Evidence) -> Fault {
     if let Some(error) = &evidence.error
         && let Some(end) = &error.program
         && !by_tune
+        && !evidence.gpu_lost
         && !evidence.xids.iter().any(|x| text::takes_the_gpu(*x))
     {
         let mut fault = super::program::classify(end, &error.text);
@@ -110,6 +116,9 @@ fn kind_and_detail(
     // A lost GPU answers nothing: the silence is not the trial's.
     if let Some(xid) = evidence.xids.iter().find(|x| text::takes_the_gpu(**x)) {
         return (FaultKind::DeviceLost, text::describe_xid(*xid));
+    }
+    if evidence.gpu_lost {
+        return (FaultKind::DeviceLost, GPU_LOST.into());
     }
     if let Some(silent) = evidence.silent {
         let detail = format!(

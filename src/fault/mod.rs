@@ -11,7 +11,7 @@ pub mod text;
 mod verdict;
 
 pub use advice::size as size_text;
-pub use evidence::{Death, Evidence, classify};
+pub use evidence::{Death, Evidence, GPU_LOST, classify};
 pub use explain::{Explanation, Other, explain};
 pub use program::{ProgramEnd, describe as describe_program};
 pub use text::{Diagnosis, Memory, Place, diagnose};

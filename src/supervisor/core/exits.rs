@@ -29,7 +29,8 @@ impl Remains {
         oom_kills: 0,
     };
 
-    fn evidence(&self, worker: &Worker, phase: Phase, asked: bool, xids: Vec<u32>) -> Evidence {
+    /// What is known of the GPU stands in `of_gpu`.
+    fn evidence(&self, worker: &Worker, phase: Phase, asked: bool, of_gpu: Evidence) -> Evidence {
         Evidence {
             error: worker.error.clone(),
             death: self.death,
@@ -40,7 +41,7 @@ impl Remains {
             oom_kills: self.oom_kills,
             tail: self.tail.clone(),
             phase: Some(phase),
-            xids,
+            ..of_gpu
         }
     }
 }
@@ -170,24 +171,30 @@ impl Core {
         let worker = self.slots[slot].worker()?;
         // After a request to stop, a worker that was told to end did so for our sake.
         let asked = stopping && worker.terminated.is_some() && worker.silent.is_none();
-        let xids = self.xids(slot);
+        let of_gpu = Evidence {
+            xids: self.xids(slot),
+            gpu_lost: self.gpu_lost(slot),
+            ..Evidence::default()
+        };
         match &self.slots[slot].state {
             State::Busy(worker, attempt) => {
                 let attempt = *attempt;
                 let fault =
-                    fault::classify(&remains.evidence(worker, Phase::Training, asked, xids));
+                    fault::classify(&remains.evidence(worker, Phase::Training, asked, of_gpu));
                 self.apply_fault(slot, attempt, &fault);
                 Some(fault)
             }
             State::Recording(worker, attempt) => {
                 // It died before the attempt reached it; the trial had no part in it.
                 let attempt = *attempt;
-                let fault = fault::classify(&remains.evidence(worker, Phase::Seeding, true, xids));
+                let fault =
+                    fault::classify(&remains.evidence(worker, Phase::Seeding, true, of_gpu));
                 self.apply_fault(slot, attempt, &fault);
                 Some(fault)
             }
             State::Starting(worker) | State::Idle(worker) => {
-                let fault = fault::classify(&remains.evidence(worker, Phase::Opening, asked, xids));
+                let fault =
+                    fault::classify(&remains.evidence(worker, Phase::Opening, asked, of_gpu));
                 if fault.kind == FaultKind::HostOom {
                     self.host_out_of_memory();
                 }

@@ -1,11 +1,11 @@
 //! What is seen of the machine, and what follows from it: GPUs that are given up, Xids that explain
 //! a worker's end, and figures that are kept.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::{Core, Mode};
-use crate::fault::{FaultKind, text};
+use crate::fault::{FaultKind, GPU_LOST, text};
 use crate::gpu::Device;
 use crate::memory::{GpuMinute, GpuSample, HostSample, Sample};
 use crate::store::Write;
@@ -34,6 +34,8 @@ pub struct Machine {
     told: bool,
     /// When, of which GPU, which code.
     xids: VecDeque<(Now, usize, u32)>,
+    /// GPUs that the driver has lost.
+    lost: BTreeSet<usize>,
     /// Ends of attempts on GPUs after which the trial runs again: when, where, which, of what.
     ends: VecDeque<(Now, usize, Job, FaultKind)>,
     /// When a worker lost its context, by its own account or by an Xid, and on which GPU.
@@ -131,7 +133,10 @@ impl Core {
             Some("reset" | "drain_and_reset") => "the driver says that the GPU needs a reset",
             Some("reboot") => "the driver says that the machine needs a reboot",
             Some("drain_p2p") => "the driver says that the GPU is to be drained",
-            Some("lost") => "the driver has lost the GPU",
+            Some("lost") => {
+                self.machine.lost.insert(gpu.index);
+                return self.took_the_gpu(gpu.index, GPU_LOST);
+            }
             // What a newer driver may say: nothing is known of it.
             Some(_) | None => return,
         };
@@ -154,7 +159,12 @@ impl Core {
         if !text::takes_the_gpu(xid) {
             return;
         }
-        self.give_up(gpu, &text::describe_xid(xid));
+        self.took_the_gpu(gpu, &text::describe_xid(xid));
+    }
+
+    /// The GPU is gone, and with it what runs on it.
+    fn took_the_gpu(&mut self, gpu: usize, why: &str) {
+        self.give_up(gpu, why);
         // Who died just before it did so for want of the GPU: it is no suspect.
         let ends = std::mem::take(&mut self.machine.ends);
         for (at, on, job, kind) in ends {
@@ -190,6 +200,11 @@ impl Core {
                 self.machine.xids(gpu, since, self.now)
             }
         }
+    }
+
+    /// Whether the driver has lost the slot's GPU.
+    pub(super) fn gpu_lost(&self, slot: usize) -> bool {
+        matches!(self.slots[slot].device, Device::Cuda(gpu) if self.machine.lost.contains(&gpu))
     }
 
     pub(super) fn on_probe_lost(&mut self, reason: &str) {

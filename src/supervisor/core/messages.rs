@@ -274,6 +274,7 @@ impl Core {
             phase: Some(error.phase),
             error: Some(error),
             xids: self.xids(slot),
+            gpu_lost: self.gpu_lost(slot),
             ..Evidence::default()
         });
         // There is no GPU to lose: the program wants one that this run does not have.

@@ -175,6 +175,25 @@ fn a_lost_gpu_is_given_up_and_its_trial_goes_on_elsewhere_unblamed() {
 }
 
 #[test]
+fn a_gpu_that_is_found_lost_before_any_xid_explains_what_dies_on_it() {
+    for first in [true, false] {
+        let mut bench = Bench::training(2);
+        bench.now += SECOND;
+        if first {
+            bench.sampled(vec![gpu(0, Some("lost"))]);
+            bench.dies(0, 6);
+            assert_eq!(bench.outcomes, ["device_lost"]);
+        } else {
+            bench.dies(0, 6);
+            bench.sampled(vec![gpu(0, Some("lost"))]);
+        }
+        let live = bench.core.retry.iter().map(|j| &bench.core.live[j]);
+        let blamed: Vec<u32> = live.map(|live| live.tally.suspected).collect();
+        assert_eq!(blamed, [0]);
+    }
+}
+
+#[test]
 fn without_another_gpu_the_run_ends_resumable_and_says_why() {
     let mut bench = Bench::training(1);
     bench.xid(0, 119);
