@@ -55,7 +55,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        fmt clippy doc test-setup test-rust deny lint-scripts \
+        fmt clippy doc test-setup test-rust standin test-gpu-standin deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -107,6 +107,9 @@ test-all: export TUNE_KILLS := 200
 test-all: export TUNE_FAULT_TRIALS := 5000
 test-all: TEST_ARGS := --include-ignored
 test-all: test ## The same with the slow tests: soak, all supported versions of Optuna
+
+test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a GPU
+	tests/standin/gpu.sh "$(TUNE)"
 
 soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times
 	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 TUNE_ATTACK_SEED=all TUNE_ATTACKS=20 $(CARGO) test --release --locked \
@@ -177,8 +180,13 @@ doc: libtorch
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
 
 # Parallel tests that each train with all cores are many times slower than with one.
-test-rust: libtorch model
+test-rust: libtorch model standin
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --locked --no-fail-fast -- $(TEST_ARGS)
+
+# A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
+standin: libtorch
+	@$(call unless-complete,cuda-headers,cuda-headers-13.0)
+	@$(PYTHON) -B tests/standin/build.py "$(LIBTORCH)" "$(TUNE_CACHE)/cuda-headers-13.0/nvidia/cu13/include" "$(TUNE_CACHE)/standin"
 
 test-setup:
 	$(PYTHON) -B -m unittest discover --start-directory tests/setup

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fetches what `tune` needs and cannot build: libtorch, its CUDA libraries, the quick start's model.
 
-    fetch.py libtorch | libtorch-cuda | model     into $TUNE_CACHE (default ~/.cache/tune)
+    fetch.py libtorch | libtorch-cuda | model | cuda-headers
+                                                  into $TUNE_CACHE (default ~/.cache/tune)
     fetch.py reviews [CSV]                        regenerates configs/data/reviews.csv
     fetch.py check DIR                            is DIR a libtorch that tune can be built with?
 
@@ -43,6 +44,7 @@ PLACES = {
     "libtorch": f"libtorch-{LIBTORCH_VERSION}",
     "libtorch-cuda": f"libtorch-{LIBTORCH_VERSION}",
     "model": "models/minilm",
+    "cuda-headers": "cuda-headers-13.0",
 }
 MERGED = {"libtorch-cuda"}
 

@@ -17,6 +17,7 @@
 #   COUNT=1          how often the drill makes each fault
 #   SLOTS=1          slots of the drill's second round; 1: it has none
 #   ROUNDS=1         rounds of the comparison of speeds
+#   LARGE=bert-base  the model of the checks of memory; where it is a small one, speeds are compared with that, too
 #   TUNE_TESTS=FILE  the binary of the library's tests, for the check of grants
 set -euo pipefail
 
@@ -27,6 +28,7 @@ in_all=${SECONDS_IN_ALL:-540}
 out=${OUT:-$(mktemp -d)}
 work=$(mktemp -d)
 logs=$work/logs
+large=${LARGE:-bert-base}
 rows=$work/rows
 mkdir -p "$out" "$logs"
 : > "$rows"
@@ -253,13 +255,13 @@ fi
 
 # --- Memory at bert-base's size: what was predicted after a rehearsal, and what trials then used ----------------------
 mkdir -p "$work/large/configs"
-sed -e 's/^models = .*/models = { bert = "bert-base" }/' -e '/^"model.name"/c "model.name" = { choices = ["bert"] }' \
+sed -e 's/^models = .*/models = { bert = "'"$large"'" }/' -e '/^"model.name"/c "model.name" = { choices = ["bert"] }' \
     -e 's/^epochs = .*/epochs = 1/' -e '/^batch_size/d' "$work/train/configs/small.toml" > "$work/large/configs/large.toml"
 echo '"train.batch_size" = { choices = [8, 16, 32, 64] }' >> "$work/large/configs/large.toml"
 if [[ $device == cpu || $torch == no ]]; then
-    row "predicted and measured memory, bert-base" skipped "python3 has no torch with CUDA"
-elif begins "predicted and measured memory, bert-base" 60; then
-    if python3 -B "$work/make.py" "$root/benches/speed" "$work/large/configs" bert-base > "$logs/large.log" 2>&1 \
+    row "predicted and measured memory, $large" skipped "python3 has no torch with CUDA"
+elif begins "predicted and measured memory, $large" 60; then
+    if python3 -B "$work/make.py" "$root/benches/speed" "$work/large/configs" "$large" > "$logs/large.log" 2>&1 \
         && within 150 "$tune" -C "$work/large" large --trials 12 --device "$device" --sampler random --pruner none --json \
             --set train.precision=bf16 >> "$logs/large.log" 2>&1 \
         && python3 - "$work/large/tune.db" > "$work/large.txt" 2>> "$logs/large.log" <<'PY'
@@ -281,9 +283,9 @@ print(f"{len(rows)} trials of {min(peaks):.0f} to {max(peaks):.0f} MiB: {above} 
 sys.exit(above > 2)
 PY
     then
-        row "predicted and measured memory, bert-base" held "$(cat "$work/large.txt")"
+        row "predicted and measured memory, $large" held "$(cat "$work/large.txt")"
     else
-        row "predicted and measured memory, bert-base" FAILED "$(cat "$work/large.txt" 2> /dev/null || true)" large.log
+        row "predicted and measured memory, $large" FAILED "$(cat "$work/large.txt" 2> /dev/null || true)" large.log
     fi
 fi
 
@@ -378,7 +380,7 @@ fi
 # --- Speed beside an expert's PyTorch loop and the old script's: PyTorch is enough, the models have random weights ------
 models=(bert-base deberta-v3-base)
 sizes=(--batches 32 --rows 512)
-if [[ $device == cpu ]]; then
+if [[ $device == cpu || $large == *-small ]]; then
     models=(bert-base-small)
     sizes=(--length 64 --rows 64)
 fi

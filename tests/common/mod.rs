@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
+pub mod card;
 pub mod optuna;
 pub mod tiny;
 

@@ -20,8 +20,13 @@ const POSITIONS: usize = 64;
 /// A project with the task `tiny`: `rows` rows of four a group, one of three of class 1, and the
 /// checkpoint `tiny`. Every third group has texts beyond 16 tokens.
 pub fn project(rows: usize) -> Project {
+    project_of(rows, HIDDEN, WIDE)
+}
+
+/// The same with a model of this hidden size and this size of its inner layers.
+pub fn project_of(rows: usize, hidden: usize, wide: usize) -> Project {
     let project = Project::empty();
-    write_bert(&project.path().join("model"));
+    write_bert_of(&project.path().join("model"), hidden, wide);
     std::fs::write(project.path().join("configs/rows.csv"), csv(rows)).unwrap();
     project.config("tiny", CONFIG);
     project
@@ -69,17 +74,21 @@ pub fn csv(rows: usize) -> String {
 
 /// Writes a checkpoint of random weights in Hugging Face's layout.
 pub fn write_bert(dir: &Path) {
+    write_bert_of(dir, HIDDEN, WIDE);
+}
+
+fn write_bert_of(dir: &Path, hidden: usize, wide: usize) {
     std::fs::create_dir_all(dir).unwrap();
     let config = json!({
-        "model_type": "bert", "vocab_size": WORDS.len() + 4, "hidden_size": HIDDEN,
-        "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": WIDE,
+        "model_type": "bert", "vocab_size": WORDS.len() + 4, "hidden_size": hidden,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": wide,
         "hidden_act": "gelu", "max_position_embeddings": POSITIONS, "type_vocab_size": 2,
         "layer_norm_eps": 1e-12, "pad_token_id": 0,
     });
     std::fs::write(dir.join("config.json"), config.to_string()).unwrap();
     std::fs::write(dir.join("tokenizer.json"), tokenizer().to_string()).unwrap();
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let store: Vec<(String, Vec<usize>, Vec<u8>)> = tensors()
+    let store: Vec<(String, Vec<usize>, Vec<u8>)> = tensors(hidden, wide)
         .into_iter()
         .map(|(name, shape)| {
             let norm = name.ends_with("LayerNorm.weight");
@@ -99,7 +108,7 @@ pub fn write_bert(dir: &Path) {
 }
 
 /// Names and shapes.
-fn tensors() -> Vec<(String, Vec<usize>)> {
+fn tensors(hidden: usize, wide: usize) -> Vec<(String, Vec<usize>)> {
     let mut all = Vec::new();
     let mut layer = |name: String, shape: &[usize]| {
         all.push((format!("{name}.weight"), shape.to_vec()));
@@ -112,19 +121,19 @@ fn tensors() -> Vec<(String, Vec<usize>)> {
         ("position", POSITIONS),
         ("token_type", 2),
     ] {
-        layer(format!("embeddings.{table}_embeddings"), &[size, HIDDEN]);
+        layer(format!("embeddings.{table}_embeddings"), &[size, hidden]);
     }
-    layer("embeddings.LayerNorm".into(), &[HIDDEN]);
+    layer("embeddings.LayerNorm".into(), &[hidden]);
     for i in 0..2 {
         for (name, shape) in [
-            ("attention.self.query", &[HIDDEN, HIDDEN][..]),
-            ("attention.self.key", &[HIDDEN, HIDDEN]),
-            ("attention.self.value", &[HIDDEN, HIDDEN]),
-            ("attention.output.dense", &[HIDDEN, HIDDEN]),
-            ("attention.output.LayerNorm", &[HIDDEN]),
-            ("intermediate.dense", &[WIDE, HIDDEN]),
-            ("output.dense", &[HIDDEN, WIDE]),
-            ("output.LayerNorm", &[HIDDEN]),
+            ("attention.self.query", &[hidden, hidden][..]),
+            ("attention.self.key", &[hidden, hidden]),
+            ("attention.self.value", &[hidden, hidden]),
+            ("attention.output.dense", &[hidden, hidden]),
+            ("attention.output.LayerNorm", &[hidden]),
+            ("intermediate.dense", &[wide, hidden]),
+            ("output.dense", &[hidden, wide]),
+            ("output.LayerNorm", &[hidden]),
         ] {
             layer(format!("encoder.layer.{i}.{name}"), shape);
         }

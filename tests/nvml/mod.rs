@@ -1,9 +1,9 @@
-//! An NVML without GPUs, built here from `stub.c`, which says what a test's script says.
+//! An NVML without GPUs, built here from `tests/standin/nvml.c`, which says what a test's script says.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A stub and its script; what it can say is documented in `stub.c`.
+/// A stub and its script; what it can say is documented in `nvml.c`.
 pub struct Nvml {
     dir: tempfile::TempDir,
 }
@@ -20,11 +20,11 @@ impl Nvml {
             dir: tempfile::tempdir().unwrap(),
         };
         nvml.script(script);
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nvml/stub.c");
+        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
         let built = Command::new("cc")
             .args(["-shared", "-fPIC", "-o"])
             .arg(nvml.library())
-            .arg(source)
+            .args(["nvml.c", "settings.c", "account.c"].map(|file| standin.join(file)))
             .args(flags)
             .output()
             .unwrap();

@@ -14,13 +14,18 @@
 //   hang                 calls about memory never come back
 //
 // Built with -DLACKS_INIT it lacks nvmlInit_v2, with -DOLD what drivers before 510 lack.
+//
+// Beside the stand-in for the CUDA runtime (STANDIN_DIR) it says of memory, processes, lost cards, ECC errors and Xids
+// what has happened there; a line of the script goes before it.
 
+#define _GNU_SOURCE
+#include "standin.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15 };
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, TIMEOUT = 10, IS_LOST = 15 };
 enum { MIB = 1 << 20, MOST = 16, GPUS = 8 };
 
 static char handles[GPUS];
@@ -28,7 +33,8 @@ static char handles[GPUS];
 // The values behind the `nth` line of this word and GPU (-1: the word has none); how many there are,
 // or -1 without such a line.
 static int find(const char *word, int gpu, int nth, long long *values) {
-    FILE *script = fopen(getenv("TUNE_NVML_SCRIPT"), "r");
+    const char *path = getenv("TUNE_NVML_SCRIPT");
+    FILE *script = path ? fopen(path, "r") : NULL;
     char line[512];
     int found = -1;
     while (script && found < 0 && fgets(line, sizeof line, script)) {
@@ -55,14 +61,21 @@ static int number(const char *word, int gpu, long long *value) {
 
 static int gpu_of(void *device) { return (int)((char *)device - handles); }
 
+// What is known of the card beside the script; NULL without a stand-in.
+static const struct card *card_of(void *device) {
+    const struct account *account = account_look();
+    return account ? &account->card[gpu_of(device)] : NULL;
+}
+
 static int lost(void *device) {
     long long none[MOST];
-    return find("lost", gpu_of(device), 0, none) >= 0;
+    const struct card *card = card_of(device);
+    return find("lost", gpu_of(device), 0, none) >= 0 || (card && card->lost);
 }
 
 static int ask(void *device, const char *word, unsigned *out) {
     long long value;
-    if (lost(device)) return LOST;
+    if (lost(device)) return IS_LOST;
     int code = number(word, gpu_of(device), &value);
     if (code == SUCCESS) *out = (unsigned)value;
     return code;
@@ -70,7 +83,8 @@ static int ask(void *device, const char *word, unsigned *out) {
 
 #ifndef LACKS_INIT
 int nvmlInit_v2(void) {
-    long long code = SUCCESS;
+    // 9: the driver is not loaded.
+    long long code = settings()->driver == DRIVER_ABSENT ? 9 : SUCCESS;
     number("init", -1, &code);
     return (int)code;
 }
@@ -84,7 +98,7 @@ int nvmlSystemGetDriverVersion(char *version, unsigned length) {
 }
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
-    long long value = 1;
+    long long value = settings()->cards;
     number("gpus", -1, &value);
     *count = (unsigned)value;
     return SUCCESS;
@@ -98,7 +112,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
 
 int nvmlDeviceGetIndex(void *device, unsigned *index) {
     *index = (unsigned)gpu_of(device);
-    return lost(device) ? LOST : SUCCESS;
+    return lost(device) ? IS_LOST : SUCCESS;
 }
 
 int nvmlDeviceGetName(void *device, char *name, unsigned length) {
@@ -107,19 +121,37 @@ int nvmlDeviceGetName(void *device, char *name, unsigned length) {
 }
 
 int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) {
-    snprintf(uuid, length, "GPU-%d", gpu_of(device));
+    char own[41];
+    settings_uuid_text(gpu_of(device), own);
+    if (account_look()) snprintf(uuid, length, "%s", own);
+    else snprintf(uuid, length, "GPU-%d", gpu_of(device));
     return SUCCESS;
+}
+
+// Processes of the account that use the card; at most `most` are written.
+static unsigned users(int gpu, unsigned most, unsigned *pids, unsigned long long *bytes) {
+    const struct account *account = account_look();
+    unsigned found = 0;
+    for (int i = 0; account && i < PROCESSES; i++) {
+        if (!account->process[i].used[gpu] || !account_lives(account, i)) continue;
+        if (found < most) {
+            pids[found] = (unsigned)account->process[i].pid;
+            bytes[found] = account->process[i].used[gpu];
+        }
+        found++;
+    }
+    return found;
 }
 
 static int memory(void *device, unsigned long long *total, unsigned long long *used) {
     static int calls[GPUS];
     long long values[MOST];
     while (find("hang", -1, 0, values) >= 0) pause();
-    if (lost(device)) return LOST;
+    if (lost(device)) return IS_LOST;
     int gpu = gpu_of(device), count = find("used", gpu, 0, values);
     int at = calls[gpu]++;
-    *total = 8192ULL * MIB;
-    *used = count < 1 ? 0 : (unsigned long long)values[at < count ? at : count - 1] * MIB;
+    *total = settings()->memory;
+    *used = count < 1 ? account_used(gpu) : (unsigned long long)values[at < count ? at : count - 1] * MIB;
     return SUCCESS;
 }
 
@@ -144,18 +176,23 @@ int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *out) {
     return code;
 }
 
-struct process {
+struct running {
     unsigned pid;
     unsigned long long memory;
     unsigned gpu_instance, compute_instance;
 };
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *out) {
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct running *out) {
     long long values[MOST];
     unsigned most = *count, found = 0;
-    if (lost(device)) return LOST;
-    for (; find("process", gpu_of(device), (int)found, values) == 2; found++) {
-        if (out && found < most) out[found] = (struct process){(unsigned)values[0], (unsigned long long)values[1] * MIB, -1, -1};
+    if (lost(device)) return IS_LOST;
+    unsigned pids[PROCESSES], real;
+    unsigned long long bytes[PROCESSES];
+    for (real = users(gpu_of(device), PROCESSES, pids, bytes); found < real; found++) {
+        if (out && found < most) out[found] = (struct running){pids[found], bytes[found], -1, -1};
+    }
+    for (; find("process", gpu_of(device), (int)(found - real), values) == 2; found++) {
+        if (out && found < most) out[found] = (struct running){(unsigned)values[0], (unsigned long long)values[1] * MIB, -1, -1};
     }
     *count = found;
     return found > most ? TOO_SMALL : SUCCESS;
@@ -175,19 +212,36 @@ int nvmlDeviceGetFieldValues(void *device, int count, struct field *fields) {
         fields[i].code = ask(device, fields[i].field == 230 ? "recovery" : "rows", &value);
         fields[i].value = value;
     }
-    return lost(device) ? LOST : SUCCESS;
+    return lost(device) ? IS_LOST : SUCCESS;
 }
 
 int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *count) {
+    const struct card *card = card_of(device);
     unsigned value = 0;
     int code = type == 1 && counter == 0 ? ask(device, "ecc", &value) : NOT_SUPPORTED;
+    if (code == NOT_SUPPORTED && card && type == 1 && counter == 0) code = SUCCESS, value = card->ecc;
     *count = value;
     return code;
 }
 
 static int delivered;
+static unsigned delivered_of[GPUS];
+
+// The next Xid of a card of the account.
+static int xid_of_a_card(int *gpu, unsigned *xid) {
+    const struct account *account = account_look();
+    for (int i = 0; account && i < settings()->cards; i++) {
+        if (delivered_of[i] >= account->card[i].xids) continue;
+        *gpu = i;
+        *xid = account->card[i].xid[delivered_of[i]++];
+        return 1;
+    }
+    return 0;
+}
 
 int nvmlEventSetCreate(void **set) {
+    const struct account *account = account_look();
+    for (int i = 0; account && i < GPUS; i++) delivered_of[i] = account->card[i].xids;
     *set = &delivered;
     return SUCCESS;
 }
@@ -218,6 +272,12 @@ int nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout) {
             *event = (struct event){&handles[values[0]], 8, (unsigned long long)values[1], -1, -1};
             return SUCCESS;
         }
+        int gpu;
+        unsigned xid;
+        if (xid_of_a_card(&gpu, &xid)) {
+            *event = (struct event){&handles[gpu], 8, xid, -1, -1};
+            return SUCCESS;
+        }
         usleep(10000);
     }
     return TIMEOUT;
@@ -242,3 +302,35 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
     *out = value;
     return code;
 }
+
+// What libtorch asks beside, for the text of an out-of-memory error.
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device) {
+    unsigned domain, bus;
+    if (sscanf(id, "%x:%x:", &domain, &bus) != 2 || bus < 1 || bus > GPUS) return INVALID;
+    *device = &handles[bus - 1];
+    return SUCCESS;
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    *version = 13000;
+    return SUCCESS;
+}
+
+struct process_v1 {
+    unsigned pid;
+    unsigned long long memory;
+};
+
+int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count, struct process_v1 *out) {
+    unsigned pids[PROCESSES], most = *count;
+    unsigned long long bytes[PROCESSES];
+    *count = users(gpu_of(device), PROCESSES, pids, bytes);
+    for (unsigned i = 0; i < *count && i < most; i++) out[i] = (struct process_v1){pids[i], bytes[i]};
+    return *count > most ? TOO_SMALL : SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, int *type) { return NOT_SUPPORTED; }
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, void *info) { return NOT_SUPPORTED; }
+
+int nvmlDeviceGetGpuFabricInfoV(void *device, void *info) { return NOT_SUPPORTED; }
