@@ -337,6 +337,35 @@ pub fn sticky(text: &str) -> bool {
     find(text).is_some_and(|e| e.context == Context::Lost) || text.contains("!handles_.at(i)")
 }
 
+/// What maps memory into an allocator's expandable segments, and what looks these functions up.
+const MAPPING: [&str; 8] = [
+    "cuMemAddressReserve",
+    "cuMemCreate",
+    "cuMemMap",
+    "cuMemSetAccess",
+    "cuMemGetAllocationGranularity",
+    "cudaGetDriverEntryPoint",
+    "driver_api.cpp",
+    "expandable",
+];
+
+/// Whether the error of a process's first allocation speaks against expandable segments: the driver's
+/// functions for mapping memory are not there, or it refuses a call of them. A device that is full,
+/// busy, not there or broken says nothing of them.
+pub fn refuses_segments(text: &str) -> bool {
+    // The stack behind it names the allocator's functions, whatever has failed.
+    let said = text.split("Exception raised from").next().unwrap_or(text);
+    let names = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    match find(said) {
+        _ if out_of_memory(said) => false,
+        Some(error) => {
+            error.context == Context::Alive
+                && (error.code == 801 || said.contains("CUDA driver error") || names(&MAPPING))
+        }
+        None => names(&MAPPING),
+    }
+}
+
 /// PyTorch's class of the error, as in the attribute `cuda_error_type`.
 pub fn python_class(text: &str) -> &'static str {
     if out_of_memory(text) {
@@ -367,6 +396,36 @@ mod tests {
         assert!(out_of_memory(text) && !sticky(text));
         assert_eq!(python_class(text), "OutOfMemoryError");
         assert!(out_of_memory("CUDA error: out of memory"));
+    }
+
+    #[test]
+    fn only_what_the_driver_says_of_mapped_memory_speaks_against_expandable_segments() {
+        for refused in [
+            "CUDA driver error: operation not supported",
+            "CUDA driver error: invalid argument",
+            "CUDA error: operation not supported",
+            "CUDA_ERROR_NOT_SUPPORTED when calling cuMemMap",
+            "Can't find cuMemCreate",
+            "r.cuMemSetAccess_ INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/driver_api.cpp\":22, please report a bug to PyTorch. ",
+        ] {
+            assert!(refuses_segments(refused), "{refused}");
+        }
+        let frames = "\nException raised from map at CUDACachingAllocator.cpp:1\nframe #1: ExpandableSegment::map cuMemCreate expandable";
+        for other in [
+            "CUDA error: out of memory",
+            "CUDA driver error: out of memory",
+            "cuMemCreate failed: CUDA_ERROR_OUT_OF_MEMORY",
+            "CUDA out of memory. Tried to allocate 4.00 MiB. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.",
+            "No CUDA GPUs are available",
+            "CUDA error: no CUDA-capable device is detected",
+            "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "CUDA error: an illegal memory access was encountered",
+            "CUDA driver error: unknown error",
+            "CUDA error: unspecified launch failure",
+            "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        ] {
+            assert!(!refuses_segments(&format!("{other}{frames}")), "{other}");
+        }
     }
 
     #[test]

@@ -90,8 +90,8 @@ pub enum FromWorker {
         /// What this process takes of it before any tensor is made, in bytes.
         context: Option<u64>,
     },
-    /// The device's first allocation failed with expandable segments, which nobody but the
-    /// supervisor has asked for. The worker waits to be told to leave.
+    /// The device's first allocation failed in a way that speaks against expandable segments, which
+    /// nobody but the supervisor has asked for. The worker waits to be told to leave.
     NotExpandable {
         /// The error.
         error: String,

@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::fault::cuda;
 use crate::gpu::{self, Device};
 use crate::memory::Usage;
 use crate::supervisor::EXPANDABLE;
@@ -69,9 +70,11 @@ impl Meter {
         gpu::cuda::load(device)?;
         let before = gpu::memory::in_use(index, PATIENCE);
         if let Err(error) = gpu::memory::first_allocation(device) {
-            return match std::env::var_os(EXPANDABLE) {
-                Some(_) => Ok(Opened::NotExpandable(first_line(&format!("{error:#}")))),
-                None => Err(error),
+            let text = format!("{error:#}");
+            let ours = std::env::var_os(EXPANDABLE).is_some();
+            return match ours && cuda::refuses_segments(&text) {
+                true => Ok(Opened::NotExpandable(first_line(&text))),
+                false => Err(error),
             };
         }
         // What computing loads belongs to the context as well.

@@ -379,13 +379,16 @@ impl Core {
     pub(super) fn spawn(&mut self, slot: usize, reserved: Option<Job>) {
         let worker = self.next_worker;
         self.next_worker += 1;
-        self.slots[slot].state = State::Starting(Worker::new(worker, reserved, self.now));
+        let expandable = self.ledger.expandable();
+        let mut started = Worker::new(worker, reserved, self.now);
+        started.held.plain = !expandable;
+        self.slots[slot].state = State::Starting(started);
         self.actions.push(Action::Spawn {
             worker,
             device: self.slots[slot].device,
             threads: self.threads,
             forensic: reserved.is_some(),
-            expandable: self.ledger.expandable,
+            expandable,
         });
     }
 

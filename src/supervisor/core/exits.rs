@@ -206,6 +206,7 @@ impl Core {
 
     /// The slot's worker is dead: pause, replace, or give the slot up.
     fn bury(&mut self, slot: usize, worker: WorkerId, fault: &Fault) {
+        self.note_unopened(slot);
         if self.mode == Mode::Running {
             self.last_fault = Some(format!("{}: {}", fault.kind.word(), fault.detail));
             self.rest(slot, fault);

@@ -21,17 +21,34 @@ const SETTLED: f64 = 1.05;
 pub(super) struct Ledger {
     /// The devices' memory in all, in bytes.
     pub(super) capacities: BTreeMap<Device, u64>,
-    /// Workers' allocators use expandable segments.
-    pub(super) expandable: bool,
+    /// Whether workers' allocators use expandable segments.
+    segments: Segments,
 }
 
 impl Ledger {
     pub(super) fn new() -> Ledger {
         Ledger {
             capacities: BTreeMap::new(),
-            expandable: true,
+            segments: Segments::Used,
         }
     }
+
+    /// Whether the next worker's allocator is to use expandable segments.
+    pub(super) fn expandable(&self) -> bool {
+        matches!(self.segments, Segments::Used)
+    }
+}
+
+/// What is known of expandable segments.
+#[derive(Debug)]
+enum Segments {
+    /// Nothing speaks against them.
+    Used,
+    /// A first allocation was refused with them, for this reason; the next worker goes without, and
+    /// decides whether it was they.
+    Doubted(String),
+    /// Refused with them, granted without: no worker tries them again.
+    Refused,
 }
 
 /// What a worker holds on to.
@@ -41,6 +58,10 @@ pub struct Held {
     measured: u32,
     /// What it held of the host's memory after its first attempt.
     settled: Option<u64>,
+    /// It was started without expandable segments.
+    pub(super) plain: bool,
+    /// Its device is open.
+    opened: bool,
     /// Why it should be replaced.
     pub drift: Option<String>,
 }
@@ -80,19 +101,39 @@ impl Core {
     pub(super) fn on_device_opened(&mut self, slot: usize, capacity: u64) {
         let device = self.slots[slot].device;
         self.ledger.capacities.insert(device, capacity);
-    }
-
-    /// Expandable segments cannot be had on this machine: no worker tries them again. The one that
-    /// found out leaves, and has not died of anything.
-    pub(super) fn on_not_expandable(&mut self, slot: usize, error: &str) {
-        if self.ledger.expandable {
-            self.ledger.expandable = false;
+        let Some(worker) = self.slots[slot].worker_mut() else {
+            return;
+        };
+        worker.held.opened = true;
+        if worker.held.plain
+            && let Segments::Doubted(error) = &self.ledger.segments
+        {
+            let error = error.clone();
+            self.ledger.segments = Segments::Refused;
             self.warn(format!(
                 "libtorch's expandable segments do not work here ({error}); workers go on without \
                  them, and fragment the GPU's memory more"
             ));
         }
+    }
+
+    /// A first allocation was refused in a way that speaks against expandable segments: the next
+    /// worker tries the same without. The one that found out leaves, and has not died of anything.
+    pub(super) fn on_not_expandable(&mut self, slot: usize, error: &str) {
+        if self.ledger.expandable() {
+            self.ledger.segments = Segments::Doubted(error.to_owned());
+        }
         self.leave(slot, false);
+    }
+
+    /// The slot's worker is dead. Where it did not get memory without expandable segments either, they
+    /// were not what was wrong.
+    pub(super) fn note_unopened(&mut self, slot: usize) {
+        let held = self.slots[slot].worker().map(|w| &w.held);
+        let failed = held.is_some_and(|h| h.plain && !h.opened);
+        if failed && matches!(self.ledger.segments, Segments::Doubted(_)) {
+            self.ledger.segments = Segments::Used;
+        }
     }
 
     /// A worker has measured its attempt.

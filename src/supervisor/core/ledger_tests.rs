@@ -12,7 +12,7 @@ use crate::fault::Death;
 use crate::gpu::Device;
 use crate::memory::Predictor;
 use crate::memory::{Estimate, GpuSample, HostSample};
-use crate::protocol::{FromWorker, ToWorker, VERSION};
+use crate::protocol::{FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::report;
 use crate::sampler::RandomSampler;
@@ -27,6 +27,7 @@ const GIB: u64 = 1 << 30;
 struct Run {
     core: Driven,
     actions: Vec<Action>,
+    now: Now,
     /// Batches that are durable.
     written: u64,
 }
@@ -36,6 +37,7 @@ impl Run {
         let mut run = Run {
             core,
             actions: vec![],
+            now: Now::ZERO,
             written: 0,
         };
         run.on(Event::Ticked);
@@ -67,11 +69,11 @@ impl Run {
 
     /// Everything that is written becomes durable at once.
     fn on(&mut self, event: Event) {
-        self.actions.extend(self.core.handle(event, Now::ZERO));
+        self.actions.extend(self.core.handle(event, self.now));
         while self.batches() > self.written {
             let batch = self.written;
             self.written += 1;
-            let written = self.core.handle(Event::Written { batch }, Now::ZERO);
+            let written = self.core.handle(Event::Written { batch }, self.now);
             self.actions.extend(written);
         }
     }
@@ -160,6 +162,20 @@ impl Run {
     fn warnings(&self) -> usize {
         let warned = |e: &&report::Event| matches!(e, report::Event::Warned { .. });
         self.reports().filter(warned).count()
+    }
+
+    fn said(&self) -> Vec<String> {
+        let said = |e: &report::Event| match e {
+            report::Event::Warned { message } => Some(message.clone()),
+            _ => None,
+        };
+        self.reports().filter_map(said).collect()
+    }
+
+    /// After every pause that a death may cost.
+    fn later(&mut self) {
+        self.now += Now::from_secs(120);
+        self.on(Event::Ticked);
     }
 
     fn told_to_leave(&self) -> bool {
@@ -289,20 +305,63 @@ fn a_worker_whose_resident_memory_grows_from_trial_to_trial_is_recycled() {
     assert!(run.told_to_leave());
 }
 
+/// Opening the device fails in a way that speaks against expandable segments.
+fn refuse_segments(run: &mut Run) {
+    run.hello();
+    let error = "CUDA driver error: operation not supported".into();
+    run.receive(FromWorker::NotExpandable { error });
+    assert!(run.told_to_leave());
+    let worker = run.worker();
+    run.on(exited(worker, Death::Exited(0)));
+}
+
+const OPENED: FromWorker = FromWorker::DeviceOpened {
+    capacity: 24 * GIB,
+    context: None,
+};
+
 #[test]
 fn a_machine_without_expandable_segments_is_found_out_once() {
     let mut run = Run::on_gpu();
-    for _ in 0..2 {
-        run.hello();
-        let error = "CUDA driver error: operation not supported".into();
-        run.receive(FromWorker::NotExpandable { error });
-        assert!(run.told_to_leave());
-        let worker = run.worker();
-        run.on(exited(worker, Death::Exited(0)));
-    }
-    assert_eq!(run.spawned(), [true, false, false]);
+    refuse_segments(&mut run);
+    assert_eq!(run.warnings(), 0, "the next one decides");
+    run.hello();
+    run.receive(OPENED);
     assert_eq!(run.warnings(), 1);
     assert_eq!(run.core.slots[0].deaths(), 0, "nothing has died of it");
+    run.receive(FromWorker::Ready);
+    let worker = run.worker();
+    run.on(exited(worker, Death::Exited(0)));
+    run.later();
+    assert_eq!(run.spawned(), [true, false, false]);
+    assert_eq!(run.warnings(), 1);
+}
+
+#[test]
+fn a_device_that_fails_without_expandable_segments_too_says_nothing_of_them() {
+    let mut run = Run::on_gpu();
+    refuse_segments(&mut run);
+    run.hello();
+    let worker = run.worker();
+    let error = crate::protocol::ErrorReport {
+        phase: Phase::Opening,
+        panic: false,
+        text: "CUDA error: out of memory".into(),
+        healthy: None,
+        program: None,
+    };
+    let attempt = None;
+    run.receive(FromWorker::Dying { attempt, error });
+    run.on(exited(worker, Death::Exited(1)));
+    run.later();
+    assert_eq!(run.spawned(), [true, false, true]);
+    let said = run.said();
+    assert!(!said.iter().any(|s| s.contains("expandable")), "{said:?}");
+    // With memory again, they are used.
+    run.hello();
+    run.receive(OPENED);
+    let said = run.said();
+    assert!(!said.iter().any(|s| s.contains("expandable")), "{said:?}");
 }
 
 #[test]
