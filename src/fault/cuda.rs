@@ -368,13 +368,36 @@ pub fn refuses_segments(text: &str) -> bool {
 
 /// PyTorch's class of the error, as in the attribute `cuda_error_type`.
 pub fn python_class(text: &str) -> &'static str {
-    if out_of_memory(text) {
+    // Its allocator alone makes the first of them; calls that fail for want of memory are errors like
+    // any other. What libraries answer has the words of the second, and no class.
+    let of_a_library = |at: usize| status(&text[at..]).is_some_and(|(begins, ..)| begins == 0);
+    let mut calls = text.match_indices("CUDA error: ");
+    if text.contains("CUDA out of memory") {
         "OutOfMemoryError"
-    } else if text.contains("CUDA error: ") {
+    } else if calls.any(|(at, words)| !of_a_library(at + words.len())) {
         "AcceleratorError"
     } else {
         "RuntimeError"
     }
+}
+
+/// Whether a line shows that memory of the host was being pinned: a call's name, libtorch's
+/// allocator for it in a stack, or Python's frames.
+pub fn pins_memory(line: &str) -> bool {
+    const PINNING: [&str; 11] = [
+        "cudaHostAlloc",
+        "cudaMallocHost",
+        "cudaHostRegister",
+        "cuMemHostAlloc",
+        "cuMemHostRegister",
+        "CachingHostAllocator",
+        "CUDAHostAllocator",
+        "pin memory thread",
+        "pin_memory.py",
+        "pin_memory(",
+        "in pin_memory",
+    ];
+    PINNING.iter().any(|word| line.contains(word))
 }
 
 #[cfg(test)]
@@ -396,6 +419,20 @@ mod tests {
         assert!(out_of_memory(text) && !sticky(text));
         assert_eq!(python_class(text), "OutOfMemoryError");
         assert!(out_of_memory("CUDA error: out of memory"));
+        assert_eq!(
+            python_class("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in"),
+            "AcceleratorError"
+        );
+        for (text, class) in [
+            (
+                "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+                "RuntimeError",
+            ),
+            ("CUDA driver error: out of memory", "RuntimeError"),
+        ] {
+            assert!(out_of_memory(text));
+            assert_eq!(python_class(text), class, "{text}");
+        }
     }
 
     #[test]

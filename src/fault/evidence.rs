@@ -211,6 +211,11 @@ fn error_kind(error: &ErrorReport, diagnosis: Option<&Diagnosis>) -> FaultKind {
     if said == FaultKind::Oom && error.phase != Phase::Training {
         return FaultKind::Poisoned;
     }
+    // What a library answers where it gets no memory it also answers in a lost context.
+    let status = diagnosis.is_some_and(|d| d.code.is_none() && d.name.is_some());
+    if said == FaultKind::Oom && status && error.healthy == Some(false) {
+        return FaultKind::CudaSticky;
+    }
     if matches!(
         said,
         FaultKind::Oom | FaultKind::HostOom | FaultKind::DeviceLost | FaultKind::Descriptors

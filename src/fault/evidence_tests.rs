@@ -220,6 +220,65 @@ fn the_last_words_explain_a_crash() {
 }
 
 #[test]
+fn the_health_check_decides_about_every_status_of_a_library() {
+    let kind = |text: &str, healthy| classify(&error(Phase::Training, text, healthy)).kind;
+    for status in [
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        "cusolver error: CUSOLVER_STATUS_NOT_INITIALIZED, when calling `cusolverDnCreate(handle)`",
+    ] {
+        assert_eq!(kind(status, Some(false)), FaultKind::CudaSticky, "{status}");
+        assert_eq!(kind(status, None), FaultKind::CudaUnclear, "{status}");
+        assert_eq!(
+            kind(status, Some(true)),
+            FaultKind::CudaTransient,
+            "{status}"
+        );
+    }
+    for status in [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    ] {
+        assert_eq!(kind(status, Some(false)), FaultKind::CudaSticky, "{status}");
+        assert_eq!(kind(status, None), FaultKind::Oom, "{status}");
+        assert_eq!(kind(status, Some(true)), FaultKind::Oom, "{status}");
+    }
+    let sure =
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB";
+    assert_eq!(kind(sure, Some(false)), FaultKind::Oom, "a full device");
+}
+
+#[test]
+fn host_memory_that_cannot_be_pinned_is_no_gpu_memory() {
+    let kind = |text: &str| classify(&error(Phase::Training, text, Some(true))).kind;
+    let said = "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in https://docs.nvidia.com/ for more information.\n";
+    let stack = |frame: &str| {
+        format!(
+            "{said}\nException raised from c10_cuda_check_implementation at CUDAException.cpp:43 (most recent call first):\nframe #0: c10::Error::Error\nframe #2: {frame}"
+        )
+    };
+    assert_eq!(kind(said), FaultKind::Oom);
+    assert_eq!(kind(&stack("at::native::copy_kernel_cuda")), FaultKind::Oom);
+    let pinned = stack("at::cuda::CUDACachingHostAllocatorImpl::allocate_host_memory");
+    assert_eq!(kind(&pinned), FaultKind::HostOom);
+    let python = format!(
+        "Traceback (most recent call last):\n  File \"torch/utils/data/_utils/pin_memory.py\", line 98, in pin_memory\n    return data.pin_memory(device)\ntorch.AcceleratorError: {said}"
+    );
+    let found = super::super::diagnose(&python).unwrap();
+    assert_eq!(
+        (found.kind, found.context),
+        (FaultKind::HostOom, super::super::table::Survival::Alive)
+    );
+    let of_the_gpu = python.replace(
+        "torch.AcceleratorError: CUDA error: out of memory",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    );
+    let of_the_gpu =
+        super::super::diagnose(&of_the_gpu.replace("cudaErrorMemoryAllocation", "x")).unwrap();
+    assert_eq!(of_the_gpu.kind, FaultKind::Oom);
+}
+
+#[test]
 fn the_health_check_decides_about_an_ambiguous_error() {
     let text = "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`";
     let kind = |healthy| classify(&error(Phase::Training, text, healthy)).kind;

@@ -1,9 +1,14 @@
-//! The health check: a small computation with a known result on a device.
+//! The health check: small computations with known results on a device.
+//!
+//! In a lost CUDA context the caching allocator still gives out what it has, and the statistics can
+//! still be read: only what reaches the device tells.
 
 use super::Device;
 
-/// Multiplies two small matrices on the device and compares the product with the known one. A lost
-/// CUDA context fails at the first call.
+/// Has a kernel of libtorch's own launched and reads back what it made, which waits for the device;
+/// then multiplies two small matrices, by a library. Both are compared with what is known. The first of
+/// them fails in a lost CUDA context, and says how; where only the second fails for want of memory,
+/// the device is full.
 ///
 /// # Errors
 /// The device gives an error or a wrong result.
@@ -12,6 +17,11 @@ pub fn health(device: Device) -> anyhow::Result<()> {
     use anyhow::Context;
 
     let device_text = format!("health check on {device}");
+    let squares = launch(device.into()).context(device_text.clone())?;
+    anyhow::ensure!(
+        squares == known_squares(),
+        "{device_text}: a kernel's result came out wrong"
+    );
     let (a, expected) = known_product();
     let product = multiply(&a, device.into()).context(device_text.clone())?;
     anyhow::ensure!(
@@ -48,6 +58,27 @@ fn known_product() -> (Vec<f32>, Vec<f32>) {
     (a, square)
 }
 
+/// The squares of 0 to 63.
+#[cfg(any(feature = "torch", test))]
+fn known_squares() -> Vec<f32> {
+    (0..SIDE * SIDE).map(|i| (i * i) as f32).collect()
+}
+
+#[cfg(feature = "torch")]
+fn launch(device: tch::Device) -> Result<Vec<f32>, tch::TchError> {
+    let _no_grad = tch::no_grad_guard();
+    let numbers = tch::Tensor::f_arange((SIDE * SIDE) as i64, (tch::Kind::Float, device))?;
+    read_back(&numbers.f_square()?)
+}
+
+#[cfg(feature = "torch")]
+fn read_back(tensor: &tch::Tensor) -> Result<Vec<f32>, tch::TchError> {
+    let mut values = vec![0.0f32; SIDE * SIDE];
+    let here = tensor.f_to_device(tch::Device::Cpu)?;
+    here.f_contiguous()?.f_copy_data(&mut values, SIDE * SIDE)?;
+    Ok(values)
+}
+
 #[cfg(feature = "torch")]
 fn multiply(a: &[f32], device: tch::Device) -> Result<Vec<f32>, tch::TchError> {
     let side = SIDE as i64;
@@ -55,12 +86,7 @@ fn multiply(a: &[f32], device: tch::Device) -> Result<Vec<f32>, tch::TchError> {
     let a = tch::Tensor::f_from_slice(a)?
         .f_view([side, side])?
         .f_to_device(device)?;
-    let product = a.f_matmul(&a)?.f_to_device(tch::Device::Cpu)?;
-    let mut values = vec![0.0f32; SIDE * SIDE];
-    product
-        .f_contiguous()?
-        .f_copy_data(&mut values, SIDE * SIDE)?;
-    Ok(values)
+    read_back(&a.f_matmul(&a)?)
 }
 
 #[cfg(test)]
@@ -71,6 +97,13 @@ mod tests {
     fn the_known_product_is_exact_in_half_precision() {
         let (_, square) = known_product();
         assert!(square.iter().all(|x| x.fract() == 0.0 && x.abs() < 256.0));
+    }
+
+    #[test]
+    fn the_known_squares_are_those_of_0_to_63() {
+        let squares = known_squares();
+        assert_eq!((squares[0], squares[1], squares[63]), (0.0, 1.0, 3969.0));
+        assert_eq!(squares.len(), SIDE * SIDE);
     }
 
     #[test]

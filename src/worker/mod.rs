@@ -340,7 +340,13 @@ impl<'a> Worker<'a> {
             self.print(sick);
         }
         self.measured(attempt, health.is_ok())?;
-        let error = report(caught, Phase::Training, Some(health.is_ok()));
+        // A check that found no memory has found a full device, not a lost context.
+        let healthy = match &health {
+            Ok(()) => Some(true),
+            Err(sick) if cuda::out_of_memory(&sick.text) => None,
+            Err(_) => Some(false),
+        };
+        let error = report(caught, Phase::Training, healthy);
         if health.is_err() || self.cuda_errors >= MAX_CUDA_ERRORS {
             return self.die(attempt, error, guard::CONTEXT_LOST);
         }

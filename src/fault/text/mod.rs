@@ -25,7 +25,7 @@ pub use memory::Memory;
 pub use place::Place;
 
 use super::table::{Scope, Survival, row};
-use super::{FaultKind, advice, pattern};
+use super::{FaultKind, advice, cuda, pattern};
 use lines::Line;
 use reader::{Finding, read};
 use rules::Strength;
@@ -243,6 +243,10 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosi
     } else {
         finding.kind
     };
+    let kind = match kind == FaultKind::Oom && of_pinned_memory(finding, lines) {
+        true => FaultKind::HostOom,
+        false => kind,
+    };
     let end = (finding.line + 6).min(lines.len());
     let near: Vec<&str> = lines[finding.line..end]
         .iter()
@@ -255,7 +259,10 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosi
     let mut diagnosis = Diagnosis {
         kind,
         scope: finding.scope.unwrap_or(row.scope),
-        context: finding.context.unwrap_or(row.context),
+        context: match kind == finding.kind || kind != FaultKind::HostOom {
+            true => finding.context.unwrap_or(row.context),
+            false => Survival::Alive,
+        },
         name: finding.name.clone(),
         code: finding.code,
         place: finding.place.clone(),
@@ -273,6 +280,18 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosi
         diagnosis.advice += " In this log the work went on afterwards, without another error.";
     }
     diagnosis
+}
+
+/// Whether what could not be had is memory of the host that was to be pinned: CUDA calls that out of
+/// memory, too. The message is that of any call; what stands around it tells.
+fn of_pinned_memory(finding: &Finding, lines: &[Line]) -> bool {
+    /// A traceback above it, or a stack below it.
+    const AROUND: usize = 40;
+    let own = &lines[finding.line].text;
+    let near = finding.line.saturating_sub(AROUND)..(finding.line + AROUND).min(lines.len());
+    finding.code == Some(2)
+        && !own.contains("CUDA out of memory")
+        && lines[near].iter().any(|l| cuda::pins_memory(&l.text))
 }
 
 /// Whether work goes on after the last of all faults.
