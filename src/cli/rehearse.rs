@@ -8,7 +8,7 @@ use crate::config::{Parallel, StudySpec};
 use crate::exit::{Exit, Failure};
 use crate::gpu::{self, Device};
 use crate::memory::Predictor;
-use crate::memory::rehearsal::{Forecast, Rehearsed, forecast};
+use crate::memory::rehearsal::{Caps, Forecast, Rehearsed, forecast};
 use crate::report;
 use crate::supervisor::{Rehearsal, directory_of, logs_dir, memory_total, rehearse};
 use crate::task;
@@ -62,13 +62,13 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
         ))?;
     }
     let points = carry_out(&plan, loud)?;
-    let cap = cap(&spec, plan.device);
+    let caps = caps(&spec, plan.device);
     let told = report::Rehearsal {
         study: &spec.study,
         device: &device,
-        cap,
+        cap: caps.map(|caps| caps.alone),
         trials: spec.operation.trials,
-        forecast: look_ahead(&spec, &points, cap),
+        forecast: look_ahead(&spec, &points, caps),
     };
     super::print(&if common.json {
         format!("{:#}\n", report::rehearsal_json(&told, &points))
@@ -103,13 +103,13 @@ pub(super) fn before_run(
     }
     let points = carry_out(&plan, loud)?;
     if loud {
-        let cap = cap(spec, plan.device);
+        let caps = caps(spec, plan.device);
         super::print(&report::rehearsal_text(&report::Rehearsal {
             study: &spec.study,
             device: &device,
-            cap,
+            cap: caps.map(|caps| caps.alone),
             trials: spec.operation.trials,
-            forecast: look_ahead(spec, &points, cap),
+            forecast: look_ahead(spec, &points, caps),
         }))?;
     }
     Ok(points)
@@ -147,15 +147,20 @@ fn carry_out(plan: &Rehearsal<'_>, loud: bool) -> Result<Vec<Rehearsed>, Failure
 }
 
 /// What may be used of the device's memory, in bytes.
-fn cap(spec: &StudySpec, device: Device) -> Option<u64> {
-    let share = match device {
-        Device::Cpu => spec.operation.host_memory,
-        Device::Cuda(_) => spec.operation.gpu_memory,
+fn caps(spec: &StudySpec, device: Device) -> Option<Caps> {
+    let operation = &spec.operation;
+    let (together, alone) = match device {
+        Device::Cpu => (operation.host_memory, operation.host_memory),
+        Device::Cuda(_) => (operation.gpu_memory, operation.gpu_alone),
     };
-    memory_total(device).map(|total| (total as f64 * share) as u64)
+    let total = memory_total(device)? as f64;
+    Some(Caps {
+        together: (total * together) as u64,
+        alone: (total * alone) as u64,
+    })
 }
 
-fn look_ahead(spec: &StudySpec, points: &[Rehearsed], cap: Option<u64>) -> Forecast {
+fn look_ahead(spec: &StudySpec, points: &[Rehearsed], caps: Option<Caps>) -> Forecast {
     let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec));
     let mut predictor = Predictor::new(spec.space.clone(), floor);
     points
@@ -163,5 +168,5 @@ fn look_ahead(spec: &StudySpec, points: &[Rehearsed], cap: Option<u64>) -> Forec
         .filter_map(Rehearsed::observation)
         .for_each(|o| predictor.learn(o));
     let effective = |params: &_| spec.effective(params);
-    forecast(&spec.space, points, &predictor, effective, cap, spec.seed)
+    forecast(&spec.space, points, &predictor, effective, caps, spec.seed)
 }

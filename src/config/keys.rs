@@ -103,7 +103,7 @@ const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
 #[rustfmt::skip]
-pub const SETTINGS: [Setting; 39] = [
+pub const SETTINGS: [Setting; 40] = [
     setting("task.kind", SettingType::Text, "", "what is trained: the task kind"),
     setting("study.name", SettingType::Text, "", "the study's name; default: the file's name without .toml"),
     setting("study.seed", int(0, i64::MAX), "0", "seed of everything random in the study"),
@@ -120,7 +120,8 @@ pub const SETTINGS: [Setting; 39] = [
     setting("run.timeout", DURATION_OR_OFF, "off", "the run ends after this time (exit code 3), resumable"),
     setting("run.device", SettingType::Device, "auto", "auto (every GPU, else the CPU), cpu, cuda, or GPUs by index: cuda:0,1"),
     setting("run.threads", int(1, 4096), "", "CPU threads of a worker; default: the cores divided among the workers"),
-    setting("gpu.memory", SettingType::Fraction, "80%", "part of a GPU's memory that all workers together may use"),
+    setting("gpu.memory", SettingType::Fraction, "80%", "part of a GPU's memory that trials which run together may use"),
+    setting("gpu.alone", SettingType::Fraction, "95%", "part of a GPU's memory that a trial may use which has the GPU to itself; at least gpu.memory"),
     setting("gpu.oom", SettingType::Word(&["alone", "halve"]), "alone", "a trial that ran out of memory runs again alone; halve: with its batches in halves, which gives the same updates"),
     setting("host.memory", SettingType::Fraction, "90%", "part of the host's memory that all workers together may use"),
     setting("supervisor.recycle_after", int(0, MANY), "50", "a worker is replaced after this many successful trials; 0: never"),

@@ -41,6 +41,7 @@ impl Settings {
                 values.insert(setting.name, value);
             }
         }
+        alone_is_not_less(&values, document, problems);
         let kind = |key: &str| match values.get(key) {
             Some(Parsed::Value(Value::Str(kind))) => kind.clone(),
             Some(_) | None => "auto".to_owned(),
@@ -102,6 +103,8 @@ impl Settings {
             threads: self.int("run.threads").map(|n| n as usize),
             supervisor: self.supervisor(),
             gpu_memory: self.part("gpu.memory"),
+            // A larger share for what runs together holds for one alone, too.
+            gpu_alone: self.part("gpu.alone").max(self.part("gpu.memory")),
             host_memory: self.part("host.memory"),
             halve: self.text("gpu.oom") == Some("halve"),
             standby: match self.text("run.standby") {
@@ -230,6 +233,30 @@ fn read_setting(
     }
     let preset = super::tree::parse_value(setting.preset, &document.whole()).ok()?;
     parse(setting.ty, &preset).ok()
+}
+
+/// Who says what one trial may use of a GPU says no less than what several may together.
+fn alone_is_not_less(
+    values: &BTreeMap<&'static str, Parsed>,
+    document: &Document,
+    problems: &mut Vec<Problem>,
+) {
+    let part = |key: &str| match values.get(key) {
+        Some(Parsed::Value(value)) => value.as_f64(),
+        Some(_) | None => None,
+    };
+    if let Some(node) = document.key("gpu.alone")
+        && let (Some(alone), Some(together)) = (part("gpu.alone"), part("gpu.memory"))
+        && alone < together
+    {
+        let expected = format!("at least gpu.memory, which is {}%", 100.0 * together);
+        problems.push(Problem::new(
+            &node.source,
+            "gpu.alone",
+            node.found(),
+            expected,
+        ));
+    }
 }
 
 /// The options of the chosen kind, defaults filled in, those of a wrapped pruner under their prefix.

@@ -227,8 +227,11 @@ pub struct Operation {
     pub threads: Option<usize>,
     /// Supervision.
     pub supervisor: SupervisorPolicy,
-    /// Part of a GPU's memory, above 0 and up to 1, that all workers together may use.
+    /// Part of a GPU's memory, above 0 and up to 1, that trials which run together may use.
     pub gpu_memory: f64,
+    /// Part of it that a trial may use which has the GPU to itself; at least `gpu_memory`.
+    #[serde(default = "nearly_all")]
+    pub gpu_alone: f64,
     /// Part of the host's memory, above 0 and up to 1, that all workers together may use.
     #[serde(default = "most")]
     pub host_memory: f64,
@@ -293,6 +296,10 @@ pub struct StudySpec {
 
 fn most() -> f64 {
     0.9
+}
+
+fn nearly_all() -> f64 {
+    0.95
 }
 
 /// Runs recorded by earlier versions repeat nothing.
@@ -416,6 +423,7 @@ impl Operation {
             max_log_bytes: 4 << 20,
             max_logs_bytes: 512 << 20,
             gpu_memory: 0.8,
+            gpu_alone: 0.95,
             host_memory: 0.9,
             halve: false,
             standby: Standby::Auto,

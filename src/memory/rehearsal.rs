@@ -161,7 +161,16 @@ fn end(domain: &Domain, high: bool) -> Value {
     }
 }
 
-/// What the rehearsed points say of a search of the space where `cap` bytes of a device may be used.
+/// What may be used of a device's memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// By trials that run together.
+    pub together: u64,
+    /// By one that runs alone.
+    pub alone: u64,
+}
+
+/// What the rehearsed points say of a search of the space where so much of a device may be used.
 /// `effective` makes everything that a training reads from a point; `predictor` knows what was
 /// measured, these points included.
 pub fn forecast(
@@ -169,7 +178,7 @@ pub fn forecast(
     rehearsed: &[Rehearsed],
     predictor: &Predictor,
     effective: impl Fn(&Params) -> Params,
-    cap: Option<u64>,
+    caps: Option<Caps>,
     seed: u64,
 ) -> Forecast {
     let mut rng = study::rng(seed, 0, "forecast");
@@ -178,7 +187,7 @@ pub fn forecast(
         .filter(|p| space.violated(p).is_none())
         .map(|p| effective(&p))
         .collect();
-    let fits = |e: &Estimate| cap.is_none_or(|cap| e.expected <= cap);
+    let fits = |e: &Estimate| caps.is_none_or(|caps| e.expected <= caps.alone);
     let estimates: Vec<Option<Estimate>> = points.iter().map(|p| predictor.estimate(p)).collect();
     let feasible = |at: usize| estimates[at].as_ref().is_none_or(fits);
     let kept: Vec<usize> = (0..points.len()).filter(|at| feasible(*at)).collect();
@@ -198,7 +207,7 @@ pub fn forecast(
     Forecast {
         cannot_fit: 1.0 - kept.len() as f64 / points.len().max(1) as f64,
         typical,
-        at_a_time: cap.and_then(|cap| Some((cap / typical?.upper.max(1)).max(1))),
+        at_a_time: caps.and_then(|caps| Some((caps.together / typical?.upper.max(1)).max(1))),
         trial_s,
     }
 }
@@ -308,13 +317,17 @@ mod tests {
         };
         let mut predictor = Predictor::new(space.clone(), None);
         predictor.learn(rehearsed.observation().unwrap());
-        let of = |cap| {
+        let of = |cap: Option<u64>| {
+            let caps = cap.map(|alone| Caps {
+                together: alone / 2,
+                alone,
+            });
             forecast(
                 &space,
                 std::slice::from_ref(&rehearsed),
                 &predictor,
                 Params::clone,
-                cap,
+                caps,
                 0,
             )
         };

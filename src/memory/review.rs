@@ -400,7 +400,9 @@ fn advice(review: &Review, around: Around) -> String {
         return "nothing to do".into();
     };
     if carries.largest == 0 {
-        "the largest trial passes the limit by itself: narrow the space, or raise gpu.memory".into()
+        "the largest trial passes the limit by itself, and so waits until it can run alone: narrow the \
+         space, or raise gpu.memory"
+            .into()
     } else if carries.largest < parallel {
         format!(
             "{parallel} of the largest trials do not fit together: --parallel {} always does",

@@ -13,7 +13,7 @@ pub struct Rehearsal<'a> {
     pub study: &'a str,
     /// Where.
     pub device: &'a str,
-    /// What may be used of the device's memory, in bytes, where that is known.
+    /// What a trial may use alone of the device's memory, in bytes, where that is known.
     pub cap: Option<u64>,
     /// The goal: finished trials.
     pub trials: u64,

@@ -248,7 +248,7 @@ fn defaults_are_those_of_the_documentation() {
         (100, Parallel::Unsaid, None)
     );
     assert_eq!((run.timeout, &run.device), (None, &DevicePolicy::Auto));
-    assert_eq!(run.gpu_memory, 0.8);
+    assert_eq!((run.gpu_memory, run.gpu_alone), (0.8, 0.95));
     assert_eq!(
         (run.max_log_bytes, run.max_logs_bytes),
         (4 << 20, 512 << 20)
@@ -330,6 +330,17 @@ fn operational_keys_are_read_from_the_file_and_from_flags() {
     assert_eq!(
         (run.trials, run.gpu_memory, run.max_log_bytes),
         (5, 0.7, 1024)
+    );
+    assert_eq!(run.gpu_alone, 0.95);
+    let parts = |set: &[&str]| {
+        let run = good(HEAD, set).operation;
+        (run.gpu_memory, run.gpu_alone)
+    };
+    assert_eq!(parts(&["gpu.alone=90%"]), (0.8, 0.9));
+    assert_eq!(
+        parts(&["gpu.memory=97%"]),
+        (0.97, 0.97),
+        "not less than together"
     );
     assert_eq!(run.supervisor.deadline, Deadline::Off);
     let fixed = good(HEAD, &["supervisor.deadline=90s"]);

@@ -86,6 +86,7 @@ fn wrong_types_and_values_out_of_bounds_are_refused() {
         ("study.name=a/b", "without '/'"),
         ("run.device=tpu", "auto, cpu, cuda"),
         ("gpu.memory=120%", "at most \"100%\""),
+        ("gpu.alone=70%", "at least gpu.memory, which is 80%"),
         ("logging.max_log=big", "a size"),
         ("sampler.kind=tpes", "(did you mean tpe?)"),
         ("objective.metric=macro_f", "(did you mean macro_f1?)"),

@@ -15,7 +15,7 @@ use crate::space::{Params, Value};
 use crate::study::{Job, TrialState};
 use crate::supervisor::Now;
 
-/// So many measurements have to be known before a trial is refused by its expected peak.
+/// With so many measurements upper predictions are believed over somebody's word on how many fit.
 const SURE: usize = 20;
 
 /// What a worker without an attempt takes of its GPU, in bytes, until one has measured its context.
@@ -139,13 +139,16 @@ impl Core {
     /// The memory of a device, as it is for the worker of `asking`, or for a new one.
     pub(super) fn room(&self, device: Device, asking: Option<usize>) -> Room {
         let (total, used) = self.extent(device);
-        let share = match device {
-            Device::Cpu => self.spec.operation.host_memory,
-            Device::Cuda(_) => self.spec.operation.gpu_memory,
+        let operation = &self.spec.operation;
+        let (share, alone) = match device {
+            Device::Cpu => (operation.host_memory, operation.host_memory),
+            Device::Cuda(_) => (operation.gpu_memory, operation.gpu_alone),
         };
+        let part = |share: f64| (total as f64 * share) as u64;
         let mut room = Room {
             total,
-            cap: (total as f64 * share) as u64,
+            cap: part(share),
+            alone: part(alone),
             yields: device == Device::Cpu,
             ..Room::default()
         };
@@ -413,7 +416,7 @@ impl Core {
         let predicted = self.live.get(&job).and_then(|l| l.predicted);
         let (what, constraint) = match device {
             Device::Cpu => ("host.memory", "constraints:host_memory"),
-            Device::Cuda(_) => ("gpu.memory", "constraints:gpu_memory"),
+            Device::Cuda(_) => ("gpu.alone", "constraints:gpu_memory"),
         };
         let message = format!(
             "it is predicted to need {} of {device}'s memory, and {} may be used ({what})",

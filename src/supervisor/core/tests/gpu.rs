@@ -97,7 +97,7 @@ struct Card {
 impl Card {
     fn new(spec: StudySpec, seed: u64, admits: bool) -> Card {
         let slots = spec.operation.parallel.slots(&[GPU], 8);
-        let cap = (TOTAL as f64 * spec.operation.gpu_memory) as u64;
+        let cap = (TOTAL as f64 * spec.operation.gpu_alone) as u64;
         let start = Start {
             devices: vec![GPU; slots],
             threads: 1,
