@@ -73,6 +73,13 @@ pub struct Share {
 /// prediction in fifty is exceeded, and blocks are torn.
 const MARGIN: f64 = 1.15;
 
+/// And so much more, in bytes, however small it is, because libtorch's allocator takes more at a time
+/// than is asked of it, and is refused all of it when that passes the limit: 20 MiB for a tensor of 1
+/// to 10 MiB and as the page of an expandable segment, of which two may be begun, 2 MiB for small
+/// ones, and 32 MiB for the workspace of each of the two handles that a thread of cuBLAS's makes at its
+/// first product on a large GPU.
+pub const SLACK: u64 = (2 * 20 + 2 + 2 * 32) << 20;
+
 /// Decides on a wish. With no total (nothing is known of the device) everything starts that is not
 /// to be alone.
 pub fn admit(room: &Room, wish: Wish) -> Verdict {
@@ -104,7 +111,7 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
     if shares && !wish.alone && upper <= room.left() {
         return Verdict::Start(Share {
             charge: upper,
-            grant: Some(room.part(estimate.upper as f64 * MARGIN)),
+            grant: Some(room.part(estimate.upper as f64 * MARGIN + SLACK as f64)),
         });
     }
     // It gets the device to itself: it may fit, or not even that is known. What is there besides what
@@ -216,6 +223,34 @@ mod tests {
         };
         assert_eq!(share.grant, Some(23 * GIB), "all that one may have");
         assert_eq!(share.charge, 20 * GIB, "nothing else starts beside it");
+    }
+
+    #[test]
+    fn a_grant_carries_what_the_allocator_takes_beside_the_tensors() {
+        let mib = |n: u64| n << 20;
+        for predicted in [100, 200, 434, 805, 2_000, 8_000] {
+            let estimate = Estimate {
+                lower: mib(predicted / 2),
+                expected: mib(predicted * 9 / 10),
+                upper: mib(predicted),
+            };
+            let exact = Wish {
+                estimate: Some(estimate),
+                ..wish(1, 1, 1)
+            };
+            let Verdict::Start(share) = admit(&room(&[2], 0, 0), exact) else {
+                panic!("{predicted} fits");
+            };
+            // It takes what was predicted; then a block for a tensor of 2 MiB, one more on another
+            // stream, a small one, and the workspaces of a new thread; and a twentieth is torn.
+            let taken = mib(predicted) * 21 / 20 + mib(20 + 20 + 2 + 32 + 32);
+            assert!(share.grant.unwrap() >= taken, "{predicted}: {share:?}");
+            assert_eq!(
+                share.charge,
+                mib(predicted),
+                "neighbours feel what is expected"
+            );
+        }
     }
 
     #[test]
