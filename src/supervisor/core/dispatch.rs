@@ -135,12 +135,22 @@ impl Core {
     }
 
     /// Sends the other workers of the slot's device away that are in no attempt, so that a trial has
-    /// all of its memory; nothing else starts there before it.
+    /// all of its memory; nothing else starts there before it. One that is to be alone does not wait for
+    /// those that are being started either.
     fn clear(&mut self, but: usize, job: Job) {
         let device = self.slots[but].device;
         self.memory.clearing.insert(device, job);
+        let alone = self.wants_device(job);
         for slot in 0..self.slots.len() {
-            let idle = matches!(self.slots[slot].state, State::Idle(_));
+            let idle = match &self.slots[slot].state {
+                State::Idle(_) => true,
+                State::Starting(_) => alone,
+                State::Empty { .. }
+                | State::Recording(..)
+                | State::Busy(..)
+                | State::Leaving(_)
+                | State::Drained => false,
+            };
             if slot != but && idle && self.slots[slot].device == device {
                 self.leave(slot, false);
             }
@@ -196,13 +206,22 @@ impl Core {
         }
     }
 
-    /// Whether a trial that has the device to itself is running on it.
-    fn runs_alone(&self, device: Device) -> bool {
+    /// Whether a trial that has the device to itself is running on it: no other worker has a context
+    /// there until it has ended.
+    pub(super) fn runs_alone(&self, device: Device) -> bool {
         self.slots
             .iter()
             .filter(|s| s.device == device)
             .filter_map(Slot::attempt)
             .any(|a| self.wants_device(a.job()))
+    }
+
+    /// Whether other workers than the slot's are on its device, whatever they are at.
+    pub(super) fn shares_device(&self, slot: usize) -> bool {
+        let device = self.slots[slot].device;
+        let other =
+            |(at, s): (usize, &Slot)| at != slot && s.device == device && s.worker().is_some();
+        self.slots.iter().enumerate().any(other)
     }
 
     /// Attempts on the device.
@@ -260,7 +279,7 @@ impl Core {
     }
 
     /// The waiting trial that the device is being emptied for.
-    fn cleared_for(&self, device: Device) -> Option<Job> {
+    pub(super) fn cleared_for(&self, device: Device) -> Option<Job> {
         let job = self.memory.clearing.get(&device).copied()?;
         (self.memory.held.contains(&job) || self.retry.contains(&job)).then_some(job)
     }
@@ -280,8 +299,9 @@ impl Core {
     fn retries_without_a_worker(&self) -> usize {
         let slots = || self.slots.iter().filter(|s| !s.spare);
         let count = |wanted: fn(&Slot) -> bool| slots().filter(|s| wanted(s)).count();
-        let open = count(|s| match &s.state {
-            State::Empty { .. } => true,
+        let open = slots().filter(|s| match &s.state {
+            // Where one finds no room, it comes after one of those that are there.
+            State::Empty { .. } => !s.waits_for_room(self.now),
             State::Leaving(_) => s.closed.is_none(),
             State::Starting(_)
             | State::Idle(_)
@@ -289,6 +309,7 @@ impl Core {
             | State::Busy(..)
             | State::Drained => false,
         });
+        let open = open.count();
         let ready = count(|s| match &s.state {
             State::Starting(w) | State::Idle(w) => w.fresh() && w.reserved.is_none(),
             State::Empty { .. }

@@ -228,6 +228,10 @@ impl Core {
             | Verdict::Wait
             | Verdict::Refuse { .. }) => other,
         };
+        if live.alone() && matches!(verdict, Verdict::Start(_)) && self.shares_device(slot) {
+            // However little is known of the device's memory: an idle worker's context is part of it.
+            return Verdict::Clear;
+        }
         match (verdict, device) {
             (Verdict::Start(_), Device::Cuda(_)) if !self.host_has_room(slot) => Verdict::Wait,
             (verdict, _) => verdict,

@@ -69,7 +69,8 @@ impl Core {
             let busy = self.busy_on(device) > 0;
             match &self.slots[slot].state {
                 State::Empty { not_before } if *not_before <= self.now => {
-                    if busy && wanted && self.room_for_spare(device) {
+                    let alone = self.runs_alone(device) || self.cleared_for(device).is_some();
+                    if busy && wanted && !alone && self.room_for_spare(device) {
                         self.spawn(slot, None);
                     }
                 }

@@ -1,5 +1,6 @@
 //! The core against a simulated world: workers that train, die, hang and babble at random moments.
 
+mod card;
 mod disk;
 mod driven;
 mod foreign;
@@ -183,9 +184,12 @@ proptest! {
 
     #[test]
     fn whatever_workers_do_every_trial_ends_once(
-        seed in 0u64..u64::MAX, slots in 1usize..5, faults in 0.01..0.15, checkpoint: bool,
+        seed in 0u64..u64::MAX, slots in 1usize..5, faults in 0.01..0.15, checkpoint: bool, spare: bool,
     ) {
         let mut spec = spec(30, slots);
+        if spare {
+            spec.operation.standby = Standby::On;
+        }
         spec.operation.supervisor.checkpoint = checkpoint;
         let mut world = World::new(spec, Disk::default(), seed, faults);
         world.late = seed % 2 == 0;

@@ -315,9 +315,9 @@ impl World {
                 let forensic = self.forensic.contains(&worker);
                 assert_eq!(forensic, tally.suspected > 0, "suspects and nobody else");
                 if tally.oom > 0 {
-                    let training = |l: &&Life| matches!(l, Life::Training(..) | Life::Hung);
-                    let others = self.workers.values().filter(training).count();
-                    assert_eq!(others, 0, "alone on the device");
+                    let others = self.core.others_on_device_of(worker);
+                    let others = others.filter(|w| self.workers.contains_key(w)).count();
+                    assert_eq!(others, 0, "alone on the device, idle workers included");
                 }
                 let from = checkpoint.and_then(|_| self.kept.get(&trial.job()));
                 let from = from.copied().unwrap_or(0);
@@ -540,6 +540,16 @@ impl World {
             assert!(!self.core.retry.contains(&job));
         }
         self.check_nothing_forgotten();
+        for slot in &self.core.slots {
+            let live = slot.attempt().and_then(|a| self.core.live.get(&a.job()));
+            if let Some(worker) = slot.worker().filter(|_| live.is_some_and(Live::alone)) {
+                let others: Vec<_> = self.core.others_on_device_of(worker.id).collect();
+                assert_eq!(
+                    others, [0; 0],
+                    "beside a trial that has the device to itself"
+                );
+            }
+        }
         for job in self.core.live.keys() {
             let waits = self.core.retry.contains(job);
             assert!(waits != jobs.contains(job), "a live trial waits or runs");
@@ -635,4 +645,14 @@ pub fn results(disk: &Disk) -> Vec<(u64, TrialState, Params, Vec<f64>)> {
         .values()
         .map(|t| (t.number, t.state, t.params.clone(), t.values.clone()))
         .collect()
+}
+
+impl Core {
+    /// Workers, spare ones included, that are on the same device as this one.
+    pub fn others_on_device_of(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> {
+        let device = self.slot_of(worker).map(|s| self.slots[s].device);
+        let there = self.slots.iter().filter(move |s| Some(s.device) == device);
+        let there = there.filter_map(|s| Some(s.worker()?.id));
+        there.filter(move |w| *w != worker)
+    }
 }

@@ -1,0 +1,304 @@
+//! Several workers on one GPU, step by step: who may be on it, and what becomes of those that find no
+//! room there.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::super::*;
+use super::disk::Disk;
+use super::driven::Driven;
+use super::world::{error, exited, spec};
+use crate::config::Standby;
+use crate::fault::Death;
+use crate::memory::{GpuSample, Sample};
+use crate::protocol::{FromWorker, Phase, ToWorker, VERSION};
+use crate::pruner::NoPruner;
+use crate::sampler::RandomSampler;
+use crate::space::Space;
+use crate::task::{Ended, Metrics, TrialSpec};
+
+const GPU: Device = Device::Cuda(0);
+const GIB: u64 = 1 << 30;
+const OUT_OF_MEMORY: &str = "CUDA out of memory. Tried to allocate 16.00 MiB. GPU 0 has a total \
+                             capacity of 900.00 MiB of which 3.56 MiB is free.";
+
+/// A core whose slots share a GPU, and all that it has done.
+struct Card {
+    core: Driven,
+    now: Now,
+    disk: Disk,
+    /// Workers that live, and what they train.
+    workers: BTreeMap<WorkerId, Option<TrialSpec>>,
+    /// Those of them that were told to leave.
+    leaving: Vec<WorkerId>,
+    started: u64,
+    terminated: Vec<WorkerId>,
+    said: Vec<String>,
+    exit: Option<Exit>,
+}
+
+impl Card {
+    fn new(slots: usize, standby: Standby) -> Card {
+        let mut card = Card::before_its_run(slots, standby);
+        card.event(Event::Ticked);
+        card
+    }
+
+    fn before_its_run(slots: usize, standby: Standby) -> Card {
+        let mut spec = spec(50, slots);
+        spec.operation.standby = standby;
+        let start = Start {
+            spec,
+            trials: vec![],
+            reclaimed: vec![],
+            devices: vec![GPU; slots],
+            threads: 1,
+            baseline: None,
+            test: None,
+            repeats: vec![],
+            selected: None,
+            sampler: "random",
+            pruner: Box::new(NoPruner),
+            predictor: Predictor::new(Space::default(), None),
+            peaks: vec![],
+        };
+        Card {
+            core: Driven::new(start, RandomSampler),
+            now: Now::ZERO,
+            disk: Disk::default(),
+            workers: BTreeMap::new(),
+            leaving: vec![],
+            started: 0,
+            terminated: vec![],
+            said: vec![],
+            exit: None,
+        }
+    }
+
+    /// An event and all that follows from it at once: the disk writes, processes are there.
+    fn event(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for action in self.core.handle(event, self.now) {
+                self.perform(action, &mut events);
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action, events: &mut VecDeque<Event>) {
+        match action {
+            Action::Spawn { worker, .. } => {
+                self.started += 1;
+                self.workers.insert(worker, None);
+                let pid = pid(worker);
+                events.push_back(Event::Spawned { worker, pid });
+            }
+            Action::Write { batch, writes } => {
+                writes.iter().for_each(|w| self.disk.apply(w));
+                events.push_back(Event::Written { batch });
+            }
+            Action::Send { worker, message } => match message {
+                ToWorker::Run { trial, .. } => {
+                    self.workers.insert(worker, Some(*trial));
+                }
+                ToWorker::Exit => self.leaving.push(worker),
+                ToWorker::Open { .. } | ToWorker::Decided { .. } => {}
+            },
+            Action::Terminate { worker } => self.terminated.push(worker),
+            Action::Report(report::Event::Warned { message }) => self.said.push(message),
+            Action::Finish { exit, .. } => self.exit = Some(exit),
+            Action::Kill { .. }
+            | Action::Continue { .. }
+            | Action::Abandon { .. }
+            | Action::KeepWeights { .. }
+            | Action::Forget { .. }
+            | Action::WriteSoon { .. }
+            | Action::Propose { .. }
+            | Action::Report(_) => {}
+        }
+    }
+
+    fn say(&mut self, worker: WorkerId, message: FromWorker) {
+        self.event(Event::Received { worker, message });
+    }
+
+    fn says_hello(&mut self, worker: WorkerId) {
+        let protocol = VERSION;
+        let version = env!("CARGO_PKG_VERSION").into();
+        self.say(worker, FromWorker::Hello { protocol, version });
+    }
+
+    fn opens(&mut self, worker: WorkerId) {
+        self.says_hello(worker);
+        self.opens_device(worker);
+        self.say(worker, FromWorker::Ready);
+    }
+
+    fn opens_device(&mut self, worker: WorkerId) {
+        let capacity = 24 * GIB;
+        let context = None;
+        self.say(worker, FromWorker::DeviceOpened { capacity, context });
+    }
+
+    fn goes(&mut self, worker: WorkerId, death: Death) {
+        self.workers.remove(&worker);
+        self.leaving.retain(|w| *w != worker);
+        self.event(exited(worker, death));
+    }
+
+    /// Those that were told to leave have left.
+    fn all_leave(&mut self) {
+        while let Some(worker) = self.leaving.first().copied() {
+            self.goes(worker, Death::Exited(0));
+        }
+    }
+
+    fn dies_opening(&mut self, worker: WorkerId, text: &str) {
+        let error = error(Phase::Opening, text);
+        let attempt = None;
+        self.says_hello(worker);
+        self.say(worker, FromWorker::Dying { attempt, error });
+        self.goes(worker, Death::Exited(1));
+    }
+
+    fn attempt(&mut self, worker: WorkerId) -> AttemptId {
+        let trial = self.workers.insert(worker, None).flatten().unwrap();
+        AttemptId {
+            number: trial.number,
+            purpose: trial.purpose,
+            attempt: trial.attempt,
+        }
+    }
+
+    fn runs_out_of_memory(&mut self, worker: WorkerId) {
+        let attempt = self.attempt(worker);
+        let error = error(Phase::Training, OUT_OF_MEMORY);
+        self.say(worker, FromWorker::Failed { attempt, error });
+    }
+
+    fn completes(&mut self, worker: WorkerId) {
+        let attempt = self.attempt(worker);
+        let metrics = Metrics::from([("loss".into(), 0.5)]);
+        let epoch = FromWorker::EpochFinished {
+            attempt,
+            epoch: 1,
+            metrics,
+        };
+        let ended = FromWorker::Ended {
+            attempt,
+            ended: Ended::Completed,
+            peak_memory_mb: 1.0,
+        };
+        self.say(worker, epoch);
+        self.say(worker, ended);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.event(Event::Ticked);
+    }
+
+    /// A look at the GPU: what is in use of it, in MiB, and by which processes.
+    fn look(&mut self, used: u64, processes: &[(u32, u64)]) {
+        let gpu = GpuSample {
+            memory_total: 1024 << 20,
+            memory_used: used << 20,
+            processes: processes
+                .iter()
+                .map(|(pid, mib)| (*pid, mib << 20))
+                .collect(),
+            ..GpuSample::default()
+        };
+        let (host, gpus) = (None, vec![gpu]);
+        let sample = Sample { host, gpus };
+        self.event(Event::Sampled { sample });
+    }
+
+    /// What other people's processes use, in MiB, as far as the core knows.
+    fn foreign(&self) -> u64 {
+        self.core.room(GPU, None).foreign >> 20
+    }
+
+    fn last(&self) -> WorkerId {
+        self.started - 1
+    }
+
+    /// Workers and the trials that they train.
+    fn training(&self) -> Vec<(WorkerId, u64, u32)> {
+        let trains = |(worker, trial): (&WorkerId, &Option<TrialSpec>)| {
+            trial.as_ref().map(|t| (*worker, t.number, t.attempt))
+        };
+        self.workers.iter().filter_map(trains).collect()
+    }
+
+    fn open_slots(&self) -> usize {
+        let open = |s: &&Slot| s.closed.is_none();
+        self.core.slots.iter().filter(open).count()
+    }
+}
+
+fn pid(worker: WorkerId) -> u32 {
+    worker as u32 + 100
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
+    for standby in [Standby::Off, Standby::Auto] {
+        let mut card = Card::new(2, standby);
+        while card.training().len() < 2 || card.core.slots.iter().any(|s| !settled(s)) {
+            let opening =
+                (card.core.slots.iter()).find(|s| matches!(s.state, slot::State::Starting(_)));
+            let worker = opening.unwrap().worker().unwrap().id;
+            card.opens(worker);
+        }
+        card.runs_out_of_memory(0);
+        card.completes(1);
+        // Whoever is told to leave leaves, whoever is started opens, until the trial runs again.
+        for _ in 0..10 {
+            card.all_leave();
+            if card.training().iter().any(|(.., attempt)| *attempt == 1) {
+                break;
+            }
+            let starting = |s: &&Slot| matches!(s.state, slot::State::Starting(_));
+            let worker = card
+                .core
+                .slots
+                .iter()
+                .find(starting)
+                .and_then(|s| s.worker());
+            if let Some(worker) = worker.map(|w| w.id) {
+                card.opens(worker);
+            }
+        }
+        let again = card.training();
+        assert_eq!(again.len(), 1, "{standby:?}");
+        let (worker, number, attempt) = again[0];
+        assert_eq!((number, attempt), (0, 1), "{standby:?}");
+        assert_eq!(
+            card.workers.len(),
+            1,
+            "{standby:?}: nobody else has a context"
+        );
+        card.pass(seconds(50));
+        assert_eq!(card.workers.len(), 1, "{standby:?}: nor gets one meanwhile");
+        card.completes(worker);
+        assert!(card.workers.len() > 1, "{standby:?}: others come after it");
+    }
+}
+
+/// Whether a slot holds a worker that is in an attempt, or a spare one that is ready.
+fn settled(slot: &Slot) -> bool {
+    match &slot.state {
+        slot::State::Busy(..) => true,
+        slot::State::Idle(_) => slot.spare,
+        slot::State::Starting(_)
+        | slot::State::Recording(..)
+        | slot::State::Leaving(_)
+        | slot::State::Empty { .. }
+        | slot::State::Drained => false,
+    }
+}
