@@ -3,6 +3,7 @@
 use super::slot::{State, Worker};
 use super::{Core, Mode};
 use crate::fault::{self, Death, Evidence, Fault, FaultKind};
+use crate::gpu::Device;
 use crate::protocol::{ErrorReport, Phase};
 use crate::report;
 use crate::supervisor::{Action, WorkerId};
@@ -124,6 +125,7 @@ impl Core {
         let Some(slot) = self.slot_of(worker) else {
             return;
         };
+        let place = self.place(slot);
         if let State::Leaving(w) = &self.slots[slot].state {
             let reason = match w.recycled {
                 true => self.why_recycled(worker),
@@ -134,6 +136,18 @@ impl Core {
         } else if let Some(fault) = self.post_mortem(slot, remains) {
             self.bury(slot, worker, &fault);
         }
+        self.departs(place);
+    }
+
+    /// The slot's device and the process there.
+    fn place(&self, slot: usize) -> (Device, u32) {
+        let slot = &self.slots[slot];
+        (slot.device, slot.worker().map_or(0, |w| w.pid))
+    }
+
+    /// A worker is gone from its slot: its memory is nobody's, whatever an older figure says.
+    fn departs(&mut self, (device, pid): (Device, u32)) {
+        self.departed.leaves(device, pid, self.heard);
     }
 
     /// The process lives on although it was killed: it hangs in the kernel, most likely in the
@@ -143,6 +157,7 @@ impl Core {
             return;
         };
         self.actions.push(Action::Abandon { worker });
+        let place = self.place(slot);
         let device = self.slots[slot].device;
         let fault = match &self.slots[slot].state {
             State::Leaving(_) => None,
@@ -163,6 +178,7 @@ impl Core {
                 self.stopped(worker, "abandoned");
             }
         }
+        self.departs(place);
     }
 
     /// Classifies the end of the slot's worker and judges the attempt that it was at.

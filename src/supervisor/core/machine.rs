@@ -115,6 +115,7 @@ impl Core {
             self.machine.host = Some(host);
         }
         for gpu in sample.gpus {
+            self.departed.look(&gpu, self.heard);
             self.note_use_before(&gpu);
             self.look_at_recovery(&gpu);
             let row = self.machine.keep(gpu, self.now);

@@ -103,12 +103,15 @@ impl Core {
         }
     }
 
-    /// Notes what a GPU is used for while none of our workers is on it.
+    /// Notes what a GPU is used for while none of our workers is on it, nor in the figure any more.
     pub(super) fn note_use_before(&mut self, gpu: &GpuSample) {
         let device = Device::Cuda(gpu.index);
         let ours = |s: &Slot| s.device == device && s.worker().is_some();
-        if !self.slots.iter().any(ours) {
-            self.memory.before.insert(gpu.index, gpu.memory_used);
+        let gone = self.departed.counted(gpu);
+        let told_apart = gone > 0 || !self.departed.blurs(gpu.index);
+        if told_apart && !self.slots.iter().any(ours) {
+            let used = gpu.memory_used.saturating_sub(gone);
+            self.memory.before.insert(gpu.index, used);
         }
     }
 
@@ -172,10 +175,16 @@ impl Core {
                 None => room.idle += seen.unwrap_or_else(|| self.memory.context(device)),
             }
         }
+        let gone = match device {
+            Device::Cuda(index) => self.machine.gpu(index).map(|g| self.departed.counted(g)),
+            Device::Cpu => None,
+        };
+        own += gone.unwrap_or(0);
+        visible |= gone.is_some_and(|bytes| bytes > 0);
         // Where NVML does not know our processes (other containers' names), what was in use before
-        // they came has to do.
+        // they came has to do; also just after they have gone.
         room.foreign = match device {
-            Device::Cuda(index) if workers && !visible => {
+            Device::Cuda(index) if (workers || self.departed.blurs(index)) && !visible => {
                 self.memory.before.get(&index).copied().unwrap_or(0)
             }
             Device::Cpu | Device::Cuda(_) => used.saturating_sub(own),

@@ -4,6 +4,7 @@
 mod admission;
 mod assign;
 mod board;
+mod departed;
 mod devices;
 mod dispatch;
 mod ending;
@@ -49,6 +50,7 @@ pub use weights::weights_kept;
 use super::facts::Unstarted;
 use super::{Action, Event, Now, WorkerId};
 use board::Board;
+use departed::Departed;
 use dispatch::Concurrency;
 use exits::Remains;
 use foreign::Unplaced;
@@ -161,6 +163,7 @@ pub struct Core {
     ledger: Ledger,
     pace: Pace,
     machine: Machine,
+    departed: Departed,
     mode: Mode,
     /// Whose weights are kept; `None`: nobody's.
     weights: Option<Weights>,
@@ -267,6 +270,7 @@ impl Core {
             ledger: Ledger::new(),
             pace: Pace::default(),
             machine: Machine::default(),
+            departed: Departed::default(),
             slots: standby::slots(start.devices, &start.spec),
             mode: Mode::Running,
             weights,

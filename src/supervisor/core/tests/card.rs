@@ -302,3 +302,39 @@ fn settled(slot: &Slot) -> bool {
         | slot::State::Drained => false,
     }
 }
+
+#[test]
+fn the_memory_of_a_worker_that_has_ended_is_never_another_programs() {
+    // NVML tells processes apart, and where it does not.
+    for told_apart in [true, false] {
+        let mut card = Card::before_its_run(1, Standby::Off);
+        card.look(20, &[]);
+        card.opens(0);
+        card.pass(seconds(5));
+        let own = [(pid(0), 363)];
+        let listed: &[(u32, u64)] = if told_apart { &own } else { &[] };
+        card.look(383, listed);
+        assert_eq!(card.foreign(), 20, "told apart: {told_apart}");
+        card.runs_out_of_memory(0);
+        card.all_leave();
+        assert_eq!(
+            card.foreign(),
+            20,
+            "the figure is of before its end: {told_apart}"
+        );
+        card.now += Duration::from_millis(500);
+        card.look(383, listed);
+        assert_eq!(card.foreign(), 20, "the driver is slow: {told_apart}");
+        card.now += Duration::from_millis(500);
+        card.look(20, &[]);
+        assert_eq!(card.foreign(), 20, "told apart: {told_apart}");
+        assert_eq!(card.said, [""; 0]);
+        if told_apart {
+            // A neighbour comes, with the number of the one that has ended.
+            card.now += seconds(5);
+            card.look(20, &[]);
+            card.look(530, &[(pid(0), 500), (pid(1), 10)]);
+            assert_eq!(card.foreign(), 520);
+        }
+    }
+}
