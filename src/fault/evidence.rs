@@ -203,10 +203,12 @@ pub(super) fn is_frame(line: &str) -> bool {
 /// A reported error, by its text and by what the health check said after it.
 fn error_kind(error: &ErrorReport, diagnosis: Option<&Diagnosis>) -> FaultKind {
     let phase = Some(error.phase);
-    if error.phase == Phase::Opening && !cuda::cuda_text(&error.text) {
+    let said = diagnosis.map_or(FaultKind::TaskError, |d| d.kind);
+    // libtorch says in words of its own that there is no device ("No CUDA GPUs are available").
+    let about_cuda = said == FaultKind::DeviceLost || cuda::cuda_text(&error.text);
+    if error.phase == Phase::Opening && !about_cuda {
         return FaultKind::OpenFailed;
     }
-    let said = diagnosis.map_or(FaultKind::TaskError, |d| d.kind);
     // Before the training it is not the trial that needs the memory.
     if said == FaultKind::Oom && error.phase != Phase::Training {
         return FaultKind::Poisoned;

@@ -152,6 +152,25 @@ fn an_error_of_the_tasks_own_is_not_blamed_on_the_device() {
 }
 
 #[test]
+fn a_worker_that_finds_no_device_has_lost_it_in_whatever_words() {
+    let kind = |text| classify(&error(Phase::Opening, text, None)).kind;
+    for text in [
+        "No CUDA GPUs are available",
+        "CUDA error: no CUDA-capable device is detected",
+        "CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing \
+         env variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to \
+         be zero.",
+        "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling \
+         NumCudaDevices() that might have already set an error? Error 803: system has unsupported \
+         display driver / cuda driver combination",
+    ] {
+        assert_eq!(kind(text), FaultKind::DeviceLost, "{text}");
+    }
+    // The same number in a context that was there: a fresh process may do better.
+    assert_eq!(kind("CUDA error: unknown error"), FaultKind::Poisoned);
+}
+
+#[test]
 fn a_printed_sticky_error_explains_an_abort() {
     let evidence = Evidence {
         tail: "terminate called\n  what(): CUDA error: an illegal memory access was encountered\n"

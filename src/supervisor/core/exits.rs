@@ -209,10 +209,14 @@ impl Core {
                 Some(fault)
             }
             State::Starting(worker) | State::Idle(worker) => {
-                let fault =
+                let mut fault =
                     fault::classify(&remains.evidence(worker, Phase::Opening, asked, of_gpu));
                 if fault.kind == FaultKind::HostOom {
                     self.host_out_of_memory();
+                }
+                // There is no GPU to lose: the task wants one that this run does not have.
+                if fault.kind == FaultKind::DeviceLost && self.slots[slot].device == Device::Cpu {
+                    fault.kind = FaultKind::OpenFailed;
                 }
                 Some(fault)
             }

@@ -338,3 +338,39 @@ fn the_memory_of_a_worker_that_has_ended_is_never_another_programs() {
         }
     }
 }
+
+#[test]
+fn without_a_device_the_gpu_is_given_up_at_once() {
+    for text in [
+        "No CUDA GPUs are available",
+        "CUDA unknown error - this may be due to an incorrectly",
+    ] {
+        let mut card = Card::new(2, Standby::Auto);
+        card.dies_opening(0, text);
+        card.all_leave();
+        card.pass(seconds(60));
+        assert_eq!(card.started, 2, "nobody tries again: {text}");
+        assert_eq!(card.exit, Some(Exit::Breaker));
+        let given_up = |w: &&String| w.contains("is given up");
+        assert_eq!(
+            card.said.iter().filter(given_up).count(),
+            3,
+            "{:?}",
+            card.said
+        );
+        assert!(
+            !card.said.iter().any(|w| w.contains("segments")),
+            "{:?}",
+            card.said
+        );
+    }
+}
+
+#[test]
+fn an_unknown_error_of_a_context_costs_the_budget_and_nothing_else() {
+    let mut card = Card::new(1, Standby::Off);
+    card.dies_opening(0, "CUDA error: unknown error");
+    card.pass(seconds(5));
+    assert_eq!((card.started, card.exit), (2, None));
+    assert_eq!(card.core.slots[0].deaths(), 1);
+}
