@@ -382,12 +382,17 @@ impl Core {
                 continue;
             };
             let full = not_before > self.now || workers >= self.concurrency.limit();
-            if self.slots[slot].spare || full {
+            let device = self.slots[slot].device;
+            if self.slots[slot].spare || full || self.runs_alone(device) {
                 continue;
             }
-            let reserved = self.suspects_without_a_worker().next();
+            // What the device is being emptied for comes before a suspect.
+            let cleared = self.cleared_for(device);
+            let mut suspects = self.suspects_without_a_worker();
+            let reserved = suspects.find(|job| cleared.is_none_or(|c| c == *job));
+            drop(suspects);
             if reserved.is_none() {
-                if needed == 0 || !self.room_for_worker(self.slots[slot].device) {
+                if needed == 0 || !self.room_for_worker(device) {
                     continue;
                 }
                 needed -= 1;

@@ -8,6 +8,9 @@ use crate::protocol::{ErrorReport, Phase};
 use crate::report;
 use crate::supervisor::{Action, WorkerId};
 
+/// Why a worker ended that could not open its GPU for want of memory.
+const NO_ROOM: &str = "no memory to open its device";
+
 /// What the system says about the end of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remains {
@@ -132,6 +135,7 @@ impl Core {
                 false => "done".into(),
             };
             self.slots[slot].vacate();
+            self.room_was_made(self.slots[slot].device);
             self.stopped(worker, &reason);
         } else if let Some(fault) = self.post_mortem(slot, remains) {
             self.bury(slot, worker, &fault);
@@ -227,12 +231,17 @@ impl Core {
     /// The slot's worker is dead: pause, replace, or give the slot up.
     fn bury(&mut self, slot: usize, worker: WorkerId, fault: &Fault) {
         self.note_unopened(slot);
+        let short = self.lacks_room(slot, fault);
         if self.mode == Mode::Running {
-            self.last_fault = Some(format!("{}: {}", fault.kind.word(), fault.detail));
+            // One that could not even open had no room to give back.
+            if !short {
+                self.last_fault = Some(format!("{}: {}", fault.kind.word(), fault.detail));
+                self.room_was_made(self.slots[slot].device);
+            }
             self.rest(slot, fault);
         }
         self.slots[slot].vacate();
-        self.stopped(worker, fault.kind.word());
+        self.stopped(worker, if short { NO_ROOM } else { fault.kind.word() });
     }
 
     /// Takes the end of the slot's worker from the slot's budget: the next one starts after a pause,
@@ -242,6 +251,10 @@ impl Core {
             self.close_device(self.slots[slot].device, &fault.detail);
         }
         if self.slots[slot].closed.is_some() {
+            return;
+        }
+        if self.lacks_room(slot, fault) {
+            self.wait_for_room(slot, fault);
             return;
         }
         let worker = self.slots[slot].worker().map_or(0, |w| w.id);

@@ -59,6 +59,8 @@ pub(super) struct Memory {
     pub clearing: BTreeMap<Device, Job>,
     /// When people were told last that other people's processes are waited for.
     told: Option<Now>,
+    /// When people were told last that slots of a device wait for room on it.
+    pub short: BTreeMap<Device, Now>,
 }
 
 impl Memory {
@@ -75,7 +77,13 @@ impl Memory {
             held: BTreeSet::new(),
             clearing: BTreeMap::new(),
             told: None,
+            short: BTreeMap::new(),
         }
+    }
+
+    /// What other people's processes used of a GPU when none of our workers was on it.
+    pub(super) fn used_before(&self, gpu: usize) -> Option<u64> {
+        self.before.get(&gpu).copied()
     }
 
     /// What the next trial will need, by what the last ones were predicted to.

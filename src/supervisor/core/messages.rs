@@ -127,6 +127,7 @@ impl Core {
     fn on_ready(&mut self, slot: usize) {
         let device = self.slots[slot].device.to_string();
         if let Some((worker, pid)) = self.slots[slot].ready(self.now) {
+            self.room_was_found(slot);
             self.report(report::Event::WorkerStarted {
                 worker,
                 pid,
@@ -305,6 +306,7 @@ impl Core {
     /// has had its number of successful trials, or holds on to memory.
     fn free(&mut self, slot: usize, success: bool) {
         let successes = self.slots[slot].freed(success, self.now);
+        self.room_was_made(self.slots[slot].device);
         let due = self.spec.operation.supervisor.recycle_after;
         if (due > 0 && successes >= due) || self.drifts(slot) {
             self.leave(slot, true);

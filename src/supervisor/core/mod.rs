@@ -19,6 +19,7 @@ mod messages;
 mod pace;
 mod repeats;
 mod search;
+mod shortage;
 mod slot;
 mod standby;
 mod storage;

@@ -6,6 +6,7 @@ use rand::RngExt;
 
 use super::ledger::Held;
 use super::pace::Silences;
+use super::shortage::Shortage;
 use crate::config::SupervisorPolicy;
 use crate::gpu::Device;
 use crate::protocol::{AttemptId, ErrorReport};
@@ -25,6 +26,8 @@ pub struct Slot {
     pub closed: Option<String>,
     /// No worker is started before this time.
     pub rest: Now,
+    /// It has found no room on its device.
+    pub shortage: Option<Shortage>,
     /// When its workers died since its last finished epoch.
     deaths: Vec<Now>,
 }
@@ -134,6 +137,7 @@ impl Slot {
             },
             closed: None,
             rest: Now::ZERO,
+            shortage: None,
             deaths: Vec::new(),
         }
     }
@@ -259,6 +263,7 @@ impl Slot {
 
     /// An epoch was finished: earlier deaths are forgiven.
     pub fn progressed(&mut self) {
+        self.shortage = None;
         self.deaths.clear();
     }
 

@@ -36,7 +36,11 @@ impl Core {
             let suspects = self.suspects_without_a_worker().count();
             let free = |slot: &Slot| match &slot.state {
                 // The first empty slots are for the suspects' own workers.
-                State::Empty { not_before } => *not_before <= self.now && suspects == 0,
+                State::Empty { not_before } => {
+                    // One that is there needs no more room.
+                    let rested = *not_before <= self.now || slot.shortage.is_some();
+                    rested && suspects == 0
+                }
                 State::Leaving(_) => true,
                 State::Starting(_)
                 | State::Idle(_)

@@ -374,3 +374,110 @@ fn an_unknown_error_of_a_context_costs_the_budget_and_nothing_else() {
     assert_eq!((card.started, card.exit), (2, None));
     assert_eq!(card.core.slots[0].deaths(), 1);
 }
+
+#[test]
+fn a_worker_that_finds_no_room_beside_our_own_trials_waits_and_nothing_is_given_up() {
+    let mut card = Card::new(2, Standby::Off);
+    card.opens(0);
+    let text = "CUDA error: out of memory";
+    let mut tried = vec![];
+    for _ in 0..600 {
+        let opening = card.workers.keys().find(|w| **w != 0).copied();
+        if let Some(worker) = opening {
+            tried.push(card.now.as_secs());
+            card.dies_opening(worker, text);
+        }
+        let attempt = card.core.slots[0].attempt().unwrap();
+        card.say(0, FromWorker::Stepped { attempt, steps: 1 });
+        card.pass(seconds(1));
+    }
+    assert_eq!(tried[..6], [0, 5, 15, 35, 75, 135]);
+    assert_eq!((card.open_slots(), card.exit), (2, None));
+    assert_eq!(card.core.slots[1].deaths(), 0);
+    assert_eq!(card.said.len(), 1, "{:?}", card.said);
+    let said = "slot 1 waits for memory of cuda:0: worker 1 found no room to open it (CUDA error: out \
+                of memory (cudaErrorMemoryAllocation, 2)); other workers of this run use it. It tries \
+                again when one of their trials ends, or in 5 s, later at longer intervals";
+    assert_eq!(card.said[0], said);
+    // The trial ends: there may be room.
+    let before = card.started;
+    card.completes(0);
+    assert_eq!(card.started, before + 1);
+    card.opens(before);
+    assert_eq!(card.training().len(), 2);
+}
+
+#[test]
+fn a_spare_worker_that_finds_no_room_is_no_news() {
+    let mut card = Card::new(1, Standby::Auto);
+    card.opens(0);
+    for _ in 0..3 {
+        let spare = card.last();
+        assert_ne!(spare, 0);
+        card.dies_opening(spare, OUT_OF_MEMORY);
+        card.pass(seconds(20));
+    }
+    assert_eq!((card.open_slots(), card.exit), (2, None));
+    assert_eq!(card.said, [""; 0]);
+}
+
+#[test]
+fn what_other_programs_fill_is_waited_for_until_the_runs_time_is_up() {
+    for seen in [true, false] {
+        let mut card = Card::new(1, Standby::Off);
+        card.core.spec.operation.timeout = Some(seconds(3_600));
+        let mut tries = 0;
+        while card.exit.is_none() {
+            if seen {
+                card.look(1000, &[(1, 1000)]);
+            }
+            if let Some(worker) = card.workers.keys().next().copied() {
+                tries += 1;
+                card.dies_opening(worker, OUT_OF_MEMORY);
+            }
+            if let Some(next) = card.core.next_deadline() {
+                assert!(next > card.now, "it sleeps until then");
+                card.pass(next - card.now);
+            }
+        }
+        assert_eq!(card.exit, Some(Exit::Budget));
+        assert!((60..70).contains(&tries), "{tries}");
+        assert!(
+            (6..=7).contains(&card.said.len()),
+            "every ten minutes: {:?}",
+            card.said
+        );
+        let other = "other processes use 1000 MiB of 1.0 GiB. It tries again in 5 s";
+        assert_eq!(card.said[0].contains(other), seen, "{:?}", card.said);
+    }
+}
+
+#[test]
+fn a_gpu_that_is_too_small_for_a_worker_alone_is_not_waited_for() {
+    let mut card = Card::new(1, Standby::Off);
+    while card.exit.is_none() {
+        card.look(20, &[]);
+        if let Some(worker) = card.workers.keys().next().copied() {
+            card.dies_opening(worker, OUT_OF_MEMORY);
+        }
+        card.pass(seconds(1));
+    }
+    assert_eq!((card.exit, card.started), (Some(Exit::Breaker), 6));
+}
+
+#[test]
+fn a_first_allocation_without_room_says_nothing_about_segments() {
+    let mut card = Card::new(2, Standby::Off);
+    card.opens(0);
+    card.says_hello(1);
+    let error = OUT_OF_MEMORY.to_owned();
+    card.say(1, FromWorker::NotExpandable { error });
+    card.goes(1, Death::Exited(0));
+    assert!(card.core.ledger.expandable);
+    assert_eq!(card.core.slots[1].deaths(), 0);
+    assert!(
+        card.said[0].starts_with("slot 1 waits for memory"),
+        "{:?}",
+        card.said
+    );
+}

@@ -219,6 +219,22 @@ proptest! {
     }
 
     #[test]
+    fn workers_that_find_no_room_cost_no_slot_and_the_goal_is_reached(
+        seed in 0u64..u64::MAX, slots in 1usize..5, crowded in 0.1..0.9, standby: bool,
+    ) {
+        let mut spec = spec(10, slots);
+        spec.operation.standby = if standby { Standby::On } else { Standby::Off };
+        let mut world = World::new(spec, Disk::default(), seed, 0.0);
+        for slot in &mut world.core.slots {
+            slot.device = Device::Cuda(0);
+        }
+        world.crowded = crowded;
+        world.run(50_000);
+        prop_assert_eq!(world.finished, Some(Exit::Done));
+        prop_assert!(world.core.slots.iter().all(|s| s.closed.is_none()));
+    }
+
+    #[test]
     fn a_run_cut_at_any_moment_and_resumed_ends_with_the_same_trials(
         seed in 0u64..u64::MAX, cuts in proptest::collection::vec(1u32..60, 1..12),
     ) {

@@ -133,6 +133,8 @@ pub struct World {
     pub now: Now,
     rng: ChaCha8Rng,
     faults: f64,
+    /// How often a worker finds no room on its device.
+    pub crowded: f64,
     pub finished: Option<Exit>,
     pub stop_asked: bool,
     pub spawns_after_stop: u32,
@@ -168,6 +170,7 @@ impl World {
             now: Now::ZERO,
             rng: study::rng(seed, 0, "world"),
             faults,
+            crowded: 0.0,
             finished: None,
             stop_asked: false,
             spawns_after_stop: 0,
@@ -406,6 +409,20 @@ impl World {
     }
 
     fn progress(&mut self, worker: WorkerId) -> Event {
+        if self.crowded > 0.0
+            && self.workers[&worker] == Life::Opening
+            && self.rng.random_bool(self.crowded)
+        {
+            self.workers.remove(&worker);
+            self.dead.insert(worker, exited(worker, Death::Exited(1)));
+            let error = error(
+                Phase::Opening,
+                "CUDA out of memory. Tried to allocate 20.00 MiB",
+            );
+            let attempt = None;
+            let message = FromWorker::Dying { attempt, error };
+            return Event::Received { worker, message };
+        }
         let life = self.workers.get_mut(&worker).unwrap();
         let message = match life {
             Life::Opening => {
