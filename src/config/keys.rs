@@ -129,7 +129,7 @@ pub const SETTINGS: [Setting; 40] = [
     setting("supervisor.deadline_factor", SettingType::Float { low: 1.0, high: 1e6 }, "20.0", "a learned deadline is this many times the longest recent silence"),
     setting("supervisor.deadline_floor", DURATION, "1m", "a learned deadline is at least this"),
     setting("supervisor.deadline_ceiling", DURATION, "10m", "a learned deadline is at most this, and is this until three attempts have been seen"),
-    setting("supervisor.start_deadline", DURATION, "10m", "longest time from a worker's start until it is ready"),
+    setting("supervisor.start_deadline", DURATION, "10m", "longest time from a worker's start until it is ready; on a GPU less, once one has been ready"),
     setting("supervisor.grace", DURATION, "5s", "time between SIGTERM and SIGKILL"),
     setting("supervisor.abandon_after", DURATION, "30s", "a worker that lives on for this long after SIGKILL is given up, and its GPU with it"),
     setting("supervisor.max_deaths", int(1, 1_000_000), "5", "more deaths of one slot than this within death_window, without a finished epoch, trip the breaker"),

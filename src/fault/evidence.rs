@@ -121,8 +121,12 @@ fn kind_and_detail(
         return (FaultKind::DeviceLost, GPU_LOST.into());
     }
     if let Some(silent) = evidence.silent {
+        let what = match evidence.phase {
+            Some(Phase::Opening) => "not ready after",
+            Some(Phase::Seeding | Phase::Training) | None => "no training step for",
+        };
         let detail = format!(
-            "no training step for {}",
+            "{what} {}",
             humantime::format_duration(Duration::from_secs(silent.as_secs()))
         );
         return (FaultKind::Hang, detail);

@@ -176,6 +176,9 @@ impl<'a> Worker<'a> {
                 Opened::Open(meter) => meter,
                 Opened::NotExpandable(error) => return Ok(Err(error)),
             };
+            if let Some((capacity, context)) = meter.device() {
+                link.send(&FromWorker::DeviceOpened { capacity, context })?;
+            }
             Ok(Ok((meter, open(spec, device)?)))
         });
         let (meter, task) = match opened {
@@ -193,9 +196,6 @@ impl<'a> Worker<'a> {
                 return Ok(Err(1));
             }
         };
-        if let Some((capacity, context)) = meter.device() {
-            link.send(&FromWorker::DeviceOpened { capacity, context })?;
-        }
         Ok(Ok(Worker {
             link,
             inbox,

@@ -38,6 +38,7 @@ impl Core {
             FromWorker::DeviceOpened { capacity, context } => {
                 self.on_device_opened(slot, capacity);
                 self.note_context(slot, context);
+                self.note_opened(slot);
             }
             FromWorker::NotExpandable { error } => self.on_not_expandable(slot, &error),
             FromWorker::Ready => self.on_ready(slot),
@@ -104,6 +105,7 @@ impl Core {
             return;
         };
         let id = worker.id;
+        worker.greeted = true;
         if protocol != VERSION || version != env!("CARGO_PKG_VERSION") {
             worker.garbage = Some(format!(
                 "the worker is tune {version} with protocol {protocol}, the supervisor {} with \
@@ -125,6 +127,7 @@ impl Core {
     }
 
     fn on_ready(&mut self, slot: usize) {
+        self.note_opened(slot);
         let device = self.slots[slot].device.to_string();
         if let Some((worker, pid)) = self.slots[slot].ready(self.now) {
             self.room_was_found(slot);

@@ -56,10 +56,29 @@ impl Silences {
     }
 }
 
-/// The silences of recent attempts.
+/// What a worker that opens its GPU is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// Its process, its context, its first memory.
+    Device,
+    /// Its task.
+    Task,
+    /// What a spare worker does before it is ready.
+    Rehearsal,
+}
+
+/// A worker may take so many times as long to open its GPU as any of this run has taken.
+const START_FACTOR: u32 = 20;
+
+/// It may always take as long as this.
+const START_FLOOR: Duration = Duration::from_secs(60);
+
+/// The silences of recent attempts, and the starts of recent workers on GPUs.
 #[derive(Debug, Default)]
 pub struct Pace {
     recent: VecDeque<Silences>,
+    /// How long after its start each worker was done with a part of its opening.
+    starts: VecDeque<(Opening, Duration)>,
 }
 
 impl Pace {
@@ -69,6 +88,27 @@ impl Pace {
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
+    }
+
+    /// A worker was done with a part of its opening, so long after its start.
+    pub fn learn_start(&mut self, at: Opening, after: Duration) {
+        self.starts.push_back((at, after));
+        if self.starts.len() > RECENT {
+            self.starts.pop_front();
+        }
+    }
+
+    /// The longest that workers of this run have taken until then; `None`: none has come so far.
+    pub fn slowest_start(&self, at: Opening) -> Option<Duration> {
+        let so_far = self.starts.iter().filter(|start| start.0 == at);
+        so_far.map(|start| start.1).max()
+    }
+
+    /// How long after its start a worker must be done with what it is at, at most `ceiling`. One start
+    /// is enough to learn from: the first one is the slowest, because nothing is cached yet.
+    pub fn start_limit(&self, at: Opening, ceiling: Duration) -> Duration {
+        let learned = self.slowest_start(at).map(|slowest| slowest * START_FACTOR);
+        learned.map_or(ceiling, |limit| limit.max(START_FLOOR).min(ceiling))
     }
 
     /// The longest silence allowed now, to an attempt with these silences so far; `None`: any.
@@ -151,6 +191,26 @@ mod tests {
             pace.learn(silences(1, 5));
         }
         assert_eq!(limit(&pace, &silences(1, 1)), 100);
+    }
+
+    #[test]
+    fn the_start_deadline_is_learned_from_one_start_and_each_part_has_its_own() {
+        let mut pace = Pace::default();
+        let seconds = Duration::from_secs;
+        let limit = |pace: &Pace, at| pace.start_limit(at, seconds(600)).as_secs();
+        assert_eq!(limit(&pace, Opening::Device), 600);
+        pace.learn_start(Opening::Device, seconds(2));
+        pace.learn_start(Opening::Task, seconds(8));
+        assert_eq!(limit(&pace, Opening::Device), 60);
+        assert_eq!(limit(&pace, Opening::Task), 160);
+        assert_eq!(limit(&pace, Opening::Rehearsal), 600, "none was seen");
+        pace.learn_start(Opening::Task, seconds(45));
+        assert_eq!(
+            limit(&pace, Opening::Task),
+            600,
+            "the configured one is the most"
+        );
+        assert_eq!(pace.start_limit(Opening::Device, seconds(20)), seconds(20));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::ledger::Held;
-use super::pace::Silences;
+use super::pace::{Opening, Silences};
 use super::shortage::Shortage;
 use crate::config::SupervisorPolicy;
 use crate::gpu::Device;
@@ -93,6 +93,12 @@ pub struct Worker {
     pub stopped: bool,
     /// Its end of the socket was closed at this time, though it lived on.
     pub hung_up: Option<Now>,
+    /// It has said hello.
+    pub greeted: bool,
+    /// What it is at until it is ready.
+    pub opening: Opening,
+    /// People were told that it takes long to be ready.
+    pub slow: bool,
 }
 
 impl Worker {
@@ -117,6 +123,9 @@ impl Worker {
             continued: false,
             stopped: false,
             hung_up: None,
+            greeted: false,
+            opening: Opening::Device,
+            slow: false,
         }
     }
 

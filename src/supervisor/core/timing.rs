@@ -1,12 +1,17 @@
 //! Deadlines: what follows from time alone.
 
-use super::slot::State;
+use super::pace::Opening;
+use super::slot::{State, Worker};
 use super::{Core, Mode};
 use crate::exit::Exit;
+use crate::gpu::Device;
 use crate::supervisor::{Action, Now};
 
 /// Time between SIGTERM to the workers of a run that is stopped and SIGKILL.
 const STOP_GRACE: Now = Now::from_secs(3);
+
+/// A worker that opens its GPU for longer than this is told of.
+const SLOW_START: Now = Now::from_secs(10);
 
 /// A process that has closed its socket and lives on for this long did not close it by dying.
 const HANG_UP: Now = Now::from_secs(2);
@@ -23,7 +28,81 @@ impl Core {
             }
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
+        let slow = (0..self.slots.len()).filter_map(|s| self.slow_start_told(s));
+        let slots = slots.chain(slow);
         slots.chain(timeout).chain(self.storage_deadline()).min()
+    }
+
+    /// How long after its start the slot's worker must be done with what it is at. Only a GPU can keep it
+    /// waiting for ever: there the time is learned.
+    fn start_limit(&self, slot: usize, worker: &Worker) -> Now {
+        let configured = self.spec.operation.supervisor.start_deadline;
+        match self.slots[slot].device {
+            Device::Cpu => configured,
+            Device::Cuda(_) => self.pace.start_limit(worker.opening, configured),
+        }
+    }
+
+    /// The slot's worker is done with a part of its opening, and goes on with the next.
+    pub(super) fn note_opened(&mut self, slot: usize) {
+        let (spare, heard) = (self.slots[slot].spare, self.heard);
+        if self.slots[slot].device == Device::Cpu {
+            return;
+        }
+        if let State::Starting(worker) = &mut self.slots[slot].state {
+            let after = heard.saturating_sub(worker.since);
+            self.pace.learn_start(worker.opening, after);
+            worker.opening = match spare {
+                true => Opening::Rehearsal,
+                false => Opening::Task,
+            };
+        }
+    }
+
+    /// When people are told that the slot's worker takes long to open its GPU: longer than others have.
+    fn slow_start_told(&self, slot: usize) -> Option<Now> {
+        match (&self.slots[slot].state, self.slots[slot].device) {
+            (State::Starting(w), Device::Cuda(_)) if !w.slow && w.terminated.is_none() => {
+                let slowest = self.pace.slowest_start(w.opening).unwrap_or_default();
+                Some(w.since + SLOW_START.max(slowest * 2))
+            }
+            (
+                State::Starting(_)
+                | State::Empty { .. }
+                | State::Idle(_)
+                | State::Recording(..)
+                | State::Busy(..)
+                | State::Leaving(_)
+                | State::Drained,
+                Device::Cpu | Device::Cuda(_),
+            ) => None,
+        }
+    }
+
+    /// Says which worker keeps the slot waiting, and at what.
+    fn tell_of_slow_start(&mut self, slot: usize) {
+        let (device, heard) = (self.slots[slot].device, self.heard);
+        let State::Starting(worker) = &self.slots[slot].state else {
+            return;
+        };
+        let at = match (worker.opening, worker.greeted) {
+            (Opening::Device, false) => "starting its process",
+            (Opening::Device, true) => "making its context",
+            (Opening::Task, _) => "loading its task",
+            (Opening::Rehearsal, _) => "loading its task and rehearsing",
+        };
+        let text =
+            |time: Now| humantime::format_duration(Now::from_secs(time.as_secs())).to_string();
+        let message = format!(
+            "slot {slot}: worker {} has been opening {device} for {} ({at}); it is ended after {}",
+            worker.id,
+            text(heard.saturating_sub(worker.since)),
+            text(self.start_limit(slot, worker)),
+        );
+        if let Some(worker) = self.slots[slot].worker_mut() {
+            worker.slow = true;
+        }
+        self.warn(message);
     }
 
     /// When this slot's state wants attention.
@@ -49,7 +128,7 @@ impl Core {
             State::Empty { not_before } => {
                 (self.mode == Mode::Running && *not_before > self.now).then_some(*not_before)
             }
-            State::Starting(w) => Some(w.since + policy.start_deadline),
+            State::Starting(w) => Some(w.since + self.start_limit(slot, w)),
             State::Busy(w, _) => {
                 let limit = self.pace.limit(policy.deadline, &w.silences);
                 limit.map(|limit| w.since + limit)
@@ -68,6 +147,12 @@ impl Core {
             self.stop(Exit::Budget, "the time budget is used up".into());
         }
         for slot in 0..self.slots.len() {
+            if self
+                .slow_start_told(slot)
+                .is_some_and(|at| self.heard >= at)
+            {
+                self.tell_of_slow_start(slot);
+            }
             if self.slot_deadline(slot).is_some_and(|at| self.heard >= at) {
                 self.overdue(slot);
             }

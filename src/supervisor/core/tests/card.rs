@@ -481,3 +481,46 @@ fn a_first_allocation_without_room_says_nothing_about_segments() {
         card.said
     );
 }
+
+#[test]
+fn a_gpu_that_hangs_while_it_is_opened_is_told_of_and_does_not_cost_ten_minutes() {
+    let mut card = Card::new(1, Standby::Off);
+    card.says_hello(0);
+    card.pass(seconds(3));
+    card.opens_device(0);
+    card.pass(seconds(1));
+    card.say(0, FromWorker::Ready);
+    card.goes(0, Death::Signaled(9));
+    card.says_hello(1);
+    card.pass(Duration::from_millis(9_900));
+    assert_eq!(card.said, [""; 0]);
+    for _ in 0..40 {
+        card.pass(seconds(1));
+    }
+    let said = "slot 0: worker 1 has been opening cuda:0 for 10s (making its context); it is ended \
+                after 1m";
+    assert_eq!(card.said, [said], "once");
+    assert!(card.terminated.is_empty());
+    card.pass(seconds(11));
+    assert_eq!(card.terminated, [1]);
+}
+
+#[test]
+fn a_first_worker_has_the_configured_time_and_a_slow_machine_more_than_the_least() {
+    let mut card = Card::new(2, Standby::Off);
+    card.pass(seconds(30));
+    card.opens(0);
+    card.pass(seconds(569));
+    assert!(
+        !card.terminated.contains(&1),
+        "20 times 30 s, and no more than was set"
+    );
+    card.pass(seconds(2));
+    assert!(card.terminated.contains(&1));
+    let told: Vec<bool> = card
+        .said
+        .iter()
+        .map(|w| w.contains("starting its process"))
+        .collect();
+    assert_eq!(told, [true, true]);
+}
