@@ -403,3 +403,23 @@ fn different_slots_and_a_changed_space_are_told_apart() {
     assert!(stderr.contains("seed"), "{stderr}");
     assert_eq!(project.trials("synthetic").len(), 3);
 }
+
+#[test]
+fn a_worker_dies_of_one_segmentation_fault_that_was_sent_from_outside() {
+    let project = Project::synthetic();
+    let mut child = project.start(&with(&["synthetic", "--trials", "6"], &SLOW));
+    wait_for("a trial to run", || {
+        project.database().exists() && open_attempts(&project) == 1
+    });
+    signal(project.workers()[0], Signal::SIGSEGV);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let crashes: i64 = project
+        .connect()
+        .query_row(
+            "SELECT count(*) FROM tune_attempts WHERE outcome = 'crash' AND detail LIKE '%SIGSEGV%'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(crashes, 1);
+}

@@ -4,6 +4,7 @@
 mod best;
 mod budget;
 mod checkpoint;
+mod crash;
 mod guard;
 mod link;
 mod log;
@@ -57,6 +58,7 @@ fn serve() -> anyhow::Result<i32> {
     #[cfg(feature = "torch")]
     tch::set_num_interop_threads(1);
     let link = Arc::new(Link::take_stdin()?);
+    crash::die_of_signals()?;
     guard::install(link.clone())?;
     let inbox = link::read(link.clone(), guard::hung_up)?;
     run(&link, &inbox, &mut log::Stdio)
