@@ -469,11 +469,8 @@ fn a_gpu_that_is_too_small_for_a_worker_alone_is_not_waited_for() {
 fn a_first_allocation_without_room_says_nothing_about_segments() {
     let mut card = Card::new(2, Standby::Off);
     card.opens(0);
-    card.says_hello(1);
-    let error = OUT_OF_MEMORY.to_owned();
-    card.say(1, FromWorker::NotExpandable { error });
-    card.goes(1, Death::Exited(0));
-    assert!(card.core.ledger.expandable);
+    card.dies_opening(1, OUT_OF_MEMORY);
+    assert!(card.core.ledger.expandable());
     assert_eq!(card.core.slots[1].deaths(), 0);
     assert!(
         card.said[0].starts_with("slot 1 waits for memory"),
