@@ -77,7 +77,7 @@ impl Usage {
 /// A prediction of a trial's peak ([`Usage::peak`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// One trial in twenty uses less.
+    /// One trial in forty uses less.
     pub lower: u64,
     /// The median.
     pub expected: u64,

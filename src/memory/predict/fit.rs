@@ -40,7 +40,7 @@ pub struct Known {
 /// A prediction of a logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// 5 %.
+    /// 2.5 %.
     pub lower: f64,
     /// Median.
     pub expected: f64,
@@ -247,14 +247,14 @@ impl Fit {
         let square = off.iter().map(|x| x.clamp(-5.0, 5.0).powi(2)).sum::<f64>();
         // Two more that are off by one deviation: few measurements prove little.
         let scale =
-            ((square + 2.0) / (m as f64 + 2.0)).sqrt().max(0.5) * (1.0 + 2.0 / (m as f64 + 1.0));
+            ((square + 2.0) / (m as f64 + 2.0)).sqrt().max(0.5) * (1.0 + 3.0 / (m as f64 + 1.0));
         let rank = (0.98 * (m as f64 + 1.0)).ceil() as usize;
         let seen = off.get(rank.min(m).wrapping_sub(1)).copied().unwrap_or(0.0);
         let high = match rank <= m {
             true => seen.max(1.6 * scale),
             false => seen.max(2.1 * scale),
         };
-        let rank = (0.05 * (m as f64 + 1.0)).floor() as usize;
+        let rank = (0.025 * (m as f64 + 1.0)).floor() as usize;
         let seen = off
             .get(rank.wrapping_sub(1))
             .copied()
@@ -262,7 +262,7 @@ impl Fit {
         let low = if rank >= 1 {
             seen.min(-0.5)
         } else {
-            -1.7 * scale
+            -2.0 * scale
         };
         (HINDSIGHT * low, (HINDSIGHT * high).min(12.0))
     }

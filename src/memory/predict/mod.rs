@@ -8,8 +8,10 @@
 //! effects    which keys matter, and what each does by itself
 //! process    a Gaussian process on the rest, its distances measured in effects
 //! fit        all three, and an interval calibrated on what the others predict of each measurement
+//! account    how often that has held in this study, and how much wider it has to be
 //! ```
 
+mod account;
 mod columns;
 mod effects;
 mod fit;
@@ -19,6 +21,7 @@ mod tests;
 
 use std::sync::{Arc, OnceLock};
 
+use self::account::{Account, WINDOW};
 use self::fit::{Fit, Interval, Known};
 use super::{Estimate, Floor, Observation};
 use crate::space::{Params, Space};
@@ -37,6 +40,7 @@ pub struct Predictor {
     space: Space,
     floor: Option<Arc<dyn Floor>>,
     known: Vec<Known>,
+    account: Account,
     /// Made when first asked for, of the measurements up to [`fitted`]; with floors and without.
     with_floor: OnceLock<Option<Fit>>,
     without: OnceLock<Option<Fit>>,
@@ -49,6 +53,7 @@ impl Predictor {
             space,
             floor,
             known: Vec::new(),
+            account: Account::new(),
             with_floor: OnceLock::new(),
             without: OnceLock::new(),
         }
@@ -57,9 +62,32 @@ impl Predictor {
     /// Takes a measurement in: of this study, or of an earlier one with other keys. Absurd ones (0
     /// bytes, more than any machine has) are left out.
     pub fn learn(&mut self, observation: Observation) {
-        if observation.peak == 0 || observation.peak > ABSURD {
-            return;
+        if usable(&observation) {
+            let predicted = self.predict(&observation.config);
+            let log_peak = (observation.peak as f64).ln();
+            (self.account).enter(predicted, log_peak, observation.censored);
+            self.take_in(observation);
         }
+    }
+
+    /// Learns one after the other; what is forgotten anyway of how predictions held is not asked for.
+    pub fn learn_all(&mut self, observations: Vec<Observation>) {
+        let observations: Vec<Observation> = observations.into_iter().filter(usable).collect();
+        let judged = observations.len().saturating_sub(WINDOW);
+        for (at, observation) in observations.into_iter().enumerate() {
+            match at < judged {
+                true => self.take_in(observation),
+                false => self.learn(observation),
+            }
+        }
+    }
+
+    /// Whether the intervals of this study's predictions are known to hold.
+    pub fn holds(&self) -> bool {
+        self.account.holds()
+    }
+
+    fn take_in(&mut self, observation: Observation) {
         let known = Known {
             floor: self.floor(&observation.config),
             log_peak: (observation.peak as f64).ln(),
@@ -106,23 +134,28 @@ impl Predictor {
     /// The peak of a training of this configuration; `None` where nothing is known. A function of
     /// the arguments of [`Predictor::new`] and of what was learned, in order.
     pub fn estimate(&self, config: &Params) -> Option<Estimate> {
-        let floor = self.floor(config);
-        let fit = match floor {
-            Some(_) => self.with_floor.get_or_init(|| self.fit(true)),
-            None => self.without.get_or_init(|| self.fit(false)),
-        };
-        let interval = match (fit, floor) {
-            (Some(fit), _) => fit.predict(config, floor),
-            (None, Some(floor)) => beforehand(floor),
-            (None, None) => return None,
-        };
+        let interval = self.account.widen(self.predict(config)?);
         let bytes = |log: f64| log.exp().min(ABSURD as f64) as u64;
-        let bounded = floor.is_some() || self.known.len() >= LITTLE;
+        let bounded = self.floor(config).is_some() || self.known.len() >= LITTLE;
         Some(Estimate {
             lower: if bounded { bytes(interval.lower) } else { 0 },
             expected: bytes(interval.expected),
             upper: bytes(interval.upper),
         })
+    }
+
+    /// What the fit predicts, as wide as it is by itself.
+    fn predict(&self, config: &Params) -> Option<Interval> {
+        let floor = self.floor(config);
+        let fit = match floor {
+            Some(_) => self.with_floor.get_or_init(|| self.fit(true)),
+            None => self.without.get_or_init(|| self.fit(false)),
+        };
+        match (fit, floor) {
+            (Some(fit), _) => Some(fit.predict(config, floor)),
+            (None, Some(floor)) => Some(beforehand(floor)),
+            (None, None) => None,
+        }
     }
 
     fn floor(&self, config: &Params) -> Option<u64> {
@@ -140,6 +173,11 @@ impl Predictor {
         after.iter().filter(usable).for_each(|k| fit.push(k));
         Some(fit)
     }
+}
+
+/// Whether it can be a measurement at all.
+fn usable(observation: &Observation) -> bool {
+    (1..=ABSURD).contains(&observation.peak)
 }
 
 /// With a floor and without a measurement: the floor itself, and what contexts, libraries and

@@ -34,6 +34,8 @@ pub struct Wish {
     pub estimate: Option<Estimate>,
     /// The prediction rests on many measurements.
     pub sure: bool,
+    /// The prediction's interval is known to hold: a trial may be refused by its lower end.
+    pub holds: bool,
     /// Somebody has said how many may run at a time: where little or nothing is known, it may run
     /// beside others all the same.
     pub trusting: bool,
@@ -90,14 +92,9 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
             (false, true) => Verdict::Wait,
         };
     };
-    let needs = if wish.sure {
-        estimate.expected
-    } else {
-        estimate.lower
-    };
-    if needs > room.alone {
+    if wish.holds && estimate.lower > room.alone {
         return Verdict::Refuse {
-            needs,
+            needs: estimate.lower,
             has: room.alone,
         };
     }
@@ -178,6 +175,7 @@ mod tests {
                 upper: upper * GIB,
             }),
             sure: true,
+            holds: true,
             ..Wish::default()
         }
     }
@@ -223,6 +221,29 @@ mod tests {
         };
         assert_eq!(share.grant, Some(23 * GIB), "all that one may have");
         assert_eq!(share.charge, 20 * GIB, "nothing else starts beside it");
+    }
+
+    #[test]
+    fn only_the_lower_end_of_an_interval_that_is_known_to_hold_refuses() {
+        // 805 MiB (534 to 1,335) where 720 are allowed, as it were.
+        let wide = wish(17, 26, 43);
+        assert!(matches!(admit(&room(&[], 0, 0), wide), Verdict::Start(_)));
+        assert_eq!(admit(&room(&[5], 0, 0), wide), Verdict::Wait);
+        let hopeless = wish(24, 30, 50);
+        let refused = Verdict::Refuse {
+            needs: 24 * GIB,
+            has: 23 * GIB,
+        };
+        assert_eq!(admit(&room(&[5], 0, 0), hopeless), refused);
+        let unknown = Wish {
+            holds: false,
+            ..hopeless
+        };
+        let Verdict::Start(share) = admit(&room(&[], 0, 0), unknown) else {
+            panic!("it teaches");
+        };
+        assert_eq!(share.grant, Some(23 * GIB), "and is protected");
+        assert_eq!(admit(&room(&[5], 0, 0), unknown), Verdict::Wait);
     }
 
     #[test]

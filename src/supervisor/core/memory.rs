@@ -65,9 +65,7 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(mut predictor: Predictor, known: Vec<Observation>) -> Memory {
-        for observation in known {
-            predictor.learn(observation);
-        }
+        predictor.learn_all(known);
         Memory {
             predictor,
             before: BTreeMap::new(),
@@ -228,23 +226,12 @@ impl Core {
         let wish = Wish {
             estimate: live.predicted,
             sure: self.memory.predictor.known() >= SURE,
+            // What has been started before is not refused any more.
+            holds: self.memory.predictor.holds() && live.attempt == 0,
             trusting: self.trusts(device),
             alone: live.alone(),
         };
-        let verdict = match admit(&room, wish) {
-            // It has been started before: it is not refused any more.
-            Verdict::Refuse { .. } if live.attempt > 0 => admit(
-                &room,
-                Wish {
-                    alone: true,
-                    ..wish
-                },
-            ),
-            other @ (Verdict::Start(_)
-            | Verdict::Clear
-            | Verdict::Wait
-            | Verdict::Refuse { .. }) => other,
-        };
+        let verdict = admit(&room, wish);
         if live.alone() && matches!(verdict, Verdict::Start(_)) && self.shares_device(slot) {
             // However little is known of the device's memory: an idle worker's context is part of it.
             return Verdict::Clear;
@@ -440,7 +427,7 @@ impl Core {
             Device::Cuda(_) => ("gpu.alone", "constraints:gpu_memory"),
         };
         let message = format!(
-            "it is predicted to need {} of {device}'s memory, and {} may be used ({what})",
+            "it is predicted to need at least {} of {device}'s memory, and {} may be used ({what})",
             bytes(needs),
             bytes(has)
         );
