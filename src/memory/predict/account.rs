@@ -2,8 +2,10 @@
 //!
 //! Each measurement is compared with what was predicted for it before it was known. How far it lay
 //! from the median, in widths of the interval's half on that side, is its score; from the latest
-//! scores a factor for each half follows (split conformal prediction, the window moving on). A
-//! function of the latest measurements, in their order.
+//! scores a factor for the lower half follows (split conformal prediction, the window moving on), because
+//! the lower end refuses trials. The upper half is left as the fit calibrates it: it holds by itself, and
+//! what the first measurements of a study missed would keep trials apart for long. A function of the
+//! latest measurements, in their order.
 
 use std::collections::VecDeque;
 
@@ -13,12 +15,11 @@ use super::fit::Interval;
 pub const WINDOW: usize = 128;
 /// With fewer scores than this it is not known whether predictions hold.
 const ENOUGH: usize = 5;
-/// Peaks that may lie below and above the interval.
+/// Peaks that may lie below the interval.
 const BELOW: f64 = 0.025;
-const ABOVE: f64 = 0.02;
 /// Predictions hold where no more than this part of them missed.
 const MISSED: f64 = 0.07;
-/// A half of the interval gets at most so many times as wide: one absurd measurement is no rule.
+/// The lower half gets at most so many times as wide: one absurd measurement is no rule.
 const WIDEST: f64 = 4.0;
 
 /// How a measurement compares with its prediction: above 1 it lies beyond the interval's end.
@@ -34,7 +35,6 @@ struct Score {
 pub struct Account {
     scores: VecDeque<Score>,
     low: f64,
-    high: f64,
     /// Predictions of the window that can be judged, and those that held, each widened by what was
     /// known before it.
     judged: usize,
@@ -46,7 +46,6 @@ impl Account {
         Account {
             scores: VecDeque::new(),
             low: 1.0,
-            high: 1.0,
             judged: 0,
             held: 0,
         }
@@ -62,17 +61,12 @@ impl Account {
         self.judge();
     }
 
-    /// An interval as wide as this study's measurements demand.
+    /// An interval that reaches as low as this study's measurements demand.
     pub fn widen(&self, interval: Interval) -> Interval {
-        let Interval {
-            lower,
-            expected,
-            upper,
-        } = interval;
+        let half = interval.expected - interval.lower;
         Interval {
-            lower: expected - (expected - lower) * self.low,
-            expected,
-            upper: expected + (upper - expected) * self.high,
+            lower: interval.expected - half * self.low,
+            ..interval
         }
     }
 
@@ -84,31 +78,29 @@ impl Account {
 
     /// Goes through the window as it came about.
     fn judge(&mut self) {
-        let (mut below, mut above) = (Vec::new(), Vec::new());
-        (self.judged, self.held) = (0, 0);
-        (self.low, self.high) = (1.0, 1.0);
+        let mut below = Vec::new();
+        (self.judged, self.held, self.low) = (0, 0, 1.0);
         for score in &self.scores {
             let within = |score: Option<f64>, factor| score.is_none_or(|s| s <= factor);
             if score.below.or(score.above).is_some() {
                 self.judged += 1;
-                let held = within(score.below, self.low) && within(score.above, self.high);
+                let held = within(score.below, self.low) && within(score.above, 1.0);
                 self.held += usize::from(held);
             }
-            self.low = enter(&mut below, score.below, BELOW);
-            self.high = enter(&mut above, score.above, ABOVE);
+            self.low = enter(&mut below, score.below);
         }
     }
 }
 
-/// Sorts a score in; gives how many times as wide the half has to be so that a share `miss` of such
+/// Sorts a score in; gives how many times as wide the half has to be so that a share [`BELOW`] of such
 /// scores lies beyond it.
-fn enter(sorted: &mut Vec<f64>, score: Option<f64>, miss: f64) -> f64 {
+fn enter(sorted: &mut Vec<f64>, score: Option<f64>) -> f64 {
     if let Some(score) = score {
         let at = sorted.partition_point(|s| *s < score);
         sorted.insert(at, score);
     }
     let n = sorted.len();
-    let rank = ((1.0 - miss) * (n as f64 + 1.0)).ceil() as usize;
+    let rank = ((1.0 - BELOW) * (n as f64 + 1.0)).ceil() as usize;
     // So few scores do not reach as far as the quantile does.
     let beyond = if rank > n { 1.0 + 3.0 / n as f64 } else { 1.0 };
     let found = sorted.get(rank.min(n).wrapping_sub(1)).copied();
@@ -166,9 +158,13 @@ mod tests {
         let wider = missed.widen(INTERVAL);
         // Half as much more again: the sixth part of all says little of the fortieth.
         assert_eq!((wider.lower, wider.upper), (-2.25, 2.0));
-        let above = account(&[0.3, 0.1, 3.0, 0.2, 0.0]).widen(INTERVAL);
-        assert_eq!(above.lower, -1.0);
-        assert!((above.upper - 4.8).abs() < 1e-9);
+        let above = account(&[0.3, 0.1, 3.0, 0.2, 0.0]);
+        assert!(!above.holds());
+        assert_eq!(
+            above.widen(INTERVAL),
+            INTERVAL,
+            "the upper end is the fit's"
+        );
         let mut rare = vec![0.1; 20];
         rare[3] = -1.5;
         assert!(account(&rare).holds(), "one of twenty");
@@ -200,8 +196,8 @@ mod tests {
     #[test]
     fn one_absurd_measurement_is_no_rule() {
         let mut peaks = vec![0.1; 60];
-        peaks[50] = 1e3;
-        assert_eq!(account(&peaks).widen(INTERVAL).upper, 2.0 * WIDEST);
+        peaks[50] = -1e3;
+        assert_eq!(account(&peaks).widen(INTERVAL).lower, -WIDEST);
         peaks.extend(vec![0.1; 40]);
         assert_eq!(account(&peaks).widen(INTERVAL), INTERVAL);
     }

@@ -11,7 +11,7 @@ use crate::config::Standby;
 use crate::fault::Death;
 use crate::gpu::Device;
 use crate::memory::Predictor;
-use crate::memory::{Estimate, GpuSample, HostSample};
+use crate::memory::{Estimate, GpuSample, HostSample, Observation};
 use crate::protocol::{FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::report;
@@ -46,6 +46,11 @@ impl Run {
 
     /// On a GPU; the first worker is not ready yet.
     fn on_gpu() -> Run {
+        Run::on_gpu_after(vec![])
+    }
+
+    /// The same where these peaks are known.
+    fn on_gpu_after(peaks: Vec<Observation>) -> Run {
         let mut spec = spec(50, 1);
         spec.operation.supervisor.recycle_after = 0;
         spec.operation.standby = Standby::Off;
@@ -62,7 +67,7 @@ impl Run {
             sampler: "random",
             pruner: Box::new(NoPruner),
             predictor: Predictor::new(Space::default(), None),
-            peaks: vec![],
+            peaks,
         };
         Run::new(Driven::new(start, RandomSampler))
     }
@@ -159,6 +164,28 @@ impl Run {
         })
     }
 
+    /// What the last attempt that was sent may take.
+    fn grant(&self) -> Option<u64> {
+        let sent = |a: &Action| match a {
+            Action::Send {
+                message: ToWorker::Run { grant, .. },
+                ..
+            } => Some(*grant),
+            _ => None,
+        };
+        self.actions.iter().filter_map(sent).next_back()?
+    }
+
+    /// What was said of the first trial that was refused.
+    fn refusal(&self) -> Option<String> {
+        self.writes().into_iter().find_map(|w| match w {
+            Write::TrialFinished { user_attrs, .. } if user_attrs.contains_key("infeasible") => {
+                Some(user_attrs.get("error_msg")?.as_str()?.to_owned())
+            }
+            _ => None,
+        })
+    }
+
     fn warnings(&self) -> usize {
         let warned = |e: &&report::Event| matches!(e, report::Event::Warned { .. });
         self.reports().filter(warned).count()
@@ -186,7 +213,11 @@ impl Run {
 
 /// One that is in its first attempt.
 fn training() -> Run {
-    let mut run = Run::on_gpu();
+    training_after(vec![])
+}
+
+fn training_after(peaks: Vec<Observation>) -> Run {
+    let mut run = Run::on_gpu_after(peaks);
     run.hello();
     run.receive(FromWorker::DeviceOpened {
         capacity: 24 * GIB,
@@ -395,6 +426,47 @@ fn gpu(index: usize, ours: u64, all: u64) -> GpuSample {
         processes: [(7, ours * GIB)].into(),
         ..GpuSample::default()
     }
+}
+
+/// So many trainings that took about so much each.
+fn took(count: usize, mib: u64) -> Vec<Observation> {
+    let spec = spec(50, 1);
+    let config =
+        |n: usize| spec.effective(&[("x".to_owned(), (n as f64 / count as f64).into())].into());
+    let one = |n: usize| Observation {
+        config: config(n),
+        peak: (mib << 20) / 100 * [99, 100, 101][n % 3],
+        censored: false,
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn above_gpu_memory_a_trial_runs_alone_with_all_of_gpu_alone() {
+    // Of 24 GiB: 19.2 together, 22.8 alone.
+    let run = training_after(took(40, 21 << 10));
+    assert_eq!(run.refusal(), None);
+    assert_eq!(run.grant(), Some((24.0 * 0.95 * GIB as f64) as u64));
+}
+
+#[test]
+fn a_trial_is_refused_once_predictions_are_known_to_hold_and_not_before() {
+    let run = training_after(took(4, 40 << 10));
+    assert_eq!(run.refusal(), None, "nobody knows how good they are");
+    assert_eq!(run.grant(), Some((24.0 * 0.95 * GIB as f64) as u64));
+    let run = training_after(took(40, 40 << 10));
+    let why = run.refusal().unwrap();
+    assert!(
+        why.contains("at least") && why.contains("gpu.alone"),
+        "{why}"
+    );
+    // As many that were never what was predicted of them.
+    let wild = (took(40, 40 << 10).into_iter().enumerate()).map(|(n, o)| Observation {
+        peak: o.peak >> [0, 5, 1, 4, 2, 6, 3][n % 7],
+        ..o
+    });
+    let run = training_after(wild.collect());
+    assert_eq!(run.refusal(), None);
 }
 
 #[test]
