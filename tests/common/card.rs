@@ -166,7 +166,7 @@ impl Run {
 
     /// The texts of the warnings.
     pub fn warnings(&self) -> Vec<&str> {
-        let warnings = self.events.iter().filter(|e| e["event"] == "warning");
+        let warnings = self.events.iter().filter(|e| e["event"] == "warned");
         warnings.filter_map(|e| e["message"].as_str()).collect()
     }
 }
