@@ -516,6 +516,7 @@ fn five_thousand_trials_share_the_card_by_what_is_predicted() {
     let auto = tune(5_000, 1_001);
     let two = old_script(1_000, 2, 1_001);
     let figures = format!("{auto:?}\n{two:?}");
+    println!("{figures}");
     let later = auto.ooms - auto.early_ooms;
     assert!(later * 100 <= auto.trials - 50, "{figures}");
     assert_eq!(auto.hit_by_others, 0, "{figures}");
@@ -533,6 +534,7 @@ fn five_thousand_trials_share_the_card_by_what_is_predicted() {
     let auto = roomy(3_000, Parallel::Auto, true);
     let two = roomy(1_000, Parallel::Limit(2), false);
     let figures = format!("{auto:?}\n{two:?}");
+    println!("{figures}");
     assert!(auto.per_day() >= 1.3 * two.per_day(), "{figures}");
 }
 
