@@ -318,12 +318,10 @@ fn the_drill_makes_its_faults_in_a_context() {
     let report: Json = serde_json::from_slice(&output.stdout).expect(&errors);
     assert_eq!(report["held"], true, "{report:#}\n{errors}");
     let rows = report["faults"].as_array().unwrap();
-    let cuda: Vec<&Json> = rows.iter().filter(|r| r["form"] == "text_only").collect();
-    assert_eq!(
-        cuda,
-        Vec::<&Json>::new(),
-        "in a context every fault is a real one"
-    );
+    let texts = rows.iter().filter(|r| r["form"] == "text_only");
+    let texts: Vec<&Json> = texts.map(|r| &r["fault"]).collect();
+    // A library that fails on a healthy device cannot be had on command, not even here.
+    assert_eq!(texts, ["cublas"], "in a context the others are real ones");
     for zero in ["lost", "repeated", "context_reused"] {
         assert_eq!(report[zero], 0);
     }
