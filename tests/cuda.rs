@@ -11,21 +11,12 @@ mod common;
 
 use std::sync::OnceLock;
 
-use common::card::{Cards, Run};
+use common::card::{Cards, Run, STEADY};
 use common::{Project, results, tiny};
 use serde_json::Value as Json;
 
-/// Trials that depend on nothing but their seeds, on the first card.
-const STEADY: [&str; 13] = [
-    "--device",
-    "cuda:0",
-    "--sampler",
-    "random",
-    "--pruner",
-    "none",
-    "--no-rehearsal",
-    "--set",
-    "run.threads=1",
+/// Short waits, and a value in which every digit shows.
+const VALUES: [&str; 4] = [
     "--set",
     "supervisor.grace=200ms",
     "--set",
@@ -43,7 +34,7 @@ fn tiny() -> Project {
 fn run(cards: &Cards, project: &Project, trials: u32, more: &[&str]) -> Run {
     let trials = trials.to_string();
     let args = ["tiny", "--trials", &trials, "--parallel", "1", "--json"];
-    cards.run(project, &[&args[..], &STEADY, more].concat())
+    cards.run(project, &[&args[..], &STEADY, &VALUES, more].concat())
 }
 
 /// The results of so many trials, at most 6, that nothing disturbs.
@@ -81,7 +72,7 @@ fn a_trial_on_the_card_has_the_value_that_it_has_on_the_cpu() {
     let args = ["tiny", "--trials", "3", "--parallel", "1"];
     // Dropout draws other numbers on a card.
     let none = ["--set", "model.dropout=0", "--set", "model.attn_dropout=0"];
-    project.expect(0, &[&args[..], &cpu, &none].concat());
+    project.expect(0, &[&args[..], &cpu, &VALUES, &none].concat());
     let cards = Cards::one();
     let same = tiny();
     run(&cards, &same, 3, &none).ends(0);
@@ -232,10 +223,15 @@ fn a_worker_that_dies_in_a_kernel_is_replaced() {
     }
 }
 
+/// The card is lost in the third step, by when NVML is looked at for sure.
+fn lost_later(rule: &str) -> String {
+    format!("{STEP}@2#1=slow:1500; {STEP}@3x1#1={rule}")
+}
+
 #[test]
 fn a_lost_card_blames_no_trial_and_a_reset_heals_it() {
     for (rule, what) in [("lost:79", "lost"), ("ecc", "Xid 48")] {
-        let (cards, project) = (Cards::with("", &format!("{STEP}@3x1={rule}")), tiny());
+        let (cards, project) = (Cards::with("", &lost_later(rule)), tiny());
         let lost = run(&cards, &project, 3, &[]).ends(5);
         assert!(lost.stderr.contains(what), "{}", lost.stderr);
         assert!(
@@ -251,11 +247,13 @@ fn a_lost_card_blames_no_trial_and_a_reset_heals_it() {
 
 #[test]
 fn of_two_cards_one_is_lost_and_the_other_finishes_the_study() {
-    let cards = Cards::with("cards 2", &format!("{STEP}@3#1x1=lost:79"));
+    let cards = Cards::with("cards 2", &lost_later("lost:79"));
     let project = tiny();
     let both = STEADY.map(|word| if word == "cuda:0" { "cuda:0,1" } else { word });
     let args = ["tiny", "--trials", "6", "--parallel", "2", "--json"];
-    let run = cards.run(&project, &[&args[..], &both].concat()).ends(0);
+    let run = cards
+        .run(&project, &[&args[..], &both, &VALUES].concat())
+        .ends(0);
     assert!(
         run.faults().iter().all(|f| f.starts_with("device_lost")),
         "{:?}",
@@ -269,7 +267,7 @@ fn the_cards_that_are_visible_are_those_that_are_used() {
     let cards = Cards::with("cards 2\nmemory 2G", "");
     let project = tiny();
     let args = ["tiny", "--trials", "2", "--parallel", "1", "--json"];
-    let mut command = cards.given_to(project.tune(&[&args[..], &STEADY].concat()));
+    let mut command = cards.given_to(project.tune(&[&args[..], &STEADY, &VALUES].concat()));
     command.env("CUDA_VISIBLE_DEVICES", "1");
     Run::of(command).ends(0);
     let mut probe = cards.given_to(project.tune(&["probe"]));
@@ -283,7 +281,7 @@ fn the_cards_that_are_visible_are_those_that_are_used() {
     let two = [
         "tiny", "--study", "two", "--trials", "1", "--json", "--device", "cuda:1",
     ];
-    let mut command = cards.given_to(project.tune(&[&two[..], &STEADY[2..]].concat()));
+    let mut command = cards.given_to(project.tune(&[&two[..], &STEADY[2..], &VALUES].concat()));
     command.env("CUDA_VISIBLE_DEVICES", "1");
     let run = Run::of(command).ends(9);
     assert!(run.stderr.contains("there is no GPU 1"), "{}", run.stderr);

@@ -9,24 +9,11 @@
 
 mod common;
 
-use common::card::{Cards, Run};
+use common::card::{Cards, Run, STEADY};
 use common::{Project, results, tiny};
 use serde_json::Value as Json;
 
-const STEADY: [&str; 12] = [
-    "--device",
-    "cuda:0",
-    "--sampler",
-    "random",
-    "--pruner",
-    "none",
-    "--no-rehearsal",
-    "--set",
-    "run.threads=1",
-    "--set",
-    "train.epochs=1",
-    "--json",
-];
+const SHORT: [&str; 3] = ["--set", "train.epochs=1", "--json"];
 
 /// A model whose training takes some 150 MiB with all 60 rows at once.
 fn large() -> Project {
@@ -34,7 +21,7 @@ fn large() -> Project {
 }
 
 fn run(cards: &Cards, project: &Project, more: &[&str]) -> Run {
-    cards.run(project, &[&["tiny"], &STEADY[..], more].concat())
+    cards.run(project, &[&["tiny"], &STEADY[..], &SHORT, more].concat())
 }
 
 /// How many trials ended how.
@@ -150,34 +137,22 @@ fn slots_that_do_not_fit_beside_a_trial_wait_for_it_and_are_not_given_up() {
 fn trials_of_many_sizes_share_a_card_without_running_out() {
     let cards = Cards::new("memory 600M\ncontext 64M");
     let project = large();
-    project.config("sizes", SIZES);
+    let sizes = "[space]\ntrain.batch_size = { choices = [8, 16, 32, 64] }";
+    let config = tiny::CONFIG.replace("[space]", sizes);
+    project.config(
+        "sizes",
+        &config.replace("max_length = 16", "max_length = 48"),
+    );
     let args = ["sizes", "--trials", "16", "--parallel", "3"];
-    let run = cards.run(&project, &[&args[..], &STEADY].concat()).ends(0);
+    let run = cards
+        .run(&project, &[&args[..], &STEADY, &SHORT].concat())
+        .ends(0);
     let trials = project.trials("sizes");
     let states: Vec<&Json> = trials.iter().map(|t| &t["state"]).collect();
     assert!(states.iter().all(|s| **s == "COMPLETE"), "{states:?}");
     assert_eq!(run.faults(), Vec::<String>::new());
     assert!(!cards.log().contains("out of memory"), "{}", cards.log());
 }
-
-/// Batches of four sizes.
-const SIZES: &str = r#"
-[task]
-kind = "text-classification"
-[data]
-path = "rows.csv"
-label = "status"
-group = "post"
-[models]
-tiny = "../model"
-[model]
-name = "tiny"
-[tok]
-max_length = 48
-[space]
-train.batch_size = { choices = [8, 16, 32, 64] }
-optim.lr = { low = 1e-4, high = 1e-2, log = true, default = 1e-3 }
-"#;
 
 #[test]
 fn where_batches_may_be_halved_a_trial_that_is_too_large_completes_in_halves() {

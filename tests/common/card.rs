@@ -9,6 +9,19 @@ use serde_json::Value as Json;
 
 use super::Project;
 
+/// Trials on the first card that depend on nothing but their seeds.
+pub const STEADY: [&str; 9] = [
+    "--device",
+    "cuda:0",
+    "--sampler",
+    "random",
+    "--pruner",
+    "none",
+    "--no-rehearsal",
+    "--set",
+    "run.threads=1",
+];
+
 /// The cards of a machine. All processes that are given them share their memory.
 pub struct Cards {
     dir: tempfile::TempDir,

@@ -105,7 +105,7 @@ static int carry_out(struct fault fault, int *sticky)
     case KILL: for (int i = 0; i < 3; i++) kill(getpid(), (int)fault.number); break;
     case LOST: at->lost = cudaErrorUnknown; account_xid(card, (unsigned)fault.number); break;
     case ECC: at->ecc++; account_xid(card, 48); *sticky = 1; return cudaErrorECCUncorrectable;
-    case HEAL: at->lost = 0; break;
+    case HEAL: at->lost = 0, at->ecc = at->xids = 0; break;
     case TAKE: account_neighbour(card, fault.number << 20); break;
     case GIVE: account_neighbour(card, -(fault.number << 20)); break;
     case PIECES: at->pieces = (size_t)fault.number << 20; break;
