@@ -48,6 +48,17 @@ pub struct Interval {
     pub upper: f64,
 }
 
+/// A training that ran out of memory.
+#[derive(Debug)]
+struct Bound {
+    config: Params,
+    place: Place,
+    /// What it needs at least, as a target.
+    target: f64,
+    /// Measurements at its place that did with less, each by its nearness: what they share is not the reason.
+    refuted: f64,
+}
+
 /// Effects, a process beside them, and how wide the interval is in deviations.
 #[derive(Debug)]
 pub struct Fit {
@@ -56,10 +67,33 @@ pub struct Fit {
     effects: Effects,
     hyper: Hyper,
     rows: Vec<Row>,
+    bounds: Vec<Bound>,
     /// A deviation of what the effects leave: greater rests are doubted.
     usual: f64,
     low: f64,
     high: f64,
+}
+
+impl Bound {
+    fn hear(&mut self, row: &Row) {
+        if row.rest + row.place.mean < self.target {
+            self.refuted += near(&self.place, &row.place);
+        }
+    }
+
+    /// How much of the bound a prediction has to come up to: all of it for the same training, for others less the
+    /// farther away they are, and the more trainings there did with less.
+    fn weight(&self, config: &Params, place: &Place) -> f64 {
+        match self.config == *config {
+            true => 1.0,
+            false => near(&self.place, place) / (1.0 + self.refuted),
+        }
+    }
+}
+
+/// From 1 at the same place to 0, where effects differ by some 10 % and more.
+fn near(a: &Place, b: &Place) -> f64 {
+    (-distance(a, b) / (0.05f64).powi(2)).exp()
 }
 
 impl Fit {
@@ -72,6 +106,7 @@ impl Fit {
             effects: Effects::new(Columns::new(space, &[]), &[], &[]),
             hyper: Hyper::prior(if floored { 0.1 } else { 0.4 }),
             rows: Vec::new(),
+            bounds: Vec::new(),
             usual: f64::INFINITY,
             low: -2.0,
             high: 3.0,
@@ -97,7 +132,23 @@ impl Fit {
     /// Takes a further measurement in.
     pub fn push(&mut self, known: &Known) {
         let row = self.row(known);
+        match known.censored {
+            true => self.bounds.push(self.bound(known, &row)),
+            false => self.bounds.iter_mut().for_each(|bound| bound.hear(&row)),
+        }
         self.rows.push(row);
+    }
+
+    fn bound(&self, known: &Known, row: &Row) -> Bound {
+        let mut bound = Bound {
+            config: known.config.clone(),
+            place: row.place.clone(),
+            target: row.rest + row.place.mean,
+            refuted: 0.0,
+        };
+        let measured = self.rows.iter().filter(|r| !r.censored);
+        measured.for_each(|row| bound.hear(row));
+        bound
     }
 
     /// What is predicted for a configuration. `floor` as in [`Known`].
@@ -105,11 +156,8 @@ impl Fit {
         let place = self.effects.place(config, self.log_floor(floor));
         let (mut mean, deviation) = self.local(&place, None);
         mean += place.mean;
-        for row in self.rows.iter().filter(|r| r.censored) {
-            // What ran out of memory once has to be given more.
-            let near = (-distance(&place, &row.place) / (0.05f64).powi(2)).exp();
-            let bound = row.rest + row.place.mean;
-            mean += near * (bound - mean).max(0.0);
+        for bound in &self.bounds {
+            mean += bound.weight(config, &place) * (bound.target - mean).max(0.0);
         }
         let novel = self.effects.columns().novelties(config) as f64;
         let strange = if self.floored { 0.15 } else { 0.5 };

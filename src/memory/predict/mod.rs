@@ -95,7 +95,7 @@ impl Predictor {
             config: observation.config,
         };
         if !known.censored {
-            self.forget_bounds_above(&known);
+            self.forget_bounds(&known.config);
         }
         self.known.push(known);
         if fitted(self.known.len()) == self.known.len() {
@@ -113,13 +113,12 @@ impl Predictor {
         }
     }
 
-    /// A training that ran out of memory once and then did with less was not to blame: what it could
-    /// not have is no bound of what it needs.
-    fn forget_bounds_above(&mut self, measured: &Known) {
+    /// What a training needs that ran out of memory is known once it is measured: if it is less than it could not
+    /// have, the training was not to blame; if it is more, the bound says nothing beside it.
+    fn forget_bounds(&mut self, measured: &Params) {
         let before = self.known.len();
-        self.known.retain(|k| {
-            !(k.censored && k.log_peak >= measured.log_peak && k.config == measured.config)
-        });
+        self.known
+            .retain(|k| !(k.censored && k.config == *measured));
         if self.known.len() < before {
             self.with_floor = OnceLock::new();
             self.without = OnceLock::new();
