@@ -108,7 +108,9 @@ test-all: export TUNE_FAULT_TRIALS := 5000
 test-all: TEST_ARGS := --include-ignored
 test-all: test ## The same with the slow tests: soak, all supported versions of Optuna
 
+# One of its checks is a test of the library that wants a GPU.
 test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a GPU
+	export TUNE_TESTS=$$($(CARGO) test --locked --lib --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$$/\1/p'); \
 	tests/standin/gpu.sh "$(TUNE)"
 
 soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times

@@ -104,6 +104,18 @@ fi
 torch=no
 if python3 -c 'import sys, torch; assert sys.argv[1] == "cpu" or torch.cuda.is_available()' "$device" 2> "$logs/torch.err"; then torch=yes; fi
 
+# --- What the stand-in for the CUDA runtime assumes, on which the tests run where there is no GPU -------------------
+check="as the tests' stand-in has it"
+if [[ $device == cpu || $torch == no ]]; then
+    row "$check" skipped "python3 has no torch with CUDA"
+elif begins "$check" 60; then
+    within 120 python3 -B "$root/tests/standin/model.py" > "$logs/model.tsv" 2> "$logs/model.err" || true
+    row "$check" held "$(awk -F'\t' '$2 == $3 { n++ } END { printf "%d of %d assumptions", n, NR }' "$logs/model.tsv")"
+    while IFS=$'\t' read -r what assumed found; do
+        if [[ $assumed != "$found" ]]; then row "$what" differs "here: $found; the stand-in: $assumed"; fi
+    done < "$logs/model.tsv"
+fi
+
 # --- The context, made by dlopen in a worker; the device's health; a run to its goal --------------------------
 mkdir -p "$work/project/configs"
 cp "$root/configs/synthetic.toml" "$work/project/configs/"
@@ -290,7 +302,9 @@ PY
 fi
 
 # --- The probe's figures against those of nvidia-smi --------------------------------------------------------------
-if [[ $device != cpu && -z ${CUDA_VISIBLE_DEVICES:-} ]] && command -v nvidia-smi > /dev/null && begins "memory figures against NVML" 10; then
+if [[ $device == cpu || -n ${CUDA_VISIBLE_DEVICES:-} ]] || ! command -v nvidia-smi > /dev/null; then
+    row "memory figures against NVML" skipped "no nvidia-smi, or not for all GPUs"
+elif begins "memory figures against NVML" 10; then
     sleep 3 | within 20 "$tune" probe --stream > "$logs/stream.jsonl" 2> "$logs/stream.err" || true
     nvidia-smi --query-gpu=memory.total,memory.free,temperature.gpu --format=csv,noheader,nounits > "$logs/smi.csv" 2>> "$logs/stream.err" || true
     if python3 - "$logs/stream.jsonl" "$logs/smi.csv" > "$work/probe.txt" 2>> "$logs/stream.err" <<'PY'

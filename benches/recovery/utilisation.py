@@ -11,6 +11,7 @@ Trials at a time are a mean over that time. Prints a table in Markdown.
 import argparse
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -71,7 +72,7 @@ def run(given, parallel):
                 if event["event"] == "trial_started":
                     running[event["number"]] = moment(event)
                     first = first or moment(event)
-                    if smi is None and given.device.startswith("cuda"):
+                    if smi is None and given.device.startswith("cuda") and shutil.which("nvidia-smi"):
                         smi = Smi(given.device.partition(":")[2] or 0)
                 elif event["event"] == "trial_finished":
                     states.append(event["state"])

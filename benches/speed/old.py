@@ -5,6 +5,7 @@ Every row is padded to the longest length; each batch goes to the device by itse
 a synchronisation; each step waits for its loss; AdamW is not fused; each trial reads the model from the disk; on a GPU,
 launches are blocking and floats have 32 bits.
 """
+import functools
 import json
 import os
 import sys
@@ -29,8 +30,8 @@ def padded(rows, length, pad):
     return TensorDataset(ids, mask, torch.tensor(rows.classes))
 
 
-def train(model, rows, trial, device):
-    """One trial; `rows` are those of training and of validation."""
+def train(model, rows, trial, device, report):
+    """One trial; `rows` are those of training and of validation. `report` hears of each epoch's end."""
     model.freeze(trial["frozen"])
     parameters = [p for p in model.parameters() if p.requires_grad]
     more = {"foreach": False, "fused": False}
@@ -53,7 +54,7 @@ def train(model, rows, trial, device):
             schedule.step()
             total += loss.item()
         right = validate(model, validation, device)
-        tell("epoch_finished", epoch=epoch, train_loss=total / len(training), accuracy=right / len(rows[1]))
+        report(epoch=epoch, train_loss=total / len(training), accuracy=right / len(rows[1]))
 
 
 @torch.no_grad()
@@ -77,7 +78,7 @@ def main():
         length = trial["max_length"]
         rows = [padded(part, length, pad) for part in data.read(job["data"], checkpoint, length)]
         model = encoder.load(checkpoint, 2, trial["dropout"]).to(device)
-        train(model, rows, trial, device)
+        train(model, rows, trial, device, functools.partial(tell, "epoch_finished"))
         tell("trial_finished", number=number)
 
 

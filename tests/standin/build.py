@@ -69,9 +69,9 @@ def main(libtorch: Path, headers: Path, out: Path) -> None:
 def stamp_of(libtorch: Path) -> str:
     """Says of what it is built."""
     digest = hashlib.sha256(str(libtorch).encode())
-    for file in sorted(HERE.iterdir()) + [ERRORS]:
-        if file.is_file():
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    parts = [file for file in sorted(HERE.iterdir()) if file.suffix in (".c", ".cpp", ".h", ".map", ".py")]
+    for file in [*parts, ERRORS]:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum kind { DEVICE, MAPPED, PINNED, REGISTERED };
 struct block { uintptr_t at; size_t size; enum kind kind; int card; };
@@ -148,6 +149,8 @@ API cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     GATE(CONTEXT);
     size_t size = rounded(bytes ? bytes : 1, 4096);
+    /* Pages that are pinned have to be there, ours only once they are used. */
+    if (size / 4096 > (size_t)sysconf(_SC_PHYS_PAGES)) return failed(cudaErrorMemoryAllocation);
     if (!(*out = memory_pages(size, 4096, PROT_READ | PROT_WRITE))) return failed(cudaErrorMemoryAllocation);
     add(*out, size, PINNED);
     return cudaSuccess;
