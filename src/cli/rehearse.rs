@@ -68,7 +68,7 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
         device: &device,
         cap: caps.map(|caps| caps.alone),
         trials: spec.operation.trials,
-        forecast: look_ahead(&spec, &points, caps),
+        forecast: look_ahead(&spec, plan.device, &points, caps),
     };
     super::print(&if common.json {
         format!("{:#}\n", report::rehearsal_json(&told, &points))
@@ -109,7 +109,7 @@ pub(super) fn before_run(
             device: &device,
             cap: caps.map(|caps| caps.alone),
             trials: spec.operation.trials,
-            forecast: look_ahead(spec, &points, caps),
+            forecast: look_ahead(spec, plan.device, &points, caps),
         }))?;
     }
     Ok(points)
@@ -160,8 +160,13 @@ fn caps(spec: &StudySpec, device: Device) -> Option<Caps> {
     })
 }
 
-fn look_ahead(spec: &StudySpec, points: &[Rehearsed], caps: Option<Caps>) -> Forecast {
-    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec));
+fn look_ahead(
+    spec: &StudySpec,
+    device: Device,
+    points: &[Rehearsed],
+    caps: Option<Caps>,
+) -> Forecast {
+    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec, device));
     let mut predictor = Predictor::new(spec.space.clone(), floor);
     points
         .iter()

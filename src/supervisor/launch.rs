@@ -325,7 +325,7 @@ fn start(
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
         predictor: Predictor::new(
             spec.space.clone(),
-            task::kind(&spec.kind).and_then(|kind| kind.floor(spec)),
+            task::kind(&spec.kind).and_then(|kind| kind.floor(spec, devices[0])),
         ),
         peaks: found.peaks,
     })

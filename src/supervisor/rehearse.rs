@@ -39,7 +39,7 @@ pub fn rehearse(
     heard: &mut dyn FnMut(&Rehearsed, usize, usize),
 ) -> Result<Vec<Rehearsed>, Failure> {
     let spec = rehearsal.spec;
-    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec));
+    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec, rehearsal.device));
     let points = points(&spec.space, floor.as_deref(), rehearsal.points, spec.seed);
     let mut rehearsed = Vec::with_capacity(points.len());
     let count = points.len();

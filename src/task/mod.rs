@@ -131,9 +131,9 @@ pub trait TaskKind: Sync {
         false
     }
 
-    /// What a training cannot do without of memory, where the kind knows; called after
+    /// What a training cannot do without of a device's memory, where the kind knows; called after
     /// [`TaskKind::prepare`] went well. Like it, it touches neither libtorch nor any device.
-    fn floor(&self, _spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
         None
     }
 

@@ -187,7 +187,7 @@ impl TaskKind for Synthetic {
         true
     }
 
-    fn floor(&self, _spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
         Some(Arc::new(Held))
     }
 

@@ -1,12 +1,13 @@
 //! What a training cannot do without of memory, from the shapes of its tensors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, EncoderConfig, cache_directories, locate, needed};
 use super::prepare;
 use super::tokens::Tokenised;
 use crate::config::StudySpec;
+use crate::gpu::Device;
 use crate::memory::Floor;
 use crate::space::{Params, Value};
 
@@ -26,6 +27,33 @@ pub struct Sizes {
     pub dropout: bool,
     /// Whether a block keeps its input alone and computes the rest again in the backward pass.
     pub checkpointing: bool,
+    /// Tokens of a batch of the passes without gradients: validation, and what frozen blocks make of all rows.
+    pub scored: u64,
+}
+
+/// Bytes that a batch of a pass without gradients may hold in a block on a GPU, so that it is not these
+/// passes that decide what fits.
+const PASS: u64 = 512 << 20;
+
+/// Tokens of a batch, padding included, in the passes that no trial changes; `length` is that of the longest
+/// row. On a CPU a batch's intermediate values should fit into the caches; a GPU wants to be filled.
+pub fn pass_tokens(on_gpu: bool, model: &EncoderConfig, length: u64) -> u64 {
+    match on_gpu {
+        true => (PASS / transient(model, length)).clamp(1024, 32_768),
+        false => 1024,
+    }
+}
+
+/// Bytes a token that a block holds at once without gradients: its input and the wide layer's values before
+/// and behind the nonlinearity; or its input, query, key, value and result, and DeBERTa's scores of contents, of
+/// positions, and their sum.
+fn transient(model: &EncoderConfig, length: u64) -> u64 {
+    let (hidden, wide) = (model.hidden_size as u64, model.intermediate_size as u64);
+    let scores = match model.disentangled {
+        Some(_) => 3 * model.num_attention_heads as u64 * length,
+        None => 0,
+    };
+    FLOAT * (hidden + 2 * wide).max(5 * hidden + scores)
 }
 
 /// The sum of three parts:
@@ -34,8 +62,8 @@ pub struct Sizes {
 /// * the trial's copy of what it trains and AdamW's two moments: 12 bytes a parameter (Rajbhandari et
 ///   al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020, section 3.1,
 ///   without the half-precision copies);
-/// * the larger of the gradients (4 bytes) and of what is kept for the backward pass, which makes
-///   the ones while it frees the other.
+/// * the largest of the gradients (4 bytes), of what is kept for the backward pass, which makes
+///   the ones while it frees the other, and of what a pass without gradients holds.
 ///
 /// Of each token a trained block keeps its input, query, key and value, what attention gives, the
 /// inputs of both norms and of the wide layer (8 times the hidden size), the wide layer's values
@@ -73,24 +101,53 @@ pub fn bytes(model: &EncoderConfig, sizes: Sizes) -> u64 {
         false => block * trained_layers,
     };
     let backward = (FLOAT * trained).max(sizes.batch * sizes.length * kept);
-    FLOAT * (tables + blocks) + 3 * FLOAT * trained + backward
+    let scored = sizes.scored * transient(model, sizes.length);
+    FLOAT * (tables + blocks) + 3 * FLOAT * trained + backward.max(scored)
 }
 
 /// The floor of a study's trainings.
 struct TextFloor {
-    /// By name: the shape, and the tokens of the longest row to train on.
-    models: BTreeMap<String, (EncoderConfig, u64)>,
+    models: BTreeMap<String, Read>,
     /// Rows to train on.
     rows: u64,
+    on_gpu: bool,
+}
+
+/// A model, and the rows as it reads them.
+struct Read {
+    config: EncoderConfig,
+    /// Tokens of the rows that validate, and of all rows, by the length at which rows are cut off.
+    validation: Vec<u64>,
+    all: Vec<u64>,
+}
+
+/// Tokens in all of rows of such lengths, cut off at 0, 1, 2, ... tokens, up to the longest.
+fn tokens_by_length(lengths: &[usize]) -> Vec<u64> {
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    let cut = |at: usize| lengths.iter().map(|length| *length.min(&at) as u64).sum();
+    (0..=longest).map(cut).collect()
+}
+
+fn cut_at(tokens: &[u64], length: u64) -> u64 {
+    let last = tokens.len().saturating_sub(1);
+    tokens.get(last.min(length as usize)).copied().unwrap_or(0)
 }
 
 /// Of a study that was prepared; `None` where data or checkpoints can no longer be read.
-pub fn floor(spec: &StudySpec) -> Option<Arc<dyn Floor>> {
+pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
     let (data, split) = prepare::load(spec).ok()?;
     // Of several models the one with the most rows; each row is trained on in one of them.
     let rounds = split.rounds();
     let most = rounds.iter().map(|round| round.train.len()).max();
-    let train: BTreeSet<usize> = rounds.into_iter().flat_map(|round| round.train).collect();
+    let validation = &rounds.first()?.validation;
+    // Whatever the folds, each row is in one of the two.
+    let all: Vec<usize> = rounds
+        .first()?
+        .train
+        .iter()
+        .chain(validation)
+        .copied()
+        .collect();
     let caches = cache_directories();
     let mut models = BTreeMap::new();
     for value in spec.possible("model.name") {
@@ -98,29 +155,46 @@ pub fn floor(spec: &StudySpec) -> Option<Arc<dyn Floor>> {
         let dir = locate(name, &spec.models, &caches).ok()?;
         let checkpoint = Checkpoint::open(name, &dir).ok()?;
         let tokens = Tokenised::new(&dir, &data.rows).ok()?;
-        let longest = train.iter().map(|row| tokens.full[*row].ids.len()).max();
-        let longest = longest.unwrap_or(0) as u64;
-        models.insert(name.to_owned(), (checkpoint.config, longest));
+        let of = |rows: &[usize]| -> Vec<usize> {
+            rows.iter().map(|row| tokens.full[*row].ids.len()).collect()
+        };
+        let read = Read {
+            config: checkpoint.config,
+            validation: tokens_by_length(&of(validation)),
+            all: tokens_by_length(&of(&all)),
+        };
+        models.insert(name.to_owned(), read);
     }
     Some(Arc::new(TextFloor {
         models,
         rows: most.unwrap_or(0) as u64,
+        on_gpu: device != Device::Cpu,
     }))
 }
 
 impl Floor for TextFloor {
     fn floor(&self, config: &Params) -> Option<u64> {
-        let (model, longest) = self.models.get(config.get("model.name")?.as_str()?)?;
+        let read = self.models.get(config.get("model.name")?.as_str()?)?;
         let size = |key: &str| u64::try_from(config.get(key)?.as_i64()?).ok();
         let dropout = config.get("model.dropout").and_then(Value::as_f64);
+        let frozen = size("train.freeze_encoder_layers")?;
+        let longest = read.all.len().saturating_sub(1) as u64;
+        let length = size("tok.max_length")?.min(longest);
+        let passed = if frozen > 0 {
+            &read.all
+        } else {
+            &read.validation
+        };
+        let pass = pass_tokens(self.on_gpu, &read.config, length);
         let sizes = Sizes {
             batch: size("train.batch_size")?.min(self.rows),
-            length: size("tok.max_length")?.min(*longest),
-            frozen: size("train.freeze_encoder_layers")?,
+            length,
+            frozen,
+            scored: pass.min(cut_at(passed, length)),
             dropout: dropout.is_some_and(|p| p > 0.0),
             checkpointing: config.get("train.grad_checkpointing") == Some(&Value::Bool(true)),
         };
-        Some(bytes(model, sizes))
+        Some(bytes(&read.config, sizes))
     }
 }
 
@@ -137,6 +211,7 @@ mod tests {
         frozen: 0,
         dropout: false,
         checkpointing: false,
+        scored: 0,
     };
 
     fn tiny() -> EncoderConfig {
@@ -168,6 +243,57 @@ mod tests {
             ..longer
         };
         assert_eq!(of(again), 4 * all + 10 * tokens + 2 * 150 * 16);
+    }
+
+    #[test]
+    fn a_pass_without_gradients_counts_where_it_holds_more_than_the_way_back() {
+        let model = tiny();
+        let with = |scored| bytes(&model, Sizes { scored, ..SIZES });
+        // The block's input, query, key, value and result: 80 floats a token of width 16.
+        assert_eq!(transient(&model, 5), FLOAT * 80);
+        assert_eq!(with(10), bytes(&model, SIZES));
+        let more = FLOAT * 80 * 4096 - FLOAT * model.parameters() as u64;
+        assert_eq!(with(4096) - bytes(&model, SIZES), more);
+    }
+
+    #[test]
+    fn passes_on_a_gpu_are_as_wide_as_half_a_gibibyte_lets_them() {
+        let config = |changes: &[(&str, serde_json::Value)]| -> EncoderConfig {
+            let mut json = tiny_config();
+            for (key, value) in changes {
+                json[*key] = value.clone();
+            }
+            serde_json::from_value(json).unwrap()
+        };
+        let large = [
+            ("hidden_size", 1024.into()),
+            ("intermediate_size", 4096.into()),
+            ("num_attention_heads", 16.into()),
+        ];
+        let deberta = [
+            ("model_type", serde_json::json!("deberta-v2")),
+            ("relative_attention", true.into()),
+            ("pos_att_type", "c2p|p2c".into()),
+            ("share_att_key", true.into()),
+            ("position_buckets", 8.into()),
+            ("position_biased_input", false.into()),
+        ];
+        let (bert, deberta) = (config(&large), config(&[&large[..], &deberta].concat()));
+        let of = |model, length| pass_tokens(true, model, length);
+        assert_eq!(of(&bert, 512), (512 << 20) / (4 * (1024 + 2 * 4096)));
+        assert_eq!(of(&deberta, 512) / 512, 8, "rows");
+        assert_eq!(of(&tiny(), 64), 32_768);
+        assert_eq!(pass_tokens(false, &bert, 512), 1024);
+    }
+
+    #[test]
+    fn rows_count_up_to_where_they_are_cut_off() {
+        let tokens = tokens_by_length(&[2, 5, 5, 1]);
+        assert_eq!(tokens, [0, 4, 7, 9, 11, 13]);
+        assert_eq!(
+            [cut_at(&tokens, 3), cut_at(&tokens, 90), cut_at(&[], 3)],
+            [9, 13, 0]
+        );
     }
 
     #[test]
@@ -222,6 +348,8 @@ mod tests {
                 frozen: number(9),
                 dropout: true,
                 checkpointing: false,
+                // Of the rows that validated, at most as many as a batch has on a CPU.
+                scored: 0,
             };
             let floor = bytes(&model, sizes) as f64 / f64::from(1 << 20);
             let ratio = (peak(row) - idle) / floor;
@@ -236,7 +364,7 @@ mod tests {
     #[test]
     fn rows_are_as_long_and_batches_as_large_as_the_data_lets_them() {
         let site = Site::new();
-        let floor = TextClassification.floor(&site.spec).unwrap();
+        let floor = TextClassification.floor(&site.spec, Device::Cpu).unwrap();
         let with = |changes: &[(&str, i64)]| {
             let mut config = site.spec.fixed.clone();
             config.extend(changes.iter().map(|(k, v)| (k.to_string(), (*v).into())));

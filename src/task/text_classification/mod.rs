@@ -97,8 +97,8 @@ impl TaskKind for TextClassification {
         export::unchanged(spec, identity, &checkpoint)
     }
 
-    fn floor(&self, spec: &StudySpec) -> Option<Arc<dyn Floor>> {
-        floor::floor(spec)
+    fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+        floor::floor(spec, device)
     }
 
     #[cfg(feature = "torch")]

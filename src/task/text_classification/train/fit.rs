@@ -148,10 +148,10 @@ pub fn fit(
             material.rows.labels.device(),
         )?,
     };
-    let validation = Scored::new(material, material.validation)?;
+    let validation = Scored::new(model, material, material.validation)?;
     let test = match material.test {
         [] => None,
-        rows => Some(Scored::new(material, rows)?),
+        rows => Some(Scored::new(model, material, rows)?),
     };
     let mut course = Course::new(settings, objective);
     if let Some(checkpoint) = from {

@@ -18,6 +18,7 @@ use super::tensors;
 use crate::gpu;
 use crate::study::derive_seed;
 use crate::task::TrialSpec;
+use crate::task::text_classification::checkpoint::EncoderConfig;
 
 /// The numbers that the encoder computes with. Weights, head and loss are in 32 bits in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,6 +185,11 @@ impl Model {
     pub fn write(&self, to: &mut dyn Write) -> Result<()> {
         let named = hugging_face_tensors(&self.parameters(), &self.encoder.config)?;
         tensors::write(&named, to)
+    }
+
+    /// The shape of the encoder.
+    pub fn config(&self) -> &EncoderConfig {
+        &self.encoder.config
     }
 
     /// Blocks of the encoder, frozen ones included.

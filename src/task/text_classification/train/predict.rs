@@ -8,7 +8,7 @@ use tch::{Kind, Tensor};
 use super::encoder::{Encoder, Linear};
 use super::head::Head;
 use super::model::{Model, Precision};
-use super::prefix::{Input, fixed_batch_tokens};
+use super::prefix::{Input, fixed_batches};
 use super::rows::Rows;
 use crate::gpu::Device;
 use crate::task::text_classification::batches::by_length;
@@ -87,7 +87,7 @@ impl Predictor {
         let on_device = Rows::of_windows(&windows, &vec![0; rows.len()], self.device)?;
         let lengths = &on_device.lengths;
         let batches = match self.batch_size {
-            None => by_length(lengths, fixed_batch_tokens(self.device)),
+            None => fixed_batches(lengths, self.device, self.model.config()),
             Some(size) => {
                 let all: Vec<usize> = by_length(lengths, 0).concat();
                 all.chunks(size.max(1)).map(<[usize]>::to_vec).collect()

@@ -14,6 +14,8 @@ use super::rows::Rows;
 use crate::gpu::Device;
 use crate::task::Reporter;
 use crate::task::text_classification::batches::by_length;
+use crate::task::text_classification::checkpoint::EncoderConfig;
+use crate::task::text_classification::floor::pass_tokens;
 
 /// What a trial's first trainable layer reads.
 #[derive(Debug)]
@@ -65,13 +67,18 @@ pub struct PrefixCache {
     entries: Vec<(PrefixKey, Input)>,
 }
 
-/// Tokens of a batch, padding included, in the passes that no trial changes. On a CPU a batch's
-/// intermediate values should fit into the caches; a GPU wants to be filled.
-pub fn fixed_batch_tokens(device: tch::Device) -> usize {
-    match device {
-        tch::Device::Cuda(_) => 32_768,
-        tch::Device::Cpu | tch::Device::Mps | tch::Device::Vulkan => 1024,
-    }
+/// Fixed batches of these rows for passes that no trial changes ([`pass_tokens`]).
+pub fn fixed_batches(
+    lengths: &[u32],
+    device: tch::Device,
+    model: &EncoderConfig,
+) -> Vec<Vec<usize>> {
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    let on_gpu = matches!(device, tch::Device::Cuda(_));
+    by_length(
+        lengths,
+        pass_tokens(on_gpu, model, u64::from(longest)) as usize,
+    )
 }
 
 impl PrefixCache {
@@ -136,7 +143,7 @@ fn compute(
     let _no_grad = tch::no_grad_guard();
     let size = [vectors as i64, encoder.config.hidden_size as i64];
     let mut flat = Tensor::f_empty(size, (Kind::Float, rows.labels.device()))?;
-    let batches = by_length(&rows.lengths, fixed_batch_tokens(rows.labels.device()));
+    let batches = fixed_batches(&rows.lengths, rows.labels.device(), &encoder.config);
     for (numbers, on_device) in batches.iter().zip(rows.upload(&batches)?) {
         let batch = rows.batch(numbers, &on_device)?;
         let x = {

@@ -5,8 +5,7 @@ use tch::{Kind, Tensor};
 
 use super::fit::Material;
 use super::model::Model;
-use super::prefix::fixed_batch_tokens;
-use crate::task::text_classification::batches::by_length;
+use super::prefix::fixed_batches;
 use crate::task::text_classification::scores::Answers;
 use crate::task::{Metrics, Reporter};
 
@@ -25,11 +24,11 @@ impl Scored {
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(material: &Material<'_>, part: &[usize]) -> Result<Scored> {
+    pub fn new(model: &Model, material: &Material<'_>, part: &[usize]) -> Result<Scored> {
         let rows = material.rows;
         let lengths: Vec<u32> = part.iter().map(|row| rows.lengths[*row]).collect();
-        let tokens = fixed_batch_tokens(rows.labels.device());
-        let batches: Vec<Vec<usize>> = by_length(&lengths, tokens)
+        let batches = fixed_batches(&lengths, rows.labels.device(), model.config());
+        let batches: Vec<Vec<usize>> = batches
             .into_iter()
             .map(|batch| batch.into_iter().map(|r| part[r]).collect())
             .collect();
