@@ -52,7 +52,7 @@ DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
-.PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-recovery bench-utilisation speed-bench \
+.PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
         fmt clippy doc test-setup test-rust standin test-gpu-standin deny lint-scripts \
@@ -160,6 +160,9 @@ bench-search-cost: build ## What the search costs, and a memory limit, beside Op
 bench-recovery: build model ## What a death and a replacement cost, with and without a spare worker (ARGS="--drift 200")
 	$(PYTHON) -B benches/recovery/recovery.py --tune "$(TUNE)" --task configs/criteria.toml \
 	    --set train.freeze_encoder_layers=6 --set train.epochs=6 --set train.patience=0 --ready 1 $(ARGS)
+
+bench-night: build standin ## The old night, replayed beside tune on a card without a GPU (an hour; ARGS="--trials 100")
+	$(PYTHON) -B benches/night/run.py --tune "$(TUNE)" --standin "$$(tests/standin/python.sh)" $(ARGS)
 
 bench-utilisation: build model ## How busy the device is with 1, 2 and as many trials at a time as fit (ARGS="--device cuda:0")
 	$(PYTHON) -B benches/recovery/utilisation.py --tune "$(TUNE)" --task configs/criteria.toml \
