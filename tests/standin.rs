@@ -292,3 +292,25 @@ fn operators_compute_what_they_compute_on_the_cpu() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
 }
+
+#[test]
+fn a_status_of_cudnns_reaches_libtorch() {
+    for (rules, status) in [
+        (
+            "launch/cudnnCreate=status:5000",
+            "CUDNN_STATUS_EXECUTION_FAILED",
+        ),
+        (
+            "launch/cudnnCreate=status:4000",
+            "CUDNN_STATUS_INTERNAL_ERROR",
+        ),
+        ("", "CUDNN_STATUS_NOT_INITIALIZED"),
+    ] {
+        let cards = Cards::with("", rules);
+        let mut check = cards.given_to(Command::new(standin().join("bin/check_operators")));
+        let output = check.arg("cudnn").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(&format!("cuDNN error: {status}")), "{said}");
+    }
+}

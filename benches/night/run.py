@@ -51,7 +51,7 @@ def arguments():
     parser.add_argument("--standin", type=Path, required=True, help="what tests/standin/python.sh printed")
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--parallel", type=int, default=4)
-    parser.add_argument("--memory", default="768M", help="of the card")
+    parser.add_argument("--memory", default="560M", help="of the card")
     parser.add_argument("--context", default="16M", help="of its memory that each process takes")
     parser.add_argument("--poll", type=float, default=2.0, help="seconds between two looks of the old supervisor")
     parser.add_argument("--patience", type=float, default=90.0, help="seconds without a finished trial, to the person")

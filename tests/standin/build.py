@@ -122,12 +122,16 @@ def wanted(torch: Path, lib: Path) -> dict:
 
 def line(name: str, library: str) -> str:
     """What a function of the stub does."""
+    if name == "cudnnGetErrorString":
+        return f"STATUSES({name})"
     if re.search(TEXTS, name):
         return f"TEXT({name})"
     if name == "cudnnGetVersion":
         return f"VERSION({name})"
     if library in CUBLAS:
         return f"LAUNCH({name})" if re.search(PRODUCTS, name) else f"FINE({name})"
+    if library.startswith("libcudnn"):
+        return f"ANSWERS({name})"
     return f"FAILS({name})"
 
 

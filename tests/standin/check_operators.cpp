@@ -412,6 +412,17 @@ void check_assertion(const std::string &op, bool blocking) {
     expect((output.find("launched") == std::string::npos) == blocking, name, "at another time: " + output);
 }
 
+// What libtorch makes of a status of cuDNN's, which the stand-in otherwise does without.
+int convolve_with_cudnn() {
+    at::globalContext().setUserEnabledCuDNN(true);
+    try {
+        at::conv2d(at::ones({1, 1, 4, 4}, at::kCUDA), at::ones({1, 1, 2, 2}, at::kCUDA));
+    } catch (const std::exception &error) {
+        return printf("%s\n", error.what()) < 0;
+    }
+    return 1;
+}
+
 }   // namespace
 
 int main(int count, char **arguments) {
@@ -422,6 +433,7 @@ int main(int count, char **arguments) {
     }
     std::string what = count > 1 ? arguments[1] : "";
     if (what == "assert") return assert_out_of_range(arguments[2]);
+    if (what == "cudnn") return convolve_with_cudnn();
     if (what == "numbers") return printf("%s\n", numbers().c_str()) < 0;
 
     at::manual_seed(1);

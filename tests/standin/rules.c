@@ -9,7 +9,7 @@
  *
  *   N            this call fails with this cudaError
  *   sticky:N     the context is broken from here on; a launch itself succeeds, and the error shows up later
- *   status:N     this function of a library answers its own status N
+ *   status:N     this function of a library (cuBLAS, cuDNN) answers its own status N
  *   spin         the card works for ever: who waits for it hangs
  *   hang         this call never returns
  *   slow:MS      this call takes so many milliseconds longer
