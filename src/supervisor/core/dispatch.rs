@@ -299,9 +299,14 @@ impl Core {
     fn retries_without_a_worker(&self) -> usize {
         let slots = || self.slots.iter().filter(|s| !s.spare);
         let count = |wanted: fn(&Slot) -> bool| slots().filter(|s| wanted(s)).count();
+        // Where a worker finds no room, or there is none for it, it comes after one of those that are there; while
+        // others run, those have something to do meanwhile.
+        let gets_one = |s: &Slot| {
+            let starts = self.busy_on(s.device) > 0 || self.room_for_worker(s.device);
+            starts && !s.waits_for_room(self.now)
+        };
         let open = slots().filter(|s| match &s.state {
-            // Where one finds no room, it comes after one of those that are there.
-            State::Empty { .. } => !s.waits_for_room(self.now),
+            State::Empty { .. } => gets_one(s),
             State::Leaving(_) => s.closed.is_none(),
             State::Starting(_)
             | State::Idle(_)

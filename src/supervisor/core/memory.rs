@@ -16,7 +16,7 @@ use crate::study::{Job, TrialState};
 use crate::supervisor::Now;
 
 /// With so many measurements upper predictions are believed over somebody's word on how many fit.
-const SURE: usize = 20;
+pub(super) const SURE: usize = 20;
 
 /// What a worker without an attempt takes of its GPU, in bytes, until one has measured its context.
 const CONTEXT: u64 = 512 << 20;

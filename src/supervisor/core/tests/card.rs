@@ -7,14 +7,15 @@ use std::time::Duration;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
+use super::foreign;
 use super::world::{error, exited, spec};
 use crate::config::Standby;
 use crate::fault::Death;
-use crate::memory::{GpuSample, Sample};
+use crate::memory::{GpuSample, Observation, Sample};
 use crate::protocol::{FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
-use crate::space::Space;
+use crate::space::{Domain, Params, Space, Value};
 use crate::task::{Ended, Metrics, TrialSpec};
 
 const GPU: Device = Device::Cuda(0);
@@ -45,9 +46,13 @@ impl Card {
     }
 
     fn before_its_run(slots: usize, standby: Standby) -> Card {
+        Card::of(Card::start(slots, standby))
+    }
+
+    fn start(slots: usize, standby: Standby) -> Start {
         let mut spec = spec(50, slots);
         spec.operation.standby = standby;
-        let start = Start {
+        Start {
             spec,
             trials: vec![],
             reclaimed: vec![],
@@ -61,11 +66,19 @@ impl Card {
             pruner: Box::new(NoPruner),
             predictor: Predictor::new(Space::default(), None),
             peaks: vec![],
+        }
+    }
+
+    fn of(start: Start) -> Card {
+        let stored = start.trials.iter().map(|t| (t.number, t.clone()));
+        let disk = Disk {
+            trials: stored.collect(),
+            ..Disk::default()
         };
         Card {
             core: Driven::new(start, RandomSampler),
             now: Now::ZERO,
-            disk: Disk::default(),
+            disk,
             workers: BTreeMap::new(),
             leaving: vec![],
             started: 0,
@@ -288,6 +301,71 @@ fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
         card.completes(worker);
         assert!(card.workers.len() > 1, "{standby:?}: others come after it");
     }
+}
+
+/// A training that needs nearly all of the card where `x` is large, and little where it is small.
+fn needed(x: f64) -> u64 {
+    if x > 0.5 { 900 << 20 } else { 60 << 20 }
+}
+
+/// A trial of an earlier run that needs the card to itself waits for a fresh worker; the workers of this run that are
+/// there make room for it, though none of them has anything to do.
+#[test]
+fn an_unfinished_trial_that_fits_alone_only_gets_its_worker_when_the_others_are_done() {
+    let mut start = Card::start(2, Standby::Off);
+    start.spec.operation.trials = 3;
+    // New trials are small.
+    start.spec.space.parameters[0].domain = Domain::Float {
+        low: 0.0,
+        high: 0.4,
+        log: false,
+        step: None,
+    };
+    let config = |x: f64| Params::from([("x".to_owned(), Value::Float(x))]);
+    let peak = |i: u32| {
+        let x = if i % 2 == 0 { 0.1 } else { 0.9 };
+        Observation {
+            config: config(x),
+            peak: needed(x) + u64::from(i % 5),
+            censored: false,
+        }
+    };
+    start.peaks = (0..2 * super::super::memory::SURE as u32)
+        .map(peak)
+        .collect();
+    for (number, x) in [(0, 0.1), (1, 0.9)] {
+        let mut trial = foreign::trial(number, TrialState::Running);
+        trial.params = config(x);
+        start.trials.push(trial);
+        start.reclaimed.push(Reclaimed {
+            number,
+            attempt: 0,
+            tally: Tally::default(),
+        });
+    }
+    let mut card = Card::of(start);
+    card.look(0, &[]);
+    card.opens(0);
+    card.opens(1);
+    let numbers = |card: &Card| card.training().iter().map(|t| t.1).collect::<Vec<u64>>();
+    assert_eq!(
+        numbers(&card),
+        [0, 2],
+        "the new one goes before the large one"
+    );
+    card.completes(0);
+    card.all_leave();
+    card.completes(1);
+    for _ in 0..10 {
+        card.all_leave();
+        card.pass(seconds(1));
+        let opening = |s: &&Slot| matches!(s.state, slot::State::Starting(_));
+        let slot = card.core.slots.iter().find(opening);
+        if let Some(worker) = slot.and_then(Slot::worker).map(|w| w.id) {
+            card.opens(worker);
+        }
+    }
+    assert_eq!(numbers(&card), [1]);
 }
 
 /// Whether a slot holds a worker that is in an attempt, or a spare one that is ready.
