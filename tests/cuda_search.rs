@@ -1,6 +1,7 @@
-//! A search for faults that cost more than they may: one to three, drawn at random, in short studies on random cards of
-//! the stand-in. Whatever happened, no trial is lost, none that did nothing is blamed, none that fits is pruned, no slot
-//! is given up, and every run ends. `TUNE_RULES=N` tries N of them, `TUNE_RULES_SEED=S` begins at another seed.
+//! A search for faults that cost more than they may: one to three, and kills of the whole run, drawn at random, in short
+//! studies on random cards of the stand-in. Whatever happened, no trial is lost, none that did nothing is blamed, none that
+//! fits is pruned, no slot is given up, and every run ends. `TUNE_RULES=N` tries N of them, `TUNE_RULES_SEED=S` begins at
+//! another seed; what fails is shrunk.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +10,9 @@
 )]
 
 mod common;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::card::{Cards, Run};
 use common::{Project, results, tiny};
@@ -48,6 +52,8 @@ struct Case {
     rules: Vec<Rule>,
     slots: u32,
     standby: &'static str,
+    /// After so many milliseconds each the run is killed, and begun again.
+    kills: Vec<u64>,
 }
 
 /// A fault at the `nth` match of each process, `times` in all processes together.
@@ -132,6 +138,12 @@ impl Case {
             lag: rng.random_range(0..20),
             slots: rng.random_range(1..4),
             standby: ["auto", "off"].choose(&mut rng).copied().unwrap_or("off"),
+            kills: match rng.random_bool(0.3) {
+                true => (0..rng.random_range(1..3))
+                    .map(|_| rng.random_range(300..4000))
+                    .collect(),
+                false => vec![],
+            },
             rules,
         }
     }
@@ -176,6 +188,9 @@ impl Case {
                 with(&|case| case.rules[at].nth /= 2);
             }
         }
+        if !self.kills.is_empty() {
+            with(&|case| drop(case.kills.pop()));
+        }
         if self.slots > 1 {
             with(&|case| case.slots -= 1);
         }
@@ -192,7 +207,7 @@ impl Case {
     }
 }
 
-fn run(cards: &Cards, project: &Project, slots: u32, standby: &str) -> Run {
+fn command(cards: &Cards, project: &Project, slots: u32, standby: &str) -> Command {
     let (slots, standby) = (slots.to_string(), format!("run.standby={standby}"));
     let steady = [
         "--sampler",
@@ -226,10 +241,17 @@ fn run(cards: &Cards, project: &Project, slots: u32, standby: &str) -> Run {
         "--trials",
         TRIALS,
     ];
-    cards.run(
-        project,
-        &[&["tiny"], &steady[..], &machine, &limits, &fixed].concat(),
-    )
+    let arguments = [&["tiny"], &steady[..], &machine, &limits, &fixed].concat();
+    cards.given_to(project.tune(&arguments))
+}
+
+/// Starts the command and kills it after so many milliseconds.
+fn killed(mut command: Command, after: u64) {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(after));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// What is wrong with the case's run, if anything.
@@ -237,7 +259,11 @@ fn complaint(case: &Case, undisturbed: &[Json]) -> Option<String> {
     let rules: Vec<String> = case.rules.iter().map(Rule::text).collect();
     let cards = Cards::with(&case.settings(), &rules.join("\n"));
     let project = tiny::project(60);
-    let run = run(&cards, &project, case.slots, case.standby);
+    let command = || command(&cards, &project, case.slots, case.standby);
+    for after in &case.kills {
+        killed(command(), *after);
+    }
+    let run = Run::of(command());
     let say = |what: &str| Some(format!("{what}: {case:#?}\n{run:#?}\n{}", cards.log()));
     if run.code != Some(0) {
         return say("the run did not reach its goal");
@@ -285,7 +311,7 @@ fn random_faults_cost_no_trial_no_slot_and_no_value() {
         number("TUNE_RULES_SEED").unwrap_or(0),
     );
     let (cards, project) = (Cards::one(), tiny::project(60));
-    run(&cards, &project, 1, "off").ends(0);
+    Run::of(command(&cards, &project, 1, "off")).ends(0);
     let undisturbed = results(&project.trials("tiny"));
     let complaint = |case: &Case| complaint(case, &undisturbed);
     let mut complaints = Vec::new();
@@ -315,5 +341,6 @@ fn a_failing_case_is_shrunk_to_what_it_takes() {
         };
         assert!((4..8).contains(&rule.nth) && rule.times == 1, "{least:?}");
         assert_eq!((least.slots, least.standby, least.lag), (2, "off", 0));
+        assert!(least.kills.is_empty() && least.memory == 8192, "{least:?}");
     }
 }

@@ -285,14 +285,15 @@ impl Core {
     }
 
     /// Whether nothing new is to start on the device, so that a trial fits that was passed over:
-    /// the device with the fewest attempts.
+    /// the device with the fewest attempts, unless one of those may hang.
     pub(super) fn kept_free(&self, device: Device) -> bool {
         if self.cleared_for(device).is_some() {
             return true;
         }
         let open = self.slots.iter().filter(|s| s.closed.is_none() && !s.spare);
         let home = (open.map(|s| s.device)).min_by_key(|d| self.busy_on(*d));
-        home == Some(device) && self.memory.held.iter().any(|j| self.passed_over(*j))
+        let passed_over = self.memory.held.iter().any(|j| self.passed_over(*j));
+        home == Some(device) && passed_over && !self.overdue_on(device)
     }
 
     /// How many trials to run again have no worker, and no slot where one will be started for them.

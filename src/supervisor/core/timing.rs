@@ -13,6 +13,9 @@ const STOP_GRACE: Now = Now::from_secs(3);
 /// A worker that opens its GPU for longer than this is told of.
 const SLOW_START: Now = Now::from_secs(10);
 
+/// An attempt that has been silent for this part of its deadline is not about to end.
+const OVERDUE: u32 = 4;
+
 /// A process that has closed its socket and lives on for this long did not close it by dying.
 const HANG_UP: Now = Now::from_secs(2);
 
@@ -31,6 +34,24 @@ impl Core {
         let slow = (0..self.slots.len()).filter_map(|s| self.slow_start_told(s));
         let slots = slots.chain(slow);
         slots.chain(timeout).chain(self.storage_deadline()).min()
+    }
+
+    /// Whether an attempt on the device has been silent for so long that nobody should be kept waiting for its end.
+    pub(super) fn overdue_on(&self, device: Device) -> bool {
+        let deadline = self.spec.operation.supervisor.deadline;
+        self.slots.iter().any(|slot| match &slot.state {
+            State::Busy(w, _) if slot.device == device => {
+                let limit = self.pace.limit(deadline, &w.silences);
+                limit.is_some_and(|limit| self.now >= w.since + limit / OVERDUE)
+            }
+            State::Busy(..)
+            | State::Starting(_)
+            | State::Empty { .. }
+            | State::Idle(_)
+            | State::Recording(..)
+            | State::Leaving(_)
+            | State::Drained => false,
+        })
     }
 
     /// How long after its start the slot's worker must be done with what it is at. Only a GPU can keep it
