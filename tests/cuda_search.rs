@@ -179,7 +179,9 @@ impl Case {
         };
         for at in 0..self.rules.len() {
             if self.rules.len() > 1 {
-                with(&|case| drop(case.rules.remove(at)));
+                with(&|case| {
+                    case.rules.remove(at);
+                });
             }
             if self.rules[at].times > 1 {
                 with(&|case| case.rules[at].times = 1);
@@ -189,7 +191,9 @@ impl Case {
             }
         }
         if !self.kills.is_empty() {
-            with(&|case| drop(case.kills.pop()));
+            with(&|case| {
+                case.kills.pop();
+            });
         }
         if self.slots > 1 {
             with(&|case| case.slots -= 1);
