@@ -256,12 +256,12 @@ def table(program, card, alone, acts, wall):
         reached = max(reached, stop)
     best = rows(program.database, "SELECT max(value) FROM trial_values JOIN trials USING (trial_id) WHERE state = 'COMPLETE'")
     return {
-        "finished without a person": alone,
-        "finished": finished(program.database),
-        "lost or wrongly pruned": lost,
-        "processes started again": program.restarted(),
-        "human acts": acts,
-        "faults that happened": card.fired(),
+        "trials finished before a person was needed": alone,
+        "trials finished in the end": finished(program.database),
+        "trials lost or pruned for a fault": lost,
+        "restarts: of the script, of workers": program.restarted(),
+        "acts of a person": acts,
+        "faults made": card.fired(),
         "time in which nothing ran that counted": f"{1 - useful / wall:.0%}",
         "best accuracy": f"{best[0][0]:.3f}",
     }

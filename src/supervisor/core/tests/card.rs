@@ -319,7 +319,7 @@ fn known(trials: u64) -> Start {
         step: None,
     };
     let peak = |i: u32| {
-        let x = if i % 2 == 0 { 0.1 } else { 0.9 };
+        let x = if i.is_multiple_of(2) { 0.1 } else { 0.9 };
         Observation {
             config: at(x),
             peak: needed(x) + u64::from(i % 5),
