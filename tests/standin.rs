@@ -293,6 +293,16 @@ fn operators_compute_what_they_compute_on_the_cpu() {
     assert!(output.status.success(), "{said}\n{errors}");
 }
 
+/// What libtorch throws where the program of the operators does this.
+fn thrown(rules: &str, what: &str) -> String {
+    let cards = Cards::with("", rules);
+    let mut check = cards.given_to(Command::new(standin().join("bin/check_operators")));
+    let output = check.arg(what).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
 #[test]
 fn a_status_of_cudnns_reaches_libtorch() {
     for (rules, status) in [
@@ -306,11 +316,14 @@ fn a_status_of_cudnns_reaches_libtorch() {
         ),
         ("", "CUDNN_STATUS_NOT_INITIALIZED"),
     ] {
-        let cards = Cards::with("", rules);
-        let mut check = cards.given_to(Command::new(standin().join("bin/check_operators")));
-        let output = check.arg("cudnn").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said}");
+        let said = thrown(rules, "cudnn");
         assert!(said.contains(&format!("cuDNN error: {status}")), "{said}");
     }
+}
+
+#[test]
+fn memory_of_the_host_that_cannot_be_pinned_is_another_error_than_memory_of_the_card() {
+    let said = thrown("", "pinned");
+    assert!(said.starts_with("CUDA error: out of memory"), "{said}");
+    assert!(!said.contains("Tried to allocate"), "{said}");
 }

@@ -412,16 +412,24 @@ void check_assertion(const std::string &op, bool blocking) {
     expect((output.find("launched") == std::string::npos) == blocking, name, "at another time: " + output);
 }
 
-// What libtorch makes of a status of cuDNN's, which the stand-in otherwise does without.
-int convolve_with_cudnn() {
-    at::globalContext().setUserEnabledCuDNN(true);
+// Prints what libtorch throws.
+int thrown(const std::function<void()> &call) {
     try {
-        at::conv2d(at::ones({1, 1, 4, 4}, at::kCUDA), at::ones({1, 1, 2, 2}, at::kCUDA));
+        call();
     } catch (const std::exception &error) {
         return printf("%s\n", error.what()) < 0;
     }
     return 1;
 }
+
+// What libtorch makes of a status of cuDNN's, which the stand-in otherwise does without.
+void convolve_with_cudnn() {
+    at::globalContext().setUserEnabledCuDNN(true);
+    at::conv2d(at::ones({1, 1, 4, 4}, at::kCUDA), at::ones({1, 1, 2, 2}, at::kCUDA));
+}
+
+// More memory of the host than there is, to be pinned.
+void pin_too_much() { at::empty({int64_t(1) << 46}, at::TensorOptions(at::kByte).pinned_memory(true)); }
 
 }   // namespace
 
@@ -433,7 +441,8 @@ int main(int count, char **arguments) {
     }
     std::string what = count > 1 ? arguments[1] : "";
     if (what == "assert") return assert_out_of_range(arguments[2]);
-    if (what == "cudnn") return convolve_with_cudnn();
+    if (what == "cudnn") return thrown(convolve_with_cudnn);
+    if (what == "pinned") return thrown(pin_too_much);
     if (what == "numbers") return printf("%s\n", numbers().c_str()) < 0;
 
     at::manual_seed(1);
