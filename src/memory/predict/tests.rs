@@ -239,7 +239,7 @@ impl Floor for Scaled {
         let size = |key: &str| config[key].as_i64().map(|i| i as u64);
         let sizes = Sizes {
             // They were recorded on a CPU, where passes are small.
-            scored: 0,
+            passing: 0,
             batch: 1,
             length: size("train.batch_size")? * size("tok.max_length")? / 8,
             frozen: size("train.freeze_encoder_layers")?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, EncoderConfig, cache_directories, locate, needed};
 use super::prepare;
+use super::split::Round;
 use super::tokens::Tokenised;
 use crate::config::StudySpec;
 use crate::gpu::Device;
@@ -27,8 +28,8 @@ pub struct Sizes {
     pub dropout: bool,
     /// Whether a block keeps its input alone and computes the rest again in the backward pass.
     pub checkpointing: bool,
-    /// Tokens of a batch of the passes without gradients: validation, and what frozen blocks make of all rows.
-    pub scored: u64,
+    /// Bytes that a block holds in the passes without gradients: validation, and what frozen blocks make of all rows.
+    pub passing: u64,
 }
 
 /// Bytes that a batch of a pass without gradients may hold in a block on a GPU, so that it is not these
@@ -101,8 +102,7 @@ pub fn bytes(model: &EncoderConfig, sizes: Sizes) -> u64 {
         false => block * trained_layers,
     };
     let backward = (FLOAT * trained).max(sizes.batch * sizes.length * kept);
-    let scored = sizes.scored * transient(model, sizes.length);
-    FLOAT * (tables + blocks) + 3 * FLOAT * trained + backward.max(scored)
+    FLOAT * (tables + blocks) + 3 * FLOAT * trained + backward.max(sizes.passing)
 }
 
 /// The floor of a study's trainings.
@@ -116,21 +116,49 @@ struct TextFloor {
 /// A model, and the rows as it reads them.
 struct Read {
     config: EncoderConfig,
-    /// Tokens of the rows that validate, and of all rows, by the length at which rows are cut off.
-    validation: Vec<u64>,
-    all: Vec<u64>,
+    train: Lengths,
+    validation: Lengths,
+    /// Both.
+    all: Lengths,
 }
 
-/// Tokens in all of rows of such lengths, cut off at 0, 1, 2, ... tokens, up to the longest.
-fn tokens_by_length(lengths: &[usize]) -> Vec<u64> {
-    let longest = lengths.iter().copied().max().unwrap_or(0);
-    let cut = |at: usize| lengths.iter().map(|length| *length.min(&at) as u64).sum();
-    (0..=longest).map(cut).collect()
+/// Rows by their lengths in tokens.
+struct Lengths {
+    /// The shortest first.
+    sorted: Vec<u64>,
+    /// Tokens of the first so many of them, from none to all.
+    sums: Vec<u64>,
 }
 
-fn cut_at(tokens: &[u64], length: u64) -> u64 {
-    let last = tokens.len().saturating_sub(1);
-    tokens.get(last.min(length as usize)).copied().unwrap_or(0)
+impl Lengths {
+    fn new(lengths: impl Iterator<Item = u64>) -> Lengths {
+        let mut sorted: Vec<u64> = lengths.collect();
+        sorted.sort_unstable();
+        let mut sums = vec![0];
+        sums.extend(sorted.iter().scan(0, |sum, length| {
+            *sum += length;
+            Some(*sum)
+        }));
+        Lengths { sorted, sums }
+    }
+
+    /// Tokens of the longest row, where rows are cut off at a length.
+    fn longest(&self, cut: u64) -> u64 {
+        self.sorted.last().map_or(0, |longest| cut.min(*longest))
+    }
+
+    /// Tokens of all rows, where they are cut off at a length.
+    fn tokens(&self, cut: u64) -> u64 {
+        let whole = self.sorted.partition_point(|length| *length < cut);
+        self.sums[whole] + (self.sorted.len() - whole) as u64 * cut
+    }
+
+    /// Bytes that a block holds in a pass over these rows.
+    fn passing(&self, on_gpu: bool, model: &EncoderConfig, cut: u64) -> u64 {
+        let length = self.longest(cut);
+        let batch = pass_tokens(on_gpu, model, length).min(self.tokens(cut));
+        batch * transient(model, length)
+    }
 }
 
 /// Of a study that was prepared; `None` where data or checkpoints can no longer be read.
@@ -139,15 +167,8 @@ pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
     // Of several models the one with the most rows; each row is trained on in one of them.
     let rounds = split.rounds();
     let most = rounds.iter().map(|round| round.train.len()).max();
-    let validation = &rounds.first()?.validation;
-    // Whatever the folds, each row is in one of the two.
-    let all: Vec<usize> = rounds
-        .first()?
-        .train
-        .iter()
-        .chain(validation)
-        .copied()
-        .collect();
+    // With folds, each row validates in one of them: the first stands for all.
+    let Round { train, validation } = rounds.into_iter().next()?;
     let caches = cache_directories();
     let mut models = BTreeMap::new();
     for value in spec.possible("model.name") {
@@ -155,13 +176,12 @@ pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
         let dir = locate(name, &spec.models, &caches).ok()?;
         let checkpoint = Checkpoint::open(name, &dir).ok()?;
         let tokens = Tokenised::new(&dir, &data.rows).ok()?;
-        let of = |rows: &[usize]| -> Vec<usize> {
-            rows.iter().map(|row| tokens.full[*row].ids.len()).collect()
-        };
+        let length = |row: &usize| tokens.full[*row].ids.len() as u64;
         let read = Read {
             config: checkpoint.config,
-            validation: tokens_by_length(&of(validation)),
-            all: tokens_by_length(&of(&all)),
+            train: Lengths::new(train.iter().map(length)),
+            validation: Lengths::new(validation.iter().map(length)),
+            all: Lengths::new(train.iter().chain(&validation).map(length)),
         };
         models.insert(name.to_owned(), read);
     }
@@ -178,19 +198,16 @@ impl Floor for TextFloor {
         let size = |key: &str| u64::try_from(config.get(key)?.as_i64()?).ok();
         let dropout = config.get("model.dropout").and_then(Value::as_f64);
         let frozen = size("train.freeze_encoder_layers")?;
-        let longest = read.all.len().saturating_sub(1) as u64;
-        let length = size("tok.max_length")?.min(longest);
-        let passed = if frozen > 0 {
-            &read.all
-        } else {
-            &read.validation
+        let cut = size("tok.max_length")?;
+        let passed = match frozen {
+            0 => &read.validation,
+            1.. => &read.all,
         };
-        let pass = pass_tokens(self.on_gpu, &read.config, length);
         let sizes = Sizes {
             batch: size("train.batch_size")?.min(self.rows),
-            length,
+            length: read.train.longest(cut),
             frozen,
-            scored: pass.min(cut_at(passed, length)),
+            passing: passed.passing(self.on_gpu, &read.config, cut),
             dropout: dropout.is_some_and(|p| p > 0.0),
             checkpointing: config.get("train.grad_checkpointing") == Some(&Value::Bool(true)),
         };
@@ -211,7 +228,7 @@ mod tests {
         frozen: 0,
         dropout: false,
         checkpointing: false,
-        scored: 0,
+        passing: 0,
     };
 
     fn tiny() -> EncoderConfig {
@@ -248,12 +265,12 @@ mod tests {
     #[test]
     fn a_pass_without_gradients_counts_where_it_holds_more_than_the_way_back() {
         let model = tiny();
-        let with = |scored| bytes(&model, Sizes { scored, ..SIZES });
+        let with = |passing| bytes(&model, Sizes { passing, ..SIZES });
+        let gradients = FLOAT * model.parameters() as u64;
+        assert_eq!(with(gradients), bytes(&model, SIZES));
+        assert_eq!(with(gradients + 7), bytes(&model, SIZES) + 7);
         // The block's input, query, key, value and result: 80 floats a token of width 16.
         assert_eq!(transient(&model, 5), FLOAT * 80);
-        assert_eq!(with(10), bytes(&model, SIZES));
-        let more = FLOAT * 80 * 4096 - FLOAT * model.parameters() as u64;
-        assert_eq!(with(4096) - bytes(&model, SIZES), more);
     }
 
     #[test]
@@ -288,12 +305,14 @@ mod tests {
 
     #[test]
     fn rows_count_up_to_where_they_are_cut_off() {
-        let tokens = tokens_by_length(&[2, 5, 5, 1]);
-        assert_eq!(tokens, [0, 4, 7, 9, 11, 13]);
-        assert_eq!(
-            [cut_at(&tokens, 3), cut_at(&tokens, 90), cut_at(&[], 3)],
-            [9, 13, 0]
-        );
+        let lengths = Lengths::new([2, 5, 5, 1].into_iter());
+        let cut = [0, 1, 2, 3, 4, 5, 90].map(|cut| (lengths.longest(cut), lengths.tokens(cut)));
+        let expected = [(0, 0), (1, 4), (2, 7), (3, 9), (4, 11), (5, 13), (5, 13)];
+        assert_eq!(cut, expected);
+        let model = tiny();
+        assert_eq!(lengths.passing(true, &model, 3), 9 * transient(&model, 3));
+        let none = Lengths::new([].into_iter());
+        assert_eq!(none.passing(true, &model, 3), 0);
     }
 
     #[test]
@@ -348,8 +367,8 @@ mod tests {
                 frozen: number(9),
                 dropout: true,
                 checkpointing: false,
-                // Of the rows that validated, at most as many as a batch has on a CPU.
-                scored: 0,
+                // Too few rows at once on a CPU to count.
+                passing: 0,
             };
             let floor = bytes(&model, sizes) as f64 / f64::from(1 << 20);
             let ratio = (peak(row) - idle) / floor;
