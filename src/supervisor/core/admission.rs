@@ -115,10 +115,12 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
     // others use is enough then, even above the cap; and the CPU's memory is waited for by the kernel.
     let left = room.cap.saturating_sub(room.foreign);
     let there = room.part(f64::INFINITY);
-    match (
-        empty,
-        room.yields || estimate.expected.min(room.cap) <= there,
-    ) {
+    // A first guess is not worth waiting for other people's memory, unless memory has run out already.
+    let needed = match wish.sure || wish.alone {
+        true => estimate.expected,
+        false => estimate.lower,
+    };
+    match (empty, room.yields || needed.min(room.cap) <= there) {
         (true, true) if room.idle == 0 => Verdict::Start(Share {
             charge: left,
             grant: Some(room.part(f64::INFINITY)),
@@ -286,6 +288,26 @@ mod tests {
             ..room(&[], 0, 23)
         };
         assert!(matches!(admit(&host, wish(5, 6, 7)), Verdict::Start(_)));
+    }
+
+    #[test]
+    fn other_peoples_processes_are_not_waited_for_because_of_a_guess() {
+        let guess = Wish {
+            sure: false,
+            holds: false,
+            ..wish(6, 19, 40)
+        };
+        assert_eq!(admit(&room(&[1], 0, 5), guess), Verdict::Wait);
+        let Verdict::Start(share) = admit(&room(&[], 0, 5), guess) else {
+            panic!("it may do with what there is");
+        };
+        assert_eq!(share.grant, Some(18 * GIB));
+        assert_eq!(admit(&room(&[], 0, 18), guess), Verdict::Wait, "it needs 6");
+        let again = Wish {
+            alone: true,
+            ..guess
+        };
+        assert_eq!(admit(&room(&[], 0, 5), again), Verdict::Wait);
     }
 
     #[test]
