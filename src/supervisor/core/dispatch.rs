@@ -292,8 +292,12 @@ impl Core {
         }
         let open = self.slots.iter().filter(|s| s.closed.is_none() && !s.spare);
         let home = (open.map(|s| s.device)).min_by_key(|d| self.busy_on(*d));
-        let passed_over = self.memory.held.iter().any(|j| self.passed_over(*j));
-        home == Some(device) && passed_over && !self.overdue_on(device)
+        home == Some(device) && self.holds_one_passed_over() && !self.may_hang_on(device)
+    }
+
+    /// Whether a trial waits for memory that it is the turn of.
+    pub(super) fn holds_one_passed_over(&self) -> bool {
+        self.memory.held.iter().any(|j| self.passed_over(*j))
     }
 
     /// How many trials to run again have no worker, and no slot where one will be started for them.

@@ -13,8 +13,9 @@ const STOP_GRACE: Now = Now::from_secs(3);
 /// A worker that opens its GPU for longer than this is told of.
 const SLOW_START: Now = Now::from_secs(10);
 
-/// An attempt that has been silent for this part of its deadline is not about to end.
-const OVERDUE: u32 = 4;
+/// An attempt that has been silent for this part of what it may be silent has been so for longer than any before: it may
+/// hang.
+const DOUBTED: u32 = 4;
 
 /// A process that has closed its socket and lives on for this long did not close it by dying.
 const HANG_UP: Now = Now::from_secs(2);
@@ -32,26 +33,32 @@ impl Core {
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
         let slow = (0..self.slots.len()).filter_map(|s| self.slow_start_told(s));
-        let slots = slots.chain(slow);
+        let slots = slots.chain(slow).chain(self.next_doubt());
         slots.chain(timeout).chain(self.storage_deadline()).min()
     }
 
-    /// Whether an attempt on the device has been silent for so long that nobody should be kept waiting for its end.
-    pub(super) fn overdue_on(&self, device: Device) -> bool {
+    /// When the slot's attempt will have been silent for one part in `parts` of what it may be; `None`: never.
+    fn silence_ends(&self, slot: usize, parts: u32) -> Option<Now> {
+        let State::Busy(worker, _) = &self.slots[slot].state else {
+            return None;
+        };
         let deadline = self.spec.operation.supervisor.deadline;
-        self.slots.iter().any(|slot| match &slot.state {
-            State::Busy(w, _) if slot.device == device => {
-                let limit = self.pace.limit(deadline, &w.silences);
-                limit.is_some_and(|limit| self.now >= w.since + limit / OVERDUE)
-            }
-            State::Busy(..)
-            | State::Starting(_)
-            | State::Empty { .. }
-            | State::Idle(_)
-            | State::Recording(..)
-            | State::Leaving(_)
-            | State::Drained => false,
-        })
+        let limit = self.pace.limit(deadline, &worker.silences)?;
+        Some(worker.since + limit / parts)
+    }
+
+    /// Whether an attempt on the device has been silent for so long that nobody should be kept waiting for its end.
+    pub(super) fn may_hang_on(&self, device: Device) -> bool {
+        let slots = (0..self.slots.len()).filter(|s| self.slots[*s].device == device);
+        let mut doubted = slots.filter_map(|s| self.silence_ends(s, DOUBTED));
+        doubted.any(|at| self.now >= at)
+    }
+
+    /// When an attempt that a trial waits for may be found to hang.
+    fn next_doubt(&self) -> Option<Now> {
+        let slots = (0..self.slots.len()).filter(|_| self.holds_one_passed_over());
+        let doubted = slots.filter_map(|s| self.silence_ends(s, DOUBTED));
+        doubted.filter(|at| *at > self.now).min()
     }
 
     /// How long after its start the slot's worker must be done with what it is at. Only a GPU can keep it
@@ -150,10 +157,7 @@ impl Core {
                 (self.mode == Mode::Running && *not_before > self.now).then_some(*not_before)
             }
             State::Starting(w) => Some(w.since + self.start_limit(slot, w)),
-            State::Busy(w, _) => {
-                let limit = self.pace.limit(policy.deadline, &w.silences);
-                limit.map(|limit| w.since + limit)
-            }
+            State::Busy(..) => self.silence_ends(slot, 1),
             State::Leaving(w) => Some(w.since + grace),
             State::Idle(_) | State::Recording(..) | State::Drained => None,
         }

@@ -7,15 +7,14 @@ use std::time::Duration;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
-use super::foreign;
 use super::world::{error, exited, spec};
 use crate::config::Standby;
 use crate::fault::Death;
-use crate::memory::{GpuSample, Observation, Sample};
+use crate::memory::{GpuSample, Sample};
 use crate::protocol::{FromWorker, Phase, ToWorker, VERSION};
 use crate::pruner::NoPruner;
 use crate::sampler::RandomSampler;
-use crate::space::{Domain, Params, Space, Value};
+use crate::space::Space;
 use crate::task::{Ended, Metrics, TrialSpec};
 
 const GPU: Device = Device::Cuda(0);
@@ -24,8 +23,8 @@ const OUT_OF_MEMORY: &str = "CUDA out of memory. Tried to allocate 16.00 MiB. GP
                              capacity of 900.00 MiB of which 3.56 MiB is free.";
 
 /// A core whose slots share a GPU, and all that it has done.
-struct Card {
-    core: Driven,
+pub struct Card {
+    pub core: Driven,
     now: Now,
     disk: Disk,
     /// Workers that live, and what they train.
@@ -49,7 +48,7 @@ impl Card {
         Card::of(Card::start(slots, standby))
     }
 
-    fn start(slots: usize, standby: Standby) -> Start {
+    pub fn start(slots: usize, standby: Standby) -> Start {
         let mut spec = spec(50, slots);
         spec.operation.standby = standby;
         Start {
@@ -69,7 +68,7 @@ impl Card {
         }
     }
 
-    fn of(start: Start) -> Card {
+    pub fn of(start: Start) -> Card {
         let stored = start.trials.iter().map(|t| (t.number, t.clone()));
         let disk = Disk {
             trials: stored.collect(),
@@ -89,7 +88,7 @@ impl Card {
     }
 
     /// An event and all that follows from it at once: the disk writes, processes are there.
-    fn event(&mut self, event: Event) {
+    pub fn event(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             for action in self.core.handle(event, self.now) {
@@ -141,7 +140,7 @@ impl Card {
         self.say(worker, FromWorker::Hello { protocol, version });
     }
 
-    fn opens(&mut self, worker: WorkerId) {
+    pub fn opens(&mut self, worker: WorkerId) {
         self.says_hello(worker);
         self.opens_device(worker);
         self.say(worker, FromWorker::Ready);
@@ -160,7 +159,7 @@ impl Card {
     }
 
     /// Those that were told to leave have left.
-    fn all_leave(&mut self) {
+    pub fn all_leave(&mut self) {
         while let Some(worker) = self.leaving.first().copied() {
             self.goes(worker, Death::Exited(0));
         }
@@ -189,7 +188,7 @@ impl Card {
         self.say(worker, FromWorker::Failed { attempt, error });
     }
 
-    fn completes(&mut self, worker: WorkerId) {
+    pub fn completes(&mut self, worker: WorkerId) {
         let attempt = self.attempt(worker);
         let metrics = Metrics::from([("loss".into(), 0.5)]);
         let epoch = FromWorker::EpochFinished {
@@ -206,13 +205,13 @@ impl Card {
         self.say(worker, ended);
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub fn pass(&mut self, time: Duration) {
         self.now += time;
         self.event(Event::Ticked);
     }
 
     /// A look at the GPU: what is in use of it, in MiB, and by which processes.
-    fn look(&mut self, used: u64, processes: &[(u32, u64)]) {
+    pub fn look(&mut self, used: u64, processes: &[(u32, u64)]) {
         let gpu = GpuSample {
             memory_total: 1024 << 20,
             memory_used: used << 20,
@@ -237,7 +236,7 @@ impl Card {
     }
 
     /// Workers and the trials that they train.
-    fn training(&self) -> Vec<(WorkerId, u64, u32)> {
+    pub fn training(&self) -> Vec<(WorkerId, u64, u32)> {
         let trains = |(worker, trial): (&WorkerId, &Option<TrialSpec>)| {
             trial.as_ref().map(|t| (*worker, t.number, t.attempt))
         };
@@ -254,7 +253,7 @@ fn pid(worker: WorkerId) -> u32 {
     worker as u32 + 100
 }
 
-fn seconds(seconds: u64) -> Duration {
+pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
@@ -301,120 +300,6 @@ fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
         card.completes(worker);
         assert!(card.workers.len() > 1, "{standby:?}: others come after it");
     }
-}
-
-/// A training that needs nearly all of the card where `x` is large, and little where it is small.
-fn needed(x: f64) -> u64 {
-    if x > 0.5 { 900 << 20 } else { 60 << 20 }
-}
-
-/// A study of so many trials on the card, new ones small, whose memory is known.
-fn known(trials: u64) -> Start {
-    let mut start = Card::start(2, Standby::Off);
-    start.spec.operation.trials = trials;
-    start.spec.space.parameters[0].domain = Domain::Float {
-        low: 0.05,
-        high: 0.15,
-        log: false,
-        step: None,
-    };
-    let peak = |i: u32| {
-        let x = if i.is_multiple_of(2) { 0.1 } else { 0.9 };
-        Observation {
-            config: at(x),
-            peak: needed(x) + u64::from(i % 5),
-            censored: false,
-        }
-    };
-    start.peaks = (0..2 * super::super::memory::SURE as u32)
-        .map(peak)
-        .collect();
-    start
-}
-
-fn at(x: f64) -> Params {
-    Params::from([("x".to_owned(), Value::Float(x))])
-}
-
-fn numbers(card: &Card) -> Vec<u64> {
-    card.training().iter().map(|t| t.1).collect()
-}
-
-/// A trial of an earlier run that needs the card to itself waits for a fresh worker; the workers of this run that are
-/// there make room for it, though none of them has anything to do.
-#[test]
-fn an_unfinished_trial_that_fits_alone_only_gets_its_worker_when_the_others_are_done() {
-    let mut start = known(3);
-    for (number, x) in [(0, 0.1), (1, 0.9)] {
-        let mut trial = foreign::trial(number, TrialState::Running);
-        trial.params = at(x);
-        start.trials.push(trial);
-        start.reclaimed.push(Reclaimed {
-            number,
-            attempt: 0,
-            tally: Tally::default(),
-        });
-    }
-    let mut card = Card::of(start);
-    card.look(0, &[]);
-    card.opens(0);
-    card.opens(1);
-    assert_eq!(
-        numbers(&card),
-        [0, 2],
-        "the new one goes before the large one"
-    );
-    card.completes(0);
-    card.all_leave();
-    card.completes(1);
-    for _ in 0..10 {
-        card.all_leave();
-        card.pass(seconds(1));
-        let opening = |s: &&Slot| matches!(s.state, slot::State::Starting(_));
-        let slot = card.core.slots.iter().find(opening);
-        if let Some(worker) = slot.and_then(Slot::worker).map(|w| w.id) {
-            card.opens(worker);
-        }
-    }
-    assert_eq!(numbers(&card), [1]);
-}
-
-/// A large trial that many others were started before gets the card as soon as those that run have ended; while one of them
-/// hangs, the other slot goes on.
-#[test]
-fn nobody_waits_for_the_end_of_an_attempt_that_may_hang() {
-    let mut start = known(100);
-    start.spec.operation.supervisor.recycle_after = 1000;
-    let mut card = Card::of(start);
-    // The first trial hangs, the second one is large.
-    card.core.points = vec![at(0.1), at(0.9)];
-    card.look(0, &[]);
-    card.opens(0);
-    card.opens(1);
-    assert_eq!(numbers(&card), [0, 2]);
-    for _ in 0..dispatch::PASSED - 1 {
-        card.completes(1);
-    }
-    assert_eq!(numbers(&card).len(), 2);
-    card.completes(1);
-    assert_eq!(
-        numbers(&card),
-        [0],
-        "the card is kept free for the large one"
-    );
-    // A quarter of the deadline, which is 100 s here.
-    card.pass(seconds(24));
-    assert_eq!(numbers(&card), [0]);
-    card.pass(seconds(1));
-    assert_eq!(numbers(&card).len(), 2, "meanwhile another one runs");
-    card.completes(0);
-    card.completes(1);
-    card.all_leave();
-    assert_eq!(
-        numbers(&card),
-        [1],
-        "the large one is next as soon as it can be"
-    );
 }
 
 /// Whether a slot holds a worker that is in an attempt, or a spare one that is ready.

@@ -8,6 +8,7 @@ mod gpu;
 mod late;
 mod machine;
 mod repeats;
+mod waiting;
 mod world;
 
 use std::time::Duration;
