@@ -3,8 +3,8 @@
 
     run.py --tune ./target/release/tune --standin ~/.cache/tune/standin-python
 
-The card is the stand-in for the CUDA runtime (tests/standin), a twenty-fourth of theirs in memory. Faults come when so many
-trials are finished. A person looks after both alike: where a program has ended short of its goal, or has finished nothing
+The card is the stand-in for the CUDA runtime (tests/standin), as small beside its trials as theirs was. Faults come when so
+many trials are finished. A person looks after both alike: where a program has ended short of its goal, or has finished nothing
 for a while, it is killed and started again, the old one with a thread less each time, as they did. Prints a table.
 """
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "speed"))
 
-from contest import KEYS, toml  # noqa: E402
+from contest import KEYS, project  # noqa: E402
 
 MODELS = {"bert": "bert-base-small", "deberta": "deberta-v3-base-small"}
 ROWS = {"train": 128, "validation": 64}
@@ -35,7 +35,6 @@ SPACE = {
     "lr": {"low": 5e-6, "high": 3e-3, "log": True}, "weight_decay": {"low": 1e-6, "high": 0.2, "log": True},
     "warmup_ratio": {"low": 0.0, "high": 0.2}, "dropout": {"low": 0.0, "high": 0.5}, "clip_grad": {"low": 0.1, "high": 1.5},
 }  # fmt: skip
-NAMES = {**KEYS, "model": "model.name"}
 # After so many finished trials of 500: what the next launch of a matrix product meets.
 FAULTS = {
     0.30: ("an assert", "sticky:710"), 0.45: ("a hang", "spin"), 0.60: ("an assert", "sticky:710"),
@@ -136,7 +135,7 @@ class Old:
 
     def counted(self):
         """When the trials ran that count."""
-        query = "SELECT trial_id, datetime_start, datetime_complete FROM trials"
+        query = "SELECT number, datetime_start, datetime_complete FROM trials"
         lost = {trial for trial, *_ in rows(self.database, LOST)}
         return [(moment(a), moment(b)) for trial, a, b in rows(self.database, query) if trial not in lost]
 
@@ -148,24 +147,12 @@ class Tune:
 
     def __init__(self, data, folder, options):
         self.database, self.options, self.folder = folder / "tune.db", options, folder
-        share = ROWS["train"] / sum(ROWS.values())
-        models = {name: str(data / path) for name, path in MODELS.items()}
-        space = "".join(f"{json.dumps(NAMES[key])} = {toml(domain)}\n" for key, domain in SPACE.items())
+        models = {name: data / path for name, path in MODELS.items()}
+        space = {KEYS[key]: domain for key, domain in SPACE.items() if key in KEYS}
+        train = {"epochs": EPOCHS, "patience": 0}
         (folder / "configs").mkdir()
-        (folder / "configs" / "night.toml").write_text(
-            f"""task = {{ kind = "text-classification" }}
-objective = {{ metric = "accuracy" }}
-train = {{ epochs = {EPOCHS}, patience = 0 }}
-models = {{ {", ".join(f"{name} = {json.dumps(path)}" for name, path in models.items())} }}
-[data]
-path = {json.dumps(str(data / "rows.csv"))}
-text = "text"
-label = "status"
-group = "part"
-split = {{ train = {share!r}, validation = {1 - share!r}, test = 0.0, seed = 0 }}
-[space]
-{space}"""
-        )
+        text = project(data / "rows.csv", tuple(ROWS.values()), models, train, space, metric="accuracy")
+        (folder / "configs" / "night.toml").write_text(text)
 
     def command(self, acts):
         return [str(self.options.tune), "-C", str(self.folder), "night", "--trials", str(self.options.trials), "--device",
@@ -176,7 +163,8 @@ split = {{ train = {share!r}, validation = {1 - share!r}, test = 0.0, seed = 0 }
         return sum(1 for trial in self.trials() for attempt in trial["attempts"] if attempt["outcome"] not in ("completed", "pruned"))
 
     def counted(self):
-        spans = [trial["attempts"][-1] for trial in self.trials() if trial["state"] in ("COMPLETE", "PRUNED")]
+        lost = {trial for trial, *_ in rows(self.database, LOST)}
+        spans = [trial["attempts"][-1] for trial in self.trials() if trial["number"] not in lost]
         return [(moment(span["started"]), moment(span["ended"])) for span in spans]
 
     def trials(self):
@@ -185,7 +173,7 @@ split = {{ train = {share!r}, validation = {1 - share!r}, test = 0.0, seed = 0 }
 
 
 LOST = (
-    "SELECT trial_id FROM trials WHERE state NOT IN ('COMPLETE', 'PRUNED') OR state = 'PRUNED' AND trial_id IN"
+    "SELECT number FROM trials WHERE state NOT IN ('COMPLETE', 'PRUNED') OR state = 'PRUNED' AND trial_id IN"
     f" (SELECT trial_id FROM trial_user_attributes WHERE key IN {MARKS})"
 )
 
@@ -208,7 +196,7 @@ def rows(database, query):
 
 def finished(database):
     """Trials that have a result or were ended by the pruner."""
-    return len(rows(database, f"SELECT trial_id FROM trials WHERE trial_id NOT IN ({LOST})"))
+    return len(rows(database, f"SELECT number FROM trials WHERE number NOT IN ({LOST})"))
 
 
 def night(program, card, options):

@@ -131,7 +131,9 @@ class Tune:
         with tempfile.TemporaryDirectory() as folder:
             configs = Path(folder) / "configs"
             configs.mkdir()
-            (configs / "speed.toml").write_text(project(work, space))
+            precision = {} if work.device == "cpu" else {"precision": "bf16"}
+            models, train = {"contest": work.checkpoint}, {"epochs": work.epochs, "patience": 0, **precision}
+            (configs / "speed.toml").write_text(project(work.data, work.rows, models, train, space))
             command = [self.binary, "-C", folder, "speed", "--trials", str(count), "--parallel", "1", "--json",
                        "--device", work.device, "--sampler", "random", "--pruner", "none"]  # fmt: skip
             if work.device == "cpu":
@@ -139,29 +141,25 @@ class Tune:
             return follow(command, {})
 
 
-def project(work, space):
-    """The configuration. The parts are groups, of the sizes that the split asks for: each stays whole."""
-    share = work.rows[0] / sum(work.rows)
-    precision = "" if work.device == "cpu" else 'precision = "bf16"\n'
-    domains = "".join(f"{json.dumps(key)} = {toml(domain)}\n" for key, domain in space.items())
-    return f"""[task]
-kind = "text-classification"
+def project(data, rows, models, train, space, metric="macro_f1"):
+    """The configuration for `rows` (training, validation) of `data`. The parts are groups, of the sizes that the split
+    asks for: each stays whole.
+    """
+    share = rows[0] / sum(rows)
+    domains = {"model.name": {"choices": list(models)}, **space}
+    lines = "".join(f"{json.dumps(key)} = {toml(domain)}\n" for key, domain in domains.items())
+    return f"""task = {{ kind = "text-classification" }}
+objective = {{ metric = {json.dumps(metric)} }}
+train = {toml(train)}
+models = {toml({name: str(path) for name, path in models.items()})}
 [data]
-path = {json.dumps(str(work.data))}
+path = {json.dumps(str(data))}
 text = "text"
 label = "status"
 group = "part"
 split = {{ train = {share!r}, validation = {1 - share!r}, test = 0.0, seed = 0 }}
-[objective]
-metric = "macro_f1"
-[train]
-epochs = {work.epochs}
-patience = 0
-{precision}[models]
-contest = {json.dumps(str(work.checkpoint))}
 [space]
-"model.name" = {{ choices = ["contest"] }}
-{domains}"""
+{lines}"""
 
 
 def toml(domain):
