@@ -47,6 +47,8 @@ RUN_ARGS ?= criteria --study quickstart --trials 5 --parallel $(PAR)
 # --- Derived -----------------------------------------------------------------------------------------
 
 TUNE := $(CARGO_TARGET_DIR)/release/tune
+# What it loads where a trial needs libtorch.
+LIBRARY := libtune_torch.so
 # Where tune looks for its configuration when it is started outside a project.
 DATA_DIR := $(HOME)/.local/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
@@ -68,6 +70,7 @@ run: build model ## Fetch what is missing, build, search 5 trials (RUN_ARGS)
 
 install: build ## Install to PREFIX (default ~/.local); runs from any directory
 	install -D -m 755 "$(TUNE)" "$(DESTDIR)$(PREFIX)/bin/tune"
+	install -D -m 755 "$(dir $(TUNE))$(LIBRARY)" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
 	@# What the user has edited stays; a newer version of it is only pointed out.
 	@find configs -type f | while IFS= read -r file; do \
 	    target="$(DESTDIR)$(DATA_DIR)/$$file"; \
@@ -77,11 +80,11 @@ install: build ## Install to PREFIX (default ~/.local); runs from any directory
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "note: $(PREFIX)/bin is not on your PATH" ;; esac
 
 uninstall: ## Remove the installed binary; configuration, studies and caches stay
-	rm -f "$(DESTDIR)$(PREFIX)/bin/tune"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/tune" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
 
-clean: ## Remove this package's build results; dependencies and fetched files stay
-	$(CARGO) clean --package tune
-	$(CARGO) clean --package tune --release
+clean: ## Remove the project's own build results; dependencies and fetched files stay
+	$(CARGO) clean --workspace
+	$(CARGO) clean --workspace --release
 
 ##@ Search (N_TRIALS_CRITERIA, PAR, ARGS, HPO_EPOCHS, HPO_PATIENCE, HPO_MODEL_CHOICES, ...)
 
@@ -110,16 +113,16 @@ test-all: test ## The same with the slow tests: soak, all supported versions of 
 
 # One of its checks is a test of the library that wants a GPU.
 test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a GPU
-	export TUNE_TESTS=$$($(CARGO) test --locked --lib --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$$/\1/p'); \
+	export TUNE_TESTS=$$($(CARGO) test --locked --package tune-torch --lib --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$$/\1/p'); \
 	tests/standin/gpu.sh "$(TUNE)"
 
 soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times
-	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 TUNE_ATTACK_SEED=all TUNE_ATTACKS=20 $(CARGO) test --release --locked \
-	    --test chaos --test attack_kills --test attack_places --test attack_files --test attack_database -- --nocapture
+	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 TUNE_ATTACK_SEED=all TUNE_ATTACKS=20 $(CARGO) test --release --locked --package tune \
+	    --test program -- chaos:: attack_kills:: attack_places:: attack_files:: attack_database:: --nocapture
 	$(CARGO) build --release --locked
 	for seed in $$(seq 10); do "$(TUNE)" drill --seed $$seed --quiet; done
 
-# The readers are in src/fuzz.rs, which names them. What a run finds is kept and is where the next one begins.
+# The readers are in tests/fuzz/src/readers, which names them. What a run finds is kept and is where the next one begins.
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= pickle archive safetensors model-config tokenizer vocabulary rows log spool config ask-tell
 FUZZ_DIR := $(TUNE_CACHE)/fuzz
@@ -179,14 +182,14 @@ fmt:
 	$(CARGO) fmt --all --check
 
 clippy: libtorch
-	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 doc: libtorch
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 # Parallel tests that each train with all cores are many times slower than with one.
 test-rust: libtorch model standin
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --locked --no-fail-fast -- $(TEST_ARGS)
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
 standin: libtorch

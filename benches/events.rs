@@ -14,18 +14,18 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use config::{Overrides, StudySpec, resolve};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tune::config::{Overrides, StudySpec, resolve};
-use tune::gpu::Device;
-use tune::memory::Predictor;
-use tune::protocol::{AttemptId, FromWorker, ToWorker, VERSION};
-use tune::pruner::pruner;
-use tune::report;
-use tune::sampler::{Ask, RandomSampler, Sampler, sampler};
-use tune::study::{FrozenTrial, History, TrialState};
-use tune::supervisor::core::{Core, Start};
-use tune::supervisor::{Action, Event, Now, Proposer};
-use tune::task::{Ended, Metrics};
+use device::Device;
+use memory::Predictor;
+use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use report;
+use search::pruner::pruner;
+use search::sampler::{Ask, RandomSampler, Sampler, sampler};
+use search::study::{FrozenTrial, History, TrialState};
+use supervisor::core::{Core, Start};
+use supervisor::{Action, Event, Now, Proposer};
+use task::{Ended, Metrics};
 
 const EPOCHS: u32 = 9;
 
@@ -171,7 +171,7 @@ impl Loop {
                 }
                 ToWorker::Exit => self.queue.push_back(Event::Exited {
                     worker,
-                    death: tune::fault::Death::Exited(0),
+                    death: fault::Death::Exited(0),
                     tail: String::new(),
                     stopped: false,
                     oom_kills: 0,

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tune::config::PrunerSpec;
-use tune::pruner::{Horizon, pruner};
-use tune::space::{Params, Space};
-use tune::study::{Direction, FrozenTrial, History, TrialState};
+use search::pruner::PrunerSpec;
+use search::pruner::{Horizon, pruner};
+use search::space::{Params, Space};
+use search::study::{Direction, FrozenTrial, History, TrialState};
 
 const EPOCHS: i64 = 100;
 

@@ -3,11 +3,11 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tune::sampler::{
+use search::sampler::{
     Ask, AutoSampler, GpOptions, GpSampler, RandomSampler, Sampler, TpeOptions, TpeSampler,
 };
-use tune::space::{Condition, Domain, Parameter, Params, Space, Value};
-use tune::study::{Direction, FrozenTrial, History, TrialState};
+use search::space::{Condition, Domain, Parameter, Params, Space, Value};
+use search::study::{Direction, FrozenTrial, History, TrialState};
 
 fn float(low: f64, high: f64, log: bool, step: Option<f64>) -> Domain {
     Domain::Float {

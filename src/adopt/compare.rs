@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Asked, worth};
-use crate::space::{Domain, Params, Space, Value};
-use crate::study::FrozenTrial;
+use search::space::{Domain, Params, Space, Value};
+use search::study::FrozenTrial;
 
 /// How a parameter of the study is related to the task's.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,7 +165,7 @@ fn alike(name: &str, missing: &BTreeSet<&str>) -> Option<String> {
 mod tests {
     use super::super::testing::{asked, space, trial};
     use super::*;
-    use crate::study::TrialState::Complete;
+    use search::study::TrialState::Complete;
 
     #[test]
     fn each_relation_is_told() {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use crate::fault::table::Survival;
-use crate::fault::{self, FaultKind};
-use crate::study::{FrozenTrial, TrialState};
+use fault::table::Survival;
+use fault::{self, FaultKind};
+use search::study::{FrozenTrial, TrialState};
 
 /// Attributes of people's scripts that say in one word what happened, and the fault they mean.
 const FLAGS: [(&str, FaultKind); 4] = [

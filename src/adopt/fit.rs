@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json};
 
 use super::{Asked, compare, worth};
-use crate::space::{Domain, Params, Value};
-use crate::study::{FrozenTrial, TrialState};
+use search::space::{Domain, Params, Value};
+use search::study::{FrozenTrial, TrialState};
 
 /// User attribute of an adopted trial: parameters that its study cannot hold, by name.
 pub const PARAMS: &str = "adopted_params";
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn a_declared_constraint_is_an_obstacle() {
         let mut space = space();
-        space.constraints.push(crate::space::Constraint {
+        space.constraints.push(search::space::Constraint {
             expr: "layers * width <= 128".parse().unwrap(),
             when: vec![],
         });

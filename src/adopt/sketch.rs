@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::worth::is_seed;
-use crate::space::{Domain, Value};
-use crate::study::{Direction, FrozenTrial, TrialState};
+use search::space::{Domain, Value};
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// The text of a task file of kind `command` with the study's space. What only a person can know is
 /// left in comments.
@@ -170,9 +170,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::adopt::testing::trial;
-    use crate::config::{Input, Overrides, resolve_text};
-    use crate::study::TrialState::Complete;
+    use crate::testing::trial;
+    use config::{Input, Overrides, resolve_text};
+    use search::study::TrialState::Complete;
 
     fn with(number: u64, params: &[(&str, Value, Domain)]) -> FrozenTrial {
         let mut trial = trial(number, Complete, Some(0.5), &[]);
@@ -236,7 +236,7 @@ mod tests {
             absolute: file,
             home: None,
         };
-        let spec = resolve_text(&input, &Overrides::default(), &crate::task::KINDS).unwrap();
+        let spec = resolve_text(&input, &Overrides::default(), &config::kinds::KINDS).unwrap();
         let domain = |name: &str| &spec.space.find(name).unwrap().1.domain;
         assert_eq!(*domain("lr"), float(1e-6, 0.1));
         assert_eq!(*domain("n layers"), layers);

@@ -27,9 +27,9 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::exit::Failure;
-use crate::files::bounded;
-use crate::store::{Store, StoreError};
+use files::bounded;
+use messages::exit::Failure;
+use store::{Store, StoreError};
 
 /// How often a copy is tried before it is given up.
 const TRIES: u32 = 200;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::*;
-use crate::exit::Exit;
+use messages::exit::Exit;
 
 const EXAMPLE: &str = include_str!("../../tests/data/optuna-example.sql");
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Map;
 
 use super::Asked;
-use crate::space::{Condition, Domain, Parameter, Space, Value};
-use crate::study::{Direction, FrozenTrial, TrialState};
+use search::space::{Condition, Domain, Parameter, Space, Value};
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// The domain that values of tests come from.
 fn drawn_from(value: &Value) -> Domain {

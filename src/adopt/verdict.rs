@@ -1,7 +1,7 @@
 //! What a history is worth, in one line.
 
 use super::Assessment;
-use super::importance::{Effect, FEWEST};
+use search::importance::{Effect, FEWEST};
 
 /// Whether a history helps the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -126,9 +126,9 @@ mod tests {
     use super::super::testing::{asked, space, trial};
     use super::super::{Asked, assess};
     use super::*;
-    use crate::space::{Space, Value};
-    use crate::study::{FrozenTrial, TrialState};
-    use crate::task::Baseline;
+    use config::Baseline;
+    use search::space::{Space, Value};
+    use search::study::{FrozenTrial, TrialState};
 
     fn trials(n: u64, value: impl Fn(f64) -> f64) -> Vec<FrozenTrial> {
         (0..n)

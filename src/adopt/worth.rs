@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::space::Params;
-use crate::study::{Direction, FrozenTrial, TrialState};
-use crate::task::Baseline;
+use config::Baseline;
+use search::space::Params;
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// The best value that can be believed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -199,8 +199,8 @@ fn repeats(good: &[(&FrozenTrial, f64)]) -> Option<Repeats> {
 mod tests {
     use super::super::testing::trial;
     use super::*;
-    use crate::space::Value;
     use TrialState::{Complete, Pruned};
+    use search::space::Value;
 
     const ACCURACY: Option<(f64, f64)> = Some((0.0, 1.0));
 

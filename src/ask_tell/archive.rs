@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::study::abandoned;
 use super::{Archive, Asked, Opened};
-use crate::store::{Changes, RunRecord, Seen, Store, StoreError, StudySummary, Write, Written};
-use crate::supervisor::{Hold, Holder, compatible};
+use store::{Changes, RunRecord, Seen, Store, StoreError, StudySummary, Write, Written};
+use supervisor::{Hold, Holder, compatible};
 
 /// How long a request waits for another program's lock before it is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ fn user_attrs(asked: &Asked) -> Map<String, Json> {
     let mut attrs = Map::new();
     attrs.insert("task_kind".into(), KIND.into());
     attrs.insert("sampler".into(), asked.sampler.kind.clone().into());
-    let plan = crate::sampler::plan(&asked.sampler, &asked.space);
+    let plan = search::sampler::plan(&asked.sampler, &asked.space);
     attrs.insert("sampler_plan".into(), plan.into());
     attrs.insert("trials_goal".into(), asked.n_evals.into());
     attrs

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::report::number_from_json;
+use messages::number_from_json;
 
 /// Longest text that a message quotes, in characters.
 const QUOTED: usize = 60;

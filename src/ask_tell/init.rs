@@ -4,10 +4,12 @@ use serde_json::Value as Json;
 
 use super::fields::Fields;
 use super::space;
-use crate::config::{PrunerSpec, SamplerSpec, check_name, pruner_from_json, sampler_from_json};
-use crate::pruner::Horizon;
-use crate::space::Space;
-use crate::study::Direction;
+use config::{check_name, pruner_from_json, sampler_from_json};
+use search::pruner::Horizon;
+use search::pruner::PrunerSpec;
+use search::sampler::SamplerSpec;
+use search::space::Space;
+use search::study::Direction;
 
 /// The version of the protocol.
 const PROTOCOL: u64 = 1;

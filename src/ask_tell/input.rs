@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::exit::Exit;
+use messages::exit::Exit;
 
 /// The kind of the error that reading gives once a signal has come. Not `Interrupted`, after which
 /// readers try again.

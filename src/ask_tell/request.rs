@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::fields::{Fields, found_in};
 use super::init::Asked;
-use crate::store::python_json;
+use messages::python_json;
 
 /// What a client can ask for.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, ErrorKind, Read, Write};
 
 use super::input::STOPPED;
 use super::{Reply, Session, refusal};
-use crate::exit::{Exit, Failure};
+use messages::exit::{Exit, Failure};
 
 /// What some programs put before a text; it is no part of it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::fields::{Fields, found_in, short};
-use crate::space::{Condition, Domain, Parameter, Params, Space, Value};
+use search::space::{Condition, Domain, Parameter, Params, Space, Value};
 
 pub(super) const EXPECTED: &str = "a list of parameters";
 

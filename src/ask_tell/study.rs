@@ -9,12 +9,12 @@ use serde_json::Map;
 use super::init::Asked;
 use super::request::TrialResult;
 use super::space::write_params;
-use crate::exit::Exit;
-use crate::pruner::{self, Pruner};
-use crate::sampler::{self, Ask, PROPOSED_BY, Proposal, Sampler};
-use crate::space::Space;
-use crate::store::{Changes, Write, Written};
-use crate::study::{FrozenTrial, History, TrialState};
+use messages::exit::Exit;
+use search::pruner::{self, Pruner};
+use search::sampler::{self, Ask, PROPOSED_BY, Proposal, Sampler};
+use search::space::Space;
+use search::study::{FrozenTrial, History, TrialState};
+use store::{Changes, Write, Written};
 
 /// Asks in which other programs were faster, before one is given up.
 const CONFLICTS: usize = 20;
@@ -157,7 +157,7 @@ impl Study {
 
     /// What the sampler sees.
     #[cfg(test)]
-    pub fn entries(&self) -> &[crate::study::Entry] {
+    pub fn entries(&self) -> &[search::study::Entry] {
         self.history.entries()
     }
 

@@ -7,16 +7,18 @@ use serde_json::{Map, Value as Json, json};
 
 use super::args::{key_value, set_overrides};
 use super::{Common, init_logging, run};
-use crate::adopt::fit::{self, Settling};
-use crate::adopt::{self, Asked, Copied};
-use crate::config::{self, Overrides, StudySpec, check_name};
-use crate::exit::{Exit, Failure};
-use crate::report::query::{self, Adoption};
-use crate::report::{self, json_number};
-use crate::store::{NewStudy, Store, StoreError, StudySummary};
-use crate::study::FrozenTrial;
-use crate::supervisor::{Hold, Holder, directory_of, spool};
-use crate::task::Prepared;
+use crate::query::{self, Adoption};
+use adopt::fit::{self, Settling};
+use adopt::{self, Asked, Copied};
+use config::Prepared;
+use config::{self, Overrides, StudySpec, check_name};
+use files::paths::directory_of;
+use messages::exit::{Exit, Failure};
+use messages::json_number;
+use report;
+use search::study::FrozenTrial;
+use store::{NewStudy, Store, StoreError, StudySummary};
+use supervisor::{Hold, Holder, spool};
 
 /// `tune adopt`
 #[derive(Debug, Args)]
@@ -96,7 +98,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         }
         return Ok(Exit::Done);
     }
-    let now = query::stored_time(crate::clock::now());
+    let now = query::stored_time(messages::clock::now());
     let with = Settling {
         now: &now,
         alive: told.alive.is_some(),
@@ -228,7 +230,7 @@ fn told<'a>(
     let beats = copied.store.heartbeats(study.study_id);
     let beats = beats.map_err(|e| copied.failure(e))?;
     let last = beats.values().max().map(String::as_str);
-    let alive = query::alive(&copied.signs, last, crate::clock::now());
+    let alive = query::alive(&copied.signs, last, messages::clock::now());
     Ok(Adoption {
         file: args.file.display().to_string(),
         study: study.name.clone(),
@@ -314,7 +316,7 @@ fn attributes(
     let mut from = json!({
         "file": copied.path.display().to_string(),
         "study": study.name,
-        "time": crate::clock::now().to_string(),
+        "time": messages::clock::now().to_string(),
         "optuna": told.optuna,
     });
     if !replaced.is_empty() {

@@ -7,8 +7,9 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, PredictArgs};
-use crate::config::{DevicePolicy, Overrides, Source, objectives};
-use crate::supervisor::Origin;
+use config::{Overrides, Source, objectives};
+use device::DevicePolicy;
+use supervisor::Origin;
 
 const AFTER_HELP: &str = "\
 Commands:
@@ -283,6 +284,9 @@ pub struct ProbeArgs {
     /// A JSON line a second with what the GPUs are at, until standard input closes
     #[arg(long)]
     pub stream: bool,
+    /// Only load libtorch, and say why it cannot be
+    #[arg(long)]
+    pub libtorch: bool,
 }
 
 /// `tune list`

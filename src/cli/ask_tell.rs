@@ -3,8 +3,8 @@
 use std::io::BufReader;
 
 use super::{Common, args, init_logging};
-use crate::ask_tell::{Input, Session, archive, serve};
-use crate::exit::{Exit, Failure};
+use ask_tell::{Input, Session, archive, serve};
+use messages::exit::{Exit, Failure};
 
 pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
     if common.storage.is_some() {

@@ -5,14 +5,14 @@ use std::path::Path;
 use clap::Args;
 
 use super::args::{key_value, set_overrides};
+use super::libtorch;
 use super::{Common, SUBCOMMANDS, init_logging, run};
-use crate::config::places::find_task;
-use crate::config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
-use crate::drill::{self, Drill};
-use crate::exit::{Exit, Failure};
-use crate::gpu;
-use crate::inject::{Here, Plan};
-use crate::report;
+use config::places::find_task;
+use config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
+use drill::{self, Drill};
+use inject::{Here, Plan};
+use messages::exit::{Exit, Failure};
+use report;
 
 /// `tune drill`
 #[derive(Debug, Args)]
@@ -58,9 +58,9 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
     };
     let found = drill::hold(&drill, &progress)?;
     if common.json {
-        super::print(&format!("{:#}\n", report::drill_json(&found)))?;
+        super::print(&format!("{:#}\n", crate::drill_report::drill_json(&found)))?;
     } else {
-        super::print(&report::drill_report(&found))?;
+        super::print(&crate::drill_report::drill_report(&found))?;
     }
     Ok(if found.held() {
         Exit::Done
@@ -111,7 +111,7 @@ fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
     };
     let spec = match &task {
         Some(file) => resolve(file, &overrides),
-        None => resolve_text(&synthetic, &overrides, &crate::task::KINDS),
+        None => resolve_text(&synthetic, &overrides, &config::kinds::KINDS),
     }
     .map_err(|problems| Failure::input(problems.to_string()))?;
     if spec.operation.supervisor.deadline == Deadline::Off {
@@ -119,10 +119,7 @@ fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
             "supervisor.deadline = off: a drill makes hangs, which nothing would end; give a time",
         ));
     }
-    let here = Here::of(&gpu::probe::resolve(
-        &spec.operation.device,
-        super::run::in_process(&spec),
-    )?);
+    let here = Here::of(&libtorch::devices(&spec)?, libtorch::is_there());
     let plan = match &args.inject {
         Some(text) => Some(
             Plan::parse(text, here).map_err(|e| Failure::input(format!("--inject {text}: {e}")))?,

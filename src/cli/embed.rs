@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
 use super::predict::may_write;
-use super::{Common, init_logging, print, run};
-use crate::config::{DevicePolicy, Overrides, Problems};
-use crate::exit::{Exit, Failure};
-use crate::gpu;
-use crate::report::{self, Gauge};
-use crate::task::text_classification::checkpoint::Checkpoint;
-use crate::task::text_classification::embedding::{self, Embedded, Plan, Pooling, Step};
-use crate::task::text_classification::texts::{self, TextColumns};
+use super::{Common, init_logging, libtorch, run};
+use config::{Overrides, Problems};
+use device::{Device, DevicePolicy, probe};
+use messages::exit::{Exit, Failure};
+use text::checkpoint::Checkpoint;
+use text::embedding::Pooling;
+use text::request::{Embed, Request};
+use text::texts::{self, TextColumns};
 
 /// `tune embed`
 #[derive(Debug, Args)]
@@ -96,56 +95,22 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         text: args.text.clone(),
         pair: args.text_pair.clone(),
     };
-    let rows = texts::read(&args.file, &columns).map_err(input)?;
+    texts::read(&args.file, &columns).map_err(input)?;
     let max_length = max_length(args, checkpoint.config.max_tokens())?;
-    let devices = gpu::probe::resolve(&args.device, true)?;
-    let device = devices.first().copied().unwrap_or(gpu::Device::Cpu);
-    let plan = Plan {
-        checkpoint: &checkpoint,
-        rows: &rows,
+    let devices = probe::resolve(&args.device, true)?;
+    libtorch::run(&Request::Embed(Embed {
+        model: args.model.clone(),
+        models,
+        file: args.file.clone(),
+        columns,
+        out: args.out.clone(),
         max_length,
         batch_size: args.batch_size as usize,
         pooling: args.pooling.map(Pooling::from),
-        device,
-        out: &args.out,
-    };
-    let loud = !common.json && !common.quiet;
-    let mut gauge = None;
-    let done = embedding::embed(&plan, &mut |step| match step {
-        Step::Began { rows, bytes } => {
-            if loud {
-                let told = format!(
-                    "{rows} rows, {} to write, on {device}\n",
-                    report::size(bytes)
-                );
-                // A reader that has gone away does not end the work.
-                let _ = report::out(&told);
-            }
-            gauge = Some(Gauge::things("rows", rows as u64, loud));
-        }
-        Step::Computed(rows) => {
-            if let Some(gauge) = &gauge {
-                gauge.advance(rows as u64);
-            }
-        }
-    })?;
-    drop(gauge);
-    print(&if common.json {
-        let all = json!({
-            "file": args.out,
-            "model": args.model,
-            "device": device.to_string(),
-            "rows": done.rows,
-            "length": done.length,
-            "hidden": done.hidden,
-            "cut": done.cut,
-            "pooling": done.pooling.name(),
-            "bytes": done.bytes,
-        });
-        format!("{all:#}\n")
-    } else {
-        told(args, &done, max_length)
-    })
+        device: devices.first().copied().unwrap_or(Device::Cpu),
+        json: common.json,
+        loud: !common.json && !common.quiet,
+    }))
 }
 
 /// The longest row that is asked for; without that, as long as the model can read and as is usual.
@@ -159,20 +124,4 @@ fn max_length(args: &EmbedArgs, limit: Option<usize>) -> Result<usize, Failure> 
         ))),
         Some(_) | None => Ok(asked),
     }
-}
-
-/// What was written, for people.
-fn told(args: &EmbedArgs, done: &Embedded, max_length: usize) -> String {
-    let cut = match done.cut {
-        0 => String::new(),
-        n => format!(", {n} rows cut at {max_length} tokens"),
-    };
-    format!(
-        "{}: last_hidden_state [{}, {}, {}], pooled by {}{cut}\n",
-        args.out.display(),
-        done.rows,
-        done.length,
-        done.hidden,
-        done.pooling.name()
-    )
 }

@@ -6,16 +6,17 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::{Common, EnqueueArgs, init_logging, run};
-use crate::ask_tell::archive;
-use crate::config::points::{check_points, point_of_words, points_of_lines, space_of_trials};
-use crate::config::{self, Problem, points::Given};
-use crate::exit::{Exit, Failure};
-use crate::files::bounded;
-use crate::report::{self, query};
-use crate::space::{Params, Space};
-use crate::store::{Store, StudySummary};
-use crate::study::FrozenTrial;
-use crate::supervisor::{holder, patiently};
+use crate::query;
+use ask_tell::archive;
+use config::points::{check_points, point_of_words, points_of_lines, space_of_trials};
+use config::{self, Problem, points::Given};
+use files::bounded;
+use messages::exit::{Exit, Failure};
+use report;
+use search::space::{Params, Space};
+use search::study::FrozenTrial;
+use store::{Store, StudySummary};
+use supervisor::{holder, patiently};
 
 /// How long another program's lock is waited for. A run holds it for milliseconds at a time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +32,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
     let given = given(args, &mut problems)?;
     // Nothing is opened for writing before all is found to be in order.
     let store = Store::open_read_only(&storage)?;
-    let study = query::choose(&store, Some(&args.study))?;
+    let study = store::choose(&store, Some(&args.study))?;
     must_take_points(&store, &study)?;
     let trials = store.trials(study.study_id)?;
     let space = space(&store, &study, &trials)?;

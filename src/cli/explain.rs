@@ -4,10 +4,11 @@ use std::io::{IsTerminal, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::{Common, ExplainArgs, print};
-use crate::exit::{Exit, Failure};
-use crate::fault;
-use crate::files::bounded;
-use crate::report::{self, query};
+use crate::query;
+use fault;
+use files::bounded;
+use messages::exit::{Exit, Failure};
+use report;
 
 /// How much of a log's beginning and of its end is read, in bytes each; what lies between is left
 /// out. Enough for logs of 64 MiB as a whole: the first cause often stands in the middle, with follow-ups

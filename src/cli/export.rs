@@ -5,24 +5,27 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
+use super::libtorch;
 use super::replay::{find, seed};
 use super::{Common, init_logging, print, run};
-use crate::config::{DevicePolicy, Parallel, Problems, StudySpec};
-use crate::exit::{Exit, Failure};
-use crate::files::plain;
-use crate::files::replace::workplace;
-use crate::gpu;
-use crate::kept::{self, Kept, WEIGHTS, kept_directory};
-use crate::protocol::AttemptId;
-use crate::report::{self, json_number, query};
-use crate::store::Store;
-use crate::study::{FrozenTrial, Purpose, TrialState};
-use crate::supervisor::{End, Replay, directory_of, logs_dir, replay, replay_log};
-use crate::task::TrialSpec;
-use crate::task::text_classification::checkpoint::Checkpoint;
-use crate::task::text_classification::export::{
-    Description, Export, Origin, Writing, may_write, unchanged, write,
-};
+use crate::query;
+use config::{Parallel, Problems, StudySpec};
+use device::DevicePolicy;
+use files::paths::directory_of;
+use files::paths::logs_dir;
+use files::plain;
+use files::replace::workplace;
+use messages::exit::{Exit, Failure};
+use messages::json_number;
+use protocol::AttemptId;
+use report;
+use search::study::{FrozenTrial, Purpose, TrialState};
+use store::Store;
+use supervisor::{End, Replay, replay, replay_log};
+use task::TrialSpec;
+use text::checkpoint::Checkpoint;
+use text::export::{Description, Export, Origin, Writing, may_write, unchanged, write};
+use weights::{self, Kept, WEIGHTS, kept_directory};
 
 /// `tune export`
 #[derive(Debug, Args)]
@@ -91,7 +94,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
         training: &chosen.training,
         kept: &found.kept,
         retrained: found.retrained.clone(),
-        now: crate::clock::now().to_string(),
+        now: messages::clock::now().to_string(),
     };
     if !origin.reproduced() {
         report::err(&format!(
@@ -177,7 +180,7 @@ fn told(args: &ExportArgs, chosen: &Chosen, found: &Found, written: &Description
 /// The trial that is meant, which must be one whose model can be exported.
 fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
     let store = Store::open_read_only(storage)?;
-    let study = query::choose(&store, Some(&args.study))?;
+    let study = store::choose(&store, Some(&args.study))?;
     let number = match args.number {
         Some(number) => number,
         None => query::winner_number(&store, &study)?,
@@ -252,7 +255,7 @@ fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Optio
         &chosen.spec.study,
         chosen.trial.number,
     );
-    let kept = match kept::read(&dir) {
+    let kept = match weights::read(&dir) {
         Ok(Some(kept)) => kept,
         Ok(None) => return Ok(None),
         Err(error) => {
@@ -303,7 +306,7 @@ fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Fo
             plan.log.display()
         )));
     }
-    match played.kept.map(|dir| (kept::read(&dir), dir)) {
+    match played.kept.map(|dir| (weights::read(&dir), dir)) {
         Some((Ok(Some(kept)), dir)) => Ok(Found {
             dir,
             kept,
@@ -327,7 +330,7 @@ fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Fo
 /// The second training: as in the study, but for the weights of its best epoch, which go to `keep`.
 fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
     let spec = &chosen.spec;
-    let device = gpu::probe::resolve(&spec.operation.device, true)?
+    let device = libtorch::devices(spec)?
         .first()
         .copied()
         .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
@@ -350,6 +353,7 @@ fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
         blocking: false,
         log: log(&logs_dir(dir, &spec.study), &keep, attempt),
         keep: Some(keep),
+        library: libtorch::for_workers(spec, device)?,
         spec: spec.clone(),
     })
 }
@@ -357,7 +361,7 @@ fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
 /// The log of a second training: with those of the study, or, where nothing can be written there, with
 /// the weights.
 fn log(logs: &Path, keep: &Path, attempt: AttemptId) -> PathBuf {
-    let now = crate::clock::now();
+    let now = messages::clock::now();
     let log = replay_log(logs, attempt, now);
     match plain::open(&log, plain::For::Appending) {
         Ok(_) => log,

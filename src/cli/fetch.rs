@@ -9,11 +9,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Common, init_logging, print};
-use crate::exit::{Exit, Failure};
-use crate::files::bounded;
-use crate::report::{self, Gauge};
-use crate::task::text_classification::checkpoint::{Checkpoint, cache_directories};
-use crate::task::text_classification::hub::{self, Checksum, File, Step};
+use files::bounded;
+use messages::exit::{Exit, Failure};
+use report::{self, Gauge};
+use text::checkpoint::{Checkpoint, cache_directories};
+use text::hub::{self, Checksum, File, Step};
 
 /// `tune fetch`
 #[derive(Debug, Args)]
@@ -143,7 +143,7 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
         }
     })?;
     let checkpoint = Checkpoint::open(&args.model, &fetched.dir).map_err(|problems| {
-        let problems = crate::config::Problems(problems);
+        let problems = config::Problems(problems);
         Failure::input(format!(
             "{} was fetched to {}, but it cannot be used:\n{problems}",
             args.model,

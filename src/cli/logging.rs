@@ -9,10 +9,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use super::Common;
-use crate::config::text_of;
-use crate::exit::Failure;
-use crate::files::plain;
-use crate::report::Records;
+use config::text_of;
+use files::plain;
+use messages::exit::Failure;
+use report::Records;
 
 /// What goes to stderr on its way there: a terminal that is held keeps nobody waiting.
 static RECORDS: OnceLock<Arc<Records>> = OnceLock::new();

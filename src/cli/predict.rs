@@ -1,16 +1,19 @@
 //! `tune predict DIR FILE`: classes and probabilities of rows.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Common, init_logging};
-use crate::config::{DevicePolicy, Problems};
-use crate::exit::{Exit, Failure};
-use crate::task::text_classification::checkpoint::Checkpoint;
-use crate::task::text_classification::destination;
-use crate::task::text_classification::export::{Description, Exported};
-use crate::task::text_classification::predict::{Shape, Wanted, written};
+use super::{Common, init_logging, libtorch};
+use config::Problems;
+use device::{Device, DevicePolicy, probe};
+use messages::exit::{Exit, Failure};
+use text::checkpoint::Checkpoint;
+use text::destination;
+use text::export::{Description, Exported};
+use text::predict::{Input, Shape, Wanted, written};
+use text::request::{Predict, Request, Rows};
 
 /// What reading a file of rows, and answering them, needs.
 #[derive(Debug, Args)]
@@ -68,15 +71,18 @@ impl RowsArgs {
         })
     }
 
-    /// The first of the devices that are asked for, ready to be used by this process.
-    #[cfg(feature = "torch")]
-    pub(super) fn device(&self) -> Result<crate::gpu::Device, Failure> {
-        use crate::gpu::{self, Device};
-
-        let devices = gpu::probe::resolve(&self.device, true)?;
-        let device = devices.first().copied().unwrap_or(Device::Cpu);
-        gpu::cuda::load(device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))?;
-        Ok(device)
+    /// What is asked of the library that computes.
+    pub(super) fn request(&self, wanted: Wanted, count: usize, bar: bool) -> Result<Rows, Failure> {
+        let devices = probe::resolve(&self.device, true)?;
+        Ok(Rows {
+            model: self.dir.clone(),
+            file: self.file.clone(),
+            wanted,
+            count,
+            batch_size: self.batch_size.map(|n| n as usize),
+            device: devices.first().copied().unwrap_or(Device::Cpu),
+            bar,
+        })
     }
 }
 
@@ -115,64 +121,15 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
     }
     let mut wanted = args.rows.wanted(&exported.description)?;
     wanted.forbidden = written(&exported.description.labels);
-    work(common, args, &exported, wanted, shape)
-}
-
-#[cfg(not(feature = "torch"))]
-fn work(
-    _common: &Common,
-    _args: &PredictArgs,
-    _exported: &Exported,
-    _wanted: Wanted,
-    _shape: Shape,
-) -> Result<Exit, Failure> {
-    Err(super::without_libtorch())
-}
-
-#[cfg(feature = "torch")]
-fn work(
-    common: &Common,
-    args: &PredictArgs,
-    exported: &Exported,
-    wanted: Wanted,
-    shape: Shape,
-) -> Result<Exit, Failure> {
-    use std::io::IsTerminal;
-
-    use crate::report::{self, Gauge};
-    use crate::task::text_classification::predict::{Input, Target, write};
-    use crate::task::text_classification::train::predict::Predictor;
-
-    let file = Input::new(&args.rows.file, wanted).map_err(input)?;
+    let file = Input::new(rows, wanted.clone()).map_err(input)?;
     // Everything that is wrong with the rows is told before anything is computed or written.
     let survey = file.survey().map_err(input)?;
-    let device = args.rows.device()?;
-    let batch_size = args.rows.batch_size.map(|n| n as usize);
-    let mut predictor = Predictor::open(exported, device, batch_size)
-        .map_err(|e| Failure::input(format!("{e:#}")))?;
     // A bar would be drawn among the answers.
     let among = args.out.is_none() && std::io::stdout().is_terminal();
-    let gauge = Gauge::things("rows", survey.rows as u64, !common.quiet && !among);
-    let target = Target {
-        out: args.out.as_deref(),
+    libtorch::run(&Request::Predict(Predict {
+        rows: (args.rows).request(wanted, survey.rows, !common.quiet && !among)?,
+        columns: survey.columns,
+        out: args.out.clone(),
         shape,
-        columns: &survey.columns,
-        labels: &exported.description.labels,
-    };
-    let step = &mut |rows: usize| gauge.advance(rows as u64);
-    let print = &mut |text: &str| Ok(report::data(text)?);
-    write(&file, &mut predictor, &target, step, print).map_err(failed)?;
-    Ok(Exit::Done)
-}
-
-/// A failure of the work itself: of the input where it has changed meanwhile, else of `tune`.
-#[cfg(feature = "torch")]
-pub(super) fn failed(error: anyhow::Error) -> Failure {
-    match error.downcast::<Problems>() {
-        Ok(problems) => input(problems),
-        Err(error) if error.is::<std::io::Error>() => {
-            Failure::input(format!("the answers cannot be written: {error:#}"))
-        }
-        Err(error) => Failure::internal(format!("{error:#}")),
-    }
+    }))
 }

@@ -1,17 +1,20 @@
 //! `tune rehearse TASK`, and the rehearsal before a new study.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
-use super::{Common, init_logging, run};
-use crate::cli::args::Asked;
-use crate::config::{Parallel, StudySpec};
-use crate::exit::{Exit, Failure};
-use crate::gpu::{self, Device};
-use crate::memory::Predictor;
-use crate::memory::rehearsal::{Caps, Forecast, Rehearsed, forecast};
-use crate::report;
-use crate::supervisor::{Rehearsal, directory_of, logs_dir, memory_total, rehearse};
-use crate::task;
+use super::{Common, init_logging, libtorch, run};
+use crate::args::Asked;
+use config::{Parallel, StudySpec};
+use device::Device;
+use files::paths::directory_of;
+use files::paths::logs_dir;
+use memory::Predictor;
+use memory::rehearsal::{Caps, Forecast, Rehearsed, forecast};
+use messages::exit::{Exit, Failure};
+use report;
+use supervisor::{Rehearsal, memory_total, rehearse};
 
 /// Points of a rehearsal, unless said otherwise.
 const POINTS: usize = 8;
@@ -41,7 +44,7 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
     init_logging(common, None)?;
     let project = run::project(common)?;
     let spec = run::read(&project, &args.task, args.asked.overrides())?;
-    let devices = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?;
+    let devices = libtorch::devices(&spec)?;
     run::prepare(&spec)?;
     if !run::in_process(&spec) {
         return Err(Failure::input(format!(
@@ -53,7 +56,19 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
     let storage = run::storage(&project, common);
     let logs = logs_dir(&directory_of(&storage), &spec.study);
     let loud = !common.json && !common.quiet;
-    let plan = plan(&spec, &devices, args.points as usize, args.steps, logs);
+    let library = libtorch::for_workers(&spec, devices[0])?;
+    let floor = run::floor(&spec, devices[0]);
+    let plan = Rehearsal {
+        floor: floor.as_deref(),
+        ..plan(
+            &spec,
+            &devices,
+            args.points as usize,
+            args.steps,
+            logs,
+            library,
+        )
+    };
     let device = plan.device.to_string();
     if loud {
         super::print(&format!(
@@ -91,10 +106,15 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
 pub(super) fn before_run(
     spec: &StudySpec,
     devices: &[Device],
-    logs: std::path::PathBuf,
+    logs: PathBuf,
+    library: Option<PathBuf>,
     loud: bool,
 ) -> Result<Vec<Rehearsed>, Failure> {
-    let plan = plan(spec, devices, POINTS, STEPS, logs);
+    let floor = run::floor(spec, devices[0]);
+    let plan = Rehearsal {
+        floor: floor.as_deref(),
+        ..plan(spec, devices, POINTS, STEPS, logs, library)
+    };
     let device = plan.device.to_string();
     if loud {
         super::print(&format!(
@@ -120,7 +140,8 @@ fn plan<'a>(
     devices: &[Device],
     points: usize,
     steps: u32,
-    logs: std::path::PathBuf,
+    logs: PathBuf,
+    library: Option<PathBuf>,
 ) -> Rehearsal<'a> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let slots = match spec.operation.parallel {
@@ -134,6 +155,8 @@ fn plan<'a>(
         points,
         steps,
         logs,
+        floor: None,
+        library,
     }
 }
 
@@ -166,7 +189,7 @@ fn look_ahead(
     points: &[Rehearsed],
     caps: Option<Caps>,
 ) -> Forecast {
-    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec, device));
+    let floor = run::floor(spec, device);
     let mut predictor = Predictor::new(spec.space.clone(), floor);
     points
         .iter()

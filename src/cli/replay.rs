@@ -4,18 +4,21 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::{Common, ReplayArgs, init_logging, run};
-use crate::adopt::fit;
-use crate::config::{DevicePolicy, Parallel, StudySpec};
-use crate::exit::{Exit, Failure};
-use crate::gpu;
-use crate::protocol::AttemptId;
-use crate::report::{self, query};
-use crate::store::Store;
-use crate::study::carry::COPIED_FROM;
-use crate::study::{self, FrozenTrial, Purpose};
-use crate::supervisor::{Replay, directory_of, logs_dir, replay, replay_log};
-use crate::task::{self, TrialSpec};
+use super::{Common, ReplayArgs, init_logging, libtorch, run};
+use crate::query;
+use adopt::fit;
+use config::{Parallel, StudySpec};
+use device::DevicePolicy;
+use files::paths::directory_of;
+use files::paths::logs_dir;
+use messages::exit::{Exit, Failure};
+use protocol::AttemptId;
+use report;
+use search::study::carry::COPIED_FROM;
+use search::study::{self, FrozenTrial, Purpose};
+use store::Store;
+use supervisor::{Replay, replay, replay_log};
+use task::{self, TrialSpec};
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
@@ -23,7 +26,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     let storage = run::storage(&project, common);
     let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
     same_inputs(&storage, &args.study, &spec, &trial)?;
-    let device = gpu::probe::resolve(&spec.operation.device, run::in_process(&spec))?
+    let device = libtorch::devices(&spec)?
         .first()
         .copied()
         .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
@@ -54,8 +57,9 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
         // As in the study: sums of floats depend on it.
         threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
         blocking: args.blocking,
-        log: replay_log(&logs, attempt, crate::clock::now()),
+        log: replay_log(&logs, attempt, messages::clock::now()),
         keep: None,
+        library: libtorch::for_workers(&spec, device)?,
         spec,
     };
     let shown = query::Replayed::new(&plan, &trial);
@@ -83,11 +87,11 @@ fn same_inputs(
     spec: &StudySpec,
     trial: &FrozenTrial,
 ) -> Result<(), Failure> {
-    let Some(kind) = task::kind(&spec.kind) else {
+    let Some(kind) = run::preparation(&spec.kind) else {
         return Ok(());
     };
     let store = Store::open_read_only(storage)?;
-    let study = query::choose(&store, Some(study))?;
+    let study = store::choose(&store, Some(study))?;
     let identity = store.identity(study.study_id)?.unwrap_or_default();
     kind.unchanged(spec, &identity, &spec.effective(&trial.params))
         .map_err(|problems| Failure::input(problems.to_string()))
@@ -121,7 +125,7 @@ pub(super) fn find(
             study.name
         )));
     };
-    let missing = |p: &&crate::space::Parameter| {
+    let missing = |p: &&search::space::Parameter| {
         !trial.params.contains_key(&p.name) && spec.space.active_domain(p, &trial.params).is_some()
     };
     if let Some(parameter) = spec.space.parameters.iter().find(missing) {

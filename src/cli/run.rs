@@ -2,27 +2,34 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, rehearse};
-use crate::config::acts::idle;
-use crate::config::places::{Project, find_project, find_task};
-use crate::config::{
-    Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve,
-};
-use crate::exit::{Exit, Failure};
-use crate::files::plain;
-use crate::gpu::{self, Device};
-use crate::inject::{self, Here, InjectSpec, Plan};
-use crate::report::{self, Mode};
-use crate::store::Store;
-use crate::supervisor::{Launch, directory_of, launch, logs_dir, settle};
-use crate::task::{self, Prepared};
+use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse};
+use crate::check_report;
+use config::Prepared;
+use config::acts::idle;
+use config::places::{Project, find_project, find_task};
+use config::{Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve};
+use device::Device;
+use files::paths::{directory_of, ledger_of, logs_dir};
+use files::plain;
+use inject::{Here, InjectSpec, Plan};
+use memory::Floor;
+use messages::exit::{Exit, Failure};
+use report::{self, Mode};
+use store::Store;
+use supervisor::{Launch, launch, settle};
+use task::Preparation;
+use task::command::Command;
+use task::synthetic::Synthetic;
+use text::TextClassification;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common)?;
     let mut spec = read(&project, &args.task, args.asked.overrides())?;
-    let devices = gpu::probe::resolve(&spec.operation.device, in_process(&spec))?;
+    let devices = libtorch::devices(&spec)?;
     let prepared = prepare(&spec)?;
+    let library = libtorch::for_workers(&spec, devices[0])?;
     let storage = storage(&project, &args.common);
     let origin = args.origin();
     let held = settle(&storage, &mut spec, &prepared, &origin)?;
@@ -37,11 +44,13 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         true => {
             let loud = !args.common.json && !args.common.quiet;
             let logs = logs_dir(&directory_of(&storage), &spec.study);
-            rehearse::before_run(&spec, &devices, logs, loud)?
+            rehearse::before_run(&spec, &devices, logs, library.clone(), loud)?
         }
         false => Vec::new(),
     };
     launch(Launch {
+        floor: floor(&spec, devices[0]),
+        library,
         rehearsed,
         sink: report::sink(mode, &spec.study)
             .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?,
@@ -81,9 +90,9 @@ fn injection(
     let Some(text) = &args.inject else {
         return Ok(None);
     };
-    let plan = Plan::parse(text, Here::of(devices))
+    let plan = Plan::parse(text, Here::of(devices, libtorch::is_there()))
         .map_err(|e| Failure::input(format!("--inject {text}: {e}")))?;
-    let ledger = std::path::absolute(inject::ledger_of(&directory_of(storage), &spec.study))
+    let ledger = std::path::absolute(ledger_of(&directory_of(storage), &spec.study))
         .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
     Ok(Some(InjectSpec {
         plan,
@@ -98,9 +107,9 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     let spec = read(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;
     let text = if common.json {
-        format!("{:#}\n", report::check_json(&spec, &prepared))
+        format!("{:#}\n", check_report::check_json(&spec, &prepared))
     } else {
-        report::check_report(&spec, &prepared)
+        check_report::check_report(&spec, &prepared)
     };
     super::print(&text)
 }
@@ -128,24 +137,39 @@ pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<St
 
 /// Whether libtorch trains, in the workers, or a program of the user's.
 pub(super) fn in_process(spec: &StudySpec) -> bool {
-    task::kind(&spec.kind).is_none_or(|kind| kind.in_process())
+    config::kinds::kind(&spec.kind).is_none_or(|kind| kind.in_process)
+}
+
+/// What each kind of task does before a worker trains.
+const PREPARATIONS: [&dyn Preparation; 3] = [&Synthetic, &Command, &TextClassification];
+
+/// What this kind does before a worker trains.
+pub(super) fn preparation(kind: &str) -> Option<&'static dyn Preparation> {
+    (PREPARATIONS.into_iter()).find(|preparation| preparation.kind().name == kind)
+}
+
+/// What a training cannot do without of a device's memory.
+pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+    preparation(&spec.kind)?.floor(spec, device)
 }
 
 pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
-    let kind = task::kind(&spec.kind)
+    let kind = config::kinds::kind(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints() {
+    if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints {
         return Err(Failure::input(format!(
             "supervisor.checkpoint = true, but trainings of the task kind {} keep no checkpoints: \
              leave the key out",
             spec.kind
         )));
     }
-    let mut prepared = kind.prepare(spec).map_err(input)?;
-    prepared.warnings.extend(idle(spec, kind.keys(), &[], None));
+    let preparation = preparation(&spec.kind)
+        .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
+    let mut prepared = preparation.prepare(spec).map_err(input)?;
+    prepared.warnings.extend(idle(spec, kind.keys, &[], None));
     let asked = matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again);
     if asked && prepared.test.is_none() {
-        let why = match kind.passes_on() {
+        let why = match kind.accepts_any_parameter {
             true => "with the kind command a test split is the program's own affair",
             false => "the task has no test split (data.split.test)",
         };
@@ -163,6 +187,6 @@ fn input(problems: Problems) -> Failure {
 /// The log of this run, named by its time.
 fn run_log(storage: &Path, study: &str) -> PathBuf {
     let dir = logs_dir(&directory_of(storage), study);
-    let time = crate::clock::now().strftime("%Y%m%dT%H%M%SZ");
+    let time = messages::clock::now().strftime("%Y%m%dT%H%M%SZ");
     dir.join(format!("run-{time}-{}.log", std::process::id()))
 }

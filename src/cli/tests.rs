@@ -1,7 +1,7 @@
 //! Command lines, read.
 
 use super::*;
-use crate::config::Source;
+use config::Source;
 use std::path::Path;
 
 fn read(line: &str) -> Result<Invocation, clap::Error> {

@@ -8,8 +8,8 @@ use super::StudySpec;
 use super::document::Document;
 use super::problem::Problem;
 use super::tree::find;
-use crate::space::{Condition, Domain, Parameter, Params, Space, Value};
-use crate::task::{Acts, Key, KeyType};
+use crate::{Acts, Key, KeyType};
+use search::space::{Condition, Domain, Parameter, Params, Space, Value};
 
 /// Integers of a range that are all looked at; of a larger one only those that conditions name, the
 /// bounds, and those around a limit.

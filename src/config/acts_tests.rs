@@ -1,7 +1,7 @@
 //! Spaces that search a parameter where it changes nothing.
 
 use super::*;
-use crate::task::{Preset, Role};
+use crate::{Preset, Role};
 
 const LAYERS: &[Acts] = &[Acts::AtLeast {
     key: "head.layers",
@@ -194,7 +194,7 @@ fn constraints_leave_points_out() {
     let hidden = searched("head.hidden", int(8, 16), &[]);
     let space = Space {
         parameters: vec![layers, hidden],
-        constraints: vec![crate::space::Constraint {
+        constraints: vec![search::space::Constraint {
             expr: "head.layers >= 2".parse().unwrap(),
             when: vec![],
         }],

@@ -7,8 +7,10 @@ use super::problem::{Source, hint};
 use super::pruners::{WRAPPED, contradiction};
 use super::settings::option_value;
 use super::tree::{Item, Node, parse_value};
-use super::{PrunerSpec, SamplerSpec};
-use crate::space::{Params, Value};
+
+use search::pruner::PrunerSpec;
+use search::sampler::SamplerSpec;
+use search::space::{Params, Value};
 
 /// The option that names the pruner inside another.
 const WRAPPED_KIND: &str = "wrapped.kind";

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::problem::{Problem, hint};
 use super::tree::Node;
 use super::values::{Base, value_of};
-use crate::space::{Condition, Domain, HighWhen, Parameter, Params, Value};
-use crate::task::{Key, KeyType};
+use crate::{Key, KeyType};
+use search::space::{Condition, Domain, HighWhen, Parameter, Params, Value};
 
 /// A searched parameter as conditions see it.
 #[derive(Debug)]

@@ -336,7 +336,7 @@ fn set(table: &mut Table, path: &[String], node: Node) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::Value;
+    use search::space::Value;
 
     fn document(text: &str, sets: &[(&str, &str)]) -> (Document, Vec<Problem>) {
         let mut problems = Vec::new();

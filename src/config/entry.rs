@@ -4,8 +4,8 @@ use super::document::ENTRY_KEYS;
 use super::problem::{Problem, hint};
 use super::tree::Node;
 use super::values::{Base, describe, value_of};
-use crate::space::{Domain, Value};
-use crate::task::{Key, KeyType};
+use crate::{Key, KeyType};
+use search::space::{Domain, Value};
 
 /// Reads the domain and the default of an entry; `None` where there are problems.
 pub(super) fn read(

@@ -6,13 +6,13 @@ use super::document::{Document, STRUCTURED};
 use super::problem::{Problem, hint};
 use super::tree::find;
 use super::values::{Base, list_of, value_of};
-use crate::space::Params;
-use crate::task::{Key, KeyType, Preset, Role, TaskKind};
+use crate::{Key, KeyType, Preset, Role, TaskKind};
+use search::space::Params;
 
 /// Refuses sections and keys that neither `tune` nor the task kind reads.
 pub(super) fn refuse_unknown(
     document: &Document,
-    kind: Option<&dyn TaskKind>,
+    kind: Option<&'static TaskKind>,
     keys: &[Key],
     problems: &mut Vec<Problem>,
 ) {
@@ -20,7 +20,7 @@ pub(super) fn refuse_unknown(
     known.extend(keys.iter().map(|k| k.name.to_owned()));
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     let mut sections: Vec<&str> = Vec::new();
-    let open = kind.is_some_and(TaskKind::passes_on);
+    let open = kind.is_some_and(|k| k.accepts_any_parameter);
     let params = open.then_some(["params", "train"]);
     for name in names
         .iter()

@@ -5,9 +5,9 @@ use super::problem::Problem;
 use super::resolve::source_of;
 use super::spec::Operation;
 use super::tree::Node;
-use crate::space::Value;
-use crate::supervisor::core::BATCH_SIZE;
-use crate::task::TaskKind;
+use crate::BATCH_SIZE;
+use crate::TaskKind;
+use search::space::Value;
 
 /// The setting that says it for a fixed batch size.
 const SETTING: &str = "gpu.oom";
@@ -15,7 +15,7 @@ const SETTING: &str = "gpu.oom";
 /// Reads it where the batch size is searched, and checks that the task kind can do it.
 pub(super) fn settle(
     document: &Document,
-    kind: &dyn TaskKind,
+    kind: &'static TaskKind,
     operation: &mut Operation,
     problems: &mut Vec<Problem>,
 ) {
@@ -37,8 +37,8 @@ pub(super) fn settle(
             Some(_) | None => refuse(node, &key, found, "\"halve\" or \"alone\""),
         }
     }
-    if operation.halve && !kind.halves_batches() {
-        let found = format!("halve, which the task kind {} cannot do", kind.name());
+    if operation.halve && !kind.halves_batches {
+        let found = format!("halve, which the task kind {} cannot do", kind.name);
         let source = source_of(document, SETTING);
         problems.push(Problem::new(&source, SETTING, found, "\"alone\""));
     }

@@ -6,8 +6,9 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use super::StudySpec;
-use crate::space::{Condition, Constraint, Domain, Parameter, Space, Value};
-use crate::task::{Key, KeyType, Prepared, Role};
+use crate::Prepared;
+use crate::{Key, KeyType, Role};
+use search::space::{Condition, Constraint, Domain, Parameter, Space, Value};
 
 /// One difference between two identities.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +33,7 @@ impl fmt::Display for Difference {
 /// The identity of a study: what its values depend on, as a flat map from dotted key to JSON.
 /// Operational keys are not in it, nor are paths of fingerprinted data.
 pub fn identity(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
-    let keys = crate::task::kind(&spec.kind).map_or(&[][..], |k| k.keys());
+    let keys = crate::kinds::kind(&spec.kind).map_or(&[][..], |k| k.keys);
     let passed_on = (spec.fixed.keys())
         .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
         .map(|name| Key::passed_on(name));
@@ -193,8 +194,8 @@ pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Di
 fn presets(identity: &Map<String, Json>) -> Map<String, Json> {
     let kind = identity.get("task.kind").and_then(Json::as_str);
     let keys = kind
-        .and_then(crate::task::kind)
-        .map_or(&[][..], |k| k.keys());
+        .and_then(crate::kinds::kind)
+        .map_or(&[][..], |k| k.keys);
     keys.iter()
         .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?.to_json())))
         .collect()

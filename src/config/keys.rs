@@ -236,6 +236,18 @@ mod tests {
     }
 
     #[test]
+    fn every_pruner_that_can_be_configured_has_code() {
+        for algorithm in PRUNERS {
+            let spec = search::pruner::PrunerSpec {
+                kind: algorithm.name.into(),
+                options: Default::default(),
+            };
+            let made = search::pruner::pruner(&spec, &Default::default()).unwrap();
+            assert_eq!(made.name(), algorithm.name);
+        }
+    }
+
+    #[test]
     fn the_documentation_lists_every_key_with_its_default() {
         for setting in &SETTINGS {
             assert_row(setting.name, setting);

@@ -6,10 +6,12 @@ use super::keys::{Algorithm, PRUNERS, SAMPLERS};
 use super::problem::{Problem, hint};
 use super::resolve::source_of;
 use super::settings::Settings;
-use super::spec::{Objective, Operation, PrunerSpec, SamplerSpec, TestPolicy};
-use crate::space::Params;
-use crate::study::Direction;
-use crate::task::TaskKind;
+use super::spec::{Objective, Operation, TestPolicy};
+use crate::TaskKind;
+use search::pruner::PrunerSpec;
+use search::sampler::SamplerSpec;
+use search::space::Params;
+use search::study::Direction;
 
 const METRIC: &str = "objective.metric";
 const DIRECTION: &str = "objective.direction";
@@ -24,7 +26,7 @@ pub const MEASURED: [&str; 2] = ["runtime_s", "peak_memory_mb"];
 pub(super) fn read(
     document: &Document,
     settings: &Settings,
-    kind: &dyn TaskKind,
+    kind: &'static TaskKind,
     problems: &mut Vec<Problem>,
 ) -> Vec<Objective> {
     let outside = |key: &str| document.key(key).is_some_and(|n| !n.source.is_file());
@@ -130,7 +132,7 @@ fn idle_options(document: &Document, operation: &Operation) -> Vec<String> {
 fn one(
     document: &Document,
     settings: &Settings,
-    kind: &dyn TaskKind,
+    kind: &'static TaskKind,
     problems: &mut Vec<Problem>,
 ) -> Option<Objective> {
     let direction = match settings.text(DIRECTION) {
@@ -138,10 +140,10 @@ fn one(
         Some("maximize") => Some(Direction::Maximize),
         Some(_) | None => None,
     };
-    if kind.passes_on() {
+    if kind.accepts_any_parameter {
         return free(document, settings, direction, problems);
     }
-    let metrics = kind.metrics();
+    let metrics = kind.metrics;
     let metric = match settings.text(METRIC) {
         Some(name) => metrics.iter().find(|m| m.name == name),
         None => metrics.first(),
@@ -180,7 +182,7 @@ fn free(
 fn several(
     document: &Document,
     texts: &[String],
-    kind: &dyn TaskKind,
+    kind: &'static TaskKind,
     problems: &mut Vec<Problem>,
 ) -> Vec<Objective> {
     let before = problems.len();
@@ -189,7 +191,7 @@ fn several(
     for (index, text) in texts.iter().enumerate() {
         let (metric, asked) = split(text);
         let measured = MEASURED.contains(&metric);
-        let known = kind.metrics().iter().find(|m| m.name == metric);
+        let known = kind.metrics.iter().find(|m| m.name == metric);
         let natural = match measured {
             true => Some(Direction::Minimize),
             false => known.map(|m| m.direction),
@@ -210,7 +212,7 @@ fn several(
                 found,
                 "a metric of the task first: its best epoch is the trial's result",
             );
-        } else if natural.is_none() && !kind.passes_on() {
+        } else if natural.is_none() && !kind.accepts_any_parameter {
             unknown(document, METRICS, metric, kind, index > 0, problems);
         } else if let Some(direction) = asked.or(natural) {
             let metric = metric.to_owned();
@@ -241,11 +243,11 @@ fn unknown(
     document: &Document,
     key: &str,
     name: &str,
-    kind: &dyn TaskKind,
+    kind: &'static TaskKind,
     further: bool,
     problems: &mut Vec<Problem>,
 ) {
-    let mut names: Vec<&str> = kind.metrics().iter().map(|m| m.name).collect();
+    let mut names: Vec<&str> = kind.metrics.iter().map(|m| m.name).collect();
     if further {
         names.extend(MEASURED);
     }
@@ -253,7 +255,7 @@ fn unknown(
     problems.push(Problem::new(
         &source_of(document, key),
         key,
-        format!("{name:?}, which task kind {} does not report", kind.name()),
+        format!("{name:?}, which task kind {} does not report", kind.name),
         format!("one of {}{near}", names.join(", ")),
     ));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::overrides::text_of;
 use super::problem::nearest;
-use crate::exit::Failure;
+use messages::exit::Failure;
 
 /// A project directory and what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,7 +180,7 @@ mod tests {
         };
         for variable in ["HPO_OUTDIR", "TUNE_HOME"] {
             let error = of(None, variable).unwrap_err();
-            assert_eq!(error.exit, crate::exit::Exit::BadInput);
+            assert_eq!(error.exit, messages::exit::Exit::BadInput);
             let named = format!("{variable}: found \"/caf\\xE9\", which is not UTF-8");
             assert!(error.message.starts_with(&named), "{error}");
             // Who says -C does not ask the environment.

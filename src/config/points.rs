@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 
 use super::problem::{Problem, Problems, Source, hint};
 use super::tree::parse_value;
-use crate::space::{Domain, Parameter, Params, Space, Value};
-use crate::study::FrozenTrial;
+use search::space::{Domain, Parameter, Params, Space, Value};
+use search::study::FrozenTrial;
 
 /// A point as it was given; all or some of its parameters.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Points that people give, against a space with conditions, bounds and a constraint.
 
 use super::*;
-use crate::space::{Condition, Constraint, HighWhen};
+use search::space::{Condition, Constraint, HighWhen};
 
 fn parameter(name: &str, domain: Domain) -> Parameter {
     Parameter {
@@ -180,7 +180,7 @@ fn a_constraint_is_checked_as_far_as_the_point_says() {
 
 /// A trial whose only parameter was drawn from this.
 fn drawn(name: &str, domain: Domain) -> FrozenTrial {
-    let mut trial = crate::study::carry::waiting(&Params::new(), serde_json::Map::new());
+    let mut trial = search::study::carry::waiting(&Params::new(), serde_json::Map::new());
     trial.distributions = [(name.to_owned(), domain)].into();
     trial
 }

@@ -1,7 +1,7 @@
 //! The kinds of pruners and their options, as data.
 
 use super::keys::{Algorithm, Setting, SettingType, int, setting};
-use crate::space::{Params, Value};
+use search::space::{Params, Value};
 
 /// Where the pruner inside `patient` has its kind and options.
 pub const WRAPPED: &str = "wrapped";

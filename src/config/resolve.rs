@@ -11,10 +11,10 @@ use super::satisfiable::refuse_unsatisfiable;
 use super::settings::Settings;
 use super::tree::Node;
 use super::values::Base;
-use crate::files::bounded;
-use crate::files::name::LONGEST_TEXT;
-use crate::space::Value;
-use crate::task::{Key, TaskKind};
+use crate::{Key, TaskKind};
+use files::bounded;
+use files::name::LONGEST_TEXT;
+use search::space::Value;
 
 /// Reads and checks a configuration.
 ///
@@ -38,7 +38,7 @@ pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems
         absolute: &absolute,
         home: home.as_deref(),
     };
-    resolve_text(&input, overrides, &crate::task::KINDS)
+    resolve_text(&input, overrides, &crate::kinds::KINDS)
 }
 
 /// A configuration file as [`resolve_text`] takes it.
@@ -61,17 +61,17 @@ pub struct Input<'a> {
 pub fn resolve_text(
     input: &Input,
     overrides: &Overrides,
-    kinds: &[&dyn TaskKind],
+    kinds: &[&'static TaskKind],
 ) -> Result<StudySpec, Problems> {
     let root = super::tree::parse(input.text, input.shown).map_err(|p| Problems(vec![p]))?;
     let mut problems = Vec::new();
     let mut document = Document::new(root, input.shown, &mut problems);
     document.apply(overrides, &mut problems);
     if let Some(kind) = named(&document, kinds) {
-        for (key, text) in kind.presets() {
+        for (key, text) in kind.presets {
             document.preset(key, text);
         }
-        if kind.passes_on() {
+        if kind.accepts_any_parameter {
             document.declare(&mut problems);
         }
     }
@@ -84,7 +84,7 @@ pub fn resolve_text(
     let (task, study) = names(&document, &settings, input.absolute, &mut problems);
     let kind = kind(&document, &settings, kinds, &mut problems);
     let declared = document.declared.clone();
-    let keys: Vec<Key> = kind.map_or(&[][..], |k| k.keys()).to_vec();
+    let keys: Vec<Key> = kind.map_or(&[][..], |k| k.keys).to_vec();
     let passed_on = (declared.iter())
         .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
         .map(|name| Key::passed_on(name));
@@ -97,7 +97,7 @@ pub fn resolve_text(
     let objectives = super::objectives::read(&document, &settings, kind, &mut problems);
     let lists = super::fixed::lists(&document, &keys, &mut problems);
     let fixed = super::fixed::read(&document, &keys, base, &mut problems);
-    let (space, points) = super::search::read(&document, kind, &keys, &fixed, base, &mut problems);
+    let (space, points) = super::space::read(&document, kind, &keys, &fixed, base, &mut problems);
     super::acts::refuse_dead(&document, &keys, &space, &mut problems);
     let written = |name: &&String| document.key(name).is_some();
     let written = fixed.keys().filter(written).cloned().collect();
@@ -117,7 +117,7 @@ pub fn resolve_text(
     };
     Ok(StudySpec {
         task,
-        kind: kind.name().to_owned(),
+        kind: kind.name.to_owned(),
         file: input.absolute.to_owned(),
         study,
         objective,
@@ -134,9 +134,9 @@ pub fn resolve_text(
 }
 
 /// The kind that the configuration names, if there is one of that name.
-fn named<'a>(document: &Document, kinds: &[&'a dyn TaskKind]) -> Option<&'a dyn TaskKind> {
+fn named<'a>(document: &Document, kinds: &[&'static TaskKind]) -> Option<&'static TaskKind> {
     let name = document.key("task.kind")?.scalar()?.as_str()?;
-    kinds.iter().copied().find(|k| k.name() == name)
+    kinds.iter().copied().find(|k| k.name == name)
 }
 
 pub(super) fn source_of(document: &Document, key: &str) -> Source {
@@ -148,10 +148,10 @@ pub(super) fn source_of(document: &Document, key: &str) -> Source {
 fn kind<'a>(
     document: &Document,
     settings: &Settings,
-    kinds: &[&'a dyn TaskKind],
+    kinds: &[&'static TaskKind],
     problems: &mut Vec<Problem>,
-) -> Option<&'a dyn TaskKind> {
-    let names: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
+) -> Option<&'static TaskKind> {
+    let names: Vec<&str> = kinds.iter().map(|k| k.name).collect();
     let expected = |near: &str| format!("one of {}{near}", names.join(", "));
     let Some(name) = settings.text("task.kind") else {
         if document.key("task.kind").is_none() {
@@ -160,7 +160,7 @@ fn kind<'a>(
         }
         return None;
     };
-    let kind = kinds.iter().copied().find(|k| k.name() == name);
+    let kind = kinds.iter().copied().find(|k| k.name == name);
     if kind.is_none() {
         let near = hint(name, names.iter().copied());
         let source = source_of(document, "task.kind");

@@ -1,11 +1,11 @@
 //! Whether any point of the space satisfies the constraints: said before a study is made.
 
-use super::SamplerSpec;
 use super::document::Document;
 use super::problem::Problem;
-use crate::sampler::{self, Ask};
-use crate::space::{Params, Space};
-use crate::study::{self, Direction, History};
+use search::sampler::SamplerSpec;
+use search::sampler::{self, Ask};
+use search::space::{Params, Space};
+use search::study::{self, Direction, History};
 
 /// Random points that are tried, before the sampler that is asked for looks by its own means.
 const POINTS: usize = 10_000;

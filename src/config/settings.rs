@@ -7,12 +7,12 @@ use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS, SETTINGS, Setting, SettingType};
 use super::problem::{Problem, hint};
 use super::pruners::{WRAPPED, contradiction};
-use super::spec::{
-    Deadline, DevicePolicy, Operation, Parallel, PrunerSpec, SamplerSpec, Standby,
-    SupervisorPolicy, TestPolicy,
-};
+use super::spec::{Deadline, Operation, Parallel, Standby, SupervisorPolicy, TestPolicy};
 use super::tree::{Item, Node};
-use crate::space::{Params, Value};
+use device::DevicePolicy;
+use search::pruner::PrunerSpec;
+use search::sampler::SamplerSpec;
+use search::space::{Params, Value};
 
 /// A setting's value, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -427,9 +427,9 @@ fn parse(ty: SettingType, node: &Node) -> Result<Parsed, String> {
             _ => Err("a part above 0, such as \"80%\" or 0.8, at most \"100%\"".into()),
         },
         SettingType::Device => text
-            .and_then(device)
+            .and_then(|text| text.parse().ok())
             .map(Parsed::Device)
-            .ok_or_else(|| DEVICES.into()),
+            .ok_or_else(|| device::DEVICES.into()),
     }
 }
 
@@ -445,9 +445,6 @@ fn texts(node: &Node) -> Option<Vec<String>> {
 
 /// Workers give signs of life ten times a second at most.
 const SHORTEST: Duration = Duration::from_millis(200);
-
-/// What names devices.
-const DEVICES: &str = "auto, cpu, cuda, or GPUs by index such as \"cuda:0,1\"";
 
 /// `64MiB`, `4 GB`, `1000`.
 fn size(text: &str) -> Option<u64> {
@@ -474,33 +471,6 @@ fn percent(text: &str) -> Option<f64> {
     number.parse::<f64>().ok().map(|x| x / 100.0)
 }
 
-impl std::str::FromStr for DevicePolicy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<DevicePolicy, String> {
-        device(text).ok_or_else(|| format!("expected {DEVICES}"))
-    }
-}
-
-fn device(text: &str) -> Option<DevicePolicy> {
-    match text {
-        "auto" => Some(DevicePolicy::Auto),
-        "cpu" => Some(DevicePolicy::Cpu),
-        "cuda" => Some(DevicePolicy::Cuda(Vec::new())),
-        other => {
-            let mut indices = Vec::new();
-            for index in other.strip_prefix("cuda:")?.split(',') {
-                let index = index.trim().parse().ok()?;
-                if indices.contains(&index) {
-                    return None;
-                }
-                indices.push(index);
-            }
-            Some(DevicePolicy::Cuda(indices))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -513,16 +483,6 @@ mod tests {
         assert_eq!(size("0B"), None);
         assert_eq!(size("5 apples"), None);
         assert_eq!(size("MiB"), None);
-    }
-
-    #[test]
-    fn devices_are_named_by_kind_or_index() {
-        assert_eq!(device("auto"), Some(DevicePolicy::Auto));
-        assert_eq!(device("cuda"), Some(DevicePolicy::Cuda(vec![])));
-        assert_eq!(device("cuda:0,2"), Some(DevicePolicy::Cuda(vec![0, 2])));
-        assert_eq!(device("cuda:0,0"), None);
-        assert_eq!(device("cuda:"), None);
-        assert_eq!(device("tpu"), None);
     }
 
     #[test]

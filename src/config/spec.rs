@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::Device;
-use crate::inject::InjectSpec;
-use crate::pruner::Horizon;
-use crate::space::{Params, Space, Value};
-use crate::study::Direction;
+use device::{Device, DevicePolicy};
+use inject::InjectSpec;
+use search::pruner::{Horizon, PrunerSpec};
+use search::sampler::SamplerSpec;
+use search::space::{Params, Space, Value};
+use search::study::Direction;
 
 /// What is optimised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,36 +27,6 @@ impl std::fmt::Display for Objective {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.direction, self.metric)
     }
-}
-
-/// The sampler and its options.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SamplerSpec {
-    /// `auto`, `random` or `tpe`.
-    pub kind: String,
-    /// Options by name, without the `sampler.` prefix; all present, defaults filled in.
-    pub options: Params,
-}
-
-/// The pruner and its options.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PrunerSpec {
-    /// A word of `pruner.kind`.
-    pub kind: String,
-    /// Options by name, without the `pruner.` prefix; all present, defaults filled in. Those of the
-    /// pruner inside `patient` have names that begin with `wrapped.`.
-    pub options: Params,
-}
-
-/// `--device`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DevicePolicy {
-    /// Every NVIDIA GPU there is, else the CPU.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// These GPUs, by index; empty: all of them, and it is an error if there is none.
-    Cuda(Vec<usize>),
 }
 
 /// How long an attempt may go without a sign of life before it counts as hung.
@@ -267,7 +238,7 @@ pub struct StudySpec {
     pub study: String,
     /// What is optimised; with several objectives the first, whose best epoch a trial is judged by.
     pub objective: Objective,
-    /// Further objectives, see [`crate::study::pareto`].
+    /// Further objectives, see [`search::study::pareto`].
     #[serde(default)]
     pub further: Vec<Objective>,
     /// The study's seed.
@@ -323,7 +294,7 @@ impl StudySpec {
     /// Everything a trial with these parameters is trained with: fixed keys, parameters, and the
     /// presets of the task kind for searched keys that are inactive in this trial.
     pub fn effective(&self, params: &Params) -> Params {
-        let keys = crate::task::kind(&self.kind).map_or(&[][..], |kind| kind.keys());
+        let keys = crate::kinds::kind(&self.kind).map_or(&[][..], |kind| kind.keys);
         let mut all: Params = keys
             .iter()
             .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
@@ -341,10 +312,22 @@ impl StudySpec {
         all.map(|point| self.space.point(point)).collect()
     }
 
+    /// Whether a worker needs libtorch to run trials on this device.
+    pub fn needs_libtorch(&self, device: Device) -> bool {
+        let Some(kind) = crate::kinds::kind(&self.kind) else {
+            return false;
+        };
+        let makes_faults = || {
+            let plan = self.operation.inject.as_ref().map(|inject| &inject.plan);
+            plan.is_some_and(|plan| plan.kinds().iter().any(|kind| kind.needs_libtorch()))
+        };
+        kind.needs_libtorch || kind.in_process && (device != Device::Cpu || makes_faults())
+    }
+
     /// What a pruner knows of the study beside its trials.
     pub fn horizon(&self) -> Horizon {
         Horizon {
-            max_step: crate::task::kind(&self.kind).and_then(|kind| kind.last_epoch(self)),
+            max_step: crate::kinds::kind(&self.kind).and_then(|kind| kind.last_epoch(self)),
             study: self.study.clone(),
         }
     }
@@ -377,11 +360,11 @@ impl StudySpec {
     pub fn possible(&self, key: &str) -> Vec<Value> {
         match self.space.find(key) {
             Some((_, p)) => match &p.domain {
-                crate::space::Domain::Categorical { choices } => choices.clone(),
-                crate::space::Domain::Float { low, high, .. } => {
+                search::space::Domain::Categorical { choices } => choices.clone(),
+                search::space::Domain::Float { low, high, .. } => {
                     vec![Value::Float(*low), Value::Float(*high)]
                 }
-                crate::space::Domain::Int { low, high, .. } => {
+                search::space::Domain::Int { low, high, .. } => {
                     vec![Value::Int(*low), Value::Int(*high)]
                 }
             },
@@ -390,11 +373,11 @@ impl StudySpec {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Operation {
     /// A run of `trials` trials on one slot of the CPU, with the documented supervision, random
     /// sampling and no pruning.
-    pub(crate) fn sample(trials: u64) -> Operation {
+    pub fn sample(trials: u64) -> Operation {
         Operation {
             trials,
             repeats: 1,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::problem::{Problem, Source};
-use crate::space::Value;
+use search::space::Value;
 
 /// A value with its origin.
 #[derive(Debug, Clone)]

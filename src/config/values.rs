@@ -4,8 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::problem::hint;
 use super::tree::{Item, Node};
-use crate::space::Value;
-use crate::task::{Key, KeyType};
+use crate::{Key, KeyType};
+use search::space::Value;
 
 /// What relative paths and `~` start at.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! What each fault has to be detected as, and what has to become of its trial. Pure.
 
-use crate::fault::FaultKind;
-use crate::inject::Kind;
+use fault::FaultKind;
+use inject::Kind;
 
 /// What is right for a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn expected(kind: Kind) -> Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::{Tally, Verdict, judge};
+    use fault::{Tally, Verdict, judge};
 
     #[test]
     fn what_the_drill_expects_is_what_the_verdicts_say() {

@@ -7,9 +7,9 @@ use serde_json::Value as Json;
 
 use super::expect::expected;
 use super::measure::{Times, between};
-use crate::fault::FaultKind;
-use crate::inject::ledger::Entry;
-use crate::inject::{Form, Kind};
+use fault::FaultKind;
+use inject::ledger::Entry;
+use inject::{Form, Kind};
 
 /// What one kind of fault led to.
 #[derive(Debug, Clone)]

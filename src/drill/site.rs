@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value as Json;
 
-use crate::exit::Failure;
+use messages::exit::Failure;
 
 /// The synthetic task, as it is shipped.
 pub const SYNTHETIC: &str = include_str!("../../configs/synthetic.toml");

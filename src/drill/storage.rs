@@ -18,8 +18,8 @@ use super::judge::compare;
 use super::site::{Project, Site, wait_until};
 use super::supervisor::{LONGEST, quick, slow, verify};
 use super::{Drill, Report, Scenario};
-use crate::exit::{Exit, Failure};
-use crate::study::rng;
+use messages::exit::{Exit, Failure};
+use search::study::rng;
 
 /// Trials of the studies that fill a disk: more than fit.
 const MANY: u64 = 400;

@@ -7,8 +7,8 @@ use super::expect::expected;
 use super::judge::{Observed, Row, judge};
 use super::site::{Ended, Project, Site};
 use super::{Drill, Report, possible};
-use crate::exit::Failure;
-use crate::inject::{self, Form, Kind, Plan};
+use inject::{self, Form, Kind, Plan};
+use messages::exit::Failure;
 
 /// Trials where faults are asked for by rate alone.
 const TRIALS: u64 = 100;
@@ -162,7 +162,7 @@ fn observe(
     goal: u64,
     max_log_bytes: u64,
 ) -> Result<Observed, Failure> {
-    let dir = crate::supervisor::directory_of(&project.database());
+    let dir = files::paths::directory_of(&project.database());
     let trials = project.trials(study)?;
     let mut logs = BTreeMap::new();
     for trial in &trials {
@@ -176,7 +176,7 @@ fn observe(
     }
     Ok(Observed {
         events: ended.events,
-        ledger: inject::ledger::read(&inject::ledger_of(&dir, study)),
+        ledger: inject::ledger::read(&files::paths::ledger_of(&dir, study)),
         trials,
         logs,
         strays: project.processes(),
@@ -188,7 +188,7 @@ fn observe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inject::Here;
+    use inject::Here;
 
     fn drill(plan: Option<&str>) -> Drill {
         let here = Here {

@@ -15,8 +15,8 @@ use super::judge::compare;
 use super::measure::between;
 use super::site::{Project, Site, end};
 use super::{Drill, Report, Scenario};
-use crate::exit::Failure;
-use crate::study::rng;
+use messages::exit::Failure;
+use search::study::rng;
 
 /// A dead supervisor's processes have to be gone within this time.
 pub(super) const GONE: Duration = Duration::from_secs(2);
@@ -111,7 +111,7 @@ fn killed(
             project.processes().into_iter().for_each(end);
         }
         let _ = child.kill();
-        let now = crate::clock::now().to_string();
+        let now = messages::clock::now().to_string();
         let _ = child.wait();
         scenario.times += 1;
         match project.wait_gone(PATIENCE) {

@@ -239,7 +239,7 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::cuda;
+    use crate::cuda;
 
     #[test]
     fn every_advice_on_a_code_belongs_to_an_error() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{ErrorReport, Phase};
+use crate::{ErrorReport, Phase};
 
 use super::text::{self, Diagnosis, diagnose};
 use super::{Fault, FaultKind, cuda};

@@ -333,7 +333,7 @@ fn a_program_that_fails_while_its_gpu_is_lost_is_not_to_blame() {
     let ended = |death, xids: &[u32]| {
         let mut evidence = error(Phase::Training, "sh ended with exit status 1", None);
         if let Some(error) = &mut evidence.error {
-            error.program = Some(crate::fault::ProgramEnd {
+            error.program = Some(crate::ProgramEnd {
                 death,
                 stopped: false,
                 oom_kills: 0,

@@ -210,7 +210,7 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::{Tally, Verdict, cuda, judge};
+    use crate::{Tally, Verdict, cuda, judge};
 
     const PAGE: &str = include_str!("../../docs/faults.md");
 

@@ -77,8 +77,8 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
 }
 
 /// Something was done: a file's content or a directory's names were flushed, or names have changed.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "testing")))]
 fn note(_flushed: Option<&Path>) {}
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 use super::power::note;

@@ -32,7 +32,7 @@ thread_local! {
 
 /// Does `work`, which changes what is in `root`, and gives `found` every tree that a kill or a power cut at one
 /// of its steps can leave. Only what this thread does is seen.
-pub(crate) fn cuts(root: &Path, work: impl FnOnce(), mut found: impl FnMut(&Path)) -> usize {
+pub fn cuts(root: &Path, work: impl FnOnce(), mut found: impl FnMut(&Path)) -> usize {
     let mut watch = Watch {
         root: root.to_owned(),
         disk: Disk::default(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::Device;
+use device::Device;
 
 /// A fault that can be made on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,16 +49,16 @@ pub enum Kind {
 pub struct Here {
     /// Trials run on a GPU.
     pub gpu: bool,
-    /// The binary has libtorch.
+    /// libtorch is there.
     pub torch: bool,
 }
 
 impl Here {
-    /// What this binary offers on these devices.
-    pub fn of(devices: &[Device]) -> Here {
+    /// What is offered on these devices, with libtorch or without.
+    pub fn of(devices: &[Device], torch: bool) -> Here {
         Here {
             gpu: devices.iter().any(|d| matches!(d, Device::Cuda(_))),
-            torch: cfg!(feature = "torch"),
+            torch,
         }
     }
 }
@@ -152,6 +152,11 @@ impl Kind {
         Kind::ALL.into_iter().find(|k| k.word() == word)
     }
 
+    /// Whether libtorch makes it.
+    pub fn needs_libtorch(self) -> bool {
+        matches!(self.facts().1, Needs::Torch | Needs::Gpu)
+    }
+
     /// In which form it is possible here.
     ///
     /// # Errors
@@ -160,9 +165,9 @@ impl Kind {
         match self.facts().1 {
             Needs::Nothing => Ok(Form::Real),
             Needs::Torch if here.torch => Ok(Form::Real),
-            Needs::Torch => Err("this binary is built without libtorch"),
+            Needs::Torch => Err("there is no libtorch"),
             Needs::Gpu | Needs::GpuOrText if here.gpu && here.torch => Ok(Form::Real),
-            Needs::Gpu if here.gpu => Err("this binary is built without libtorch"),
+            Needs::Gpu if here.gpu => Err("there is no libtorch"),
             Needs::Gpu => Err("there is no GPU"),
             Needs::GpuOrText | Needs::Text => Ok(Form::TextOnly),
         }

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use super::{Form, Here, Kind};
-use crate::study::rng;
+use search::study::rng;
 
 /// A fault happens at a step in `1..=STEPS` of its attempt.
 const STEPS: u64 = 8;

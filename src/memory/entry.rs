@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Estimate, Observation, Usage};
-use crate::fault::FaultKind;
-use crate::gpu::Device;
-use crate::space::Params;
+use device::Device;
+use fault::FaultKind;
+use search::space::Params;
 
 /// One attempt's line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

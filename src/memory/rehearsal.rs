@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Estimate, Floor, Observation, Predictor};
-use crate::space::{Domain, Params, Space, Value};
-use crate::study;
+use search::space::{Domain, Params, Space, Value};
+use search::study;
 
 /// Random points that shares and means over the space are estimated by.
 const SAMPLE: usize = 300;
@@ -230,7 +230,7 @@ fn durations(space: &Space, rehearsed: &[Rehearsed]) -> Option<Predictor> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::Parameter;
+    use search::space::Parameter;
 
     fn parameter(name: &str, domain: Domain) -> Parameter {
         Parameter {

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Entry;
-use crate::adopt::importance::{Effect, effects};
-use crate::gpu::Device;
-use crate::space::{Params, Value};
-use crate::study::Job;
+use device::Device;
+use search::importance::{Effect, effects};
+use search::space::{Params, Value};
+use search::study::Job;
 
 /// So many trials are shown.
 const HIGHEST: usize = 5;
@@ -422,7 +422,7 @@ fn advice(review: &Review, around: Around) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Estimate, Usage};
+    use crate::{Estimate, Usage};
 
     const GIB: u64 = 1 << 30;
 

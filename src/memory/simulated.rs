@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, RngExt};
 
-use crate::config::StudySpec;
-use crate::sampler::{Ask, RandomSampler, Sampler};
-use crate::space::{Params, Value};
-use crate::study::{Direction, History, rng};
+use config::StudySpec;
+use search::sampler::{Ask, RandomSampler, Sampler};
+use search::space::{Params, Value};
+use search::study::{Direction, History, rng};
 
 /// Memory of the card, in bytes.
 pub const TOTAL: u64 = (23.56 * GIB) as u64;
@@ -43,7 +43,7 @@ const HEADS: [(f64, f64); 7] = [
 
 /// The study of the field notes.
 pub fn study() -> StudySpec {
-    crate::config::tests::field_notes()
+    config::testing::field_notes()
 }
 
 /// Everything that the training number `number` reads, drawn at random from the study's space.

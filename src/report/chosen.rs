@@ -5,9 +5,11 @@ use serde_json::{Value as Json, json};
 use super::format::{plural, value};
 use super::json_lines::{baseline_json, params_json};
 use super::lines::param_lines;
-use super::{json_number, number_from_json};
-use crate::study::selection::{Candidate, Selection};
-use crate::task::Baseline;
+
+use config::Baseline;
+use messages::json_number;
+use messages::number_from_json;
+use search::study::selection::{Candidate, Selection};
 
 /// What a run knows of its winner.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -82,7 +84,7 @@ pub fn tested_json(tested: &Tested) -> Json {
 /// The lines about a selection, from its JSON: so that a run and `tune best` say the same.
 ///
 /// `trivial` is the value of the trivial answer on the validation split, where there is one.
-pub(super) fn selection_lines(selection: &Json, metric: &str, trivial: Option<f64>) -> Vec<String> {
+pub fn selection_lines(selection: &Json, metric: &str, trivial: Option<f64>) -> Vec<String> {
     let repeats = selection["repeats"].as_u64().unwrap_or(0);
     let mut lines = Vec::new();
     let winner = &selection["winner"];
@@ -166,7 +168,7 @@ fn naive_line(selection: &Json, metric: &str) -> Option<String> {
 }
 
 /// The lines about the test split, from its JSON; `winner` is the trial that wins now.
-pub(super) fn tested_lines(tested: &Json, winner: Option<u64>) -> Vec<String> {
+pub fn tested_lines(tested: &Json, winner: Option<u64>) -> Vec<String> {
     let number = tested["number"].as_u64();
     let metric = tested["metric"].as_str().unwrap_or("value");
     let trial = number.map_or_else(String::new, |n| format!("trial {n}, "));

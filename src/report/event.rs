@@ -3,13 +3,14 @@
 use serde_json::{Map, Value as Json};
 
 use super::Chosen;
-use crate::config::Objective;
-use crate::protocol::AttemptId;
-use crate::space::Params;
-use crate::study::carry::Carried;
-use crate::study::selection::Selection;
-use crate::study::{Direction, Job, TrialState};
-use crate::task::{Baseline, Metrics};
+use config::Baseline;
+use config::Objective;
+use protocol::AttemptId;
+use search::space::Params;
+use search::study::carry::Carried;
+use search::study::selection::Selection;
+use search::study::{Direction, Job, TrialState};
+use task::Metrics;
 
 /// Counts of a study's trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]

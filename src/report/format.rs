@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::space::{Params, Value};
+use messages::printable;
+use search::space::{Params, Value};
 
 /// A duration with two units at most: `350 ms`, `4.2 s`, `3 min 12 s`, `2 h 05 min`, `3 d 04 h`.
 pub fn duration(d: Duration) -> String {
@@ -111,6 +112,49 @@ pub fn plural(n: u64, noun: &str) -> String {
     } else {
         format!("{n} {noun}s")
     }
+}
+
+/// Rows in columns, the first row as heading; numbers to the right.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let clean = |row: &Vec<String>| {
+        row.iter()
+            .map(|cell| printable(cell).into_owned())
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| {
+        rows.iter()
+            .filter_map(|r| r.get(c))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let numeric = |c: usize| {
+        let mut cells = rows
+            .iter()
+            .skip(1)
+            .filter_map(|r| r.get(c))
+            .filter(|t| !t.is_empty());
+        cells.all(|t| t.parse::<f64>().is_ok())
+    };
+    let widths: Vec<(usize, bool)> = (0..columns).map(|c| (width(c), numeric(c))).collect();
+    let mut out = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, (width, right)) in row.iter().zip(&widths) {
+            let cell = if *right {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            };
+            line.push_str(&cell);
+            line.push_str("  ");
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
 }
 
 #[cfg(test)]

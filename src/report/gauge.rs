@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::printable::printable;
+use messages::printable;
 
 /// A bar that is cleared when it is dropped.
 pub struct Gauge {

@@ -2,16 +2,16 @@
 
 use serde_json::{Value as Json, json};
 
-use super::printable::tests::{HOSTILE, harmful_in};
 use super::sink::tests::shown;
 use super::{Best, Chosen, Counts, Event, Fork, Mode, Tested};
-use crate::config::Objective;
-use crate::protocol::AttemptId;
-use crate::space::{Params, Value};
-use crate::study::carry::{Carried, LeftOut};
-use crate::study::selection::{self, Leader, Next, Selection};
-use crate::study::{Direction, Job, Purpose, TrialState};
-use crate::task::Baseline;
+use config::Baseline;
+use config::Objective;
+use messages::testing::{HOSTILE, harmful_in};
+use protocol::AttemptId;
+use search::space::{Params, Value};
+use search::study::carry::{Carried, LeftOut};
+use search::study::selection::{self, Leader, Next, Selection};
+use search::study::{Direction, Job, Purpose, TrialState};
 
 /// What is printed of a run in which every text is this one.
 fn printed(mode: Mode, text: &str) -> String {

@@ -8,10 +8,12 @@ use serde_json::{Map, Value as Json, json};
 use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, Fork, json_number, selection_json, tested_json};
-use crate::space::Params;
-use crate::study::{Job, Purpose};
-use crate::task::{Baseline, Metrics};
+use super::{Best, Counts, Event, Fork, selection_json, tested_json};
+use config::Baseline;
+use messages::json_number;
+use search::space::Params;
+use search::study::{Job, Purpose};
+use task::Metrics;
 
 /// Writes one JSON object a line, flushed.
 pub(super) struct JsonLines {
@@ -23,7 +25,7 @@ impl JsonLines {
     pub(super) fn new(study: &str, output: Output) -> io::Result<JsonLines> {
         let study = study.to_owned();
         let name = study.clone();
-        let left_out = move |n| left_out_json(n, crate::clock::now(), &name).to_string();
+        let left_out = move |n| left_out_json(n, messages::clock::now(), &name).to_string();
         let outlet = Outlet::new(output, None, left_out)?;
         Ok(JsonLines { study, outlet })
     }
@@ -334,7 +336,8 @@ fn best_json(best: &Best) -> Json {
     json
 }
 
-pub(super) fn baseline_json(baseline: &Baseline) -> Json {
+/// A baseline as the contract has it.
+pub fn baseline_json(baseline: &Baseline) -> Json {
     json!({ "value": json_number(baseline.value), "what": baseline.what })
 }
 

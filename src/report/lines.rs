@@ -12,15 +12,16 @@ use super::format::{duration, params_short, plural, value};
 use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
-use super::{Best, Counts, Event, Fork, number_from_json, selection_json};
-use crate::config::Objective;
-use crate::exit::Exit;
-use crate::protocol::AttemptId;
-use crate::space::Params;
-use crate::study::carry::LeftOut;
-use crate::study::pareto::Front;
-use crate::study::{Direction, Purpose, TrialState};
-use crate::task::Baseline;
+use super::{Best, Counts, Event, Fork, selection_json};
+use config::Baseline;
+use config::Objective;
+use messages::exit::Exit;
+use messages::number_from_json;
+use protocol::AttemptId;
+use search::space::Params;
+use search::study::carry::LeftOut;
+use search::study::pareto::Front;
+use search::study::{Direction, Purpose, TrialState};
 
 /// So many trials of a front are told at the end.
 const FRONT: usize = 10;
@@ -49,7 +50,7 @@ pub(super) fn left_out(study: &str) -> impl Fn(u64) -> String + Send + use<> {
     move |n| {
         format!(
             "{} warning: {} left out: nobody read them in time (`tune trials {study}` has every result)",
-            crate::clock::now().strftime("%H:%M:%SZ"),
+            messages::clock::now().strftime("%H:%M:%SZ"),
             match n {
                 1 => "1 line was".to_owned(),
                 n => format!("{n} lines were"),
@@ -455,7 +456,7 @@ fn named(objectives: &[Objective], values: &[f64]) -> String {
 }
 
 /// One line a parameter, names aligned, values in full.
-pub(super) fn param_lines(params: &Params, indent: &str) -> Vec<String> {
+pub fn param_lines(params: &Params, indent: &str) -> Vec<String> {
     let width = params.keys().map(|k| k.chars().count()).max().unwrap_or(0);
     params
         .iter()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use super::output::Output;
-use super::printable::printable;
+use messages::printable;
 
 /// So many bytes may wait to be written.
 const MOST: usize = 32 << 20;

@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::printable::printable_lines;
+use messages::printable_lines;
 
 /// A stream that falls silent at its first error.
 pub struct Output {

@@ -13,7 +13,7 @@ use super::lines::{Narrator, left_out, since};
 use super::outlet::{Outlet, Standing, Worth};
 use super::output::Output;
 use super::sink::Sink;
-use crate::study::Job;
+use search::study::Job;
 
 /// The rate is that of the last so many finished trials.
 const WINDOW: usize = 50;

@@ -3,9 +3,10 @@
 use serde_json::{Value as Json, json};
 
 use super::format::{params_short, plural};
-use super::{json_number, params_json};
-use crate::memory::rehearsal::{Forecast, Rehearsed};
-use crate::memory::size;
+use super::params_json;
+use memory::rehearsal::{Forecast, Rehearsed};
+use memory::size;
+use messages::json_number;
 
 /// What a rehearsal is told with.
 pub struct Rehearsal<'a> {

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::protocol::AttemptId;
-use crate::report::{Best, Counts, Fork};
-use crate::space::{Params, Value};
-use crate::study::carry::{Carried, LeftOut};
-use crate::study::{Direction, Purpose, TrialState};
-use crate::task::Baseline;
+use crate::{Best, Counts, Fork};
+use config::Baseline;
+use protocol::AttemptId;
+use search::space::{Params, Value};
+use search::study::carry::{Carried, LeftOut};
+use search::study::{Direction, Purpose, TrialState};
 
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);

@@ -13,9 +13,10 @@ use super::place::FileId;
 use super::read::state;
 use super::sense::named;
 use super::studies::put_study_attributes;
-use super::{AttemptEnd, Shown, Store, StoreError, Write, Written, to_python_json};
-use crate::space::{Domain, Params, Value, distribution_to_json};
-use crate::study::TrialState;
+use super::{AttemptEnd, Shown, Store, StoreError, Write, Written};
+use messages::to_python_json;
+use search::space::{Domain, Params, Value, distribution_to_json};
+use search::study::TrialState;
 
 impl Store {
     /// Carries out a batch of writes for a run: all of it is durable, or nothing was written.

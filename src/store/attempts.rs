@@ -6,7 +6,8 @@ use rusqlite::{OptionalExtension, Row};
 use serde_json::Value as Json;
 
 use super::error::Cause;
-use super::{RunRecord, Store, StoreError, python_json};
+use super::{RunRecord, Store, StoreError};
+use messages::python_json;
 
 /// One execution of a trial in one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]

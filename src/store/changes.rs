@@ -15,7 +15,7 @@ use super::error::Cause;
 use super::open::stamp;
 use super::read::{Which, read_trials, state};
 use super::{Store, StoreError, Write};
-use crate::study::{FrozenTrial, Purpose, TrialState};
+use search::study::{FrozenTrial, Purpose, TrialState};
 
 /// A trial at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::apply::{next_number, params_json, put_system_attribute, put_user_attr
 use super::error::Cause;
 use super::fresh::new_trial;
 use super::{Store, StoreError};
-use crate::space::Params;
+use search::space::Params;
 
 impl Store {
     /// Adds a WAITING trial whose parameters are fixed beforehand (all or some), and returns its

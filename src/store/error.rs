@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::exit::Failure;
-use crate::study::TrialState;
+use messages::exit::Failure;
+use search::study::TrialState;
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]

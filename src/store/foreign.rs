@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Value as Json, json};
 
 use super::error::Cause;
-use super::{Store, StoreError, python_json};
+use super::{Store, StoreError};
+use messages::python_json;
 
 impl Store {
     /// The version of Optuna that made the tables, where the file says it.
@@ -103,9 +104,9 @@ mod tests {
         };
         assert_eq!(of(r#"["a", null, 0.5, NaN]"#), None);
         let plain = of(r#"[[64, 64], [128], "a"]"#).unwrap();
-        let domain = crate::space::distribution_from_json(&plain).unwrap();
+        let domain = search::space::distribution_from_json(&plain).unwrap();
         let choices = vec!["[64,64]".into(), "[128]".into(), "a".into()];
-        assert_eq!(domain, crate::space::Domain::Categorical { choices });
+        assert_eq!(domain, search::space::Domain::Categorical { choices });
         assert_eq!(plain_choices("nonsense"), None);
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::Row;
 use super::apply::Batch;
 use super::error::Cause;
 use super::{Store, StoreError};
-use crate::memory::GpuMinute;
+use device::GpuMinute;
 
 /// The columns, in the order of [`row`] and of [`Batch::put_gpu_minute`].
 const COLUMNS: &str = "gpu, samples, memory_total, memory_used, memory_peak, utilization,

@@ -9,8 +9,9 @@ use super::apply::{
 use super::error::Cause;
 use super::fresh::new_trial;
 use super::studies::insert_study;
-use super::{Store, StoreError, to_python_json};
-use crate::study::{Direction, FrozenTrial, TrialState};
+use super::{Store, StoreError};
+use messages::to_python_json;
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// A study that is made at once with its first trials.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,10 +7,10 @@ use rusqlite::Row;
 use serde::de::IgnoredAny;
 
 use super::error::Cause;
-use super::python_json;
 use super::read::{Reader, number, parameter};
-use crate::report::json_number;
-use crate::space::Value;
+use messages::json_number;
+use messages::python_json;
+use search::space::Value;
 
 /// The members of JSON objects, with commas between them and without the braces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

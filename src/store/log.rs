@@ -22,7 +22,7 @@ use super::descriptor::Descriptor;
 use super::error::{Cause, Shown, StoreError};
 use super::open::keep_log_on_close;
 use super::place::FileId;
-use crate::files::bounded;
+use files::bounded;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24;
@@ -89,7 +89,6 @@ fn damage(path: &Path) -> Option<Damage> {
 }
 
 /// Whether these are the bytes of a damaged log.
-#[cfg(any(test, fuzzing))]
 pub fn is_damaged(log: &[u8]) -> bool {
     scan(log).is_some()
 }

@@ -6,11 +6,11 @@ use super::apply::Batch;
 use super::error::Cause;
 use super::repeats::{columns, purpose};
 use super::{Store, StoreError};
-use crate::config::StudySpec;
-use crate::gpu::Device;
-use crate::memory::{Entry, Estimate, Observation, Usage};
-use crate::space::Params;
-use crate::study::{Job, Purpose};
+use config::StudySpec;
+use device::Device;
+use memory::{Entry, Estimate, Observation, Usage};
+use search::space::Params;
+use search::study::{Job, Purpose};
 
 /// A line of the ledger, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::error::{Cause, Shown, StoreError};
 use super::log::{self, Watch};
 use super::migrate::{Found, check_triggers, inspect, migrate};
 use super::place::{FileId, directory, network_file_system};
-use crate::files::{no_file, plain};
+use files::{no_file, plain};
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
@@ -238,7 +238,7 @@ impl Store {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
-        let now = stamp(crate::clock::now());
+        let now = stamp(messages::clock::now());
         // A connection that is closed copies what a crash left in the log into the file: not into
         // one that is refused.
         keep_log_on_close(&conn, has_log(path)).map_err(at)?;
@@ -259,7 +259,7 @@ impl Store {
             data_version: data_version(&conn)?,
             conn,
             path: path.to_path_buf(),
-            clock: Box::new(crate::clock::now),
+            clock: Box::new(messages::clock::now),
             own_tables,
             file: FileId::of(path),
             watch: None,

@@ -8,9 +8,10 @@ use serde_json::{Map, Value as Json};
 use super::error::Cause;
 use super::listing::{self, Members};
 use super::sense::named;
-use super::{Store, StoreError, python_json};
-use crate::space::{Domain, Params, Value, distribution_from_json};
-use crate::study::{FrozenTrial, TrialState};
+use super::{Store, StoreError};
+use messages::python_json;
+use search::space::{Domain, Params, Value, distribution_from_json};
+use search::study::{FrozenTrial, TrialState};
 
 impl Store {
     /// All trials of a study, ascending by number.
@@ -24,7 +25,7 @@ impl Store {
 
     /// All trials of a study, ascending by number, with what decides which is the best and which
     /// count, and nothing else: states, values, constraints
-    /// (all that [`crate::study::violation`] reads) and the attribute `infeasible`. What
+    /// (all that [`search::study::violation`] reads) and the attribute `infeasible`. What
     /// else a trial holds is most of a database.
     ///
     /// # Errors

@@ -6,8 +6,10 @@ use serde_json::{Map, Value as Json};
 use super::apply::Batch;
 use super::attempts::{COLUMNS, record};
 use super::error::Cause;
-use super::{AttemptEnd, AttemptRecord, Store, StoreError, Write, python_json, to_python_json};
-use crate::study::{Job, Purpose, TrialState};
+use super::{AttemptEnd, AttemptRecord, Store, StoreError, Write};
+use messages::python_json;
+use messages::to_python_json;
+use search::study::{Job, Purpose, TrialState};
 
 /// A repeat as it is stored.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::error::Cause;
 use super::{Store, StoreError, StudySummary};
-use crate::study::Direction;
+use search::study::Direction;
 
 impl Store {
     /// Refuses a study of ours whose rows contradict each other; `directions` are those that its

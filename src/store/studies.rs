@@ -8,8 +8,10 @@ use serde_json::{Map, Value as Json};
 use super::error::Cause;
 use super::fresh::new_study;
 use super::read::attribute;
-use super::{NewStudy, Store, StoreError, python_json, to_python_json};
-use crate::study::{Direction, TrialState};
+use super::{NewStudy, Store, StoreError};
+use messages::python_json;
+use messages::to_python_json;
+use search::study::{Direction, TrialState};
 
 /// Trials by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

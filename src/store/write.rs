@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use crate::memory::{Entry, GpuMinute};
-use crate::space::{Domain, Params};
-use crate::study::{Purpose, TrialState};
+use device::GpuMinute;
+use memory::Entry;
+use search::space::{Domain, Params};
+use search::study::{Purpose, TrialState};
 use std::collections::BTreeMap;
 
 /// One write. A batch is one transaction: all of it is durable, or nothing.
@@ -232,7 +233,7 @@ impl Write {
 
 /// A number that may be NaN or infinite, which JSON numbers cannot.
 mod any_float {
-    use crate::report::{json_number, number_from_json};
+    use messages::{json_number, number_from_json};
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -248,7 +249,7 @@ mod any_float {
 
 /// The same for several of them.
 mod any_floats {
-    use crate::report::{json_number, number_from_json};
+    use messages::{json_number, number_from_json};
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,13 +1,12 @@
 //! Carries out what the core decides: processes, sockets, the clock, the writer, the report.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use super::cgroup::Groups;
 use super::clock::Clock;
 use super::core::Core;
 use super::errands::{Errand, Errands, Place};
@@ -16,14 +15,15 @@ use super::post::{Inbox, Post};
 use super::proposer::{Asked, Proposer};
 use super::spawn::{Process, Setting, environment};
 use super::spool::Spool;
-use super::strays::Family;
 use super::writer::{Request, RunId, Writer};
 use super::{Action, Event, WorkerId};
-use crate::exit::{Exit, Failure};
-use crate::files::name::part;
-use crate::protocol::{KeepBest, ToWorker};
-use crate::report::{self, Sink};
-use crate::store::{Seen, Store};
+use files::paths::logs_dir;
+use messages::exit::{Exit, Failure};
+use process::cgroup::Groups;
+use process::strays::Family;
+use protocol::{KeepBest, ToWorker};
+use report::{self, Sink};
+use store::{Seen, Store};
 
 /// What a run needs beside its core.
 pub struct Driver {
@@ -37,6 +37,8 @@ pub struct Driver {
     pub gpus: bool,
     /// Whether trials compute in the workers themselves.
     pub in_process: bool,
+    /// The library that has libtorch, where workers need it.
+    pub library: Option<PathBuf>,
     /// What its workers, and all that they start, are known by.
     pub family: Family,
     /// Their cgroup, where they have one.
@@ -170,6 +172,7 @@ impl Hands {
                     threads,
                     forensic,
                     in_process: self.driver.in_process,
+                    library: self.driver.library.as_deref(),
                     expandable,
                 };
                 self.spawn(worker, &environment(setting));
@@ -300,7 +303,7 @@ impl Hands {
             | report::Event::StudyForked(_)
             | report::Event::RunFinished { .. } => tracing::info!(?event),
         }
-        self.driver.sink.handle(event, crate::clock::now());
+        self.driver.sink.handle(event, messages::clock::now());
     }
 
     /// Where a worker prints before its first attempt.
@@ -308,9 +311,4 @@ impl Hands {
         let name = format!("run-{}-worker-{worker}.log", self.driver.run_id);
         logs_dir(&self.driver.place.dir, &self.driver.place.study).join(name)
     }
-}
-
-/// Where a study's logs are.
-pub fn logs_dir(dir: &Path, study: &str) -> PathBuf {
-    dir.join("logs").join(&*part(study))
 }

@@ -9,10 +9,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use super::core::checkpoint_name;
-use super::driver::logs_dir;
-use crate::files::replace;
-use crate::kept::{self, Leader};
-use crate::study::Job;
+use files::paths::logs_dir;
+use files::replace;
+use search::study::Job;
+use weights::{self, Leader};
 
 /// Something to do on the disk.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Runner {
             ..
         } = &self.place;
         match errand {
-            Errand::KeepWeights(leaders) => kept::settle(dir, study, &leaders, *max_kept_bytes),
+            Errand::KeepWeights(leaders) => weights::settle(dir, study, &leaders, *max_kept_bytes),
             Errand::Forget(job) => forget(&dir.join(checkpoint_name(study, job))),
             Errand::LogBegins(log) => {
                 self.used.insert(log);
@@ -178,11 +178,11 @@ fn prune(dir: &Path, most: u64, used: &BTreeSet<PathBuf>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::Draft;
-    use crate::space::Params;
+    use search::space::Params;
     use serde_json::Map;
     use std::fs;
     use std::io::Write;
+    use weights::Draft;
 
     fn place(dir: &Path, max_logs_bytes: u64) -> Place {
         Place {
@@ -221,8 +221,8 @@ mod tests {
         }
         drop(errands);
         assert!((0..50).all(|number| !checkpoint(number).exists()));
-        let kept = kept::kept_directory(dir.path(), "s", 49);
-        assert!(kept::read(&kept).unwrap().is_some());
+        let kept = weights::kept_directory(dir.path(), "s", 49);
+        assert!(weights::read(&kept).unwrap().is_some());
     }
 
     #[test]

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use crate::exit::Exit;
-use crate::fault::Death;
-use crate::gpu::Device;
-use crate::kept::Leader;
-use crate::memory::Sample;
-use crate::protocol::{FromWorker, ToWorker};
-use crate::report;
-use crate::sampler::Proposal;
-use crate::store::{Changes, Write};
-use crate::study::{Job, News};
-use crate::supervisor::facts::Unstarted;
+use crate::facts::Unstarted;
+use device::Device;
+use device::Sample;
+use fault::Death;
+use messages::exit::Exit;
+use protocol::{FromWorker, ToWorker};
+use report;
+use search::sampler::Proposal;
+use search::study::{Job, News};
+use store::{Changes, Write};
+use weights::Leader;
 
 /// Monotonic time since the run began.
 pub type Now = Duration;

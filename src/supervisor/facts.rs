@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::protocol::AttemptId;
-use crate::store::Write;
-use crate::study::Purpose;
+use protocol::AttemptId;
+use search::study::Purpose;
+use store::Write;
 
 /// Starts that are not on record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -180,9 +180,9 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::space::Params;
-    use crate::store::AttemptEnd;
-    use crate::study::TrialState;
+    use search::space::Params;
+    use search::study::TrialState;
+    use store::AttemptEnd;
 
     fn created(number: u64) -> Write {
         Write::TrialCreated {

@@ -23,11 +23,11 @@ use nix::fcntl::{FcntlArg, fcntl};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::launch::directory_of;
-use crate::exit::{Exit, Failure};
-use crate::files::name::part;
-use crate::files::plain;
-use crate::store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
+use files::paths::directory_of;
+use files::paths::lock_of;
+use files::plain;
+use messages::exit::{Exit, Failure};
+use store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
 
 /// Who holds a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Holder {
                 |_| "unknown".to_owned(),
                 |name| name.to_string_lossy().into_owned(),
             ),
-            since: crate::clock::now().to_string(),
+            since: messages::clock::now().to_string(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Hold {
     /// made or is no file (exit 7).
     pub fn take(storage: &Path, study: &str, me: &Holder) -> Result<Hold, Failure> {
         let storage = plain::real(storage);
-        let path = path(&directory_of(&storage), study);
+        let path = lock_of(&directory_of(&storage), study);
         let failed = |e: io::Error| {
             Failure::storage(format!(
                 "{}: cannot be written ({e}); tune needs a writable directory beside its database",
@@ -208,7 +208,11 @@ pub fn holder(storage: &Path, study: &StudySummary) -> Option<Holder> {
 fn holder_by_name(storage: &Path, study: &str) -> Option<Holder> {
     let storage = plain::real(storage);
     let pid = looked_at(&storage).and_then(|database| locked_by(&database, study));
-    let mut place = plain::open(&path(&directory_of(&storage), study), plain::For::Reading).ok();
+    let mut place = plain::open(
+        &lock_of(&directory_of(&storage), study),
+        plain::For::Reading,
+    )
+    .ok();
     let placed = place
         .as_ref()
         .is_some_and(|file| in_the_way(file, whole()).is_some());
@@ -266,10 +270,6 @@ fn whole() -> libc::flock {
 fn in_the_way(file: impl AsFd, mut lock: libc::flock) -> Option<libc::flock> {
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
     (lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock)
-}
-
-fn path(dir: &Path, study: &str) -> PathBuf {
-    dir.join("locks").join(format!("{}.lock", part(study)))
 }
 
 fn read(file: &mut File) -> Option<Holder> {

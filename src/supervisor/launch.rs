@@ -2,40 +2,44 @@
 //! up what an earlier run left.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::cgroup::Groups;
 use super::clock::Clock;
 use super::core::{
-    Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, checkpoints_dir, in_parts,
-    weights_kept,
+    Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, in_parts, weights_kept,
 };
-use super::driver::{Driver, logs_dir};
+use super::driver::Driver;
 use super::errands::Place;
-use super::guardian::Guardian;
 use super::hold::Holder;
 use super::open_study::{Held, Origin, open_study, study_attributes};
 use super::post;
 use super::proposer::Proposer;
 use super::signals;
 use super::spool;
-use super::strays::{self, Ended, Family};
 use super::take_in;
-use crate::config::StudySpec;
-use crate::exit::{Exit, Failure};
-use crate::fault::Tally;
-use crate::files::plain;
-use crate::gpu::Device;
-use crate::kept::{self, Leaders};
-use crate::memory::rehearsal::Rehearsed;
-use crate::memory::{Observation, Predictor};
-use crate::report::{self, Sink};
-use crate::store::{self, Reclaimable, RepeatRecord, RunRecord, Seen, Store, Write};
-use crate::study::{FrozenTrial, Job};
-use crate::task::{self, Prepared};
-use crate::{pruner, sampler};
+use config::Prepared;
+use config::StudySpec;
+use device::Device;
+use fault::Tally;
+use files::paths::checkpoints_dir;
+use files::paths::directory_of;
+use files::paths::logs_dir;
+use files::plain;
+use memory::rehearsal::Rehearsed;
+use memory::{Floor, Observation, Predictor};
+use messages::exit::{Exit, Failure};
+use process::cgroup::Groups;
+use process::guardian::Guardian;
+use process::strays::{self, Ended, Family};
+use report::{self, Sink};
+use search::pruner;
+use search::sampler;
+use search::study::{FrozenTrial, Job};
+use store::{self, Reclaimable, RepeatRecord, RunRecord, Seen, Store, Write};
+use weights::{self, Leaders};
 
 /// How long processes of an earlier run are given to end.
 const LEFTOVERS: Duration = Duration::from_secs(2);
@@ -54,6 +58,10 @@ pub struct Launch {
     pub origin: Origin,
     /// The hold on the study, see [`super::settle`].
     pub held: Held,
+    /// What trainings cannot do without of the devices' memory.
+    pub floor: Option<Arc<dyn Floor>>,
+    /// The library that has libtorch, where workers need it.
+    pub library: Option<PathBuf>,
     /// What a rehearsal has shown before a new study.
     pub rehearsed: Vec<Rehearsed>,
     /// Where events go.
@@ -72,6 +80,8 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         storage,
         origin,
         held,
+        floor,
+        library,
         rehearsed,
         mut sink,
     } = launch;
@@ -118,7 +128,14 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let sampler = sampler::sampler(&spec.operation.sampler)
         .ok_or_else(|| unknown("sampler", &spec.operation.sampler.kind))?;
     let proposer = Proposer::new(sampler, &spec);
-    let core = Core::new(start(&spec, proposer.name(), prepared, found, &devices)?);
+    let core = Core::new(start(
+        &spec,
+        proposer.name(),
+        prepared,
+        found,
+        &devices,
+        floor,
+    )?);
     let driver = Driver {
         place: Place {
             dir,
@@ -127,7 +144,8 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
             max_logs_bytes: spec.operation.max_logs_bytes,
         },
         gpus: devices.iter().any(|d| *d != Device::Cpu),
-        in_process: task::kind(&spec.kind).is_none_or(|k| k.in_process()),
+        in_process: config::kinds::kind(&spec.kind).is_none_or(|k| k.in_process),
+        library,
         study_id,
         run_id,
         family,
@@ -163,7 +181,7 @@ fn open(
 
 fn tell(sink: &mut dyn Sink, event: report::Event) {
     tracing::info!(?event);
-    sink.handle(&event, crate::clock::now());
+    sink.handle(&event, messages::clock::now());
 }
 
 /// Tells what a study was made from, and which results of those studies it could not see.
@@ -173,7 +191,7 @@ fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, dir: &Path) {
         .iter()
         .map(|study| (study, spool::waiting(dir, study)))
         .filter(|(_, waiting)| *waiting > 0)
-        .map(|(study, n)| format!("study {study}: {}", report::query::spooled_text(n)))
+        .map(|(study, n)| format!("study {study}: {}", crate::spool::waiting_text(n)))
         .collect();
     tell(sink, report::Event::StudyForked(fork));
     for message in missed {
@@ -239,14 +257,6 @@ fn end_leftovers(study: &Family) {
     }
 }
 
-/// The directory beside a database: `tune.db` has `tune.db.d`. It is the same for every link to the
-/// database, and an absolute path without links.
-pub fn directory_of(storage: &Path) -> PathBuf {
-    let mut name = plain::real(storage).into_os_string();
-    name.push(".d");
-    PathBuf::from(name)
-}
-
 /// What the database holds of earlier runs.
 struct Found {
     trials: Vec<FrozenTrial>,
@@ -305,6 +315,7 @@ fn start(
     prepared: Prepared,
     found: Found,
     devices: &[Device],
+    floor: Option<Arc<dyn Floor>>,
 ) -> Result<Start, Failure> {
     let operation = &spec.operation;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -323,10 +334,7 @@ fn start(
         sampler,
         pruner: pruner::pruner(&operation.pruner, &spec.horizon())
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
-        predictor: Predictor::new(
-            spec.space.clone(),
-            task::kind(&spec.kind).and_then(|kind| kind.floor(spec, devices[0])),
-        ),
+        predictor: Predictor::new(spec.space.clone(), floor),
         peaks: found.peaks,
     })
 }
@@ -336,7 +344,7 @@ fn check_places(dir: &Path, study: &str) -> Result<(), Failure> {
     let places = [
         logs_dir(dir, study),
         dir.join(checkpoints_dir(study)),
-        dir.join(kept::study_directory(study)),
+        dir.join(files::paths::weights_dir(study)),
     ];
     // A plain file in the way only keeps things from being written: nothing is deleted through it.
     let in_the_way = |p: &Path| p.symlink_metadata().is_ok_and(|m| m.is_file());
@@ -414,7 +422,7 @@ fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path) {
     if let Some(most) = weights_kept(spec) {
         let leaders = Leaders::new(spec.directions(), most, trials);
         let bytes = spec.operation.max_kept_bytes;
-        kept::settle(dir, &spec.study, leaders.best(), bytes);
+        weights::settle(dir, &spec.study, leaders.best(), bytes);
     }
 }
 

@@ -1,22 +1,23 @@
 //! Which study a run is about: the one asked for, a fork of it, or a new one that begins with what
-//! fits of others. Decides nothing about trials: that is [`crate::study::carry`].
+//! fits of others. Decides nothing about trials: that is [`search::study::carry`].
 
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
 use super::hold::{Hold, Holder};
-use super::launch::directory_of;
 use super::signals::outlive_file_size_limit;
 use super::take_in;
-use crate::config::{self, StudySpec};
-use crate::exit::{Exit, Failure};
-use crate::report::{self, json_number};
-use crate::space::{Params, Space};
-use crate::store::{NewStudy, Store, StudySummary};
-use crate::study::carry::{Carried, Source, Target, carry};
-use crate::study::{Direction, FrozenTrial, family, next_fork};
-use crate::task::Prepared;
+use config::Prepared;
+use config::{self, StudySpec};
+use files::paths::directory_of;
+use messages::exit::{Exit, Failure};
+use messages::json_number;
+use report;
+use search::space::{Params, Space};
+use search::study::carry::{Carried, Source, Target, carry};
+use search::study::{Direction, FrozenTrial, family, next_fork};
+use store::{NewStudy, Store, StudySummary};
 
 /// Study attribute: what a study was made from.
 pub const MADE_FROM: &str = "made_from";
@@ -145,7 +146,7 @@ fn must_be_there(storage: &Path, asked: &str, source: &str) -> Result<(), Failur
     }
     match Store::open_read_only(storage) {
         Ok(store) if store.find_study(asked)?.is_none() => {
-            let found = report::query::choose(&store, Some(source));
+            let found = store::choose(&store, Some(source));
             found.map(|_| ()).map_err(|mut failure| {
                 failure.message = format!("--from {source}: {}", failure.message);
                 failure
@@ -341,7 +342,7 @@ fn carried(earlier: &[Earlier], spec: &StudySpec) -> (Vec<FrozenTrial>, Carried)
             trials: &e.trials,
         })
         .collect();
-    let keys = crate::task::kind(&spec.kind).map_or(&[][..], |kind| kind.keys());
+    let keys = config::kinds::kind(&spec.kind).map_or(&[][..], |kind| kind.keys);
     let presets: Params = keys
         .iter()
         .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
@@ -386,7 +387,7 @@ pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<Str
     attrs.insert("trials_goal".into(), spec.operation.trials.into());
     let sampler = &spec.operation.sampler;
     attrs.insert("sampler".into(), sampler.kind.clone().into());
-    let plan = crate::sampler::plan(sampler, &spec.space);
+    let plan = search::sampler::plan(sampler, &spec.space);
     attrs.insert("sampler_plan".into(), plan.into());
     if let Some(baseline) = &prepared.baseline {
         let json = serde_json::json!({
@@ -496,8 +497,8 @@ fn foreign_differences(
 
 /// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind, for
 /// categorical parameters the same choices.
-pub fn compatible(a: &crate::space::Domain, b: &crate::space::Domain) -> bool {
-    use crate::space::Domain;
+pub fn compatible(a: &search::space::Domain, b: &search::space::Domain) -> bool {
+    use search::space::Domain;
     match (a, b) {
         (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
         (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })

@@ -6,10 +6,10 @@ use std::thread::{self, JoinHandle};
 
 use super::Event;
 use super::post::Post;
-use crate::config::StudySpec;
-use crate::sampler::{Ask, Sampler};
-use crate::space::Space;
-use crate::study::{History, News};
+use config::StudySpec;
+use search::sampler::{Ask, Sampler};
+use search::space::Space;
+use search::study::{History, News};
 
 /// See the module.
 pub struct Proposer {

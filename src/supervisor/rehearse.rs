@@ -3,16 +3,17 @@
 
 use std::path::PathBuf;
 
-use super::machine;
 use super::replay::{End, Played, Replay, replay};
-use crate::config::StudySpec;
-use crate::exit::Failure;
-use crate::fault::FaultKind;
-use crate::gpu::{self, Device};
-use crate::memory::rehearsal::{Rehearsed, points};
-use crate::space::Params;
-use crate::study::{Purpose, derive_seed};
-use crate::task::{self, TrialSpec};
+use config::StudySpec;
+use fault::FaultKind;
+use messages::exit::Failure;
+
+use device::Device;
+use memory::Floor;
+use memory::rehearsal::{Rehearsed, points};
+use search::space::Params;
+use search::study::{Purpose, derive_seed};
+use task::{self, TrialSpec};
 
 /// What is rehearsed, and how.
 pub struct Rehearsal<'a> {
@@ -22,10 +23,14 @@ pub struct Rehearsal<'a> {
     pub device: Device,
     /// libtorch threads.
     pub threads: usize,
+    /// What trainings cannot do without of the device's memory.
+    pub floor: Option<&'a dyn Floor>,
     /// Most points.
     pub points: usize,
     /// Training steps at each.
     pub steps: u32,
+    /// The library that has libtorch, where workers need it.
+    pub library: Option<PathBuf>,
     /// Where the workers' logs go.
     pub logs: PathBuf,
 }
@@ -39,8 +44,7 @@ pub fn rehearse(
     heard: &mut dyn FnMut(&Rehearsed, usize, usize),
 ) -> Result<Vec<Rehearsed>, Failure> {
     let spec = rehearsal.spec;
-    let floor = task::kind(&spec.kind).and_then(|kind| kind.floor(spec, rehearsal.device));
-    let points = points(&spec.space, floor.as_deref(), rehearsal.points, spec.seed);
+    let points = points(&spec.space, rehearsal.floor, rehearsal.points, spec.seed);
     let mut rehearsed = Vec::with_capacity(points.len());
     let count = points.len();
     for (at, params) in points.into_iter().enumerate() {
@@ -61,6 +65,7 @@ pub fn rehearse(
             blocking: false,
             log: rehearsal.logs.join(format!("rehearsal-{at}.log")),
             keep: None,
+            library: rehearsal.library.clone(),
             spec: spec.clone(),
         };
         let played = replay(&plan, &mut |_| {})?;
@@ -118,7 +123,7 @@ fn shown(params: Params, config: Params, device: Device, played: &Played) -> Reh
 /// The memory of a device in all, in bytes; `None`: unknown.
 pub fn memory_total(device: Device) -> Option<u64> {
     match device {
-        Device::Cpu => machine::memory_total(),
-        Device::Cuda(index) => gpu::probe::memory_total(index),
+        Device::Cpu => process::host::memory_total(),
+        Device::Cuda(index) => device::probe::memory_total(index),
     }
 }

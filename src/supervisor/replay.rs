@@ -5,21 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::cgroup::Groups;
 use super::clock::Clock;
-use super::guardian::Guardian;
 use super::post::{self, Inbox};
 use super::spawn::{Process, Setting, environment};
-use super::strays::Family;
 use super::{Event, Now};
-use crate::config::{Deadline, StudySpec};
-use crate::exit::Failure;
-use crate::fault::{self, Evidence, Fault, FaultKind};
-use crate::files::plain;
-use crate::gpu::Device;
-use crate::memory::Usage;
-use crate::protocol::{AttemptId, Epoch, ErrorReport, FromWorker, KeepBest, Phase, ToWorker};
-use crate::task::{self, Ended, Metrics, TrialSpec};
+use config::{Deadline, StudySpec};
+use device::Device;
+use fault::{self, Evidence, Fault, FaultKind};
+use fault::{ErrorReport, Phase};
+use files::plain;
+use memory::Usage;
+use messages::exit::Failure;
+use process::cgroup::Groups;
+use process::guardian::Guardian;
+use process::strays::Family;
+use protocol::{AttemptId, FromWorker, KeepBest, ToWorker};
+use task::Epoch;
+use task::{self, Ended, Metrics, TrialSpec};
 
 /// What is replayed, and how.
 pub struct Replay {
@@ -38,6 +40,8 @@ pub struct Replay {
     /// Where the weights of the best epoch go, in a directory of their own
     /// ([`Played::kept`]); `None`: they are not kept.
     pub keep: Option<PathBuf>,
+    /// The library that has libtorch, where the worker needs it.
+    pub library: Option<PathBuf>,
 }
 
 /// How it went.
@@ -51,7 +55,7 @@ pub struct Played {
     pub usage: Option<Usage>,
     /// How many training steps the whole training takes, as far as the task says.
     pub planned: Option<u64>,
-    /// The directory of the best epoch's weights and their description ([`crate::kept::read`]), where
+    /// The directory of the best epoch's weights and their description ([`weights::read`]), where
     /// they were to be kept and could be.
     pub kept: Option<PathBuf>,
     /// From the first training step to the end, and the steps of that time.
@@ -85,12 +89,13 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let clock =
         Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
     let (events, inbox) = post::channel(clock.clone());
-    let in_process = task::kind(&replay.spec.kind).is_none_or(|k| k.in_process());
+    let in_process = config::kinds::kind(&replay.spec.kind).is_none_or(|k| k.in_process);
     let environment = environment(Setting {
         device: replay.device,
         threads: replay.threads,
         forensic: replay.blocking,
         in_process,
+        library: replay.library.as_deref(),
         // It has one worker: none could go on without them.
         expandable: false,
     });
@@ -129,9 +134,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
 
 /// The weights of the last epoch that was the best so far.
 fn best_kept(dir: &Path) -> Option<PathBuf> {
-    let best = crate::kept::candidates(dir)
-        .into_iter()
-        .max_by_key(|f| f.epoch);
+    let best = weights::candidates(dir).into_iter().max_by_key(|f| f.epoch);
     best.map(|found| found.path)
 }
 

@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 
 use super::Event;
 use super::post::Post;
-use crate::exit::Exit;
+use messages::exit::Exit;
 
 /// A write beyond a file-size limit fails with an error that can be told, instead of ending the
 /// process. Child processes are not affected.

@@ -21,15 +21,17 @@ use nix::sys::socket::{
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::cgroup::Group;
-use super::evidence;
 use super::post::Post;
-use super::strays::{self, Ended, Family};
 use super::{Event, WorkerId};
-use crate::fault::Death;
-use crate::files::plain;
-use crate::gpu::{Device, cuda};
-use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+use device::Device;
+use fault::Death;
+use files::plain;
+use process::cgroup::Group;
+use process::evidence;
+use process::strays::{self, Ended, Family};
+use protocol::{
+    ALONE, Assembler, EXPANDABLE, FromWorker, MAX_PACKET, NEEDS_LIBTORCH, ToWorker, packets,
+};
 
 /// How long processes that a worker has left behind are given to end.
 const STRAYS: Duration = Duration::from_secs(1);
@@ -317,7 +319,7 @@ fn open_log(path: &Path) -> io::Result<File> {
 
 /// How a worker is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting {
+pub struct Setting<'a> {
     /// Where it trains.
     pub device: Device,
     /// libtorch threads.
@@ -326,15 +328,11 @@ pub struct Setting {
     pub forensic: bool,
     /// Trials compute in the worker itself.
     pub in_process: bool,
+    /// The library that has libtorch, where it needs it.
+    pub library: Option<&'a Path>,
     /// Its allocator uses expandable segments, unless the user says otherwise.
     pub expandable: bool,
 }
-
-/// Tells a worker that expandable segments were our choice: where they do not work, it says so.
-pub const EXPANDABLE: &str = "TUNE_EXPANDABLE_SEGMENTS";
-
-/// Tells a worker that it sees its GPU alone.
-pub const ALONE: &str = "TUNE_DEVICE_ALONE";
 
 /// Which GPUs CUDA shows to a process, and in which order.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -346,12 +344,13 @@ const ALLOCATOR: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
 /// CUDA call waits for its kernels, so that an error is reported where it was made, and stacks are
 /// kept whole. Where trials do not compute in the worker itself, the programs that it starts keep
 /// our search path for libraries: they may bring a libtorch of their own.
-pub fn environment(setting: Setting) -> Vec<(String, String)> {
+pub fn environment(setting: Setting<'_>) -> Vec<(String, String)> {
     let Setting {
         device,
         threads,
         forensic,
         in_process,
+        library,
         expandable,
     } = setting;
     let mut env = vec![
@@ -391,8 +390,11 @@ pub fn environment(setting: Setting) -> Vec<(String, String)> {
             env.push((EXPANDABLE.to_owned(), "1".to_owned()));
         }
     }
+    if let Some(library) = library {
+        env.push((NEEDS_LIBTORCH.to_owned(), library.display().to_string()));
+    }
     if in_process {
-        env.extend(cuda::search_path());
+        env.extend(device::search_path());
     }
     env
 }
@@ -506,8 +508,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supervisor::clock::Clock;
-    use crate::supervisor::post;
+    use crate::clock::Clock;
+    use crate::post;
 
     #[test]
     #[allow(clippy::zombie_processes)] // It is waited for by its number.

@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::facts;
-use crate::files::bounded;
-use crate::files::name::part;
-use crate::files::plain;
-use crate::store::Write;
+use files::bounded;
+use files::name::part;
+use files::paths::spool_of;
+use files::plain;
+use store::Write;
 
 /// Space taken at the start, tried in this order; bytes. An entry takes a few KiB.
 const RESERVES: [u64; 3] = [1 << 20, 256 << 10, 64 << 10];
@@ -59,7 +60,7 @@ impl Spool {
     /// # Errors
     /// The file cannot be made, or there is not even a little space.
     pub fn reserve(dir: &Path, study: &str) -> io::Result<Spool> {
-        let path = path(dir, study);
+        let path = spool_of(dir, study);
         let file = plain::open(&path, plain::For::Replacing)?;
         let mut spool = Spool {
             path,
@@ -172,9 +173,14 @@ impl Spool {
     }
 }
 
-/// Where a study's spool is; `dir` is the database's directory.
-pub fn path(dir: &Path, study: &str) -> PathBuf {
-    dir.join("spool").join(format!("{}.jsonl", part(study)))
+/// What results that are not in the database yet mean to people.
+pub fn waiting_text(waiting: u64) -> String {
+    let (results, are) = if waiting == 1 {
+        ("result waits", "is")
+    } else {
+        ("results wait", "are")
+    };
+    format!("{waiting} {results} outside the database and {are} taken in when the study is run")
 }
 
 /// Where entries are kept that could not be taken in.
@@ -210,7 +216,7 @@ pub fn read(path: &Path) -> io::Result<Contents> {
 
 /// How many results wait in a study's spool; one that cannot be read counts as empty.
 pub fn waiting(dir: &Path, study: &str) -> u64 {
-    let contents = read(&path(dir, study)).unwrap_or_default();
+    let contents = read(&spool_of(dir, study)).unwrap_or_default();
     let results = |entry: &Entry| facts::results(&entry.writes);
     contents.entries.iter().map(results).sum()
 }
@@ -277,8 +283,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::AttemptEnd;
-    use crate::study::TrialState;
+    use search::study::TrialState;
+    use store::AttemptEnd;
 
     fn entry(number: u64) -> Entry {
         let attrs = json!({"metric.loss": "Infinity", "error_msg": "line\nbreak \0 end"});
@@ -393,7 +399,7 @@ mod tests {
     #[test]
     fn a_pipe_in_the_place_of_a_spool_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
-        let path = path(dir.path(), "s");
+        let path = spool_of(dir.path(), "s");
         fs::create_dir(dir.path().join("spool")).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(read(&path).is_err());

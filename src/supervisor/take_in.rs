@@ -11,8 +11,8 @@ use serde_json::Value as Json;
 use super::facts;
 use super::signals;
 use super::spool::{self, Entry, Spool};
-use crate::exit::Failure;
-use crate::store::{Store, StoreError, TakenIn, Write};
+use messages::exit::Failure;
+use store::{Store, StoreError, TakenIn, Write};
 
 /// How often a locked database is tried; each try waits for the lock itself, too.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ pub fn check(storage: &Path, dir: &Path, study: &str) -> Result<(), Failure> {
          database or a copy of it back, or move that file away to begin anew",
         storage.display(),
         facts::count(waiting),
-        spool::path(dir, study).display()
+        files::paths::spool_of(dir, study).display()
     )))
 }
 
@@ -70,7 +70,7 @@ pub fn with_spool(error: StoreError, dir: &Path, study: &str) -> Failure {
     if waiting > 0 {
         failure.message.push_str(&format!(
             "\nwaiting in {}, to be taken in once the database can be used: {}",
-            spool::path(dir, study).display(),
+            files::paths::spool_of(dir, study).display(),
             facts::count(waiting)
         ));
     }
@@ -97,7 +97,7 @@ pub fn take_in(
     study: &str,
     warn: &mut impl FnMut(String),
 ) -> Result<(), Failure> {
-    let path = spool::path(dir, study);
+    let path = files::paths::spool_of(dir, study);
     let contents = spool::read(&path).map_err(|e| io(dir, study, "cannot be read", &e))?;
     let keep_aside = |reason: &str, what: &Json| {
         let result = spool::reject(dir, study, reason, what);
@@ -201,6 +201,6 @@ fn io(dir: &Path, study: &str, what: &str, error: &std::io::Error) -> Failure {
     Failure::storage(format!(
         "{}: the file in which results wait while the database cannot be written {what}: {error}; \
          make room, or see to its permissions",
-        spool::path(dir, study).display()
+        files::paths::spool_of(dir, study).display()
     ))
 }

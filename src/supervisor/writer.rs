@@ -12,7 +12,7 @@ use super::Event;
 use super::facts::Unstarted;
 use super::post::Post;
 use super::spool::{Entry, Spool};
-use crate::store::{Changes, Seen, Store, StoreError, Write};
+use store::{Changes, Seen, Store, StoreError, Write};
 
 /// What the writer is asked to do, in order.
 pub enum Request {

@@ -10,12 +10,12 @@ use rusqlite::Connection;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::space::Params;
-use crate::store::{AttemptEnd, RunRecord};
-use crate::study::{Direction, FrozenTrial, TrialState};
-use crate::supervisor::clock::Clock;
-use crate::supervisor::post::{self, Inbox};
-use crate::supervisor::{spool, take_in};
+use crate::clock::Clock;
+use crate::post::{self, Inbox};
+use crate::{spool, take_in};
+use search::space::Params;
+use search::study::{Direction, FrozenTrial, TrialState};
+use store::{AttemptEnd, RunRecord};
 
 /// A writer at work, and the other ends of its channels.
 struct Bench {
@@ -99,7 +99,7 @@ impl Bench {
     }
 
     fn spooled(&self) -> Vec<Entry> {
-        spool::read(&spool::path(self.dir.path(), "s"))
+        spool::read(&files::paths::spool_of(self.dir.path(), "s"))
             .unwrap()
             .entries
     }
@@ -205,7 +205,7 @@ fn a_lock_that_is_released_delays_batches_and_loses_none() {
     assert_eq!(trials[0].intermediate[&1], f64::INFINITY);
     assert_eq!(trials[1].state, TrialState::Running);
     bench.end();
-    assert!(!spool::path(bench.dir.path(), "s").exists());
+    assert!(!files::paths::spool_of(bench.dir.path(), "s").exists());
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(spool::waiting(bench.dir.path(), "s"), 1);
 
-    let path = spool::path(bench.dir.path(), "s");
+    let path = files::paths::spool_of(bench.dir.path(), "s");
     let bytes = std::fs::read(&path).unwrap();
     let warnings = bench.take_in();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -347,7 +347,7 @@ fn what_does_not_fit_the_database_is_kept_aside_with_the_reason() {
     let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
     let values = &line["entry"]["writes"][1]["values"];
     assert_eq!(values, &json!([0.25]));
-    assert!(!spool::path(bench.dir.path(), "s").exists());
+    assert!(!files::paths::spool_of(bench.dir.path(), "s").exists());
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_lock_at_the_start_is_waited_for_and_said_once() {
     let mut tries = 0;
     let result = take_in::patiently(Duration::from_secs(60), &mut |w| warnings.push(w), || {
         tries += 1;
-        let path = crate::store::Shown("tune.db".into());
+        let path = store::Shown("tune.db".into());
         if tries < 3 {
             Err(StoreError::Locked { path })
         } else {
@@ -384,7 +384,7 @@ fn a_lock_at_the_start_is_waited_for_and_said_once() {
     let mut tries = 0;
     let result = take_in::patiently(Duration::from_millis(1), &mut |_| {}, || {
         tries += 1;
-        let path = crate::store::Shown("tune.db".into());
+        let path = store::Shown("tune.db".into());
         Err::<(), _>(StoreError::Locked { path })
     });
     assert!(result.is_err() && tries <= 2);

@@ -1,6 +1,6 @@
 //! Early stopping, shared by the task kinds.
 
-use crate::study::Direction;
+use search::study::Direction;
 
 /// Watches the objective; says when a training should stop because it no longer improves.
 #[derive(Debug, Clone, PartialEq)]

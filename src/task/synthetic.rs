@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::early_stopping::EarlyStopping;
-use super::{
-    Acts, Baseline, Decision, Ended, Key, KeyType, Metric, Metrics, Prepared, Preset, Reporter,
-    Role, Task, TaskKind, TestSplit, TrialSpec, test_metric,
+use crate::{
+    Decision, EarlyStopping, Ended, Epoch, Metrics, Preparation, Reporter, Task, TrialSpec,
 };
-use crate::config::{Objective, Problems, StudySpec};
-use crate::gpu::Device;
-use crate::memory::Floor;
-use crate::protocol::Epoch;
-use crate::space::{Params, Value};
-use crate::study::{Direction, derive_seed, rng};
+use config::kinds::synthetic;
+use config::{
+    Baseline, Objective, Prepared, Problems, StudySpec, TaskKind, TestSplit, test_metric,
+};
+use device::Device;
+use memory::Floor;
+use search::space::{Params, Value};
+use search::study::{derive_seed, rng};
 
 /// The kind.
 pub struct Synthetic;
@@ -33,132 +33,6 @@ const START: f64 = LN_10;
 
 /// Greater learning rates diverge.
 const MAX_LR: f64 = 3.0;
-
-const METRICS: [Metric; 3] = [
-    Metric {
-        name: "loss",
-        direction: Direction::Minimize,
-        // Noise can make it negative.
-        range: None,
-    },
-    Metric {
-        name: "accuracy",
-        direction: Direction::Maximize,
-        range: Some((0.0, 1.0)),
-    },
-    Metric {
-        name: "cost",
-        direction: Direction::Minimize,
-        range: None,
-    },
-];
-
-const fn float(
-    name: &'static str,
-    low: f64,
-    high: f64,
-    preset: f64,
-    help: &'static str,
-) -> Key<'static> {
-    Key {
-        name,
-        ty: KeyType::Float { low, high },
-        preset: Preset::Float(preset),
-        role: Role::Training,
-        help,
-        acts: &[],
-    }
-}
-
-const fn int(
-    name: &'static str,
-    low: i64,
-    high: i64,
-    preset: i64,
-    help: &'static str,
-) -> Key<'static> {
-    Key {
-        name,
-        ty: KeyType::Int { low, high },
-        preset: Preset::Int(preset),
-        role: Role::Training,
-        help,
-        acts: &[],
-    }
-}
-
-const KEYS: [Key<'static>; 12] = [
-    Key {
-        role: Role::Operational,
-        ..float(
-            "task.step_ms",
-            0.0,
-            1e6,
-            0.0,
-            "time a step takes, in milliseconds",
-        )
-    },
-    Key {
-        // Without it a study is what it was before there was this key.
-        preset: Preset::Optional,
-        ..int(
-            "task.memory_mb",
-            0,
-            1_000_000,
-            0,
-            "memory that a trial holds while it runs, in MiB; default 0",
-        )
-    },
-    int("task.steps", 1, 1_000_000, 1, "steps an epoch"),
-    float(
-        "task.noise",
-        0.0,
-        1e6,
-        0.0,
-        "standard deviation of the noise on the loss",
-    ),
-    int("train.epochs", 1, 1_000_000, 9, "epochs"),
-    int(
-        "train.patience",
-        0,
-        1_000_000,
-        0,
-        "epochs without improvement before stopping; 0: off",
-    )
-    .only_where(&[Acts::Beyond {
-        key: "train.epochs",
-        by: 2,
-    }]),
-    float(
-        "train.min_delta",
-        0.0,
-        1e6,
-        0.0,
-        "least improvement that counts",
-    )
-    .only_where(&[Acts::AtLeast {
-        key: "train.patience",
-        least: 1,
-    }]),
-    float(
-        "optim.lr",
-        1e-8,
-        10.0,
-        1e-3,
-        "learning rate; best 0.01, above 3 it diverges",
-    ),
-    float("optim.momentum", 0.0, 1.0, 0.9, "momentum; best 0.9"),
-    Key {
-        name: "optim.name",
-        ty: KeyType::Choice(&["adam", "sgd", "rmsprop"]),
-        preset: Preset::Text("adam"),
-        role: Role::Training,
-        help: "optimiser; best sgd",
-        acts: &[],
-    },
-    int("model.layers", 1, 64, 2, "layers; best 4"),
-    int("model.width", 1, 65_536, 64, "width of a layer; best 128"),
-];
 
 /// Memory that trainings are told to hold.
 struct Held;
@@ -170,21 +44,9 @@ impl Floor for Held {
     }
 }
 
-impl TaskKind for Synthetic {
-    fn name(&self) -> &'static str {
-        "synthetic"
-    }
-
-    fn keys(&self) -> &'static [Key<'static>] {
-        &KEYS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        &METRICS
-    }
-
-    fn keeps_checkpoints(&self) -> bool {
-        true
+impl Preparation for Synthetic {
+    fn kind(&self) -> &'static TaskKind {
+        &synthetic::KIND
     }
 
     fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
@@ -212,12 +74,16 @@ impl TaskKind for Synthetic {
             ..Prepared::default()
         })
     }
+}
 
-    fn open(&self, spec: &StudySpec, _device: Device) -> anyhow::Result<Box<dyn Task>> {
-        Ok(Box::new(Opened {
-            objective: spec.objective.clone(),
-        }))
-    }
+/// Opens it in a worker.
+///
+/// # Errors
+/// None.
+pub fn open(spec: &StudySpec, _device: Device) -> anyhow::Result<Box<dyn Task>> {
+    Ok(Box::new(Opened {
+        objective: spec.objective.clone(),
+    }))
 }
 
 struct Opened {
@@ -370,7 +236,10 @@ fn metrics(loss: f64) -> Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::Purpose;
+    use config::kinds::synthetic::KEYS;
+    use config::{KeyType, Role};
+    use search::study::Direction;
+    use search::study::Purpose;
 
     #[test]
     fn the_floor_is_the_memory_that_a_training_is_told_to_hold() {

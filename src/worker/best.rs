@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
-use crate::kept::{self, Draft};
-use crate::protocol::{Epoch, KeepBest};
-use crate::space::Params;
-use crate::study::Direction;
-use crate::task::TrialSpec;
+use protocol::KeepBest;
+use search::space::Params;
+use search::study::Direction;
+use task::Epoch;
+use task::TrialSpec;
+use weights::{self, Draft};
 
 /// Keeps the candidates of one attempt.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Candidates {
             let reported = epochs.iter().find(|e| e.epoch == epoch)?;
             reported.metrics.get(&self.metric).copied()
         };
-        let candidates = kept::candidates(&self.dir);
+        let candidates = weights::candidates(&self.dir);
         let own = candidates.iter().filter(|c| {
             let same = (c.number, c.seed) == (self.number, self.seed);
             same && value(c.epoch) == Some(c.value)
@@ -110,10 +111,10 @@ impl Candidates {
     /// Deletes what is not needed any more, and what is not this attempt's.
     fn tidy(&mut self) {
         self.own = needed(&self.own, self.safe);
-        for candidate in kept::candidates(&self.dir) {
+        for candidate in weights::candidates(&self.dir) {
             if !self.own.contains(&candidate.epoch) {
                 // What stays is looked at by its epoch and value: it only takes room.
-                let _ = kept::delete(&candidate.path);
+                let _ = weights::delete(&candidate.path);
             }
         }
     }
@@ -130,7 +131,7 @@ fn needed(own: &[u32], safe: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::Metrics;
+    use task::Metrics;
 
     fn candidates(dir: &tempfile::TempDir, better_than: Option<f64>) -> Candidates {
         Candidates {
@@ -153,7 +154,10 @@ mod tests {
     }
 
     fn there(of: &Candidates) -> Vec<u32> {
-        let mut epochs: Vec<u32> = kept::candidates(&of.dir).iter().map(|f| f.epoch).collect();
+        let mut epochs: Vec<u32> = weights::candidates(&of.dir)
+            .iter()
+            .map(|f| f.epoch)
+            .collect();
         epochs.sort_unstable();
         epochs
     }

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Hashing;
-use crate::files::replace::{self, Replacement};
-use crate::files::{bounded, name, plain};
-use crate::protocol::Epoch;
-use crate::space::Params;
-use crate::task::TrialSpec;
+use files::digest::Hashing;
+use files::replace::{self, Replacement};
+use files::{bounded, name, plain};
+use search::space::Params;
+use task::Epoch;
+use task::TrialSpec;
 
 /// The description's version.
 const VERSION: u32 = 1;
@@ -176,8 +176,8 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::files::power;
-    use crate::task::Metrics;
+    use files::power;
+    use task::Metrics;
 
     fn checkpoints(dir: &tempfile::TempDir, seed: u64) -> Checkpoints {
         Checkpoints {

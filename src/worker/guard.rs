@@ -14,10 +14,11 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{getpgrp, getpid, getppid};
 
 use super::link::Link;
-use crate::fault::{ProgramEnd, cuda};
-use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase};
-use crate::supervisor::strays::{self, Family};
-use crate::task::ProgramFailed;
+use fault::{ErrorReport, Phase};
+use fault::{ProgramEnd, cuda};
+use process::strays::{self, Family};
+use protocol::{AttemptId, FromWorker};
+use task::ProgramFailed;
 
 /// Exit status of a worker whose CUDA context is lost (`EX_SOFTWARE`).
 pub const CONTEXT_LOST: i32 = 70;
@@ -69,8 +70,6 @@ pub fn install(link: Arc<Link>) -> io::Result<()> {
     let _ = LINK.set(link);
     outlive_nobody()?;
     std::panic::set_hook(Box::new(hook));
-    #[cfg(feature = "torch")]
-    crate::gpu::on_terminate(terminated);
     std::thread::Builder::new()
         .name("watchdog".into())
         .spawn(|| {
@@ -155,8 +154,7 @@ fn hook(info: &PanicHookInfo<'_>) {
 
 /// C++ gives up: an exception left a destructor or a thread. With a sticky CUDA error the process
 /// leaves like after a panic; otherwise it aborts, as it would have without this handler.
-#[cfg(feature = "torch")]
-fn terminated(text: &str) {
+pub fn terminated(text: &str) {
     let text = format!("std::terminate: {text}");
     if cuda::sticky(&text) {
         last_words(text, false);

@@ -12,7 +12,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, recv, send, sockopt};
 
-use crate::protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+use protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
 
 /// A connected socket that keeps packet boundaries.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::files::plain;
-use crate::gpu::Device;
-use crate::task::TrialSpec;
+use device::Device;
+use files::plain;
+use task::TrialSpec;
 
 /// A log is never cut below this, whatever the configuration says.
 const LEAST: u64 = 4096;
@@ -159,8 +159,8 @@ fn whole_lines_after(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::Params;
-    use crate::study::Purpose;
+    use search::space::Params;
+    use search::study::Purpose;
 
     #[test]
     fn the_head_names_the_attempt_and_the_whole_configuration() {

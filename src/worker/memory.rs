@@ -8,10 +8,11 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::fault::cuda;
-use crate::gpu::{self, Device};
-use crate::memory::Usage;
-use crate::supervisor::EXPANDABLE;
+use crate::Libtorch;
+use ::memory::Usage;
+use device::Device;
+use fault::cuda;
+use protocol::EXPANDABLE;
 
 /// How long NVML is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,6 +32,7 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// Measures a worker's attempts, one after the other.
 pub struct Meter {
+    libtorch: &'static dyn Libtorch,
     device: Device,
     in_process: bool,
     /// Of the GPU: its memory, and this process's context, in bytes.
@@ -55,8 +57,13 @@ impl Meter {
     ///
     /// # Errors
     /// CUDA's libraries cannot be loaded, or the GPU cannot be used.
-    pub fn open(device: Device, in_process: bool) -> anyhow::Result<Opened> {
+    pub fn open(
+        libtorch: &'static dyn Libtorch,
+        device: Device,
+        in_process: bool,
+    ) -> anyhow::Result<Opened> {
         let mut meter = Meter {
+            libtorch,
             device,
             in_process,
             capacity: None,
@@ -67,9 +74,9 @@ impl Meter {
         let Some(index) = meter.gpu() else {
             return Ok(Opened::Open(meter));
         };
-        gpu::cuda::load(device)?;
-        let before = gpu::memory::in_use(index, PATIENCE);
-        if let Err(error) = gpu::memory::first_allocation(device) {
+        libtorch.load(device)?;
+        let before = device::in_use(index, PATIENCE);
+        if let Err(error) = libtorch.first_allocation(device) {
             let text = format!("{error:#}");
             let ours = std::env::var_os(EXPANDABLE).is_some();
             return match ours && cuda::refuses_segments(&text) {
@@ -78,13 +85,13 @@ impl Meter {
             };
         }
         // What computing loads belongs to the context as well.
-        gpu::health(device)?;
-        gpu::empty_cache()?;
-        meter.capacity = gpu::memory::memory_info(index).map(|(_, all)| all).ok();
-        let reserved = gpu::memory::allocator_stats(index).map_or(0, |s| s.reserved);
+        libtorch.health(device)?;
+        libtorch.empty_cache()?;
+        meter.capacity = libtorch.memory_info(index).map(|(_, all)| all).ok();
+        let reserved = libtorch.allocator_stats(index).map_or(0, |s| s.reserved);
         // One that did not answer is not asked again.
-        let after = before.and_then(|_| gpu::memory::in_use(index, PATIENCE));
-        meter.context = after.and_then(|after| gpu::memory::context(before, after, reserved));
+        let after = before.and_then(|_| device::in_use(index, PATIENCE));
+        meter.context = after.and_then(|after| device::context(before, after, reserved));
         Ok(Opened::Open(meter))
     }
 
@@ -100,7 +107,7 @@ impl Meter {
         }
         if let Some(index) = self.gpu() {
             // A device that does not answer will say so to the training.
-            let _ = gpu::memory::reset_allocator_stats(index);
+            let _ = self.libtorch.reset_allocator_stats(index);
             self.limit(index, grant);
         }
         self.resident_before = status("VmRSS");
@@ -118,7 +125,7 @@ impl Meter {
             (Some(_), None) => Err("the GPU's size is not known".to_owned()),
         };
         let set = |part| {
-            let set = gpu::memory::set_memory_fraction(index, part);
+            let set = self.libtorch.set_memory_fraction(index, part);
             set.map_err(|e| format!("{e:#}"))
         };
         if let (Err(why), Some(grant)) = (limit.and_then(set), grant) {
@@ -146,7 +153,7 @@ impl Meter {
             ..Usage::default()
         };
         if let Some(index) = self.gpu().filter(|_| device_works) {
-            add_device(&mut usage, index);
+            add_device(self.libtorch, &mut usage, index);
         }
         let grown = usage.resident.unwrap_or(0) > usage.resident_before.unwrap_or(0) + LITTLE;
         if grown {
@@ -165,11 +172,11 @@ impl Meter {
 }
 
 /// Adds what the GPU's allocator says, its cache emptied.
-fn add_device(usage: &mut Usage, index: usize) {
-    if gpu::empty_cache().is_err() {
+fn add_device(libtorch: &dyn Libtorch, usage: &mut Usage, index: usize) {
+    if libtorch.empty_cache().is_err() {
         return;
     }
-    if let Ok(stats) = gpu::memory::allocator_stats(index) {
+    if let Ok(stats) = libtorch.allocator_stats(index) {
         usage.allocated = Some(stats.allocated_peak);
         usage.reserved = Some(stats.reserved_peak);
         usage.unallocated = Some(stats.reserved.saturating_sub(stats.allocated));

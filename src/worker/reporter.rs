@@ -13,8 +13,9 @@ use super::budget::Budget;
 use super::checkpoint::Checkpoints;
 use super::link::Link;
 use super::log::Cap;
-use crate::protocol::{AttemptId, Epoch, FromWorker, ToWorker};
-use crate::task::{Checkpoint, Decision, Metrics, Reporter};
+use protocol::{AttemptId, FromWorker, ToWorker};
+use task::Epoch;
+use task::{Checkpoint, Decision, Metrics, Reporter};
 
 /// Steps are reported at most this often.
 const EVERY: Duration = Duration::from_millis(100);

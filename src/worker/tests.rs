@@ -8,11 +8,11 @@ use std::path::Path;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 
 use super::*;
-use crate::config::{Objective, Operation};
-use crate::memory::Usage;
-use crate::protocol::{Assembler, MAX_PACKET, packets};
-use crate::space::{Params, Space};
-use crate::study::{Direction, Purpose};
+use ::memory::Usage;
+use config::{Objective, Operation};
+use protocol::{Assembler, MAX_PACKET, packets};
+use search::space::{Params, Space};
+use search::study::{Direction, Purpose};
 
 /// Logs to the file only.
 struct FileOutput;
@@ -58,23 +58,8 @@ impl Supervisor {
     }
 }
 
-/// An attempt seeds libtorch's generator, which is one for the whole process: nobody else may be
-/// drawing from it.
-#[cfg(feature = "torch")]
-fn alone() -> impl Drop {
-    gpu::GENERATOR
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-#[cfg(not(feature = "torch"))]
-fn alone() -> Option<()> {
-    None
-}
-
 /// Runs `script` as the supervisor of a worker; gives the worker's exit status.
 fn supervise(script: impl FnOnce(&Supervisor)) -> anyhow::Result<i32> {
-    let _alone = alone();
     let (ours, theirs) = socketpair(
         AddressFamily::Unix,
         SockType::SeqPacket,
@@ -83,7 +68,7 @@ fn supervise(script: impl FnOnce(&Supervisor)) -> anyhow::Result<i32> {
     )?;
     let link = Arc::new(Link::new(theirs)?);
     let inbox = link::read(link.clone(), |_| {})?;
-    let worker = std::thread::spawn(move || run(&link, &inbox, &mut FileOutput));
+    let worker = std::thread::spawn(move || run(&NoLibtorch, &link, &inbox, &mut FileOutput));
     let supervisor = Supervisor(ours);
     assert!(matches!(
         supervisor.hear(),
@@ -129,9 +114,9 @@ fn open(supervisor: &Supervisor, kind: &str) {
 
 /// Tells to run trial 4, with two epochs; `without` leaves a key out.
 fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
-    let kind = task::kind("synthetic").unwrap();
+    let kind = config::kinds::kind("synthetic").unwrap();
     let mut config: Params = kind
-        .keys()
+        .keys
         .iter()
         .filter_map(|k| Some((k.name.to_owned(), k.preset.value()?)))
         .collect();
@@ -281,7 +266,7 @@ impl Task for Failing {
 }
 
 fn meter() -> Meter {
-    match Meter::open(Device::Cpu, true).unwrap() {
+    match Meter::open(&NoLibtorch, Device::Cpu, true).unwrap() {
         Opened::Open(meter) => meter,
         Opened::NotExpandable(error) => panic!("{error}"),
     }
@@ -289,7 +274,6 @@ fn meter() -> Meter {
 
 /// What a worker with such a task does attempt by attempt: its exit status, if it leaves.
 fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
-    let _alone = alone();
     let (_ours, theirs) = socketpair(
         AddressFamily::Unix,
         SockType::SeqPacket,
@@ -301,6 +285,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     let (_sender, inbox) = std::sync::mpsc::channel();
     let directory = tempfile::tempdir().unwrap();
     let mut worker = Worker {
+        libtorch: &NoLibtorch,
         in_process: true,
         meter: meter(),
         link: &link,

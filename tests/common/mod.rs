@@ -17,6 +17,19 @@ pub mod card;
 pub mod optuna;
 pub mod tiny;
 
+/// The program under test: beside the folder that this test is in.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().parent().unwrap().join("tune")
+}
+
+/// The library that it loads where a trial needs libtorch, which is built with the tests that train.
+pub fn library() -> PathBuf {
+    std::env::current_exe()
+        .unwrap()
+        .with_file_name("libtune_torch.so")
+}
+
 /// A temporary project: `configs/` and whatever runs leave there.
 pub struct Project {
     dir: tempfile::TempDir,
@@ -26,7 +39,7 @@ impl Project {
     /// A project with the shipped `synthetic` configuration.
     pub fn synthetic() -> Project {
         let project = Project::empty();
-        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/synthetic.toml");
+        let shipped = Path::new(crate::ROOT).join("configs/synthetic.toml");
         std::fs::copy(shipped, project.path().join("configs/synthetic.toml")).unwrap();
         project
     }
@@ -55,8 +68,9 @@ impl Project {
 
     /// `tune -C DIR ARGS`, on the CPU, with no environment of the caller's that it reads.
     pub fn tune(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tune"));
+        let mut command = Command::new(crate::common::program());
         command.arg("-C").arg(self.path()).args(args);
+        command.env("TUNE_TORCH_LIBRARY", library());
         for name in [
             "TUNE_HOME",
             "TUNE_LOG",

@@ -14,7 +14,7 @@ pub fn versions() -> Vec<String> {
 }
 
 fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/optuna")
+    Path::new(crate::ROOT).join("tests/optuna")
 }
 
 /// A command that runs a script of `tests/optuna` with a version of Optuna. `kind` is what the environment has

@@ -20,7 +20,7 @@ impl Nvml {
             dir: tempfile::tempdir().unwrap(),
         };
         nvml.script(script);
-        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
+        let standin = Path::new(crate::ROOT).join("tests/standin");
         let built = Command::new("cc")
             .args(["-shared", "-fPIC", "-o"])
             .arg(nvml.library())

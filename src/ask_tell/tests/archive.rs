@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::json;
 
 use super::*;
-use crate::store::{Changes, Write, Written};
+use store::{Changes, Write, Written};
 
 /// An archive that remembers, and refuses the writes that it is told to.
 #[derive(Default)]
@@ -50,7 +50,7 @@ fn archived(trials: Vec<FrozenTrial>) -> (Session, Rc<RefCell<Memory>>) {
 
 fn stored(number: u64, state: TrialState) -> FrozenTrial {
     let value = (state == TrialState::Complete).then_some(1.0);
-    crate::sampler::testing::trial(number, state, Default::default(), value)
+    search::sampler::testing::trial(number, state, Default::default(), value)
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_study_that_is_continued_goes_on_after_its_last_trial() {
         let tell = json!({"op": "tell", "id": id, "value": 1, "state": "ok"}).to_string();
         assert!(error(&mut session, &tell).contains(expected));
     }
-    session.end(crate::exit::Exit::Done).unwrap();
+    session.end(messages::exit::Exit::Done).unwrap();
     let writes = memory.borrow().writes.clone();
     assert!(matches!(
         writes[1],

@@ -7,7 +7,7 @@ mod refusals;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::study::TrialState;
+use search::study::TrialState;
 
 fn session() -> Session {
     Session::new(Box::new(|_, _| Err("no database".to_owned())))

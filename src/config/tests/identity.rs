@@ -1,13 +1,14 @@
 //! What a study's identity is made of, and how two of them differ.
 
 use super::*;
+use crate::testing::WHOLE;
 
 fn map(
     text: &str,
     sets: &[&str],
     prepared: &Prepared,
 ) -> serde_json::Map<String, serde_json::Value> {
-    identity_of(&good(text, sets), KEYS, prepared)
+    identity_of(&good(text, sets), WHOLE.keys, prepared)
 }
 
 #[test]

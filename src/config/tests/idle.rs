@@ -2,9 +2,7 @@
 
 use super::problems::{classification, resolve_kinds_with};
 use super::*;
-use crate::config::acts::idle;
-use crate::task::TaskKind;
-use crate::task::text_classification::TextClassification;
+use crate::acts::idle;
 
 /// What is told of a study with this space, with `set` by flags.
 fn told(space: &str, set: &[(&str, &str)]) -> Vec<String> {
@@ -14,7 +12,7 @@ fn told(space: &str, set: &[(&str, &str)]) -> Vec<String> {
     }
     let spec = resolve_kinds_with(&classification(space), &overrides);
     let spec = spec.unwrap_or_else(|problems| panic!("{problems}"));
-    idle(&spec, TextClassification.keys(), &[], None)
+    idle(&spec, crate::kinds::text_classification::KEYS, &[], None)
 }
 
 #[test]

@@ -426,7 +426,7 @@ pub(super) fn resolve_kinds_with(text: &str, overrides: &Overrides) -> Result<St
         absolute: Path::new("/p/configs/t.toml"),
         home: Some(Path::new("/home/me")),
     };
-    resolve_text(&input, overrides, &crate::task::KINDS)
+    resolve_text(&input, overrides, &crate::kinds::KINDS)
 }
 
 #[test]

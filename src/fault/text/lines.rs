@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::fault::pattern;
+use crate::pattern;
 
 /// Terminal sequences: colours, cursor, titles; also as `cat -v` and `less` show them.
 static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Serialize;
 
-use crate::fault::pattern;
+use crate::pattern;
 
 /// What a message about memory tells, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -7,7 +7,7 @@ use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 
 use super::lines::Line;
-use crate::fault::pattern;
+use crate::pattern;
 
 /// Where in which kernel an assertion failed, as far as it was printed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

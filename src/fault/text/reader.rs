@@ -10,10 +10,10 @@ use super::lines::Line;
 use super::place::{self, Place};
 use super::rules::{RULES, Rule, Strength, What};
 use super::xid;
-use crate::fault::cuda::{self, Context, Status};
-use crate::fault::evidence::CRASH_SIGNALS;
-use crate::fault::table::{Scope, Survival};
-use crate::fault::{FaultKind, pattern};
+use crate::cuda::{self, Context, Status};
+use crate::evidence::CRASH_SIGNALS;
+use crate::table::{Scope, Survival};
+use crate::{FaultKind, pattern};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq)]

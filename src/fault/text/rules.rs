@@ -2,7 +2,7 @@
 //!
 //! A rule speaks about one line. Of all lines of a log the strongest decides, as `choose` says.
 
-use crate::fault::FaultKind::{self, *};
+use crate::FaultKind::{self, *};
 
 /// How much a line says about what ended an attempt. A lost context explains all that follows it, so
 /// its first sign decides; a follower explains nothing where anything else is known.

@@ -39,7 +39,7 @@ fn a_seeding_that_fails_after_an_assertion_is_its_follower() {
 
 #[test]
 fn every_cuda_error_is_found_by_each_of_its_names() {
-    use crate::fault::cuda::{Context, ERRORS};
+    use crate::cuda::{Context, ERRORS};
     for error in ERRORS {
         let lost = error.context == Context::Lost;
         let mut texts = vec![

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::fault::pattern;
+use crate::pattern;
 
 /// What NVIDIA's catalogue asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::space::{Domain, Params, Space, Value};
+use search::space::{Domain, Params, Space, Value};
 
 /// Most values of a key that is no number which get a column each; rarer ones share the mean.
 const LEVELS: usize = 24;

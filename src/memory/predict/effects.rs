@@ -6,7 +6,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
 use super::columns::Columns;
-use crate::space::Params;
+use search::space::Params;
 
 /// The ridge: the noise's variance over that of a column's effect, roughly.
 const RIDGE: f64 = 0.05;

@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::effects::{Effects, Place};
 use super::process::{Hyper, Row, distance, predict};
-use crate::space::{Params, Space};
+use search::space::{Params, Space};
 
 /// Most measurements that effects are found from.
 const SAMPLE: usize = 1024;

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use self::account::{Account, WINDOW};
 use self::fit::{Fit, Interval, Known};
 use super::{Estimate, Floor, Observation};
-use crate::space::{Params, Space};
+use search::space::{Params, Space};
 
 /// Greater peaks are no measurements: 64 TiB.
 const ABSURD: u64 = 1 << 46;

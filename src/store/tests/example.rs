@@ -1,7 +1,7 @@
 //! The study that Optuna 5.0.0 itself has written.
 
 use super::*;
-use crate::study::FrozenTrial;
+use search::study::FrozenTrial;
 
 const EXAMPLE: &str = include_str!("../../../tests/data/optuna-example.sql");
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::exit::{Exit, Failure};
-use crate::store::StoreError;
+use crate::StoreError;
+use messages::exit::{Exit, Failure};
 
 /// The schema of a file, as the text of its statements by name.
 fn schema(path: &Path) -> Vec<(String, String)> {

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::store::{Changes, Seen};
+use crate::{Changes, Seen};
 
 impl Bench {
     fn other(&self) -> Connection {
@@ -221,7 +221,7 @@ fn new_rows_begin_without_what_deleted_ones_have_left() {
 
     bench.apply(&[started(0, 0), finished]);
     other.execute_batch("DELETE FROM studies").unwrap();
-    let minimize = [crate::study::Direction::Minimize];
+    let minimize = [search::study::Direction::Minimize];
     let again = bench
         .store
         .create_study("again", &minimize, &Map::new(), &Map::new());

@@ -1,8 +1,8 @@
 //! Samples of GPUs.
 
 use super::{Bench, run_record};
-use crate::memory::GpuMinute;
-use crate::store::{Store, TakenIn, Write};
+use crate::{Store, TakenIn, Write};
+use device::GpuMinute;
 
 fn sampled(gpu: usize, memory_used: u64) -> Write {
     Write::GpuSampled {
@@ -46,7 +46,7 @@ fn the_last_row_of_each_gpu_is_read_back_whole() {
 #[test]
 fn taking_a_sample_in_twice_keeps_one_row() {
     let mut bench = Bench::new();
-    let time = crate::clock::now();
+    let time = messages::clock::now();
     for _ in 0..2 {
         let taken = (bench.store)
             .take_in(bench.study, bench.run, time, &[sampled(0, 10)])

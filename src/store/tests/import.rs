@@ -1,8 +1,8 @@
 //! Studies that are made with trials from elsewhere.
 
 use super::*;
-use crate::store::NewStudy;
-use crate::study::FrozenTrial;
+use crate::NewStudy;
+use search::study::FrozenTrial;
 
 const DIRECTIONS: [Direction; 1] = [Direction::Minimize];
 
@@ -26,7 +26,7 @@ fn foreign() -> Vec<FrozenTrial> {
     bench.store.trials(bench.study).unwrap()
 }
 
-fn take(bench: &mut Bench, trials: &[FrozenTrial]) -> Result<i64, crate::store::StoreError> {
+fn take(bench: &mut Bench, trials: &[FrozenTrial]) -> Result<i64, crate::StoreError> {
     let study = NewStudy {
         name: "taken",
         directions: &DIRECTIONS,

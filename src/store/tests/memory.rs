@@ -1,11 +1,11 @@
 //! The memory ledger.
 
 use super::*;
-use crate::config::{Objective, Operation, StudySpec};
-use crate::gpu::Device;
-use crate::memory::{Entry, Estimate, Usage};
-use crate::space::Space;
-use crate::study::{Job, Purpose};
+use ::memory::{Entry, Estimate, Usage};
+use config::{Objective, Operation, StudySpec};
+use device::Device;
+use search::space::Space;
+use search::study::{Job, Purpose};
 
 fn entry(peak: u64, outcome: &str) -> Entry {
     Entry {

@@ -16,8 +16,8 @@ use serde_json::{Map, Value as Json, json};
 use tempfile::TempDir;
 
 use super::{AttemptEnd, RunRecord, Store, Write, Written};
-use crate::space::{Domain, Params, Value};
-use crate::study::{Direction, FrozenTrial, TrialState};
+use search::space::{Domain, Params, Value};
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// A store in a directory of its own, with one study and one run.
 struct Bench {

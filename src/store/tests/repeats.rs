@@ -1,8 +1,8 @@
 //! Repeats of trials, in tables of their own.
 
 use super::*;
-use crate::store::TakenIn;
-use crate::study::{Job, Purpose};
+use crate::TakenIn;
+use search::study::{Job, Purpose};
 
 fn repeat_started(purpose: Purpose, attempt: u32) -> Write {
     Write::RepeatStarted {

@@ -1,7 +1,7 @@
 //! What a batch of writes does, and what it refuses.
 
 use super::*;
-use crate::study::violation;
+use search::study::violation;
 
 #[test]
 fn a_trial_is_read_as_it_was_written() {
@@ -309,10 +309,7 @@ fn a_trial_that_another_program_ended_cannot_end_again() {
             .apply(bench.study, bench.run, &[write])
             .unwrap_err();
         assert!(
-            matches!(
-                error,
-                crate::store::StoreError::Transition { number: 0, .. }
-            ),
+            matches!(error, crate::StoreError::Transition { number: 0, .. }),
             "{error}"
         );
         assert!(!error.transient());
@@ -527,10 +524,7 @@ fn a_full_disk_is_transient_and_the_same_batch_succeeds_once_there_is_room() {
         .store
         .apply(bench.study, bench.run, &batch)
         .unwrap_err();
-    assert!(
-        matches!(error, crate::store::StoreError::Full { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, crate::StoreError::Full { .. }), "{error}");
     assert!(error.transient());
     assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);
     limit(&bench.store, 1_000_000);

@@ -3,7 +3,7 @@
 //! Pure arithmetic on predictions: a trial starts when the predicted peaks of what runs, its own
 //! upper prediction, the idle workers and other people's processes stay below what `tune` may use.
 
-use crate::memory::Estimate;
+use memory::Estimate;
 
 /// A device's memory and what of it is spoken for, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn predictions_never_add_up_to_more_than_the_cap() {
-        let mut rng = crate::study::rng(1, 0, "admission");
+        let mut rng = search::study::rng(1, 0, "admission");
         for _ in 0..2_000 {
             let mut room = room(&[], 0, rng.random_range(0..6));
             for _ in 0..20 {

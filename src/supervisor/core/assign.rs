@@ -6,17 +6,18 @@ use serde_json::Map;
 
 use super::Core;
 use super::live::Live;
-use crate::fault::{FaultKind, Tally};
-use crate::files::name::part;
-use crate::protocol::{AttemptId, ToWorker};
-use crate::report;
-use crate::sampler::{PROPOSED_BY, Proposal};
-use crate::space::Params;
-use crate::store::{Changes, Write};
-use crate::study::{self, FrozenTrial, Job, Purpose, TrialState};
-use crate::supervisor::facts::Unstarted;
-use crate::supervisor::{Action, WorkerId};
-use crate::task::TrialSpec;
+use crate::facts::Unstarted;
+use crate::{Action, WorkerId};
+use fault::{FaultKind, Tally};
+use files::name::part;
+use files::paths::checkpoints_dir;
+use protocol::{AttemptId, ToWorker};
+use report;
+use search::sampler::{PROPOSED_BY, Proposal};
+use search::space::Params;
+use search::study::{self, FrozenTrial, Job, Purpose, TrialState};
+use store::{Changes, Write};
+use task::TrialSpec;
 
 /// Random points that are tried to complete an enqueued one, before it counts as infeasible.
 const COMPLETIONS: usize = 1000;
@@ -339,9 +340,4 @@ pub fn log_name(study: &str, attempt: AttemptId) -> String {
 /// The directory of a training's checkpoint, relative to the database's directory.
 pub fn checkpoint_name(study: &str, job: Job) -> String {
     format!("{}/{}", checkpoints_dir(study), job.file_stem())
-}
-
-/// The directory of a study's checkpoints, relative to the database's directory.
-pub fn checkpoints_dir(study: &str) -> String {
-    format!("checkpoints/{}", part(study))
 }

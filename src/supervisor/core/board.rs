@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::adopt::fit::adopted_params;
-use crate::report::{Best, Counts};
-use crate::study::pareto::Front;
-use crate::study::{Direction, FrozenTrial, TrialState};
+use adopt::fit::adopted_params;
+use report::{Best, Counts};
+use search::study::pareto::Front;
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// Counts over all trials, kept up to date trial by trial.
 #[derive(Debug, Clone)]

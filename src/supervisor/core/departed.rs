@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::gpu::Device;
-use crate::memory::GpuSample;
-use crate::supervisor::Now;
+use crate::Now;
+use device::Device;
+use device::GpuSample;
 
 /// A sample that came this soon after the end of a worker may have been taken before it, or while the
 /// driver still took its memory back.

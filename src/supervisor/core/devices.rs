@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::slot::State;
-use crate::gpu::Device;
+use device::Device;
 
 impl Core {
     /// The device is gone or cannot be trusted: its slots finish what they are at and get no more

@@ -8,11 +8,11 @@ use super::assign::log_name;
 use super::live::Live;
 use super::slot::{Slot, State, Worker};
 use super::{Core, Mode};
-use crate::gpu::Device;
-use crate::protocol::AttemptId;
-use crate::store::Write;
-use crate::study::{Job, Purpose};
-use crate::supervisor::Action;
+use crate::Action;
+use device::Device;
+use protocol::AttemptId;
+use search::study::{Job, Purpose};
+use store::Write;
 
 /// So many trials may have been proposed and wait for memory, at most: each of them was proposed
 /// without the results of what has been started since.

@@ -1,12 +1,12 @@
 //! How a run ends: by its goal, by a request, by a breaker.
 
 use super::{Core, Mode};
-use crate::exit::Exit;
-use crate::fault::FaultKind;
-use crate::gpu::Device;
-use crate::report;
-use crate::store::Write;
-use crate::supervisor::Action;
+use crate::Action;
+use device::Device;
+use fault::FaultKind;
+use messages::exit::Exit;
+use report;
+use store::Write;
 
 const GOAL: &str = "the goal is reached";
 

@@ -2,11 +2,11 @@
 
 use super::slot::{State, Worker};
 use super::{Core, Mode};
-use crate::fault::{self, Death, Evidence, Fault, FaultKind};
-use crate::gpu::Device;
-use crate::protocol::{ErrorReport, Phase};
-use crate::report;
-use crate::supervisor::{Action, WorkerId};
+use crate::{Action, WorkerId};
+use device::Device;
+use fault::{self, Death, Evidence, Fault, FaultKind};
+use fault::{ErrorReport, Phase};
+use report;
 
 /// Why a worker ended that could not open its GPU for want of memory.
 const NO_ROOM: &str = "no memory to open its device";

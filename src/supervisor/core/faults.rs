@@ -2,11 +2,11 @@
 
 use super::live::{End, Live};
 use super::{Core, Mode};
-use crate::fault::{self, Fault, FaultKind, Tally, Verdict};
-use crate::protocol::AttemptId;
-use crate::report;
-use crate::store::{AttemptEnd, Write};
-use crate::study::{Job, Purpose, TrialState};
+use fault::{self, Fault, FaultKind, Tally, Verdict};
+use protocol::AttemptId;
+use report;
+use search::study::{Job, Purpose, TrialState};
+use store::{AttemptEnd, Write};
 
 impl Core {
     /// Judges a fault of an attempt and carries out the verdict on the trial. Returns whether the

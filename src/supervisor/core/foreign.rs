@@ -9,12 +9,12 @@ use serde_json::{Map, Value as Json};
 
 use super::Core;
 use super::slot::State;
-use crate::protocol::AttemptId;
-use crate::space::Params;
-use crate::store::{AttemptEnd, Changes, Write};
-use crate::study::{FrozenTrial, Job, TrialState};
-use crate::supervisor::Action;
-use crate::supervisor::facts::Unstarted;
+use crate::Action;
+use crate::facts::Unstarted;
+use protocol::AttemptId;
+use search::space::Params;
+use search::study::{FrozenTrial, Job, TrialState};
+use store::{AttemptEnd, Changes, Write};
 
 /// What is noted of an attempt whose trial somebody else has ended.
 const OVERRULED: &str = "another program had ended the trial meanwhile, and its word stands";

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use super::Core;
 use super::live::Live;
 use super::slot::State;
-use crate::gpu::Device;
-use crate::memory::{Entry, Sample, Usage, drift};
-use crate::protocol::AttemptId;
-use crate::store::Write;
-use crate::supervisor::WorkerId;
+use crate::WorkerId;
+use device::Device;
+use device::Sample;
+use memory::{Entry, Usage, drift};
+use protocol::AttemptId;
+use store::Write;
 
 /// What a training is expected to take at most, once its first epoch has shown what it takes: so many
 /// times as much.

@@ -7,19 +7,21 @@ use std::collections::BTreeMap;
 use super::super::Start;
 use super::super::tests::{Disk, Driven, core, exited, spec};
 use super::*;
-use crate::config::Standby;
-use crate::fault::Death;
-use crate::gpu::Device;
-use crate::memory::Predictor;
-use crate::memory::{Estimate, GpuSample, HostSample, Observation};
-use crate::protocol::{FromWorker, Phase, ToWorker, VERSION};
-use crate::pruner::NoPruner;
-use crate::report;
-use crate::sampler::RandomSampler;
-use crate::space::Space;
-use crate::study::Purpose;
-use crate::supervisor::{Action, Event, Now};
-use crate::task::{Ended, Metrics};
+use crate::{Action, Event, Now};
+use config::Standby;
+use device::Device;
+use device::{GpuSample, HostSample};
+use fault::Death;
+use fault::Phase;
+use memory::Predictor;
+use memory::{Estimate, Observation};
+use protocol::{FromWorker, ToWorker, VERSION};
+use report;
+use search::pruner::NoPruner;
+use search::sampler::RandomSampler;
+use search::space::Space;
+use search::study::Purpose;
+use task::{Ended, Metrics};
 
 const GIB: u64 = 1 << 30;
 
@@ -376,7 +378,7 @@ fn a_device_that_fails_without_expandable_segments_too_says_nothing_of_them() {
     refuse_segments(&mut run);
     run.hello();
     let worker = run.worker();
-    let error = crate::protocol::ErrorReport {
+    let error = fault::ErrorReport {
         phase: Phase::Opening,
         panic: false,
         text: "CUDA error: out of memory".into(),

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::admission::Share;
-use crate::config::{Objective, objectives::MEASURED};
-use crate::fault::{Fault, FaultKind, Tally, cuda};
-use crate::memory::{Estimate, Usage};
-use crate::report::json_number;
-use crate::space::{Params, Value};
-use crate::study::{FrozenTrial, TrialState};
-use crate::supervisor::Now;
-use crate::task::Metrics;
+use crate::Now;
+use config::{Objective, objectives::MEASURED};
+use fault::{Fault, FaultKind, Tally, cuda};
+use memory::{Estimate, Usage};
+use messages::json_number;
+use search::space::{Params, Value};
+use search::study::{FrozenTrial, TrialState};
+use task::Metrics;
 
 /// A trial that is running or waits to be run again.
 #[derive(Debug, Clone)]

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::{Core, Mode};
-use crate::fault::{FaultKind, GPU_LOST, text};
-use crate::gpu::Device;
-use crate::memory::{GpuMinute, GpuSample, HostSample, Sample};
-use crate::store::Write;
-use crate::study::Job;
-use crate::supervisor::{Action, Now};
+use crate::{Action, Now};
+use device::Device;
+use device::{GpuMinute, GpuSample, HostSample, Sample};
+use fault::{FaultKind, GPU_LOST, text};
+use search::study::Job;
+use store::Write;
 
 /// An Xid and the end of a worker that are not further apart than this belong together.
 const APART: Duration = Duration::from_secs(10);

@@ -3,22 +3,22 @@
 
 mod admission;
 mod assign;
+mod best_weights;
 mod board;
 mod departed;
 mod devices;
 mod dispatch;
 mod ending;
+mod estimates;
 mod exits;
 mod faults;
 mod foreign;
 mod ledger;
 mod live;
 mod machine;
-mod memory;
-mod messages;
 mod pace;
+mod proposals;
 mod repeats;
-mod search;
 mod shortage;
 mod slot;
 mod standby;
@@ -26,45 +26,47 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod timing;
-mod weights;
+mod worker_messages;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::config::StudySpec;
-use crate::exit::Exit;
-use crate::fault::Tally;
-use crate::gpu::Device;
-use crate::memory::{Observation, Predictor};
-use crate::protocol::AttemptId;
-use crate::pruner::Pruner;
-use crate::report::{self, Counts};
-use crate::space::Params;
-use crate::store::{Changes, Write};
-use crate::study::{self, FrozenTrial, History, Job, TrialState};
-use crate::task::{Baseline, TestSplit};
+use config::StudySpec;
+use device::Device;
+use fault::Tally;
+use memory::{Observation, Predictor};
+use messages::exit::Exit;
+use protocol::AttemptId;
+use report::{self, Counts};
+use search::pruner::Pruner;
+use search::space::Params;
+use search::study::{self, FrozenTrial, History, Job, TrialState};
+use store::{Changes, Write};
 
-pub use assign::{checkpoint_name, checkpoints_dir};
-pub use memory::{BATCH_SIZE, in_parts};
+use config::Baseline;
+use config::TestSplit;
+
+pub use assign::checkpoint_name;
+pub use best_weights::weights_kept;
+pub use estimates::in_parts;
 pub use repeats::{Outcome, Repeated};
-pub use weights::weights_kept;
 
 use super::facts::Unstarted;
 use super::{Action, Event, Now, WorkerId};
+use best_weights::Weights;
 use board::Board;
 use departed::Departed;
 use dispatch::Concurrency;
+use estimates::Memory;
 use exits::Remains;
 use foreign::Unplaced;
 use ledger::Ledger;
 use live::Live;
 use machine::Machine;
-use memory::Memory;
 use pace::Pace;
+use proposals::Search;
 use repeats::Repeats;
-use search::Search;
 use slot::Slot;
 use storage::{Kept, Outage};
-use weights::Weights;
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]

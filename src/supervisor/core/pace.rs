@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::config::Deadline;
+use config::Deadline;
 
 /// Attempts that the deadline is learned from: the latest ones, because later trials resemble each
 /// other more than the first ones.

@@ -1,5 +1,5 @@
 //! After the goal: repeats of the leading trials, the choice of the winner, and its one look at the
-//! test split. Who is repeated and who wins is [`crate::study::selection`]'s business.
+//! test split. Who is repeated and who wins is [`search::study::selection`]'s business.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,14 +7,17 @@ use serde_json::{Map, Value as Json};
 
 use super::live::{End, Live};
 use super::{Core, Mode};
-use crate::config::{Operation, TestPolicy};
-use crate::fault::Tally;
-use crate::report::{self, Chosen, Tested, number_from_json, selection_json, tested_json};
-use crate::space::Params;
-use crate::store::Write;
-use crate::study::selection::{self, Leader, Next, Outcomes, Selection};
-use crate::study::{FrozenTrial, Job, Purpose, TrialState};
-use crate::task::{TestSplit, test_metric};
+use config::{Operation, TestPolicy};
+use fault::Tally;
+use messages::number_from_json;
+use report::{self, Chosen, Tested, selection_json, tested_json};
+use search::space::Params;
+use search::study::selection::{self, Leader, Next, Outcomes, Selection};
+use search::study::{FrozenTrial, Job, Purpose, TrialState};
+use store::Write;
+
+use config::TestSplit;
+use config::test_metric;
 
 /// A repeat, or the test, as an earlier run has left it.
 #[derive(Debug, Clone, PartialEq)]
@@ -323,7 +326,7 @@ impl Core {
         let own = end.values.first().copied();
         let value = match (state, job.purpose) {
             (TrialState::Complete, Purpose::Test) => {
-                attrs.extend(own.map(|v| (VALIDATION.to_owned(), report::json_number(v))));
+                attrs.extend(own.map(|v| (VALIDATION.to_owned(), messages::json_number(v))));
                 let name = format!("metric.{}", test_metric(&metric));
                 attrs.get(&name).and_then(number_from_json)
             }

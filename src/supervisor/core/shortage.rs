@@ -3,10 +3,10 @@
 
 use super::Core;
 use super::slot::{Slot, State};
-use crate::fault::{Fault, FaultKind, cuda};
-use crate::gpu::Device;
-use crate::memory::size as bytes;
-use crate::supervisor::Now;
+use crate::Now;
+use device::Device;
+use fault::{Fault, FaultKind, cuda};
+use memory::size as bytes;
 
 /// The pause after the first try; doubled with each further one.
 const FIRST: Now = Now::from_secs(5);

@@ -7,11 +7,12 @@ use rand::RngExt;
 use super::ledger::Held;
 use super::pace::{Opening, Silences};
 use super::shortage::Shortage;
-use crate::config::SupervisorPolicy;
-use crate::gpu::Device;
-use crate::protocol::{AttemptId, ErrorReport};
-use crate::study::{self, Job};
-use crate::supervisor::{Now, WorkerId};
+use crate::{Now, WorkerId};
+use config::SupervisorPolicy;
+use device::Device;
+use fault::ErrorReport;
+use protocol::AttemptId;
+use search::study::{self, Job};
 
 /// A slot.
 #[derive(Debug)]

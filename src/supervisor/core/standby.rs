@@ -3,8 +3,8 @@
 
 use super::Core;
 use super::slot::{Slot, State};
-use crate::config::{Standby, StudySpec};
-use crate::gpu::Device;
+use config::{Standby, StudySpec};
+use device::Device;
 
 /// The slots of a run: one a device given, and behind them one for a spare worker on each device
 /// that is to have one.

@@ -3,8 +3,8 @@
 
 use super::slot::State;
 use super::{Core, Mode};
-use crate::exit::Exit;
-use crate::supervisor::{Now, facts};
+use crate::{Now, facts};
+use messages::exit::Exit;
 
 /// The database cannot be written.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::super::tests::{Disk, Driven, core, exited, spec};
 use super::*;
-use crate::fault::Death;
-use crate::protocol::{AttemptId, FromWorker, ToWorker, VERSION};
-use crate::store::Write;
-use crate::study::Purpose;
-use crate::supervisor::{Action, Event};
-use crate::task::{Ended, Metrics};
+use crate::{Action, Event};
+use fault::Death;
+use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use search::study::Purpose;
+use store::Write;
+use task::{Ended, Metrics};
 
 /// A core, the time, and every action so far.
 struct Run {
@@ -92,7 +92,7 @@ impl Run {
 
     fn warnings(&self) -> Vec<String> {
         let warned = |a: &'_ Action| match a {
-            Action::Report(crate::report::Event::Warned { message }) => Some(message.clone()),
+            Action::Report(report::Event::Warned { message }) => Some(message.clone()),
             _ => None,
         };
         self.actions.iter().filter_map(warned).collect()

@@ -3,9 +3,9 @@
 use super::pace::Opening;
 use super::slot::{State, Worker};
 use super::{Core, Mode};
-use crate::exit::Exit;
-use crate::gpu::Device;
-use crate::supervisor::{Action, Now};
+use crate::{Action, Now};
+use device::Device;
+use messages::exit::Exit;
 
 /// Time between SIGTERM to the workers of a run that is stopped and SIGKILL.
 const STOP_GRACE: Now = Now::from_secs(3);

@@ -12,14 +12,8 @@ use std::thread;
 
 use super::Event;
 use super::post::Post;
-use crate::gpu::probe::LIBRARY;
+use device::probe::LIBRARY;
 use host::Worker;
-
-/// The memory that there is for this process, in bytes: the machine's, or less by the limits of its
-/// cgroups. `None` where the kernel does not tell.
-pub fn memory_total() -> Option<u64> {
-    host::total()
-}
 
 /// The watchers of a run. They end when this is dropped.
 pub struct Machine {

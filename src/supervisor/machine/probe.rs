@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::gpu::probe::{INTERVAL, Line};
-use crate::supervisor::Event;
-use crate::supervisor::post::Post;
+use crate::Event;
+use crate::post::Post;
+use device::probe::{INTERVAL, Line};
 
 /// Before the first line the driver may have to start every GPU.
 const FIRST_LINE: Duration = Duration::from_secs(30);
@@ -146,7 +146,7 @@ fn listen(child: &mut Child, over: &OwnedFd, mut tell: impl FnMut(Event)) -> End
             until = Instant::now() + patience;
             match line {
                 Line::Sampled(gpus) => tell(Event::Sampled {
-                    sample: crate::memory::Sample { host: None, gpus },
+                    sample: device::Sample { host: None, gpus },
                 }),
                 Line::Xid { gpu, code } => tell(Event::Xid { gpu, code }),
                 Line::Lost { reason } => return End::Lost(reason),

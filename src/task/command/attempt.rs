@@ -14,10 +14,10 @@ use super::output::{Scanner, Tail};
 use super::program::{self, Program, Said, State};
 use super::reported::Reported;
 use super::result::{Seen, conclude};
-use crate::fault::{Death, ProgramEnd};
-use crate::protocol::Epoch;
-use crate::supervisor::evidence;
-use crate::task::{Decision, Ended, Metrics, ProgramFailed, Reporter};
+use crate::Epoch;
+use crate::{Decision, Ended, Metrics, ProgramFailed, Reporter};
+use fault::{Death, ProgramEnd};
+use process::evidence;
 
 /// How often the process and the file of metrics are looked at while the program says nothing.
 const TICK: Duration = Duration::from_millis(100);

@@ -9,10 +9,12 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 
 use super::{BASELINE, FILES, RUN, VALUE, directory, parameters, place, template, text_key};
-use crate::config::{Problem, Problems, Source, StudySpec};
-use crate::files::bounded;
-use crate::space::Value;
-use crate::task::{Baseline, Prepared};
+use config::{Problem, Problems, Source, StudySpec};
+use files::bounded;
+use search::space::Value;
+
+use config::Baseline;
+use config::Prepared;
 
 /// Checks program, directory, placeholders, pattern and files; `search` is the search path.
 ///
@@ -116,7 +118,7 @@ impl Check<'_> {
         let names: Vec<String> = searched.chain(fixed).collect();
         for name in template::names(run) {
             if !names.contains(&name) {
-                let near = crate::config::hint(&name, names.iter().map(String::as_str));
+                let near = config::hint(&name, names.iter().map(String::as_str));
                 let found = format!("{{{name}}}, which is no parameter");
                 let expected = format!(
                     "{}{near}; {{{{{name}}}}} is the text {{{name}}} itself",

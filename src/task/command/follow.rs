@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::lines::Unended;
-use crate::files::{bounded, kind, plain};
+use files::{bounded, kind, plain};
 
 /// How much of what was read last is compared, in bytes, to see whether the file is another one.
 const COMPARED: usize = 256;

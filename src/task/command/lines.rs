@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use crate::report::number_from_json;
-use crate::store::python_json;
-use crate::task::Metrics;
+use crate::Metrics;
+use messages::number_from_json;
+use messages::python_json;
 
 /// The longest metric line, in bytes.
 pub const LONGEST: usize = 1 << 20;

@@ -28,121 +28,63 @@ use anyhow::Context;
 use regex::Regex;
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
-use super::{
-    Ended, Key, KeyType, Metric, Prepared, Preset, Reporter, Role, Task, TaskKind, TrialSpec,
-};
-use crate::config::{DevicePolicy, Objective, Problems, StudySpec};
-use crate::files::plain;
-use crate::gpu::Device;
-use crate::space::{Params, Value};
-use crate::study::Purpose;
-use crate::supervisor::strays;
+use crate::{Ended, Preparation, Reporter, Task, TrialSpec};
 use attempt::{Attempt, Progress};
+use config::kinds::command::{self, BASELINE, DIR, FILES, KEYS, RESULT, RUN, VALUE};
+use config::{Objective, Prepared, Problems, StudySpec, TaskKind};
+use device::Device;
+use device::DevicePolicy;
+use files::plain;
 use follow::Follow;
 use output::Scanner;
+use process::strays;
 use program::{Call, Program, Reserved};
 use reported::Reported;
 use result::Seen;
+use search::space::{Params, Value};
+use search::study::Purpose;
 
 /// The kind.
 pub struct Command;
 
-const RUN: &str = "task.run";
-const DIR: &str = "task.dir";
-const VALUE: &str = "task.value";
-const RESULT: &str = "task.result";
-const FILES: &str = "task.files";
-const BASELINE: &str = "task.baseline";
-
-const fn key(
-    name: &'static str,
-    ty: KeyType,
-    preset: Preset,
-    role: Role,
-    help: &'static str,
-) -> Key<'static> {
-    Key {
-        name,
-        ty,
-        preset,
-        role,
-        help,
-        acts: &[],
-    }
-}
-
-#[rustfmt::skip]
-const KEYS: [Key<'static>; 6] = [
-    key(RUN, KeyType::List, Preset::Required, Role::Data, "the program and its arguments; {name} is replaced by a parameter's value"),
-    key(DIR, KeyType::Path, Preset::Optional, Role::Operational, "where the program runs; default: the project directory, or this file's, where the script is"),
-    key(VALUE, KeyType::Text, Preset::Optional, Role::Data, "a pattern whose first group is the value, in the last line of standard output that matches"),
-    key(RESULT, KeyType::Choice(&["best", "last"]), Preset::Text("best"), Role::Data, "which of several reported steps gives the value"),
-    key(FILES, KeyType::List, Preset::Optional, Role::Data, "files that values depend on, relative to dir: when one changes, the study is another one"),
-    key(BASELINE, KeyType::Float { low: f64::NEG_INFINITY, high: f64::INFINITY }, Preset::Optional, Role::Operational, "the trivial answer's value, to compare the best one with"),
-];
-
-impl TaskKind for Command {
-    fn name(&self) -> &'static str {
-        "command"
-    }
-
-    fn keys(&self) -> &'static [Key<'static>] {
-        &KEYS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        &[]
-    }
-
-    fn passes_on(&self) -> bool {
-        true
-    }
-
-    fn in_process(&self) -> bool {
-        false
-    }
-
-    fn presets(&self) -> &'static [(&'static str, &'static str)] {
-        // Many programs say nothing until they are done.
-        &[
-            ("supervisor.checkpoint", "true"),
-            ("supervisor.deadline_ceiling", "1h"),
-        ]
-    }
-
-    fn keeps_checkpoints(&self) -> bool {
-        true
+impl Preparation for Command {
+    fn kind(&self) -> &'static TaskKind {
+        &command::KIND
     }
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         check::prepare(spec, &search_path())
     }
+}
 
-    fn open(&self, spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
-        let run = spec.lists.get(RUN).context("task.run is missing")?.clone();
-        let dir = directory(spec);
-        let pattern = text_key(spec, VALUE).map(str::to_owned);
-        let idle = Arc::new(AtomicBool::new(true));
-        strays::adopt_orphans()?;
-        // Between trials SIGTERM ends the worker as ever.
-        signal_hook::flag::register_conditional_default(SIGTERM, Arc::clone(&idle))?;
-        Ok(Box::new(Opened {
-            run,
-            dir,
-            pattern,
-            last_counts: text_key(spec, RESULT) == Some("last"),
-            objective: spec.objective.clone(),
-            study: spec.study.clone(),
-            grace: spec.operation.supervisor.grace,
-            device,
-            hide_gpus: spec.operation.device == DevicePolicy::Cpu,
-            idle,
-            signals: program::signal_pipe(SIGTERM)?,
-            children: program::signal_pipe(SIGCHLD)?,
-            reserved: Reserved::new()?,
-            peak_memory_mb: None,
-        }))
-    }
+/// Opens it in a worker.
+///
+/// # Errors
+/// A handler or a pipe cannot be made.
+pub fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
+    let run = spec.lists.get(RUN).context("task.run is missing")?.clone();
+    let dir = directory(spec);
+    let pattern = text_key(spec, VALUE).map(str::to_owned);
+    let idle = Arc::new(AtomicBool::new(true));
+    strays::adopt_orphans()?;
+    // Between trials SIGTERM ends the worker as ever.
+    signal_hook::flag::register_conditional_default(SIGTERM, Arc::clone(&idle))?;
+    Ok(Box::new(Opened {
+        run,
+        dir,
+        pattern,
+        last_counts: text_key(spec, RESULT) == Some("last"),
+        objective: spec.objective.clone(),
+        study: spec.study.clone(),
+        grace: spec.operation.supervisor.grace,
+        device,
+        hide_gpus: spec.operation.device == DevicePolicy::Cpu,
+        idle,
+        signals: program::signal_pipe(SIGTERM)?,
+        children: program::signal_pipe(SIGCHLD)?,
+        reserved: Reserved::new()?,
+        peak_memory_mb: None,
+    }))
 }
 
 fn search_path() -> OsString {
@@ -377,19 +319,6 @@ mod tests {
         assert_eq!(of(Device::Cuda(2), None).as_deref(), Some("2"));
         assert_eq!(of(Device::Cuda(1), Some("4, 7")).as_deref(), Some("7"));
         assert_eq!(of(Device::Cuda(2), Some("4,7")), None);
-    }
-
-    #[test]
-    fn the_documentation_lists_every_key() {
-        let doc = include_str!("../../../docs/command.md");
-        for key in KEYS {
-            let preset = key
-                .preset
-                .value()
-                .map_or(String::new(), |v| format!("`{v}`"));
-            let row = format!("| `{}` | {preset} | {} |", key.name, key.help);
-            assert!(doc.contains(&row), "docs/command.md lacks\n{row}");
-        }
     }
 
     #[test]

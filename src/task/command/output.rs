@@ -6,9 +6,9 @@ use regex::Regex;
 use serde_json::Value as Json;
 
 use super::number::{captured, number};
-use crate::report::number_from_json;
-use crate::store::python_json;
-use crate::task::Metrics;
+use crate::Metrics;
+use messages::number_from_json;
+use messages::python_json;
 
 /// The longest line that is looked at, in bytes; of a longer one, its end.
 const LONGEST: usize = 64 * 1024;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::files::bounded;
+use files::bounded;
 
 /// What the names of scripts end with.
 const SCRIPTS: [&str; 9] = [

@@ -15,8 +15,8 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socket
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use crate::fault::Death;
-use crate::supervisor::strays::{self, Family};
+use fault::Death;
+use process::strays::{self, Family};
 
 /// How long what a program has left behind is given to end.
 const STRAYS: Duration = Duration::from_secs(1);

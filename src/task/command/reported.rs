@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::files::bounded;
-use crate::files::replace::Replacement;
-use crate::protocol::Epoch;
+use crate::Epoch;
+use files::bounded;
+use files::replace::Replacement;
 
 /// A file of one JSON object a line, in the trial's directory.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ fn line(epoch: &Epoch) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::Metrics;
+    use crate::Metrics;
 
     fn epoch(epoch: u32) -> Epoch {
         Epoch {

@@ -2,8 +2,8 @@
 
 use super::lines::diverged;
 use super::output::Scanner;
-use crate::fault::{Death, ProgramEnd, describe_program};
-use crate::task::{Ended, Metrics, ProgramFailed};
+use crate::{Ended, Metrics, ProgramFailed};
+use fault::{Death, ProgramEnd, describe_program};
 
 /// Everything that bears on the result.
 #[derive(Debug, Clone, Default)]

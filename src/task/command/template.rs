@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::space::{Params, Value};
+use search::space::{Params, Value};
 
 /// `{name}`, and `{{name}}` for the text `{name}` itself. `${name}` is the shell's.
 #[expect(

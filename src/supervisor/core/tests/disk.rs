@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
-use crate::memory::Entry;
-use crate::store::{Glimpse, Seen};
-use crate::study::{Job, Purpose};
+use memory::Entry;
+use search::study::{Job, Purpose};
+use store::{Glimpse, Seen};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -112,7 +112,7 @@ impl Disk {
         let mut late = Vec::new();
         for write in writes {
             let trial = write.number().and_then(|n| self.glimpse(n));
-            if crate::store::overtaken(write, trial, self.next()) {
+            if store::overtaken(write, trial, self.next()) {
                 late.push(write.clone());
             } else {
                 self.apply(write);

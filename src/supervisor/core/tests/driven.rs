@@ -3,9 +3,9 @@
 use std::ops::{Deref, DerefMut};
 
 use super::super::*;
-use crate::sampler::{Ask, Proposal, Sampler};
-use crate::study::News;
-use crate::supervisor::Proposer;
+use crate::Proposer;
+use search::sampler::{Ask, Proposal, Sampler};
+use search::study::News;
 
 /// A core and who answers its questions.
 pub struct Driven {

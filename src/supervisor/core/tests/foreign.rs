@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::study;
+use search::study;
 
 /// The other program.
 pub struct Foreign {

@@ -9,16 +9,18 @@ use rand::RngExt;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
-use crate::config::{Parallel, Standby, StudySpec};
-use crate::exit::Exit;
-use crate::fault::Death;
-use crate::memory::simulated::{self, SimulatedGpu, TOTAL};
-use crate::memory::{GpuSample, Sample, Usage};
-use crate::protocol::{AttemptId, ErrorReport, FromWorker, Phase, ToWorker, VERSION};
-use crate::pruner::NoPruner;
-use crate::sampler::RandomSampler;
-use crate::study::rng;
-use crate::task::{Ended, Metrics, TrialSpec};
+use config::{Parallel, Standby, StudySpec};
+use device::{GpuSample, Sample};
+use fault::Death;
+use fault::{ErrorReport, Phase};
+use memory::Usage;
+use memory::simulated::{self, SimulatedGpu, TOTAL};
+use messages::exit::Exit;
+use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use search::pruner::NoPruner;
+use search::sampler::RandomSampler;
+use search::study::rng;
+use task::{Ended, Metrics, TrialSpec};
 
 /// Seconds from a worker's start until it is ready.
 const OPENING: f64 = 15.0;
@@ -483,7 +485,7 @@ fn study(trials: u64, parallel: Parallel, seed: u64) -> StudySpec {
     spec.operation.standby = Standby::Off;
     spec.operation.supervisor.recycle_after = 50;
     spec.operation.supervisor.max_refused = 5_000;
-    spec.operation.supervisor.deadline = crate::config::Deadline::Off;
+    spec.operation.supervisor.deadline = config::Deadline::Off;
     spec
 }
 

@@ -1,8 +1,8 @@
 //! Events that are handled long after they have come: nobody is judged by that.
 
 use super::*;
-use crate::protocol::VERSION;
-use crate::task::Ended;
+use protocol::VERSION;
+use task::Ended;
 
 /// A core whose one worker trains trial 0 since the start of the run; 100 s without a step are allowed.
 fn training() -> (Driven, WorkerId, AttemptId) {

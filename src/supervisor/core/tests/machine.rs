@@ -8,10 +8,11 @@ use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::world::{core, exited, spec};
-use crate::fault::Death;
-use crate::memory::{GpuSample, HostSample, Sample};
-use crate::protocol::{ErrorReport, FromWorker, Phase, VERSION};
-use crate::task::{Ended, Metrics};
+use device::{GpuSample, HostSample, Sample};
+use fault::Death;
+use fault::{ErrorReport, Phase};
+use protocol::{FromWorker, VERSION};
+use task::{Ended, Metrics};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -16,15 +16,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::Standby;
-use crate::fault::Death;
-use crate::protocol::FromWorker;
-use crate::space::Value;
-use crate::study::Purpose;
-use crate::task::Metrics;
+use config::Standby;
 pub(super) use disk::Disk;
 pub(super) use driven::Driven;
 use driven::Learns;
+use fault::Death;
+use protocol::FromWorker;
+use search::space::Value;
+use search::study::Purpose;
+use task::Metrics;
 use world::{World, results};
 pub(super) use world::{core, exited, spec};
 
@@ -84,7 +84,7 @@ fn a_grid_that_has_been_visited_ends_the_run_whatever_the_goal_and_with_disturba
         for seed in 0..5 {
             let mut world = World::new(spec(1000, slots), Disk::default(), seed, faults);
             world.late = seed % 2 == 0;
-            world.core.search_by(crate::sampler::GridSampler::new(9));
+            world.core.search_by(search::sampler::GridSampler::new(9));
             world.run(100_000);
             assert_eq!(
                 world.finished,
@@ -415,7 +415,7 @@ fn an_attempt_that_ends_with_its_worker_is_ended_once() {
         });
         if let Some((worker, attempt)) = training {
             let text = "CUDA error: an illegal memory access was encountered";
-            let mut error = world::error(crate::protocol::Phase::Training, text);
+            let mut error = world::error(fault::Phase::Training, text);
             error.healthy = Some(false);
             let attempt = AttemptId {
                 number: 0,
@@ -467,7 +467,7 @@ fn what_a_worker_says_after_its_garbage_frees_no_slot() {
     });
     let message = FromWorker::Ended {
         attempt,
-        ended: crate::task::Ended::Completed,
+        ended: task::Ended::Completed,
         peak_memory_mb: 1.0,
     };
     world.event(Event::Received { worker, message });
@@ -501,10 +501,7 @@ fn a_device_that_is_said_to_be_gone_costs_the_slots_budget() {
             world.workers.get(&worker),
             Some(world::Life::Training(_, 0))
         ) {
-            let error = world::error(
-                crate::protocol::Phase::Training,
-                "No CUDA GPUs are available",
-            );
+            let error = world::error(fault::Phase::Training, "No CUDA GPUs are available");
             world.workers.insert(worker, world::Life::Idle);
             let message = FromWorker::Failed { attempt, error };
             world.event(Event::Received { worker, message });

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::super::*;
 use super::disk::Disk;
 use super::world::{World, results, spec};
-use crate::config::TestPolicy;
-use crate::study::Purpose;
+use config::TestPolicy;
+use search::study::Purpose;
 
 fn repeated(trials: u64, slots: usize, repeats: u32) -> StudySpec {
     let mut spec = spec(trials, slots);

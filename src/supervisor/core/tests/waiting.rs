@@ -3,9 +3,9 @@
 use super::super::*;
 use super::card::{Card, seconds};
 use super::foreign;
-use crate::config::Standby;
-use crate::memory::Observation;
-use crate::space::{Domain, Value};
+use config::Standby;
+use memory::Observation;
+use search::space::{Domain, Value};
 
 /// A training that needs nearly all of the card where `x` is large, and little where it is small.
 fn needed(x: f64) -> u64 {
@@ -30,7 +30,9 @@ fn known(trials: u64) -> Start {
             censored: false,
         }
     };
-    start.peaks = (0..2 * memory::SURE as u32).map(peak).collect();
+    start.peaks = (0..2 * crate::core::estimates::SURE as u32)
+        .map(peak)
+        .collect();
     start
 }
 

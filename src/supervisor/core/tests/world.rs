@@ -11,17 +11,20 @@ use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::foreign::Foreign;
-use crate::config::{Deadline, Objective, Operation, Parallel};
-use crate::fault::Death;
-use crate::kept::{Leader, Leaders};
-use crate::memory::Usage;
-use crate::protocol::{Epoch, ErrorReport, FromWorker, KeepBest, Phase, ToWorker, VERSION};
-use crate::pruner::NoPruner;
-use crate::sampler::RandomSampler;
-use crate::space::{Domain, Parameter, Space, Value};
-use crate::store::Seen;
-use crate::study::{Direction, Job, News, Purpose};
-use crate::task::{Ended, Metrics, TestSplit, TrialSpec};
+use config::TestSplit;
+use config::{Deadline, Objective, Operation, Parallel};
+use fault::Death;
+use fault::{ErrorReport, Phase};
+use memory::Usage;
+use protocol::{FromWorker, KeepBest, ToWorker, VERSION};
+use search::pruner::NoPruner;
+use search::sampler::RandomSampler;
+use search::space::{Domain, Parameter, Space, Value};
+use search::study::{Direction, Job, News, Purpose};
+use store::Seen;
+use task::Epoch;
+use task::{Ended, Metrics, TrialSpec};
+use weights::{Leader, Leaders};
 
 pub fn spec(trials: u64, slots: usize) -> StudySpec {
     let x = Parameter {

@@ -1,0 +1,214 @@
+//! The command line: which command is meant, its arguments, and its short body.
+
+mod adopt;
+mod args;
+mod ask_tell;
+mod check_report;
+mod drill;
+mod drill_report;
+mod embed;
+mod enqueue;
+mod evaluate;
+mod explain;
+mod export;
+mod fetch;
+mod libtorch;
+mod logging;
+mod look;
+mod predict;
+pub mod query;
+mod rehearse;
+mod replay;
+mod run;
+
+use std::ffi::OsString;
+use std::process::{ExitCode, Termination};
+
+use clap::{CommandFactory, Parser};
+
+pub use adopt::AdoptArgs;
+pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
+pub use args::{EnqueueArgs, Look, Query, ReplayArgs, RunArgs};
+pub use drill::DrillArgs;
+pub use embed::{EmbedArgs, PoolingArg};
+pub use evaluate::EvaluateArgs;
+pub use export::ExportArgs;
+pub use fetch::FetchArgs;
+pub use logging::init_logging;
+pub use predict::{PredictArgs, RowsArgs};
+pub use rehearse::RehearseArgs;
+
+use device::Device;
+use messages::exit::{Exit, Failure};
+use text::request::Request;
+
+/// Words that are commands, now or later, and so never a task's name.
+pub const SUBCOMMANDS: &[&str] = &[
+    "list", "status", "best", "trials", "show", "check", "worker", "probe", "help", "version",
+    "explain", "drill", "doctor", "replay", "adopt", "enqueue", "ask-tell", "memory", "rehearse",
+    "fetch", "embed", "export", "predict", "evaluate",
+];
+
+/// The whole program: parses, runs, reports an error, and says what to exit with.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let invocation = match parse(args) {
+        Ok(invocation) => invocation,
+        Err(e) => {
+            tell(&e);
+            return if e.use_stderr() {
+                Exit::BadInput
+            } else {
+                Exit::Done
+            }
+            .report();
+        }
+    };
+    let result = match &invocation {
+        Invocation::Query(_, Query::Worker) => return work(),
+        Invocation::Query(_, Query::Probe(args)) if args.stream => {
+            return device::probe::stream();
+        }
+        Invocation::Query(_, Query::Probe(args)) if args.libtorch => {
+            libtorch::run(&Request::Load {
+                device: Device::Cpu,
+            })
+        }
+        Invocation::Query(_, Query::Probe(_)) => return device::probe::main(libtorch::load_for),
+        Invocation::Run(args) => run::run(args),
+        Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
+        Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
+        Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
+        Invocation::Query(common, Query::Embed(args)) => embed::embed(common, args),
+        Invocation::Query(common, Query::Fetch(args)) => fetch::fetch(common, args),
+        Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Query(common, Query::Export(args)) => export::export(common, args),
+        Invocation::Query(common, Query::Predict(args)) => predict::predict(common, args),
+        Invocation::Query(common, Query::Evaluate(args)) => evaluate::evaluate(common, args),
+        Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
+        Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
+        Invocation::Query(common, Query::Check(args)) => run::check(common, args),
+        Invocation::Query(common, Query::Explain(args)) => explain::explain(common, args),
+        Invocation::Query(common, Query::Look(look)) => look::look(common, look),
+    };
+    let exit = match result {
+        Ok(exit) => exit,
+        Err(failure) => {
+            logging::flush();
+            report::err(&format!("error: {failure}"));
+            failure.exit
+        }
+    };
+    logging::flush();
+    exit.report()
+}
+
+/// Serves the supervisor at the other end of standard input, with libtorch where that is needed.
+fn work() -> ExitCode {
+    if std::env::var_os(protocol::NEEDS_LIBTORCH).is_none() {
+        return worker::main(&worker::NoLibtorch);
+    }
+    match libtorch::run(&Request::Worker) {
+        Ok(exit) => exit.report(),
+        Err(failure) => {
+            report::err(&format!("error: {failure}"));
+            failure.exit.report()
+        }
+    }
+}
+
+/// Prints what clap says: help and version to stdout, which are no errors, the others to stderr. Its
+/// colours are kept where it repeats no argument that could drive a terminal.
+fn tell(error: &clap::Error) {
+    let text = error.render().to_string();
+    if messages::printable_lines(&text) == text {
+        error.print().ok();
+    } else {
+        report::err(text.trim_end());
+    }
+}
+
+/// Prints to stdout; a reader that has gone away (`tune trials | head`) is no error.
+fn print(text: &str) -> Result<Exit, Failure> {
+    done(report::out(text))
+}
+
+/// The same for data that other programs read.
+fn print_data(text: &str) -> Result<Exit, Failure> {
+    done(report::data(text))
+}
+
+fn done(printed: std::io::Result<()>) -> Result<Exit, Failure> {
+    printed.map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
+    Ok(Exit::Done)
+}
+
+/// Reads a command line. If its first positional argument is a command's name, that command is
+/// meant; otherwise it is a task's name or file, and a run is meant.
+///
+/// # Errors
+/// Usage errors, and requests for help or the version.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, clap::Error> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let word = first_positional(&args);
+    match word.and_then(|at| args[at].to_str()) {
+        Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
+        Some("version") => run_flag("--version"),
+        Some(name) if is_query(name) => {
+            args::QueryArgs::try_parse_from(&args).map(|q| Invocation::Query(q.common, q.command))
+        }
+        Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
+            clap::error::ErrorKind::InvalidValue,
+            format!("`{name}` is reserved for a command and cannot be a task's name"),
+        )),
+        Some(_) | None => RunArgs::try_parse_from(&args).map(|run| Invocation::Run(Box::new(run))),
+    }
+}
+
+/// What `tune --help` and `tune --version` answer: clap reports both as an error.
+fn run_flag(flag: &str) -> Result<Invocation, clap::Error> {
+    RunArgs::try_parse_from(["tune", flag]).map(|run| Invocation::Run(Box::new(run)))
+}
+
+fn is_query(name: &str) -> bool {
+    name == "help"
+        || args::QueryArgs::command()
+            .get_subcommands()
+            .any(|c| c.get_name() == name)
+}
+
+/// The index of the first argument that is neither a flag nor a flag's value.
+fn first_positional(args: &[OsString]) -> Option<usize> {
+    let command = RunArgs::command();
+    let mut at = 1;
+    while at < args.len() {
+        let text = args[at].to_string_lossy();
+        if text == "--" || !text.starts_with('-') || text == "-" {
+            return (text != "--").then_some(at);
+        }
+        at += if takes_next(&command, &text) { 2 } else { 1 };
+    }
+    None
+}
+
+/// Whether a flag's value is the argument after it.
+fn takes_next(command: &clap::Command, text: &str) -> bool {
+    let takes = |found: Option<&clap::Arg>| found.is_some_and(|a| a.get_action().takes_values());
+    if let Some(long) = text.strip_prefix("--") {
+        return takes(command.get_arguments().find(|a| a.get_long() == Some(long)));
+    }
+    // `-vC dir`: the first letter that takes a value takes the rest, or the next argument.
+    let letters: Vec<char> = text.chars().skip(1).collect();
+    let by_letter = |c: char| {
+        command
+            .get_arguments()
+            .find(move |a| a.get_short() == Some(c))
+    };
+    letters
+        .iter()
+        .position(|&c| takes(by_letter(c)))
+        .is_some_and(|i| i + 1 == letters.len())
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

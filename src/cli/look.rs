@@ -1,0 +1,138 @@
+//! The commands that only read the database.
+
+use std::path::Path;
+
+use super::{Common, Look, init_logging, run};
+use crate::query::{self, Context, TaskLine};
+use config::places::{Project, list_tasks};
+use config::{Overrides, resolve};
+use device::Device;
+use files::paths::directory_of;
+use messages::exit::{Exit, Failure};
+use report;
+use store::Store;
+use supervisor::{self, holder, spool};
+
+pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let project = run::project(common)?;
+    let storage = run::storage(&project, common);
+    let open = || Store::open_read_only(&storage);
+    let dir = directory_of(&storage);
+    match look {
+        Look::List(_) => {
+            let tasks = tasks(&project)?;
+            let store = Store::open_if_any(&storage)?;
+            print(
+                common,
+                || query::list_json(&tasks, store.as_ref()),
+                || query::list(&tasks, store.as_ref()),
+            )
+        }
+        Look::Status(args) => status(common, &open()?, args.study.as_deref()),
+        Look::Best(args) => {
+            let store = open()?;
+            mention_spool(&store, &dir, args.study.as_deref())?;
+            print(
+                common,
+                || query::best_json(&store, args.study.as_deref()),
+                || query::best(&store, args.study.as_deref()),
+            )
+        }
+        Look::Trials(args) => {
+            let store = open()?;
+            let study = args.study.as_deref();
+            mention_spool(&store, &dir, study)?;
+            if common.json {
+                super::print(&query::trials_json(&store, study)?)
+            } else if args.csv {
+                super::print_data(&query::trials_csv(&store, study)?)
+            } else {
+                super::print(&query::trials_table(&store, study)?)
+            }
+        }
+        Look::Show(args) => {
+            let store = open()?;
+            print(
+                common,
+                || query::show_json(&store, Some(&args.study), args.number),
+                || query::show(&store, Some(&args.study), args.number),
+            )
+        }
+        Look::Memory(args) => {
+            let store = open()?;
+            let host = supervisor::memory_total(Device::Cpu);
+            print(
+                common,
+                || query::memory_json(&store, args.study.as_deref(), host),
+                || query::memory(&store, args.study.as_deref(), host),
+            )
+        }
+    }
+}
+
+fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, Failure> {
+    let study = store::choose(store, study)?;
+    let holder = holder(store.path(), &study);
+    let study = study.name;
+    let context = Context {
+        spooled: spool::waiting(&directory_of(store.path()), &study),
+        now: messages::clock::now(),
+        holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
+        goal: None,
+    };
+    print(
+        common,
+        || query::status_json(store, Some(&study), &context),
+        || query::status(store, Some(&study), &context),
+    )
+}
+
+/// Says on stderr that the database does not have all results yet.
+fn mention_spool(store: &Store, dir: &Path, study: Option<&str>) -> Result<(), Failure> {
+    let study = store::choose(store, study)?.name;
+    let waiting = spool::waiting(dir, &study);
+    if waiting > 0 {
+        report::err(&format!(
+            "note: {}",
+            supervisor::spool::waiting_text(waiting)
+        ));
+    }
+    Ok(())
+}
+
+/// Prints one of the two forms.
+fn print(
+    common: &Common,
+    json: impl FnOnce() -> Result<serde_json::Value, Failure>,
+    text: impl FnOnce() -> Result<String, Failure>,
+) -> Result<Exit, Failure> {
+    super::print(&if common.json {
+        format!("{:#}\n", json()?)
+    } else {
+        text()?
+    })
+}
+
+/// The tasks of the project, with what each is, or why it cannot be used.
+fn tasks(project: &Project) -> Result<Vec<TaskLine>, Failure> {
+    let names = list_tasks(project, super::SUBCOMMANDS)?;
+    Ok(names
+        .into_iter()
+        .map(|name| {
+            let file = project.configs().join(format!("{name}.toml"));
+            let what = match resolve(&file, &Overrides::default()) {
+                Ok(spec) => {
+                    let objectives = spec.objectives().into_iter().map(|o| o.to_string());
+                    let objectives: Vec<String> = objectives.collect();
+                    format!("{}, {}", spec.kind, objectives.join(", "))
+                }
+                Err(problems) => {
+                    let count = problems.0.len();
+                    format!("{count} problems, see tune check {name}")
+                }
+            };
+            TaskLine { name, what }
+        })
+        .collect())
+}

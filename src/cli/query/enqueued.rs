@@ -1,0 +1,177 @@
+//! What `tune enqueue` did, and what it takes for the points to be tried.
+
+use std::ops::Range;
+
+use serde_json::{Value as Json, json};
+
+use super::format::printable;
+use super::{choose, format};
+use messages::exit::Failure;
+use report::format::plural;
+use store::Store;
+
+/// Points that were enqueued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enqueued {
+    /// The study.
+    pub study: String,
+    /// The numbers of the new trials.
+    pub numbers: Range<u64>,
+    /// Of these, counted from 0, those whose point another trial has, with its number.
+    pub same: Vec<(u64, u64)>,
+    /// The trials that have the points that were left out.
+    pub skipped: Vec<u64>,
+    /// Whether a run works on the study.
+    pub held: bool,
+}
+
+impl Enqueued {
+    /// For people.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn text(&self, store: &Store) -> Result<String, Failure> {
+        let study = printable(&self.study);
+        let mut out = match self.numbers.end - self.numbers.start {
+            0 => format!("nothing enqueued in {study}\n"),
+            1 => format!("enqueued in {study}: trial {}\n", self.numbers.start),
+            _ => {
+                let Range { start, end } = self.numbers;
+                format!("enqueued in {study}: trials {start} to {}\n", end - 1)
+            }
+        };
+        for (index, other) in &self.same {
+            let number = self.numbers.start + index;
+            out.push_str(&format!(
+                "  the point of trial {number} is that of trial {other}; --skip-existing leaves \
+                 such points out\n"
+            ));
+        }
+        if !self.skipped.is_empty() {
+            let trials: Vec<String> = self.skipped.iter().map(u64::to_string).collect();
+            let trials = format::words(&trials);
+            out.push_str(&format!(
+                "  left out, because they are there: trials {trials}\n"
+            ));
+        }
+        out.push_str(&self.next(store)?);
+        Ok(out)
+    }
+
+    /// For scripts.
+    pub fn json(&self) -> Json {
+        json!({
+            "study": self.study,
+            "numbers": self.numbers.clone().collect::<Vec<u64>>(),
+            "skipped": self.skipped,
+        })
+    }
+
+    /// When the trials are run, and with which command.
+    fn next(&self, store: &Store) -> Result<String, Failure> {
+        let study = choose(store, Some(&self.study))?;
+        let waiting = study.counts.waiting;
+        if waiting == 0 {
+            return Ok(String::new());
+        }
+        let runs = store.runs(study.study_id)?;
+        let record = runs.last().map(|r| &r.record);
+        let goal = record.and_then(|r| r.operation.get("trials")?.as_u64());
+        let trials = store.trials(study.study_id)?;
+        let counted = trials.iter().filter(|t| t.counts()).count() as u64;
+        let taken = counted + study.counts.running;
+        let wait = match waiting {
+            1 => "1 trial waits".to_owned(),
+            n => format!("{} wait", plural(n, "trial")),
+        };
+        let command = match record {
+            Some(record) => &record.command[..],
+            None => &[],
+        };
+        let task = study.user_attrs.get("task").and_then(Json::as_str);
+        let command = |goal| command_line(command, (task, &self.study), goal);
+        Ok(match goal {
+            Some(goal) if taken + waiting <= goal && self.held => {
+                format!("  {wait}: the run that works on the study takes them next\n")
+            }
+            Some(goal) if taken + waiting <= goal => {
+                let command = command(goal);
+                format!("  {wait}: the next run of the study takes them first\n    {command}\n")
+            }
+            Some(goal) => {
+                let room = goal.saturating_sub(taken);
+                let command = command(taken + waiting);
+                format!(
+                    "  {wait}, and the goal of {} leaves room for {room}; to run them all:\n    \
+                     {command}\n",
+                    plural(goal, "trial")
+                )
+            }
+            None => {
+                let command = command(taken + waiting);
+                format!("  {wait}; to run them:\n    {command}\n")
+            }
+        })
+    }
+}
+
+/// The command line of the last run with another goal; without one what is known of it.
+fn command_line(last: &[String], (task, study): (Option<&str>, &str), goal: u64) -> String {
+    let mut words = vec!["tune".to_owned()];
+    let mut rest = last.iter().skip(1);
+    while let Some(word) = rest.next() {
+        if word == "--trials" {
+            rest.next();
+        } else if !word.starts_with("--trials=") {
+            words.push(quoted(word));
+        }
+    }
+    if last.len() < 2 {
+        words.extend([task.unwrap_or("TASK"), "--study", study].map(quoted));
+    }
+    words.extend(["--trials".to_owned(), goal.to_string()]);
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", printable(word).replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_that_of_the_last_run_with_another_goal() {
+        let last = [
+            "/x/tune",
+            "-C",
+            "my dir",
+            "t",
+            "--trials",
+            "5",
+            "--set",
+            "a=[\"b\"]",
+        ];
+        let last = last.map(str::to_owned);
+        assert_eq!(
+            command_line(&last, (None, "s"), 7),
+            "tune -C 'my dir' t --set 'a=[\"b\"]' --trials 7"
+        );
+        let last = ["tune", "t", "--trials=5", "it's"].map(str::to_owned);
+        assert_eq!(
+            command_line(&last, (None, "s"), 7),
+            "tune t 'it'\\''s' --trials 7"
+        );
+        assert_eq!(
+            command_line(&[], (Some("t"), "s@2"), 7),
+            "tune t --study s@2 --trials 7"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! What `tune replay` tells: the trial as it went this time, beside what the study has of it.
+
+use serde_json::{Value as Json, json};
+
+use super::format;
+use messages::json_number;
+use report::format::value;
+use search::study::{Direction, FrozenTrial};
+use supervisor::{End, Played, Replay};
+use task::Epoch;
+
+/// A replay and the trial that it replays.
+pub struct Replayed {
+    head: Vec<(String, String)>,
+    study: String,
+    number: u64,
+    device: String,
+    blocking: bool,
+    log: String,
+    metric: String,
+    direction: Direction,
+    stored: FrozenTrial,
+}
+
+impl Replayed {
+    /// Before it starts.
+    pub fn new(replay: &Replay, stored: &FrozenTrial) -> Replayed {
+        let mode = if replay.blocking {
+            "blocking launches, full stacks"
+        } else {
+            "as in the study"
+        };
+        let mut head = vec![
+            (
+                "trial".to_owned(),
+                format!("{} of {}", replay.trial.number, replay.spec.study),
+            ),
+            ("device".to_owned(), replay.device.to_string()),
+            ("launches".to_owned(), mode.to_owned()),
+            ("log".to_owned(), replay.log.display().to_string()),
+        ];
+        for (name, value) in &replay.trial.params {
+            head.push((name.clone(), value.to_string()));
+        }
+        Replayed {
+            head,
+            study: replay.spec.study.clone(),
+            number: replay.trial.number,
+            device: replay.device.to_string(),
+            blocking: replay.blocking,
+            log: replay.log.display().to_string(),
+            metric: replay.spec.objective.metric.clone(),
+            direction: replay.spec.objective.direction,
+            stored: stored.clone(),
+        }
+    }
+
+    /// What is replayed.
+    pub fn head(&self) -> String {
+        format::facts(&self.head)
+    }
+
+    /// One epoch.
+    pub fn epoch(&self, epoch: &Epoch) -> String {
+        let now = self.objective(epoch);
+        let then = match self.stored.intermediate.get(&i64::from(epoch.epoch)) {
+            Some(was) if was.to_bits() == now.to_bits() => String::new(),
+            Some(was) => format!(" (the study has {})", value(*was)),
+            None => " (not in the study)".to_owned(),
+        };
+        format!(
+            "epoch {}  {} {}{then}\n",
+            epoch.epoch,
+            self.metric,
+            value(now)
+        )
+    }
+
+    /// How it ended.
+    pub fn end(&self, played: &Played) -> String {
+        let stored = match self.stored.value() {
+            Some(v) => format!("{} with {}", self.stored.state, value(v)),
+            None => self.stored.state.to_string(),
+        };
+        let mut facts = match &played.end {
+            End::Completed => {
+                let best = self.best(played).map_or("no value".to_owned(), value);
+                vec![("result".to_owned(), format!("completed with {best}"))]
+            }
+            End::Fault(fault) => vec![
+                ("fault".to_owned(), fault.kind.word().to_owned()),
+                ("detail".to_owned(), fault.detail.clone()),
+            ],
+        };
+        facts.push(("in the study".to_owned(), stored));
+        format::facts(&facts)
+    }
+
+    /// All of it.
+    pub fn json(&self, played: &Played) -> Json {
+        let epochs: Vec<Json> = played
+            .epochs
+            .iter()
+            .map(|e| {
+                let was = self.stored.intermediate.get(&i64::from(e.epoch));
+                json!({
+                    "epoch": e.epoch,
+                    "value": json_number(self.objective(e)),
+                    "stored": was.map(|v| json_number(*v)),
+                })
+            })
+            .collect();
+        let (end, fault) = match &played.end {
+            End::Completed => ("completed", Json::Null),
+            End::Fault(fault) => (
+                "fault",
+                json!({
+                    "fault": fault.kind.word(), "detail": fault.detail, "text": fault.text,
+                }),
+            ),
+        };
+        json!({
+            "study": self.study, "number": self.number, "device": self.device,
+            "blocking": self.blocking, "log": self.log, "params": self.stored.params,
+            "end": end, "fault": fault, "epochs": epochs,
+            "value": self.best(played).map(json_number),
+            "stored": {
+                "state": self.stored.state.to_string(),
+                "value": self.stored.value().map(json_number),
+            },
+        })
+    }
+
+    fn objective(&self, epoch: &Epoch) -> f64 {
+        epoch.metrics.get(&self.metric).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The value that it returned, else the best epoch's.
+    fn best(&self, played: &Played) -> Option<f64> {
+        if let Some(returned) = &played.returned {
+            return returned.get(&self.metric).copied();
+        }
+        played
+            .epochs
+            .iter()
+            .map(|e| self.objective(e))
+            .filter(|v| !v.is_nan())
+            .reduce(|best, next| {
+                if self.direction.better(next, best) {
+                    next
+                } else {
+                    best
+                }
+            })
+    }
+}

@@ -1,0 +1,263 @@
+//! `tune trials`: all trials of a study as table, JSON and CSV.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
+
+use super::choose;
+use super::format::{self, rfc3339};
+use messages::exit::Failure;
+use messages::json_number;
+use messages::to_python_json;
+use report::format::value as number;
+use report::params_json;
+use search::study::FrozenTrial;
+use store::{AttemptRecord, Members, Store};
+
+type Attempts = BTreeMap<u64, Vec<AttemptRecord>>;
+
+/// All trials as an array of objects in JSON, one a line.
+///
+/// # Errors
+/// No such study (2); reading failed (7).
+pub fn trials_json(store: &Store, name: Option<&str>) -> Result<String, Failure> {
+    let study = choose(store, name)?;
+    let trials = store.listing(study.study_id)?;
+    let attempts = store.all_attempts(study.study_id)?;
+    let unwritten = |e| Failure::internal(format!("cannot write JSON: {e}"));
+    let mut out = Vec::from(b"[");
+    for (i, (trial, members)) in trials.iter().enumerate() {
+        let history = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
+        out.extend_from_slice(if i == 0 { b"\n" } else { b",\n" });
+        write_trial(&mut out, trial, members, history).map_err(unwritten)?;
+    }
+    out.extend_from_slice(b"\n]\n");
+    String::from_utf8(out).map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))
+}
+
+/// The text of [`trial_json`], with what is JSON already.
+fn write_trial(
+    out: &mut Vec<u8>,
+    trial: &FrozenTrial,
+    members: &Members,
+    attempts: &[AttemptRecord],
+) -> std::io::Result<()> {
+    let value = format::single_value(&trial.values);
+    write!(
+        out,
+        "{{\"number\":{},\"state\":\"{}\",\"value\":{value},\"params\":{{",
+        trial.number,
+        trial.state.optuna()
+    )?;
+    out.extend_from_slice(&members.params);
+    out.extend_from_slice(b"},\"attrs\":{");
+    out.extend_from_slice(&members.attrs);
+    out.extend_from_slice(b"},\"attempts\":");
+    let attempts: Vec<AttemptJson> = attempts.iter().map(AttemptJson::new).collect();
+    serde_json::to_writer(&mut *out, &attempts)?;
+    out.extend_from_slice(b",\"datetime_start\":");
+    serde_json::to_writer(&mut *out, &trial.datetime_start.as_deref().map(rfc3339))?;
+    out.extend_from_slice(b",\"datetime_complete\":");
+    serde_json::to_writer(&mut *out, &trial.datetime_complete.as_deref().map(rfc3339))?;
+    out.extend_from_slice(b",\"intermediate\":{");
+    out.extend_from_slice(&members.intermediate);
+    out.push(b'}');
+    if let Some(values) = format::values(&trial.values) {
+        write!(out, ",\"values\":{values}")?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// All trials as CSV, one a row: number, state, value, times, a column a parameter, and the
+/// attributes as JSON.
+///
+/// # Errors
+/// See [`trials_json`].
+pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> {
+    let (trials, _) = read(store, name)?;
+    let names = parameter_names(&trials);
+    let several = trials.iter().map(|t| t.values.len()).max().unwrap_or(0);
+    let several = if several > 1 { several } else { 0 };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let fixed = [
+        "number",
+        "state",
+        "value",
+        "datetime_start",
+        "datetime_complete",
+    ];
+    let mut heading: Vec<String> = fixed.map(str::to_owned).to_vec();
+    heading.extend((0..several).map(|i| format!("values.{i}")));
+    heading.extend(names.iter().map(|name| format!("params.{name}")));
+    heading.push("attrs".to_owned());
+    let mut write = |record: &[String]| {
+        writer
+            .write_record(record)
+            .map_err(|e| Failure::internal(format!("cannot write CSV: {e}")))
+    };
+    write(&heading)?;
+    for trial in &trials {
+        let time = |stored: &Option<String>| stored.as_deref().map_or_else(String::new, rfc3339);
+        let mut record = vec![
+            trial.number.to_string(),
+            trial.state.to_string(),
+            plain(&format::single_value(&trial.values)),
+            time(&trial.datetime_start),
+            time(&trial.datetime_complete),
+        ];
+        record.extend((0..several).map(|i| match trial.values.get(i) {
+            Some(value) => plain(&json_number(*value)),
+            None => String::new(),
+        }));
+        record.extend(names.iter().map(|name| match trial.params.get(*name) {
+            Some(search::space::Value::Null) => "null".to_owned(),
+            Some(value) => plain(&value.to_json()),
+            None => String::new(),
+        }));
+        record.push(Json::Object(trial.user_attrs.clone()).to_string());
+        write(&record)?;
+    }
+    let bytes = writer
+        .into_inner()
+        .map_err(|e| Failure::internal(format!("cannot write CSV: {e}")))?;
+    String::from_utf8(bytes).map_err(|e| Failure::internal(format!("cannot write CSV: {e}")))
+}
+
+/// All trials as a table for people.
+///
+/// # Errors
+/// See [`trials_json`].
+pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure> {
+    let (trials, attempts) = read(store, name)?;
+    if trials.is_empty() {
+        return Ok("no trials yet\n".to_owned());
+    }
+    let names = parameter_names(&trials);
+    let fixed = ["trial", "state", "value", "time", "attempts"];
+    let mut heading: Vec<String> = fixed.map(str::to_owned).to_vec();
+    heading.extend(names.iter().map(|name| format::printable(name)));
+    heading.push("fault".to_owned());
+    let mut rows = vec![heading];
+    for trial in &trials {
+        let values: Vec<String> = trial.values.iter().map(|v| number(*v)).collect();
+        let count = attempts.get(&trial.number).map_or(0, Vec::len);
+        let mut row = vec![
+            trial.number.to_string(),
+            trial.state.to_string(),
+            values.join(", "),
+            runtime(trial).map_or_else(String::new, format::duration),
+            if count == 0 {
+                String::new()
+            } else {
+                count.to_string()
+            },
+        ];
+        row.extend(names.iter().map(|name| {
+            trial
+                .params
+                .get(*name)
+                .map_or_else(String::new, format::value)
+        }));
+        row.push(
+            trial
+                .user_attrs
+                .get("fault")
+                .map_or_else(String::new, format::attribute),
+        );
+        rows.push(row);
+    }
+    Ok(report::format::table(&rows))
+}
+
+/// One trial as the contract has it. Changing it means changing [`trials_json`] and
+/// docs/schemas/trials.schema.json.
+pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Json {
+    let intermediate: Map<String, Json> = trial
+        .intermediate
+        .iter()
+        .map(|(step, value)| (step.to_string(), json_number(*value)))
+        .collect();
+    let mut json = json!({
+        "number": trial.number,
+        "state": trial.state,
+        "value": format::single_value(&trial.values),
+        "params": params_json(&trial.params),
+        "attrs": trial.user_attrs,
+        "attempts": attempts.iter().map(AttemptJson::new).collect::<Vec<_>>(),
+        "datetime_start": trial.datetime_start.as_deref().map(rfc3339),
+        "datetime_complete": trial.datetime_complete.as_deref().map(rfc3339),
+        "intermediate": intermediate,
+    });
+    if let Some(values) = format::values(&trial.values) {
+        json["values"] = values;
+    }
+    json
+}
+
+#[derive(Serialize)]
+struct AttemptJson<'a> {
+    attempt: u32,
+    outcome: Option<&'a str>,
+    detail: &'a str,
+    again: bool,
+    started: String,
+    ended: Option<String>,
+    worker: u64,
+    pid: u32,
+    device: &'a str,
+    log: &'a str,
+    run: i64,
+}
+
+impl AttemptJson<'_> {
+    fn new(attempt: &AttemptRecord) -> AttemptJson<'_> {
+        AttemptJson {
+            attempt: attempt.attempt,
+            outcome: attempt.outcome.as_deref(),
+            detail: &attempt.detail,
+            again: attempt.again,
+            started: rfc3339(&attempt.started),
+            ended: attempt.ended.as_deref().map(rfc3339),
+            worker: attempt.worker,
+            pid: attempt.pid,
+            device: &attempt.device,
+            log: &attempt.log,
+            run: attempt.run_id,
+        }
+    }
+}
+
+/// Seconds from a trial's start to its end.
+pub(super) fn runtime(trial: &FrozenTrial) -> Option<f64> {
+    format::seconds(
+        trial.datetime_start.as_deref()?,
+        trial.datetime_complete.as_deref()?,
+    )
+}
+
+fn read(store: &Store, name: Option<&str>) -> Result<(Vec<FrozenTrial>, Attempts), Failure> {
+    let study = choose(store, name)?;
+    Ok((
+        store.trials(study.study_id)?,
+        store.all_attempts(study.study_id)?,
+    ))
+}
+
+fn parameter_names(trials: &[FrozenTrial]) -> BTreeSet<&str> {
+    trials
+        .iter()
+        .flat_map(|t| t.params.keys().map(String::as_str))
+        .collect()
+}
+
+/// JSON as a cell: strings without quotes, nothing for null.
+fn plain(json: &Json) -> String {
+    match json {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => to_python_json(json),
+    }
+}

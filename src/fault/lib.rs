@@ -1,0 +1,146 @@
+//! From evidence to fault, and from fault to verdict: two pure functions that hold the contract's
+//! table of what happens to a trial and to the process.
+
+mod advice;
+pub mod cuda;
+mod evidence;
+mod explain;
+mod program;
+mod report;
+pub mod table;
+pub mod text;
+mod verdict;
+
+pub use advice::size as size_text;
+pub use evidence::{Death, Evidence, GPU_LOST, classify};
+pub use explain::{Explanation, Other, explain};
+pub use program::{ProgramEnd, describe as describe_program};
+pub use report::{ErrorReport, Phase};
+pub use text::{Diagnosis, Memory, Place, diagnose};
+pub use verdict::{Outcome, Tally, Verdict, judge};
+
+use serde::{Deserialize, Serialize};
+
+/// What ended an attempt otherwise than by its own result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The run was stopped, the supervisor died, the worker was stopped (SIGSTOP) or the machine
+    /// went down: nobody's fault.
+    Interrupted,
+    /// SIGKILL or another deadly signal from outside, without any evidence why.
+    Killed,
+    /// A CUDA error before the trial's first step: the context was broken already.
+    Poisoned,
+    /// A CUDA error in training after which the health check passed.
+    CudaTransient,
+    /// A CUDA library failed in a way that says nothing about the context, and no health check
+    /// has been asked.
+    CudaUnclear,
+    /// A sticky CUDA error in training, or a failed health check after an error.
+    CudaSticky,
+    /// SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, or an exit that nobody asked for.
+    Crash,
+    /// Out of GPU memory.
+    Oom,
+    /// Killed by the host's OOM killer, or the host's allocator gave up.
+    HostOom,
+    /// No training step before the deadline.
+    Hang,
+    /// Loss or logits were not finite.
+    Diverged,
+    /// An error of the task's own code or data.
+    TaskError,
+    /// The process has no file descriptor left.
+    Descriptors,
+    /// The worker sent what is no message.
+    Protocol,
+    /// The GPU or its driver is gone.
+    DeviceLost,
+    /// The worker could not open the task: no trial was involved.
+    OpenFailed,
+}
+
+impl FaultKind {
+    /// Every kind, for tables.
+    pub const ALL: [FaultKind; 16] = [
+        FaultKind::Interrupted,
+        FaultKind::Killed,
+        FaultKind::Poisoned,
+        FaultKind::CudaTransient,
+        FaultKind::CudaUnclear,
+        FaultKind::CudaSticky,
+        FaultKind::Crash,
+        FaultKind::Oom,
+        FaultKind::HostOom,
+        FaultKind::Hang,
+        FaultKind::Diverged,
+        FaultKind::TaskError,
+        FaultKind::Descriptors,
+        FaultKind::Protocol,
+        FaultKind::DeviceLost,
+        FaultKind::OpenFailed,
+    ];
+
+    /// The word in attributes, attempts and events.
+    pub fn word(self) -> &'static str {
+        match self {
+            FaultKind::Interrupted => "interrupted",
+            FaultKind::Killed => "killed",
+            FaultKind::Poisoned => "poisoned",
+            FaultKind::CudaTransient => "cuda_transient",
+            FaultKind::CudaUnclear => "cuda_unclear",
+            FaultKind::CudaSticky => "cuda_sticky",
+            FaultKind::Crash => "crash",
+            FaultKind::Oom => "oom",
+            FaultKind::HostOom => "host_oom",
+            FaultKind::Hang => "hang",
+            FaultKind::Diverged => "diverged",
+            FaultKind::TaskError => "task_error",
+            FaultKind::Descriptors => "descriptors",
+            FaultKind::Protocol => "protocol",
+            FaultKind::DeviceLost => "device_lost",
+            FaultKind::OpenFailed => "open_failed",
+        }
+    }
+}
+
+/// A classified fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The kind.
+    pub kind: FaultKind,
+    /// What is known of it, for people: the error's first lines, the signal, the deadline.
+    pub detail: String,
+    /// The error's whole text, where there is one.
+    pub text: String,
+    /// The CUDA enumerator or library status that was named.
+    pub name: Option<String>,
+    /// `cudaError_t`, where it is a CUDA error.
+    pub code: Option<u32>,
+    /// The device-side assertion that failed.
+    pub place: Option<Place>,
+}
+
+impl Fault {
+    /// A fault of which nothing more is known.
+    pub fn new(kind: FaultKind, detail: impl Into<String>) -> Fault {
+        Fault {
+            kind,
+            detail: detail.into(),
+            text: String::new(),
+            name: None,
+            code: None,
+            place: None,
+        }
+    }
+}
+
+/// Compiles a pattern of this module's tables.
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and tests compile every one"
+)]
+fn pattern(text: &str) -> regex::Regex {
+    regex::Regex::new(text).expect("a constant pattern")
+}

@@ -1,0 +1,45 @@
+//! Where the files of a project's studies are: beside their database, in the directory of its name with
+//! `.d` behind it. A study's name becomes a part of a path by [`part`].
+
+use std::path::{Path, PathBuf};
+
+use crate::name::part;
+use crate::plain;
+
+/// The directory beside a database: `tune.db` has `tune.db.d`. It is the same for every link to the
+/// database, and an absolute path without links.
+pub fn directory_of(storage: &Path) -> PathBuf {
+    let mut name = plain::real(storage).into_os_string();
+    name.push(".d");
+    PathBuf::from(name)
+}
+
+/// Where a study's logs are.
+pub fn logs_dir(dir: &Path, study: &str) -> PathBuf {
+    dir.join("logs").join(&*part(study))
+}
+
+/// The directory of a study's checkpoints, relative to the database's directory.
+pub fn checkpoints_dir(study: &str) -> String {
+    format!("checkpoints/{}", part(study))
+}
+
+/// The directory of a study's kept weights, relative to the database's directory.
+pub fn weights_dir(study: &str) -> String {
+    format!("kept/{}", part(study))
+}
+
+/// The ledger of the faults that were made on purpose in a study.
+pub fn ledger_of(dir: &Path, study: &str) -> PathBuf {
+    dir.join("injected").join(format!("{}.jsonl", part(study)))
+}
+
+/// What a study's batches are kept in that the database could not take.
+pub fn spool_of(dir: &Path, study: &str) -> PathBuf {
+    dir.join("spool").join(format!("{}.jsonl", part(study)))
+}
+
+/// The lock file of a study.
+pub fn lock_of(dir: &Path, study: &str) -> PathBuf {
+    dir.join("locks").join(format!("{}.lock", part(study)))
+}

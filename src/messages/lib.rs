@@ -1,0 +1,15 @@
+//! What `tune` says to people and scripts: exit codes and the failures that carry one, JSON numbers, JSON as
+//! Python writes it, text that cannot drive a terminal, and the time of day.
+
+pub mod clock;
+pub mod exit;
+mod json;
+mod printable;
+mod python_json;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use exit::{Exit, Failure};
+pub use json::{json_number, number_from_json};
+pub use printable::{printable, printable_lines};
+pub use python_json::{python_json, to_python_json};

@@ -1,0 +1,208 @@
+//! What supervisor and worker say to each other: JSON messages over a socket that keeps packet
+//! boundaries, versioned by a hello. Never stdout: CUDA and libraries print there.
+
+mod codec;
+mod environment;
+
+pub use codec::{Assembler, CodecError, MAX_PACKET, packets};
+pub use environment::{ALONE, EXPANDABLE, NEEDS_LIBTORCH};
+
+use serde::{Deserialize, Serialize};
+
+use config::StudySpec;
+use device::Device;
+use fault::ErrorReport;
+use memory::Usage;
+use search::study::{Job, Purpose};
+use task::{Ended, Epoch, Metrics, TrialSpec};
+
+/// Version of this protocol; supervisor and worker are one binary, so a difference means that the
+/// file was replaced under a running study.
+pub const VERSION: u32 = 7;
+
+/// From the supervisor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToWorker {
+    /// The answer to a hello: open the task.
+    Open {
+        /// The study.
+        spec: Box<StudySpec>,
+        /// The device to train on.
+        device: Device,
+        /// The worker is a spare one: it rehearses before it is ready, and may take so many bytes of
+        /// its GPU for that, its context included.
+        #[serde(default)]
+        rehearse: Option<u64>,
+    },
+    /// Run an attempt.
+    Run {
+        /// What to train.
+        trial: Box<TrialSpec>,
+        /// Absolute path of the attempt's log; stdout and stderr go there.
+        log: String,
+        /// The log is cut at this size, in bytes.
+        max_log_bytes: u64,
+        /// Absolute path of the trial's checkpoint directory; `None`: none is kept.
+        checkpoint: Option<String>,
+        /// Where the weights of its best epoch go; `None`: they are not kept.
+        #[serde(default)]
+        keep_best: Option<KeepBest>,
+        /// What the process may take of its GPU's memory, in bytes, its context included; `None`:
+        /// everything.
+        #[serde(default)]
+        grant: Option<u64>,
+    },
+    /// The answer to [`FromWorker::EpochFinished`].
+    Decided {
+        /// Whether the pruner ends the trial.
+        prune: bool,
+    },
+    /// Leave in peace.
+    Exit,
+}
+
+/// Which weights of an attempt are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeepBest {
+    /// Absolute path of the directory in which they get one of their own, see [`weights`].
+    pub directory: String,
+    /// Those of an epoch whose value of the objective is better than this; `None`: of any.
+    pub better_than: Option<f64>,
+}
+
+/// From a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromWorker {
+    /// First message.
+    Hello {
+        /// [`VERSION`].
+        protocol: u32,
+        /// `tune`'s version.
+        version: String,
+    },
+    /// The device is open; before [`FromWorker::Ready`], from workers that compute on a GPU.
+    DeviceOpened {
+        /// Its memory in all, in bytes.
+        capacity: u64,
+        /// What this process takes of it before any tensor is made, in bytes.
+        context: Option<u64>,
+    },
+    /// The device's first allocation failed in a way that speaks against expandable segments, which
+    /// nobody but the supervisor has asked for. The worker waits to be told to leave.
+    NotExpandable {
+        /// The error.
+        error: String,
+    },
+    /// The task is open; waiting for attempts.
+    Ready,
+    /// A sign of life of an attempt.
+    Stepped {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Training steps done so far in this attempt.
+        steps: u64,
+    },
+    /// How many training steps the whole training takes, unless something ends it early.
+    Planned {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Training steps.
+        steps: u64,
+    },
+    /// An epoch was finished; the worker waits for the decision.
+    EpochFinished {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// From 1.
+        epoch: u32,
+        /// By name.
+        #[serde(with = "task::any_float")]
+        metrics: Metrics,
+    },
+    /// The attempt goes on from a checkpoint that an earlier attempt kept: what that one had
+    /// reported until then.
+    Resumed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The epochs, in order.
+        epochs: Vec<Epoch>,
+    },
+    /// What the attempt used of memory; sent before [`FromWorker::Ended`] and
+    /// [`FromWorker::Failed`], and before [`FromWorker::Dying`] where the process can still tell.
+    Measured {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What was measured.
+        usage: Usage,
+    },
+    /// The training came to its end by itself; the worker is ready for the next attempt.
+    Ended {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// How.
+        ended: Ended,
+        /// Peak resident memory of the process in this attempt, in MiB.
+        peak_memory_mb: f64,
+    },
+    /// The attempt failed; the worker passed its health check and is ready for the next one.
+    Failed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The error.
+        error: ErrorReport,
+    },
+    /// The last message before the process leaves by itself.
+    Dying {
+        /// The attempt it was at, if any.
+        attempt: Option<AttemptId>,
+        /// Why.
+        error: ErrorReport,
+    },
+}
+
+/// Names one attempt of one training; messages of any other than the current one are stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// Trial number.
+    pub number: u64,
+    /// What the training is for.
+    pub purpose: Purpose,
+    /// Attempt, from 0.
+    pub attempt: u32,
+}
+
+impl AttemptId {
+    /// What it is an attempt at.
+    pub fn job(self) -> Job {
+        Job {
+            number: self.number,
+            purpose: self.purpose,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn non_finite_metrics_survive_the_wire() {
+        let message = FromWorker::EpochFinished {
+            attempt: AttemptId {
+                number: 3,
+                purpose: Purpose::Repeat(2),
+                attempt: 1,
+            },
+            epoch: 2,
+            metrics: Metrics::from([
+                ("a".into(), f64::NEG_INFINITY),
+                ("b".into(), 0.1),
+                ("c".into(), f64::INFINITY),
+            ]),
+        };
+        let text = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<FromWorker>(&text).unwrap(), message);
+    }
+}

@@ -1,0 +1,171 @@
+//! Samplers: which point to try next. One file an algorithm, one interface, one shared test suite
+//! (`conformance`). Pure: a proposal is a function of the [`Ask`] alone.
+
+mod auto;
+mod elite;
+mod encoding;
+mod gp;
+mod grid;
+mod nsga2;
+mod outcome;
+mod random;
+mod sobol;
+mod spec;
+mod tpe;
+
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod pitfalls;
+#[cfg(test)]
+mod several;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+use rand_chacha::ChaCha8Rng;
+
+use crate::space::{Params, Space};
+use crate::study::{self, History};
+
+pub use auto::AutoSampler;
+pub use gp::{GpOptions, GpSampler};
+pub use grid::GridSampler;
+pub use nsga2::{Nsga2Options, Nsga2Sampler};
+pub use random::RandomSampler;
+pub use sobol::{SobolSampler, sobol_point};
+pub use spec::SamplerSpec;
+pub use tpe::{TpeOptions, TpeSampler};
+
+/// What a proposal may depend on, and nothing else may enter it.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// The space.
+    pub space: &'a Space,
+    /// The results told before the ask, and the pending trials.
+    pub history: &'a History,
+    /// The number of the trial that is asked for.
+    pub number: u64,
+    /// The study's seed.
+    pub seed: u64,
+}
+
+impl Ask<'_> {
+    /// The generator of this ask.
+    pub fn rng(&self) -> ChaCha8Rng {
+        study::rng(self.seed, self.number, "sampler")
+    }
+}
+
+/// A point to try, and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The point.
+    pub params: Params,
+    /// The method that found it: the sampler's own name, or that of the part of it that was at
+    /// work (`spread`, `random`, ...).
+    pub by: &'static str,
+}
+
+impl Proposal {
+    /// Makes proposals of a method's points.
+    fn by(by: &'static str) -> impl Fn(Params) -> Proposal {
+        move |params| Proposal { params, by }
+    }
+}
+
+/// The system attribute of a trial that names the method which proposed it (`by` of a [`Proposal`]).
+pub const PROPOSED_BY: &str = "sampler";
+
+/// A search algorithm. `&mut self` is for caches alone: the same [`Ask`] always gives the same
+/// answer, whatever was asked before.
+pub trait Sampler: Send {
+    /// The name in configurations (`sampler.kind`).
+    fn name(&self) -> &'static str;
+
+    /// Proposes a point: exactly the active parameters, each in its active domain, no declared
+    /// constraint violated. `None` where no point that satisfies the constraints was found.
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal>;
+
+    /// The point alone.
+    fn suggest(&mut self, ask: &Ask) -> Option<Params> {
+        self.propose(ask).map(|proposal| proposal.params)
+    }
+
+    /// Whether every point that it would propose has been tried or is pending: a run has then
+    /// nothing more to do. Only a grid has an end.
+    fn exhausted(&mut self, _: &Ask) -> bool {
+        false
+    }
+}
+
+/// The sampler that a configuration asks for; `None` for an unknown kind.
+/// Missing options take their defaults.
+pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
+    match spec.kind.as_str() {
+        "random" => Some(Box::new(RandomSampler)),
+        "auto" => Some(Box::new(AutoSampler::new(TpeOptions {
+            n_startup_trials: gp_options(&spec.options).n_startup_trials,
+            ..tpe_options(&spec.options)
+        }))),
+        "gp" => Some(Box::new(GpSampler::new(gp_options(&spec.options)))),
+        "sobol" => Some(Box::new(SobolSampler)),
+        "grid" => {
+            let n_points = spec.options.get("n_points").and_then(|v| v.as_i64());
+            let n_points = n_points.and_then(|n| usize::try_from(n).ok());
+            Some(Box::new(GridSampler::new(n_points.unwrap_or(5))))
+        }
+        "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
+        "nsga2" => Some(Box::new(Nsga2Sampler::new(nsga2_options(&spec.options)))),
+        _ => None,
+    }
+}
+
+/// What a sampler that chooses and mixes will do in a space, and why, for people; `None` for one
+/// that does one thing.
+pub fn plan(spec: &SamplerSpec, space: &Space) -> Option<String> {
+    match spec.kind.as_str() {
+        "auto" => Some(AutoSampler::plan(space)),
+        "nsga2" => Some(Nsga2Sampler::plan(&nsga2_options(&spec.options))),
+        _ => None,
+    }
+}
+
+fn count(options: &Params, name: &str, otherwise: usize) -> usize {
+    let given = options.get(name).and_then(|v| v.as_i64());
+    given
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(otherwise)
+}
+
+fn gp_options(options: &Params) -> GpOptions {
+    let default = GpOptions::default();
+    GpOptions {
+        n_startup_trials: count(options, "n_startup_trials", default.n_startup_trials),
+        n_exact: count(options, "n_exact", default.n_exact),
+    }
+}
+
+fn nsga2_options(options: &Params) -> Nsga2Options {
+    let default = Nsga2Options::default();
+    let number = |name: &str| options.get(name).and_then(|v| v.as_f64());
+    Nsga2Options {
+        population_size: number("population_size").map_or(default.population_size, |n| n as usize),
+        mutation_prob: number("mutation_prob"),
+        crossover_prob: number("crossover_prob").unwrap_or(default.crossover_prob),
+        swapping_prob: number("swapping_prob").unwrap_or(default.swapping_prob),
+    }
+}
+
+fn tpe_options(options: &Params) -> TpeOptions {
+    let default = TpeOptions::default();
+    let flag = |name: &str, otherwise: bool| {
+        let given = options.get(name).and_then(|v| v.as_bool());
+        given.unwrap_or(otherwise)
+    };
+    TpeOptions {
+        n_startup_trials: count(options, "n_startup_trials", default.n_startup_trials),
+        n_ei_candidates: count(options, "n_ei_candidates", default.n_ei_candidates),
+        multivariate: flag("multivariate", default.multivariate),
+        constant_liar: flag("constant_liar", default.constant_liar),
+    }
+}

@@ -1,0 +1,127 @@
+//! What the search is asked for, and its answers. A proposal may take its time, so it is made elsewhere: asked for by
+//! [`Action::Propose`], answered by [`Event::Proposed`]. There is one question at a time, because each proposal takes
+//! into account those before it.
+//!
+//! [`Event::Proposed`]: crate::Event::Proposed
+
+use super::{Core, Mode};
+use crate::Action;
+use search::sampler::Proposal;
+
+/// See the module.
+pub(super) struct Search {
+    /// The sampler's name.
+    pub(super) sampler: &'static str,
+    /// The question that is on its way.
+    asked: Option<Question>,
+    /// What came last, until it is used.
+    answer: Option<Answer>,
+    /// Whether nothing is left to propose, and the board's revision for which that was asked.
+    exhausted: Option<(u64, bool)>,
+}
+
+struct Question {
+    /// The board's revision when it was asked.
+    revision: u64,
+    /// A worker waits for the answer.
+    waited_for: bool,
+}
+
+struct Answer {
+    number: u64,
+    /// `None`: no point satisfies the constraints.
+    proposal: Option<Proposal>,
+    /// The board's revision for which it is good.
+    revision: u64,
+}
+
+impl Search {
+    pub(super) fn new(sampler: &'static str) -> Search {
+        Search {
+            sampler,
+            asked: None,
+            answer: None,
+            exhausted: None,
+        }
+    }
+}
+
+impl Core {
+    /// The proposal for a trial that a worker waits for; `None` while it is on its way, which it is now at the latest.
+    ///
+    /// What comes for a worker that waits is used although something has changed meanwhile: with many workers
+    /// something always has. What nobody had a use for when it came is used later only if nothing has changed since.
+    pub(super) fn proposal(&mut self, number: u64) -> Option<Option<Proposal>> {
+        let revision = self.board.revision();
+        let answer = self.search.answer.take();
+        // Other programs may have taken numbers meanwhile: who asks often must not keep us from ever beginning.
+        let fits = |a: &Answer| a.number <= number && a.revision == revision;
+        let answer = answer.filter(fits).map(|a| a.proposal);
+        if answer.is_none() {
+            self.ask(number, true);
+        }
+        answer
+    }
+
+    fn ask(&mut self, number: u64, waited_for: bool) {
+        if self.search.asked.is_none() {
+            let revision = self.board.revision();
+            self.search.asked = Some(Question {
+                revision,
+                waited_for,
+            });
+            let news = self.history.news();
+            self.actions.push(Action::Propose { number, news });
+        }
+    }
+
+    /// Whether a worker waits for a proposal, and can be given it when it comes.
+    pub(super) fn starts_soon(&self) -> bool {
+        let waits = self.search.asked.as_ref().is_some_and(|q| q.waited_for);
+        waits && self.mode == Mode::Running && self.outage.is_none() && !self.done()
+    }
+
+    /// Whether a proposal is on its way.
+    pub(super) fn asked(&self) -> bool {
+        self.search.asked.is_some()
+    }
+
+    pub(super) fn on_proposed(&mut self, number: u64, proposal: Option<Proposal>, exhausted: bool) {
+        let Some(question) = self.search.asked.take() else {
+            return;
+        };
+        self.search.exhausted = Some((question.revision, exhausted));
+        let revision = match question.waited_for {
+            true => self.board.revision(),
+            false => question.revision,
+        };
+        self.search.answer = Some(Answer {
+            number,
+            proposal,
+            revision,
+        });
+    }
+
+    /// Asks whether anything is left to propose where that is not known: at the beginning, and where something has
+    /// changed in a study of which nothing was left.
+    pub(super) fn look_for_end_of_search(&mut self) {
+        let now = self.board.revision();
+        let known = (self.search.exhausted).is_some_and(|(at, over)| !over || at == now);
+        let wanted = self.board.counts().finished() < self.spec.operation.trials;
+        if !known && wanted && self.mode == Mode::Running {
+            self.ask(self.board.next_number(), false);
+        }
+    }
+
+    /// Whether something may be left to propose, as far as is known; at the beginning nothing is known, which
+    /// counts as no.
+    pub(super) fn searches_on(&self) -> bool {
+        self.search.exhausted.is_some_and(|(_, over)| !over)
+    }
+
+    /// Whether it is sure that nothing is left to propose.
+    pub(super) fn searched_out(&self) -> bool {
+        let told = self.search.exhausted == Some((self.board.revision(), true));
+        told && self.unplaced.is_empty()
+    }
+}

@@ -1,0 +1,343 @@
+//! What workers say, and what follows from it.
+
+use super::Core;
+use super::slot::{State, Worker};
+use crate::{Action, WorkerId};
+use device::Device;
+use fault::ErrorReport;
+use fault::{self, Evidence, Fault, FaultKind};
+use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use report;
+use search::study::Job;
+use store::{AttemptEnd, Write};
+use task::Epoch;
+use task::{Ended, Metrics};
+
+/// What is noted of a suspect's second attempt that went well.
+const VICTIM: &str = "it passed with blocking launches: the trial had been a victim";
+
+impl Core {
+    pub(super) fn on_spawned(&mut self, worker: WorkerId, pid: u32) {
+        if let Some(slot) = self.slot_of(worker)
+            && let Some(w) = self.slots[slot].worker_mut()
+        {
+            w.pid = pid;
+        }
+    }
+
+    pub(super) fn on_message(&mut self, worker: WorkerId, message: FromWorker) {
+        let Some(slot) = self.slot_of(worker) else {
+            return;
+        };
+        // It is being ended for what it did, or did not do: what it said meanwhile comes too late.
+        let ending = |w: &Worker| w.garbage.is_some() || w.killed.is_some() || w.silent.is_some();
+        let last_words = matches!(message, FromWorker::Dying { .. });
+        if self.slots[slot].worker().is_some_and(ending) && !last_words {
+            return;
+        }
+        match message {
+            FromWorker::Hello { protocol, version } => self.on_hello(slot, protocol, &version),
+            FromWorker::DeviceOpened { capacity, context } => {
+                self.on_device_opened(slot, capacity);
+                self.note_context(slot, context);
+                self.note_opened(slot);
+            }
+            FromWorker::NotExpandable { error } => self.on_not_expandable(slot, &error),
+            FromWorker::Ready => self.on_ready(slot),
+            FromWorker::Stepped { attempt, steps } => {
+                if self.sign_of_life(slot, attempt) && attempt.job().searches() {
+                    self.report(report::Event::TrialStepped {
+                        number: attempt.number,
+                        steps,
+                    });
+                }
+            }
+            // Of use to a rehearsal alone.
+            FromWorker::Planned { attempt, .. } => {
+                self.sign_of_life(slot, attempt);
+            }
+            FromWorker::EpochFinished {
+                attempt,
+                epoch,
+                metrics,
+            } => {
+                if self.sign_of_life(slot, attempt) {
+                    self.on_epoch(slot, attempt, epoch, metrics);
+                }
+            }
+            FromWorker::Resumed { attempt, epochs } => {
+                if self.sign_of_life(slot, attempt) {
+                    self.on_resumed(attempt.job(), epochs);
+                }
+            }
+            FromWorker::Measured { attempt, usage } => {
+                if self.sign_of_life(slot, attempt) {
+                    self.note_usage(slot, attempt, usage);
+                }
+            }
+            FromWorker::Ended {
+                attempt,
+                ended,
+                peak_memory_mb,
+            } => {
+                if self.sign_of_life(slot, attempt) {
+                    if let Some(live) = self.live.get_mut(&attempt.job()) {
+                        live.peak_memory_mb.get_or_insert(peak_memory_mb);
+                    }
+                    self.on_ended(slot, attempt, ended);
+                }
+            }
+            FromWorker::Failed { attempt, error } => {
+                if self.sign_of_life(slot, attempt) {
+                    self.on_failed(slot, attempt, error);
+                }
+            }
+            FromWorker::Dying { error, .. } => {
+                if let Some(w) = self.slots[slot].worker_mut() {
+                    w.error = Some(error);
+                }
+            }
+        }
+    }
+
+    fn on_hello(&mut self, slot: usize, protocol: u32, version: &str) {
+        let (device, now) = (self.slots[slot].device, self.now);
+        let rehearse = self.rehearsal_of_spare(slot);
+        let Some(worker) = self.slots[slot].worker_mut() else {
+            return;
+        };
+        let id = worker.id;
+        worker.greeted = true;
+        if protocol != VERSION || version != env!("CARGO_PKG_VERSION") {
+            worker.garbage = Some(format!(
+                "the worker is tune {version} with protocol {protocol}, the supervisor {} with \
+                 {VERSION}: the binary was replaced while it ran; start tune again",
+                env!("CARGO_PKG_VERSION")
+            ));
+            worker.killed = Some(now);
+            self.actions.push(Action::Kill { worker: id });
+            return;
+        }
+        self.actions.push(Action::Send {
+            worker: id,
+            message: ToWorker::Open {
+                spec: Box::new(self.spec.clone()),
+                device,
+                rehearse,
+            },
+        });
+    }
+
+    fn on_ready(&mut self, slot: usize) {
+        self.note_opened(slot);
+        let device = self.slots[slot].device.to_string();
+        if let Some((worker, pid)) = self.slots[slot].ready(self.now) {
+            self.room_was_found(slot);
+            self.report(report::Event::WorkerStarted {
+                worker,
+                pid,
+                device,
+            });
+        }
+    }
+
+    /// Notes a sign of life; false for a message of another attempt than the current one.
+    fn sign_of_life(&mut self, slot: usize, attempt: AttemptId) -> bool {
+        let heard = self.heard;
+        match &mut self.slots[slot].state {
+            State::Busy(worker, current) if *current == attempt => {
+                worker.silences.end(heard.saturating_sub(worker.since));
+                worker.since = worker.since.max(heard);
+                true
+            }
+            State::Busy(..)
+            | State::Starting(_)
+            | State::Idle(_)
+            | State::Recording(..)
+            | State::Leaving(_)
+            | State::Empty { .. }
+            | State::Drained => false,
+        }
+    }
+
+    fn on_epoch(&mut self, slot: usize, attempt: AttemptId, epoch: u32, metrics: Metrics) {
+        let job = attempt.job();
+        if !self.live.contains_key(&job) {
+            // Another program has ended the trial meanwhile: there is nothing to train for.
+            self.decide(slot, true);
+            return;
+        }
+        self.slots[slot].progressed();
+        if let Some(live) = self.live.get_mut(&job) {
+            live.epoch_over = true;
+        }
+        let value = self.note_epoch(job, epoch, metrics.clone());
+        if !job.searches() {
+            // No pruner: a mean needs whole trainings.
+            self.decide(slot, false);
+            return;
+        }
+        let prune = self
+            .history
+            .get(job.number)
+            .is_some_and(|entry| self.pruner.should_prune(&self.history, entry));
+        self.decide(slot, prune);
+        self.report(report::Event::EpochFinished {
+            number: job.number,
+            epoch,
+            value,
+            metrics,
+        });
+    }
+
+    fn decide(&mut self, slot: usize, prune: bool) {
+        if let Some(w) = self.slots[slot].worker() {
+            let worker = w.id;
+            self.actions.push(Action::Send {
+                worker,
+                message: ToWorker::Decided { prune },
+            });
+        }
+    }
+
+    /// The attempt goes on from a checkpoint: what was reported up to it holds again.
+    fn on_resumed(&mut self, job: Job, epochs: Vec<Epoch>) {
+        for Epoch { epoch, metrics } in epochs {
+            self.note_epoch(job, epoch, metrics);
+        }
+    }
+
+    /// Notes an epoch; of the search's own trials for the history and in the database as well.
+    fn note_epoch(&mut self, job: Job, epoch: u32, metrics: Metrics) -> f64 {
+        let value = metrics
+            .get(&self.spec.objective.metric)
+            .copied()
+            .unwrap_or(f64::NAN);
+        if job.searches() {
+            self.history.report(job.number, i64::from(epoch), value);
+            self.actions.push(Action::WriteSoon {
+                write: Write::Reported {
+                    number: job.number,
+                    step: i64::from(epoch),
+                    value,
+                },
+            });
+        }
+        if let Some(live) = self.live.get_mut(&job) {
+            live.epochs.insert(epoch, metrics);
+            live.trial.intermediate.insert(i64::from(epoch), value);
+        }
+        value
+    }
+
+    fn on_ended(&mut self, slot: usize, attempt: AttemptId, ended: Ended) {
+        let objectives = self.spec.objectives();
+        let Some(live) = self.live.get(&attempt.job()) else {
+            let (outcome, detail) = match &ended {
+                Ended::Completed | Ended::Returned { .. } => ("completed", ""),
+                Ended::Pruned => ("pruned", ""),
+                Ended::Diverged { at } => (FaultKind::Diverged.word(), at.as_str()),
+            };
+            self.end_orphan(attempt, outcome, detail);
+            self.free(slot, true);
+            return;
+        };
+        let victim = self.slots[slot]
+            .worker()
+            .is_some_and(|w| w.reserved.is_some());
+        let (end, outcome) = match ended {
+            Ended::Completed => (live.result(&objectives, false, self.heard), "completed"),
+            Ended::Returned { metrics } => (
+                live.returned(&metrics, &objectives, self.heard),
+                "completed",
+            ),
+            Ended::Pruned => (live.result(&objectives, true, self.heard), "pruned"),
+            Ended::Diverged { at } => {
+                let fault = Fault::new(FaultKind::Diverged, at);
+                self.apply_fault(slot, attempt, &fault);
+                self.free(slot, false);
+                return;
+            }
+        };
+        // Programs may end without ever having reported an epoch.
+        self.slots[slot].progressed();
+        self.end_attempt(
+            attempt,
+            AttemptEnd {
+                outcome: outcome.into(),
+                detail: if victim { VICTIM.into() } else { String::new() },
+                again: false,
+            },
+        );
+        self.learn(slot, attempt.job());
+        self.finish(attempt.job(), end);
+        self.free(slot, true);
+    }
+
+    fn on_failed(&mut self, slot: usize, attempt: AttemptId, error: ErrorReport) {
+        let program = error.program.is_some();
+        let mut fault = fault::classify(&Evidence {
+            phase: Some(error.phase),
+            error: Some(error),
+            xids: self.xids(slot),
+            gpu_lost: self.gpu_lost(slot),
+            ..Evidence::default()
+        });
+        // There is no GPU to lose: the program wants one that this run does not have.
+        if program && fault.kind == FaultKind::DeviceLost && self.slots[slot].device == Device::Cpu
+        {
+            fault.kind = FaultKind::TaskError;
+            fault.detail += "; this run's device is the CPU";
+        }
+        let replace = self.apply_fault(slot, attempt, &fault);
+        if replace {
+            self.rest(slot, &fault);
+            self.leave(slot, false);
+        } else {
+            self.free(slot, false);
+        }
+    }
+
+    /// Learns from the attempt that the slot's worker has ended by itself.
+    fn learn(&mut self, slot: usize, job: Job) {
+        self.learn_memory(slot, job, false);
+        if let Some(worker) = self.slots[slot].worker() {
+            self.pace.learn(worker.silences);
+        }
+        self.concurrency.ended_well();
+    }
+
+    /// The slot's worker is done with its attempt: it takes the next one, or is replaced when it
+    /// has had its number of successful trials, or holds on to memory.
+    fn free(&mut self, slot: usize, success: bool) {
+        let successes = self.slots[slot].freed(success, self.now);
+        self.room_was_made(self.slots[slot].device);
+        let due = self.spec.operation.supervisor.recycle_after;
+        if (due > 0 && successes >= due) || self.drifts(slot) {
+            self.leave(slot, true);
+        } else if self.slots[slot].closed.is_some() {
+            self.leave(slot, false);
+        }
+    }
+
+    /// Tells an idle or busy worker to leave in peace.
+    pub(super) fn leave(&mut self, slot: usize, recycled: bool) {
+        match self.slots[slot].take(self.now) {
+            State::Starting(mut worker)
+            | State::Idle(mut worker)
+            | State::Recording(mut worker, _)
+            | State::Busy(mut worker, _) => {
+                worker.since = self.now;
+                worker.recycled = recycled;
+                self.actions.push(Action::Send {
+                    worker: worker.id,
+                    message: ToWorker::Exit,
+                });
+                self.slots[slot].state = State::Leaving(worker);
+            }
+            state @ (State::Leaving(_) | State::Empty { .. } | State::Drained) => {
+                self.slots[slot].state = state;
+            }
+        }
+    }
+}

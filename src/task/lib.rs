@@ -1,0 +1,310 @@
+//! The interface between a worker and a training loop, what a kind of task does before it trains, and
+//! the kinds that need no libtorch.
+
+pub mod command;
+mod early_stopping;
+mod epoch;
+pub mod synthetic;
+
+pub use early_stopping::EarlyStopping;
+pub use epoch::{Epoch, any_float};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use config::{Prepared, Problems, StudySpec, TaskKind};
+use device::Device;
+use fault::ProgramEnd;
+use memory::Floor;
+use search::space::Params;
+use search::study::{Job, Purpose};
+
+/// What a kind of task does before a worker trains. It runs in the supervisor and touches neither
+/// libtorch nor any device.
+pub trait Preparation: Sync {
+    /// What the kind declares.
+    fn kind(&self) -> &'static TaskKind;
+
+    /// Reads and validates everything on the CPU: data, split, checkpoints, lengths.
+    ///
+    /// # Errors
+    /// All problems found, each with file, row or key, what was found and what was expected.
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems>;
+
+    /// Whether what a training with this configuration reads is still what the study was made with, of
+    /// which `identity` has the fingerprints: on other inputs a trial that is trained again would be
+    /// another one. Nothing is looked at where a kind does not say.
+    ///
+    /// # Errors
+    /// What cannot be read, and what differs.
+    fn unchanged(
+        &self,
+        _spec: &StudySpec,
+        _identity: &serde_json::Map<String, serde_json::Value>,
+        _config: &Params,
+    ) -> Result<(), Problems> {
+        Ok(())
+    }
+
+    /// What a training cannot do without of a device's memory, where the kind knows; called after
+    /// [`Preparation::prepare`] went well.
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
+        None
+    }
+}
+
+/// Opens a task in a worker: loads data and moves to the device what trials share. It fails with whatever
+/// keeps the worker from running trials.
+pub type Open = fn(&StudySpec, Device) -> anyhow::Result<Box<dyn Task>>;
+
+/// How a kind of task is opened that needs no libtorch.
+pub fn open(kind: &str) -> Option<Open> {
+    match kind {
+        "synthetic" => Some(synthetic::open),
+        "command" => Some(command::open),
+        _ => None,
+    }
+}
+
+/// One attempt of a trial, as a worker gets it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialSpec {
+    /// Number within the study.
+    pub number: u64,
+    /// What it is trained for.
+    pub purpose: Purpose,
+    /// Attempt, from 0.
+    pub attempt: u32,
+    /// The training's seed; equal in all attempts.
+    pub seed: u64,
+    /// The searched parameters.
+    pub params: Params,
+    /// Everything the training reads: fixed keys and parameters.
+    pub config: Params,
+    /// How often its batches are halved, because whole ones did not fit: a batch is computed in
+    /// `2^halvings` parts, whose gradients are added up.
+    #[serde(default)]
+    pub halvings: u32,
+    /// A rehearsal, for what it needs of memory and time alone: so many training steps, those
+    /// first that need the most memory, and an end without a report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearse: Option<u32>,
+}
+
+impl TrialSpec {
+    /// What is trained.
+    pub fn job(&self) -> Job {
+        Job {
+            number: self.number,
+            purpose: self.purpose,
+        }
+    }
+
+    /// Whether the test split is to be scored at the best epoch, see [`Task::run`].
+    pub fn tests(&self) -> bool {
+        self.purpose == Purpose::Test
+    }
+
+    /// A float of the configuration.
+    ///
+    /// # Errors
+    /// The key is absent or no number: a defect of the task's declaration.
+    pub fn float(&self, key: &str) -> anyhow::Result<f64> {
+        self.get(key)?
+            .as_f64()
+            .ok_or_else(|| self.wrong_type(key, "a number"))
+    }
+
+    /// An integer of the configuration.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`].
+    pub fn int(&self, key: &str) -> anyhow::Result<i64> {
+        self.get(key)?
+            .as_i64()
+            .ok_or_else(|| self.wrong_type(key, "an integer"))
+    }
+
+    /// A string of the configuration.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`].
+    pub fn text(&self, key: &str) -> anyhow::Result<&str> {
+        self.get(key)?
+            .as_str()
+            .ok_or_else(|| self.wrong_type(key, "a string"))
+    }
+
+    /// A boolean of the configuration.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`].
+    pub fn flag(&self, key: &str) -> anyhow::Result<bool> {
+        self.get(key)?
+            .as_bool()
+            .ok_or_else(|| self.wrong_type(key, "true or false"))
+    }
+
+    fn get(&self, key: &str) -> anyhow::Result<&search::space::Value> {
+        self.config
+            .get(key)
+            .ok_or_else(|| anyhow::anyhow!("trial {}: no value for {key}", self.number))
+    }
+
+    fn wrong_type(&self, key: &str, expected: &str) -> anyhow::Error {
+        anyhow::anyhow!(
+            "trial {}: {key} = {}, expected {expected}",
+            self.number,
+            self.config[key]
+        )
+    }
+}
+
+/// Metric values of one epoch, by name.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// The answer to a reported epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Train on.
+    Continue,
+    /// The pruner ended the trial; return [`Ended::Pruned`].
+    Prune,
+}
+
+/// How a training came to its end by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum Ended {
+    /// All epochs done, or stopped early by its own patience. The value is the best epoch's.
+    Completed,
+    /// Ended with a result of its own, which is no epoch's.
+    Returned {
+        /// By name, the objective's among them; finite.
+        metrics: Metrics,
+    },
+    /// Ended because the answer to a report was [`Decision::Prune`].
+    Pruned,
+    /// Loss or logits became NaN or infinite.
+    Diverged {
+        /// Where: epoch, step, what was not finite.
+        at: String,
+    },
+}
+
+/// The training loop's line to the supervisor.
+pub trait Reporter {
+    /// A training step was done; called at every step, it is cheap. The sign of life.
+    fn step(&mut self);
+
+    /// The whole training would take so many training steps, unless something ended it early; told
+    /// once in a rehearsal, where the task knows.
+    fn plan(&mut self, _steps: u64) {}
+
+    /// An epoch (from 1) ended with these metrics, the objective's among them; waits for the
+    /// answer.
+    ///
+    /// # Errors
+    /// The supervisor is gone; return at once with this error.
+    fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision>;
+
+    /// The checkpoint to go on from; `None`: start from the beginning. A task that keeps
+    /// checkpoints asks once, before its first step. Going on has to end with the result that an
+    /// undisturbed training has.
+    ///
+    /// # Errors
+    /// The supervisor is gone.
+    fn resume(&mut self) -> anyhow::Result<Option<Checkpoint>> {
+        Ok(None)
+    }
+
+    /// Keeps a checkpoint of the training as it is after the last reported epoch, if checkpoints
+    /// are wanted: calls `write` with where the task's state goes. Where it cannot be kept, the
+    /// training goes on without.
+    fn keep(&mut self, _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>) {}
+
+    /// Whether the weights of a training are wanted whose best epoch has this value of the objective.
+    fn wants_weights(&self, _value: f64) -> bool {
+        false
+    }
+
+    /// Keeps the weights of the training as they are after the last reported epoch; to be called
+    /// where that epoch is the training's best so far and its `value` of the objective is good enough
+    /// ([`Reporter::wants_weights`]), before [`Reporter::keep`]. `write` writes them as safetensors;
+    /// `about` says what they are ([`weights::Kept::about`]). Where they cannot be kept, the
+    /// training goes on without.
+    fn keep_best(
+        &mut self,
+        _value: f64,
+        _about: &serde_json::Map<String, serde_json::Value>,
+        _write: &mut dyn FnMut(&mut dyn std::io::Write) -> anyhow::Result<()>,
+    ) {
+    }
+
+    /// The trial's own directory, which outlives its attempts; `None`: checkpoints are not wanted.
+    fn directory(&self) -> Option<&std::path::Path> {
+        None
+    }
+
+    /// The training goes on after these epochs of an earlier attempt, for a task that finds out only
+    /// after its start that it does.
+    ///
+    /// # Errors
+    /// The supervisor is gone.
+    fn go_on_after(&mut self, _epochs: &[Epoch]) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// The trial has printed something, or may have: keeps its log within its size.
+    fn printed(&mut self) {}
+}
+
+/// What an earlier attempt of the same trial kept.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The epochs it had reported, in order; the training goes on after the last of them.
+    pub epochs: Vec<Epoch>,
+    /// The task's state, from its beginning.
+    pub state: std::fs::File,
+}
+
+/// An opened task: runs trials one after the other in one process.
+pub trait Task {
+    /// Trains one trial. The result is a function of `trial` and the study alone: nothing that an
+    /// earlier trial of this process left behind may change it.
+    ///
+    /// Where `trial.tests()`, each epoch that is the best so far reports the objective and other
+    /// metrics of the test split as well, by the names of [`test_metric`]. In all other trainings
+    /// the test split is not touched.
+    ///
+    /// # Errors
+    /// An error of the task's own code or data, or a device's error.
+    fn run(&mut self, trial: &TrialSpec, reporter: &mut dyn Reporter) -> anyhow::Result<Ended>;
+
+    /// Does what a first trial would have to wait for, without a result: loads a device's kernels and
+    /// fills caches that trials share. A spare worker's before it is ready. No trial's result may
+    /// depend on it.
+    ///
+    /// # Errors
+    /// As with [`Task::run`]; only a device that does not work any more is of consequence.
+    fn warm_up(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Peak resident memory of the last trial in MiB, where it is not that of this process.
+    fn peak_memory_mb(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// The error of a trial whose program failed: its end is evidence.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ProgramFailed {
+    /// How it ended.
+    pub end: ProgramEnd,
+    /// What is wrong, for people.
+    pub message: String,
+}

@@ -1,0 +1,91 @@
+//! What an encoder makes of texts, written to a safetensors file.
+//!
+//! `last_hidden_state` `[n, L, H]` (zeros behind a row's end), `attention_mask` `[n, L]`, `pooled`
+//! `[n, H]`; n rows, L tokens of the longest. Batches are written where they belong as they come, so
+//! that the file may be larger than the memory.
+
+mod file;
+mod tokens;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::Checkpoint;
+use super::texts::Text;
+use device::Device;
+pub use file::Output;
+pub use tokens::tokens;
+
+/// How a row's hidden states become one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// The model's own pooler.
+    Pooler,
+    /// The mean over the row's tokens.
+    Mean,
+    /// The first token.
+    Cls,
+}
+
+impl Pooling {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pooling::Pooler => "pooler",
+            Pooling::Mean => "mean",
+            Pooling::Cls => "cls",
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The model.
+    pub checkpoint: &'a Checkpoint,
+    /// The texts.
+    pub rows: &'a [Text],
+    /// Longer rows are cut to so many tokens, at most the model's limit.
+    pub max_length: usize,
+    /// Rows that are computed at once, at least 1.
+    pub batch_size: usize,
+    /// `None`: the model's pooler where it has one, else the mean.
+    pub pooling: Option<Pooling>,
+    /// Where it is computed.
+    pub device: Device,
+    /// The file, which is replaced as a whole at the end.
+    pub out: &'a Path,
+}
+
+/// What happens on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The sizes are known.
+    Began {
+        /// Rows.
+        rows: usize,
+        /// Size of the file.
+        bytes: u64,
+    },
+    /// So many rows more are done.
+    Computed(usize),
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embedded {
+    /// Rows.
+    pub rows: usize,
+    /// Tokens of the longest row.
+    pub length: usize,
+    /// Width of a hidden state.
+    pub hidden: usize,
+    /// Rows that were cut.
+    pub cut: usize,
+    /// What `pooled` is.
+    pub pooling: Pooling,
+    /// Size of the file.
+    pub bytes: u64,
+}

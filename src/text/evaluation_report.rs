@@ -1,0 +1,113 @@
+//! What `tune evaluate` tells: metrics beside the trivial answers, a report by class, and who was taken
+//! for whom.
+
+use serde_json::{Value as Json, json};
+
+use crate::scores::{ClassScores, Confusion};
+use config::Baseline;
+use messages::json_number;
+use report::baseline_json;
+use report::format::{table, value};
+
+/// The scores of a model on labelled rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// The model's directory.
+    pub model: String,
+    /// The file.
+    pub file: String,
+    /// Rows.
+    pub rows: usize,
+    /// The classes.
+    pub labels: Vec<String>,
+    /// Each metric of the kind, in its order.
+    pub metrics: Vec<Score>,
+    /// By class.
+    pub classes: Vec<ClassScores>,
+    /// Who was taken for whom.
+    pub confusion: Confusion,
+}
+
+/// A metric beside the trivial answer's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// The metric's name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// The trivial answer on the same rows.
+    pub trivial: Option<Baseline>,
+}
+
+/// For people.
+pub fn evaluation_text(e: &Evaluation) -> String {
+    let mut out = format!("{} rows of {} by {}\n\n", e.rows, e.file, e.model);
+    let mut rows = vec![
+        ["metric", "value", "trivial", "by"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for score in &e.metrics {
+        let (number, what) = match &score.trivial {
+            Some(trivial) => (value(trivial.value), trivial.what.clone()),
+            None => (String::new(), String::new()),
+        };
+        rows.push(vec![score.name.clone(), value(score.value), number, what]);
+    }
+    out.push_str(&table(&rows));
+    let mut rows = vec![
+        ["class", "precision", "recall", "f1", "rows"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for (label, scores) in e.labels.iter().zip(&e.classes) {
+        rows.push(vec![
+            label.clone(),
+            value(scores.precision),
+            value(scores.recall),
+            value(scores.f1),
+            scores.support.to_string(),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&table(&rows));
+    let head = std::iter::once("class \\ predicted".to_owned());
+    let mut rows = vec![head.chain(e.labels.iter().cloned()).collect()];
+    for (truth, label) in e.labels.iter().enumerate() {
+        let mut row = vec![label.clone()];
+        row.extend((0..e.labels.len()).map(|p| e.confusion.at(truth, p).to_string()));
+        rows.push(row);
+    }
+    out.push('\n');
+    out.push_str(&table(&rows));
+    out
+}
+
+/// For scripts.
+pub fn evaluation_json(e: &Evaluation) -> Json {
+    let metrics: serde_json::Map<String, Json> = (e.metrics.iter())
+        .map(|score| (score.name.clone(), json_number(score.value)))
+        .collect();
+    let baseline: serde_json::Map<String, Json> = (e.metrics.iter())
+        .filter_map(|score| {
+            let trivial = baseline_json(score.trivial.as_ref()?);
+            Some((score.name.clone(), trivial))
+        })
+        .collect();
+    let classes: Vec<Json> = (e.labels.iter().zip(&e.classes))
+        .map(|(label, s)| {
+            json!({
+                "label": label, "precision": s.precision, "recall": s.recall, "f1": s.f1,
+                "support": s.support,
+            })
+        })
+        .collect();
+    let all = 0..e.labels.len();
+    let confusion: Vec<Vec<u64>> = (all.clone())
+        .map(|t| all.clone().map(|p| e.confusion.at(t, p) as u64).collect())
+        .collect();
+    json!({
+        "model": e.model, "file": e.file, "rows": e.rows, "labels": e.labels, "metrics": metrics,
+        "baseline": baseline, "classes": classes, "confusion": confusion,
+    })
+}

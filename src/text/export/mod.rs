@@ -1,0 +1,243 @@
+//! A trial's model as a directory of its own, in Hugging Face's layout: written by `tune export`,
+//! read by `tune predict` and `tune evaluate`. Nothing here needs libtorch.
+//!
+//! The encoder lies there as transformers writes it. `head.json` describes the head and what the
+//! model reads; `tune.json` says where it comes from.
+
+mod form;
+mod origin;
+mod settings;
+mod unchanged;
+mod weights;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::Checkpoint;
+use super::head::HeadConfig;
+use config::{Problem, Problems, Source};
+use files::bounded;
+
+pub use form::{Form, Layer, form, loadable, prefix};
+pub use origin::Origin;
+pub use unchanged::unchanged;
+pub use write::{Export, Writing, may_write, write};
+
+/// The head's description.
+pub const HEAD_FILE: &str = "head.json";
+/// Where the model comes from.
+pub const ORIGIN_FILE: &str = "tune.json";
+
+/// The version of `head.json` that is written; another one is refused.
+pub const FORMAT: u32 = 1;
+
+/// What `head.json` says: everything that predictions need beside the encoder and its tokeniser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The head.
+    pub head: HeadConfig,
+    /// Its weights in `model.safetensors`.
+    pub weights: HeadWeights,
+    /// The classes, in the order of the logits.
+    pub labels: Vec<String>,
+    /// The columns that were trained on.
+    pub columns: ReadColumns,
+    /// Tokens of a row at most, special ones included.
+    pub max_length: usize,
+    /// Tokens that neighbouring windows of a long row share, at most `max_length`: half of a window
+    /// where it has no room for so many; 0: long rows are cut.
+    #[serde(default)]
+    pub doc_stride: usize,
+    /// What the encoder computes with: `fp32` or `bf16`.
+    pub precision: String,
+    /// Rows trained on, a class: what the trivial answer knows.
+    pub train_rows: Vec<usize>,
+    /// transformers' class that computes the same logits; `None`: it has none.
+    pub transformers: Option<String>,
+}
+
+/// The head's weights by their names in the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeadWeights {
+    /// Linear layers, the first one first.
+    pub layers: Vec<Layer>,
+    /// The learned query of the pooling `attn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+/// Columns of the data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadColumns {
+    /// The text.
+    pub text: String,
+    /// The second text, where pairs were trained on.
+    pub text_pair: Option<String>,
+    /// The class.
+    pub label: String,
+}
+
+/// A directory that `tune export` wrote, checked.
+#[derive(Debug, Clone)]
+pub struct Exported {
+    /// Encoder and tokeniser.
+    pub checkpoint: Checkpoint,
+    /// The rest.
+    pub description: Description,
+}
+
+impl Exported {
+    /// Reads a directory. The weights themselves are not read.
+    ///
+    /// # Errors
+    /// Every problem found, with its file.
+    pub fn open(dir: &Path) -> Result<Exported, Problems> {
+        let file = dir.join(HEAD_FILE);
+        if !file.is_file() {
+            let found = match dir.is_dir() {
+                true => format!("no {HEAD_FILE} in {}", dir.display()),
+                false => format!("no directory {}", dir.display()),
+            };
+            return Err(Problems(vec![problem(
+                &file,
+                None,
+                found,
+                "a directory that `tune export` has written",
+            )]));
+        }
+        let name = dir.display().to_string();
+        let description = read(&file).map_err(|p| Problems(vec![p]));
+        let checkpoint = Checkpoint::open(&name, dir).map_err(Problems);
+        let (description, checkpoint) = match (description, checkpoint) {
+            (Ok(description), Ok(checkpoint)) => (description, checkpoint),
+            (Err(mut found), Err(more)) => {
+                found.0.extend(more.0);
+                return Err(found);
+            }
+            (Err(found), Ok(_)) | (Ok(_), Err(found)) => return Err(found),
+        };
+        let exported = Exported {
+            checkpoint,
+            description,
+        };
+        match exported.misfits(&file) {
+            problems if problems.is_empty() => Ok(exported),
+            problems => Err(Problems(problems)),
+        }
+    }
+
+    /// Where it lies.
+    pub fn dir(&self) -> &PathBuf {
+        &self.checkpoint.dir
+    }
+
+    /// What does not fit together.
+    fn misfits(&self, file: &Path) -> Vec<Problem> {
+        let (about, config) = (&self.description, &self.checkpoint.config);
+        let mut problems = Vec::new();
+        let mut misfit = |key: &str, found: String, expected: String| {
+            problems.push(problem(file, Some(key), found, &expected));
+        };
+        if about.head.input != config.hidden_size {
+            misfit(
+                "head.input",
+                about.head.input.to_string(),
+                format!("{}, hidden_size of config.json", config.hidden_size),
+            );
+        }
+        let classes = about.head.classes;
+        let mut distinct = about.labels.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if classes < 2 || about.labels.len() != classes || distinct.len() != classes {
+            misfit(
+                "labels",
+                format!("{} labels", about.labels.len()),
+                format!("head.classes = {classes} different ones, at least 2"),
+            );
+        }
+        let layers = about.weights.layers.len();
+        if layers == 0 || layers != about.head.layers {
+            misfit(
+                "weights.layers",
+                format!("{layers} layers"),
+                format!("head.layers = {}, at least 1", about.head.layers),
+            );
+        }
+        if about.weights.query.is_some() == about.head.pooling.is_fixed() {
+            misfit(
+                "weights.query",
+                format!("{:?}", about.weights.query),
+                "a tensor with the pooling attn, and with it alone".to_owned(),
+            );
+        }
+        if !["fp32", "bf16"].contains(&about.precision.as_str()) {
+            misfit(
+                "precision",
+                about.precision.clone(),
+                "fp32 or bf16".to_owned(),
+            );
+        }
+        if about.train_rows.len() != classes {
+            misfit(
+                "train_rows",
+                format!("{} numbers", about.train_rows.len()),
+                format!("{classes}, one a class"),
+            );
+        }
+        if let Some(limit) = config.max_tokens().filter(|l| about.max_length > *l) {
+            misfit(
+                "max_length",
+                about.max_length.to_string(),
+                format!("at most {limit}, what the encoder reads"),
+            );
+        }
+        if about.doc_stride > about.max_length {
+            misfit(
+                "doc_stride",
+                about.doc_stride.to_string(),
+                format!("at most max_length = {}", about.max_length),
+            );
+        }
+        problems
+    }
+}
+
+/// Reads `head.json`.
+fn read(file: &Path) -> Result<Description, Problem> {
+    let expected = "the description of a head, as `tune export` writes it";
+    let bad = |found: String| problem(file, None, found, expected);
+    let bytes = bounded::read(file, bounded::DESCRIPTION).map_err(|e| bad(e.to_string()))?;
+    let json: serde_json::Value =
+        serde_json::from_slice(&bytes).map_err(|e| bad(format!("broken JSON: {e}")))?;
+    match json.get("format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format == u64::from(FORMAT) => {}
+        other => {
+            let found = other.map_or("no format".to_owned(), |n| format!("format {n}"));
+            return Err(problem(
+                file,
+                Some("format"),
+                found,
+                "format 1; a later one needs a later tune",
+            ));
+        }
+    }
+    serde_json::from_value(json).map_err(|e| bad(e.to_string()))
+}
+
+/// A problem with a file of an exported directory.
+fn problem(file: &Path, key: Option<&str>, found: String, expected: &str) -> Problem {
+    Problem {
+        source: Source::File(file.to_owned(), None),
+        key: key.map(str::to_owned),
+        found,
+        expected: expected.to_owned(),
+    }
+}

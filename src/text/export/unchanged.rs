@@ -1,0 +1,123 @@
+//! Whether a study's inputs are still those that it was trained on: a trial trained again on others
+//! would be another model under the same name.
+
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+
+use crate::checkpoint::Checkpoint;
+use crate::prepare::load;
+use config::{Problem, Problems, Source, StudySpec};
+
+/// Compares the checkpoint, the rows and their split with the fingerprints of the study's `identity`.
+/// Reads all of their files.
+///
+/// # Errors
+/// What cannot be read, and what differs, with both fingerprints.
+pub fn unchanged(
+    spec: &StudySpec,
+    identity: &Map<String, Json>,
+    checkpoint: &Checkpoint,
+) -> Result<(), Problems> {
+    let mut problems = Vec::new();
+    let mut differs = |file: &Path, key: &str, what: &str, now: &str| {
+        let then = identity.get(key).and_then(Json::as_str);
+        if then == Some(now) {
+            return false;
+        }
+        problems.push(Problem {
+            source: Source::File(file.to_owned(), None),
+            key: Some(key.to_owned()),
+            found: format!(
+                "{what} changed since the study was made (fingerprint {now}, then {})",
+                then.unwrap_or("unknown")
+            ),
+            expected: "the same files".to_owned(),
+        });
+        true
+    };
+    let mut unread = Vec::new();
+    let name = &checkpoint.name;
+    match checkpoint.fingerprint() {
+        Ok(now) => {
+            let what = format!("the model {name} has");
+            differs(&checkpoint.dir, &format!("model.{name}"), &what, &now);
+        }
+        Err(problem) => unread.push(problem),
+    }
+    match load(spec) {
+        Ok((data, split)) => {
+            let path = spec.fixed.get("data.path").and_then(|path| path.as_str());
+            let path = Path::new(path.unwrap_or_default());
+            let (rows, parts) = (data.fingerprint(), split.fingerprint());
+            // Other rows are split in another way: one problem, not two.
+            let _ = differs(path, "data.fingerprint", "the data have", &rows)
+                || differs(path, "data.split.fingerprint", "the split has", &parts);
+        }
+        Err(found) => unread.extend(found.0),
+    }
+    problems.extend(unread);
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Problems(problems)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::prepare::prepare;
+    use crate::testing::Site;
+    use config;
+
+    /// The problems of a site that has `identity`, as text; none: it is as it was.
+    fn told(site: &Site, identity: &Map<String, Json>) -> String {
+        let checkpoint = Checkpoint::open("tiny", &site.tiny()).unwrap();
+        match unchanged(&site.spec, identity, &checkpoint) {
+            Ok(()) => String::new(),
+            Err(problems) => problems.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_changed_model_changed_data_and_another_split_are_told_with_both_fingerprints() {
+        let mut site = Site::new();
+        let identity = config::identity(&site.spec, &prepare(&site.spec).unwrap());
+        assert_eq!(told(&site, &identity), "");
+        let then = |key: &str| identity[key].as_str().unwrap().to_owned();
+        // The rows stay, their parts do not.
+        site.set("data.split.seed", 7);
+        let problems = told(&site, &identity);
+        for part in ["the split has changed", &then("data.split.fingerprint")] {
+            assert!(problems.contains(part), "{part:?} is not in: {problems}");
+        }
+        site.set("data.split.seed", 0);
+        let weights = site.tiny().join("model.safetensors");
+        let mut bytes = fs::read(&weights).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&weights, bytes).unwrap();
+        let path = site.spec.fixed["data.path"].as_str().unwrap().to_owned();
+        let rows = fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<&str> = rows.lines().collect();
+        let end = lines.len() - 1;
+        lines.swap(end, end - 1);
+        fs::write(&path, lines.join("\n")).unwrap();
+        let problems = told(&site, &identity);
+        let (model, data) = (then("model.tiny"), then("data.fingerprint"));
+        for part in [
+            "the model tiny has changed",
+            &model,
+            "the data have changed",
+            &data,
+            &path,
+        ] {
+            assert!(problems.contains(part), "{part:?} is not in: {problems}");
+        }
+        assert!(!problems.contains("the split has"), "{problems}");
+        fs::remove_file(&path).unwrap();
+        assert!(told(&site, &identity).contains(&path));
+    }
+}

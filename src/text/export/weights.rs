@@ -1,0 +1,184 @@
+//! `model.safetensors` of an exported directory: what was trained, what was frozen, and the head.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensors, serialize_to_file};
+
+use super::{Form, prefix};
+use crate::checkpoint::{Checkpoint, Precision, needed, optional};
+use crate::head::{HeadConfig, Pooling};
+
+/// A tensor to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its name in the file.
+    pub name: String,
+    /// Its type.
+    pub dtype: Dtype,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its values, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+/// The tensors of the whole model: of the encoder those that were trained (`kept`, under the names of
+/// training), the others as the checkpoint has them, in its own types; and the head's. The pooler of a
+/// checkpoint, which training does not read, is among them unless the head has its place.
+///
+/// # Errors
+/// A file cannot be read, or the trained tensors do not fit the checkpoint or the head.
+pub fn gather(
+    checkpoint: &Checkpoint,
+    kept: &[u8],
+    form: &Form,
+    head: &HeadConfig,
+) -> Result<Vec<Stored>> {
+    let trained = SafeTensors::deserialize(kept).context("the trained weights")?;
+    let before = prefix(checkpoint.config.architecture);
+    let mut reader = checkpoint.weights.reader();
+    let mut all = Vec::new();
+    let mut used = Vec::new();
+    for tensor in needed(&checkpoint.config) {
+        let name = format!("{before}{}", tensor.name);
+        all.push(match trained.tensor(&tensor.name) {
+            Ok(view) => {
+                ensure!(
+                    view.dtype() == Dtype::F32 && view.shape() == tensor.shape,
+                    "the trained {} is {:?} {:?}, the checkpoint asks for {:?}",
+                    tensor.name,
+                    view.dtype(),
+                    view.shape(),
+                    tensor.shape
+                );
+                used.push(tensor.name);
+                stored(name, &view)
+            }
+            Err(_) => frozen(name, reader.read(&tensor.name)?),
+        });
+    }
+    if form.class.is_none() {
+        for tensor in optional(&checkpoint.config) {
+            if checkpoint.weights.name_in_file(&tensor.name).is_some() {
+                let name = format!("{before}{}", tensor.name);
+                all.push(frozen(name, reader.read(&tensor.name)?));
+            }
+        }
+    }
+    head_tensors(&trained, form, head, &mut all, &mut used)?;
+    let extra: Vec<&str> = trained
+        .names()
+        .into_iter()
+        .filter(|name| !used.iter().any(|u| u == name))
+        .collect();
+    ensure!(
+        extra.is_empty(),
+        "trained tensors without a place: {extra:?}"
+    );
+    Ok(all)
+}
+
+/// The head's tensors, under the names of `form`.
+fn head_tensors(
+    trained: &SafeTensors<'_>,
+    form: &Form,
+    head: &HeadConfig,
+    all: &mut Vec<Stored>,
+    used: &mut Vec<String>,
+) -> Result<()> {
+    let mut take = |own: String, name: String, shape: &[usize], scale: f64| -> Result<Stored> {
+        let view = trained
+            .tensor(&own)
+            .with_context(|| format!("the trained weights have no {own}"))?;
+        ensure!(
+            view.dtype() == Dtype::F32 && view.shape() == shape,
+            "the trained {own} is {:?} {:?}, the head asks for {shape:?}",
+            view.dtype(),
+            view.shape()
+        );
+        used.push(own);
+        let mut tensor = stored(name, &view);
+        for value in tensor.bytes.chunks_exact_mut(4) {
+            let bytes: [u8; 4] = [value[0], value[1], value[2], value[3]];
+            let scaled = f32::from_le_bytes(bytes) / scale as f32;
+            value.copy_from_slice(&scaled.to_le_bytes());
+        }
+        Ok(tensor)
+    };
+    if let Some((name, factor)) = &form.passing {
+        let size = head.input;
+        let diagonal = |at: usize| match at % (size + 1) {
+            0 => *factor as f32,
+            _ => 0.0,
+        };
+        let values = |count: usize, of: &dyn Fn(usize) -> f32| {
+            (0..count).flat_map(|at| of(at).to_le_bytes()).collect()
+        };
+        let tensor = |part: &str, shape: Vec<usize>, bytes| Stored {
+            name: format!("{name}.{part}"),
+            dtype: Dtype::F32,
+            shape,
+            bytes,
+        };
+        let weight = values(size * size, &diagonal);
+        all.push(tensor("weight", vec![size, size], weight));
+        all.push(tensor("bias", vec![size], values(size, &|_| 0.0)));
+    }
+    for (at, ((input, out), layer)) in head.sizes().into_iter().zip(&form.layers).enumerate() {
+        let own = match head.layers {
+            1 => "classifier".to_owned(),
+            _ => format!("head.layers.{at}"),
+        };
+        let (weight, bias) = (format!("{own}.weight"), format!("{own}.bias"));
+        let name = format!("{}.weight", layer.name);
+        all.push(take(weight, name, &[out, input], layer.scale)?);
+        all.push(take(bias, format!("{}.bias", layer.name), &[out], 1.0)?);
+    }
+    if head.pooling == Pooling::Attn {
+        let query = "head.query".to_owned();
+        all.push(take(query.clone(), query, &[head.input], 1.0)?);
+    }
+    Ok(())
+}
+
+fn stored(name: String, view: &TensorView<'_>) -> Stored {
+    Stored {
+        name,
+        dtype: view.dtype(),
+        shape: view.shape().to_vec(),
+        bytes: view.data().to_vec(),
+    }
+}
+
+fn frozen(name: String, raw: crate::checkpoint::Raw) -> Stored {
+    Stored {
+        name,
+        dtype: match raw.precision {
+            Precision::F32 => Dtype::F32,
+            Precision::F16 => Dtype::F16,
+            Precision::Bf16 => Dtype::BF16,
+            Precision::F64 => Dtype::F64,
+        },
+        shape: raw.shape,
+        bytes: raw.bytes,
+    }
+}
+
+/// Writes tensors to a file.
+///
+/// # Errors
+/// Writing failed.
+pub fn save(tensors: &[Stored], file: &Path) -> Result<()> {
+    let views = tensors
+        .iter()
+        .map(|t| {
+            let view = TensorView::new(t.dtype, t.shape.clone(), &t.bytes)?;
+            Ok((t.name.as_str(), view))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    // transformers asks for this word.
+    let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    Ok(serialize_to_file(views, Some(about), file)?)
+}

@@ -1,0 +1,216 @@
+//! An exported directory, written whole or not at all.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Map, Value as Json};
+
+use super::{
+    Description, FORMAT, Form, HEAD_FILE, HeadWeights, ORIGIN_FILE, ReadColumns, form, settings,
+    weights,
+};
+use crate::checkpoint::Checkpoint;
+use crate::head::HeadConfig;
+use crate::tokenizer::TOKENIZER_FILES;
+use files::{bounded, replace};
+use search::space::{Params, Value};
+
+/// What is exported.
+pub struct Export<'a> {
+    /// The checkpoint that was fine-tuned.
+    pub checkpoint: &'a Checkpoint,
+    /// The file of trained weights.
+    pub weights: &'a Path,
+    /// What the training said of them.
+    pub about: &'a Map<String, Json>,
+    /// Everything that the training read.
+    pub config: &'a Params,
+    /// What `tune.json` says.
+    pub origin: &'a Json,
+}
+
+/// The steps of an export, to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writing {
+    /// The weights are read and put together.
+    Gathering,
+    /// So many bytes of weights are written.
+    Weights(u64),
+}
+
+/// Whether a directory may be written to: it is not there, is empty, or, where `force`, holds an earlier
+/// export.
+///
+/// # Errors
+/// It may not; says why.
+pub fn may_write(dir: &Path, force: bool) -> Result<()> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    ensure!(
+        dir.is_dir(),
+        "{} is no directory; expected one that is new or empty",
+        dir.display()
+    );
+    let empty = fs::read_dir(dir)
+        .with_context(|| dir.display().to_string())?
+        .next()
+        .is_none();
+    let exported = dir.join(HEAD_FILE).is_file() && dir.join(ORIGIN_FILE).is_file();
+    match (empty, force, exported) {
+        (true, ..) | (false, true, true) => Ok(()),
+        (false, true, false) => bail!(
+            "{} holds other files than those of an export, which --force does not delete; expected \
+             a directory that is new, empty or an earlier export",
+            dir.display()
+        ),
+        (false, false, _) => bail!(
+            "{} is not empty; expected a new directory, or --force to replace an earlier export",
+            dir.display()
+        ),
+    }
+}
+
+/// Writes the directory. It appears at once, when it is whole and on the disk; what was there before is gone only then.
+///
+/// # Errors
+/// See [`may_write`]; or the weights do not fit, or writing failed.
+pub fn write(
+    export: &Export<'_>,
+    dir: &Path,
+    force: bool,
+    told: &mut dyn FnMut(Writing),
+) -> Result<Description> {
+    may_write(dir, force)?;
+    let failed = || dir.display().to_string();
+    // What is incomplete is of no use: it is deleted with the value that holds it.
+    let place = replace::workplace(dir, "partial").with_context(failed)?;
+    // The place itself is for nobody else to read.
+    let partial = place.path().join("model");
+    fs::create_dir(&partial).with_context(failed)?;
+    let description = fill(export, &partial, told)?;
+    // Once more: the work may have taken long.
+    may_write(dir, force)?;
+    replace::directory_by(&partial, dir).with_context(failed)?;
+    Ok(description)
+}
+
+fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(Writing)) -> Result<Description> {
+    let checkpoint = export.checkpoint;
+    let (description, form) = describe(export)?;
+    told(Writing::Gathering);
+    let kept = fs::read(export.weights).with_context(|| export.weights.display().to_string())?;
+    let tensors = weights::gather(checkpoint, &kept, &form, &description.head)?;
+    drop(kept);
+    told(Writing::Weights(
+        tensors.iter().map(|t| t.bytes.len() as u64).sum(),
+    ));
+    let json = |name: &str, content: &Json| {
+        fs::write(dir.join(name), format!("{content:#}\n")).with_context(|| name.to_owned())
+    };
+    let base = object(&checkpoint.dir.join("config.json"))?;
+    let config = settings::model_config(&base, &form, &description.labels);
+    json("config.json", &config.into())?;
+    let file = dir.join("model.safetensors");
+    weights::save(&tensors, &file)?;
+    // It was written for nobody else to read.
+    let usual = fs::metadata(dir.join("config.json"))?.permissions();
+    fs::set_permissions(&file, usual)?;
+    for name in TOKENIZER_FILES {
+        let from = checkpoint.dir.join(name);
+        if from.is_file() {
+            fs::copy(&from, dir.join(name)).with_context(|| from.display().to_string())?;
+        }
+    }
+    let tokenizer = checkpoint.dir.join("tokenizer_config.json");
+    let base = match tokenizer.is_file() {
+        true => object(&tokenizer)?,
+        false => Map::new(),
+    };
+    let tokenizer = settings::tokenizer_config(&base, description.max_length);
+    json("tokenizer_config.json", &tokenizer.into())?;
+    json(HEAD_FILE, &serde_json::to_value(&description)?)?;
+    json(ORIGIN_FILE, export.origin)?;
+    fs::write(dir.join("README.md"), readme(&description))?;
+    Ok(description)
+}
+
+/// A file that is a JSON object.
+fn object(file: &Path) -> Result<Map<String, Json>> {
+    let text =
+        bounded::read(file, bounded::DESCRIPTION).with_context(|| file.display().to_string())?;
+    serde_json::from_slice(&text).with_context(|| file.display().to_string())
+}
+
+/// What `head.json` says, and how the head is written.
+fn describe(export: &Export<'_>) -> Result<(Description, Form)> {
+    let known = |word: &str| {
+        let value = export.about.get(word);
+        value.with_context(|| format!("the trained weights say nothing of {word}"))
+    };
+    let read = |word: &str| export.config.get(word);
+    let text = |word: &str| read(word).and_then(Value::as_str).map(str::to_owned);
+    let number = |word: &str| read(word).and_then(Value::as_i64).unwrap_or(0);
+    let head: HeadConfig = serde_json::from_value(known("head")?.clone()).context("head")?;
+    let form = form(export.checkpoint.config.architecture, &head);
+    let query = (!head.pooling.is_fixed()).then(|| "head.query".to_owned());
+    let max_length = usize::try_from(number("tok.max_length"))?;
+    let description = Description {
+        format: FORMAT,
+        weights: HeadWeights {
+            layers: form.layers.clone(),
+            query,
+        },
+        labels: serde_json::from_value(known("labels")?.clone()).context("labels")?,
+        columns: ReadColumns {
+            text: text("data.text").unwrap_or_else(|| "text".to_owned()),
+            text_pair: text("data.text_pair"),
+            label: text("data.label").unwrap_or_else(|| "label".to_owned()),
+        },
+        max_length,
+        // No window has room for more: half of it is shared then, as with the greater number.
+        doc_stride: usize::try_from(number("tok.doc_stride"))?.min(max_length),
+        precision: text("train.precision").unwrap_or_else(|| "fp32".to_owned()),
+        train_rows: serde_json::from_value(known("train_rows")?.clone()).context("train_rows")?,
+        transformers: form.class.map(str::to_owned),
+        head,
+    };
+    Ok((description, form))
+}
+
+/// How to load it, for whoever finds the directory.
+fn readme(about: &Description) -> String {
+    let load = match &about.transformers {
+        Some(class) => format!(
+            "transformers loads it with its head, as `{class}`:\n\n\
+             ```python\n\
+             from transformers import AutoModelForSequenceClassification, AutoTokenizer\n\n\
+             tokenizer = AutoTokenizer.from_pretrained(\"DIR\")\n\
+             model = AutoModelForSequenceClassification.from_pretrained(\"DIR\").eval()\n\
+             ```\n"
+        ),
+        None => "transformers has no head like this one (see `head.json`). `AutoModel` loads the \
+                 encoder; `AutoModelForSequenceClassification` would put a new, untrained head on it.\n"
+            .to_owned(),
+    };
+    let windows = match about.doc_stride {
+        0 => format!("Texts are cut at {} tokens.", about.max_length),
+        n => format!(
+            "Long texts are windows of {} tokens that share {n}; a text's probabilities are the mean \
+             of its windows'.",
+            about.max_length
+        ),
+    };
+    format!(
+        "# A text classifier\n\n\
+         Classes: {}. {windows}\n\n\
+         ```console\n\
+         $ tune predict DIR rows.csv -o answers.csv\n\
+         $ tune evaluate DIR labelled.csv\n\
+         ```\n\n\
+         {load}\n\
+         `tune.json` says where it comes from: study, trial, parameters, data, scores.\n",
+        about.labels.join(", ")
+    )
+}

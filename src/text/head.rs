@@ -1,0 +1,114 @@
+//! What a head is: the part of a trial's model between the hidden states and the classes. Its weights
+//! are elsewhere; nothing here needs libtorch.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use task::TrialSpec;
+
+/// How the vectors of a row's tokens become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// The first token's.
+    Cls,
+    /// The mean.
+    Mean,
+    /// The greatest value of each dimension.
+    Max,
+    /// The mean, weighted by the softmax of the products with a learned query.
+    Attn,
+}
+
+impl Pooling {
+    /// Whether it learns nothing: the pooled vectors of frozen states can then be kept.
+    pub fn is_fixed(self) -> bool {
+        match self {
+            Pooling::Cls | Pooling::Mean | Pooling::Max => true,
+            Pooling::Attn => false,
+        }
+    }
+}
+
+/// The nonlinearity between the head's layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Nonlinearity {
+    /// x times the normal distribution function of x.
+    Gelu,
+    /// max(x, 0).
+    Relu,
+    /// x times the logistic function of x.
+    Silu,
+    /// The hyperbolic tangent, as in the heads of BERT and RoBERTa.
+    Tanh,
+}
+
+impl Nonlinearity {
+    /// The word, here and in transformers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Nonlinearity::Gelu => "gelu",
+            Nonlinearity::Relu => "relu",
+            Nonlinearity::Silu => "silu",
+            Nonlinearity::Tanh => "tanh",
+        }
+    }
+}
+
+/// What a head is, beside its weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeadConfig {
+    /// Size of the encoder's hidden states.
+    pub input: usize,
+    /// Classes.
+    pub classes: usize,
+    /// Pooling.
+    pub pooling: Pooling,
+    /// Linear layers; at least 1.
+    pub layers: usize,
+    /// Width between them.
+    pub hidden: usize,
+    /// Nonlinearity between them.
+    pub activation: Nonlinearity,
+    /// Dropped of what each layer is given, in training.
+    pub dropout: f64,
+}
+
+impl HeadConfig {
+    /// Of a trial, on an encoder with states of size `input`.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec, input: usize, classes: usize) -> Result<HeadConfig> {
+        Ok(HeadConfig {
+            input,
+            classes,
+            pooling: word(trial, "head.pooling")?,
+            layers: usize::try_from(trial.int("head.layers")?)?,
+            hidden: usize::try_from(trial.int("head.hidden")?)?,
+            activation: word(trial, "head.activation")?,
+            dropout: trial.float("head.dropout")?,
+        })
+    }
+
+    /// Inputs and outputs of each layer.
+    pub fn sizes(&self) -> Vec<(usize, usize)> {
+        let last = self.layers.max(1) - 1;
+        let width = |at: usize| if at == 0 { self.input } else { self.hidden };
+        let out = |at: usize| {
+            if at == last {
+                self.classes
+            } else {
+                self.hidden
+            }
+        };
+        (0..=last).map(|at| (width(at), out(at))).collect()
+    }
+}
+
+/// A key's word as what it stands for.
+fn word<T: serde::de::DeserializeOwned>(trial: &TrialSpec, key: &str) -> Result<T> {
+    let word = trial.text(key)?;
+    serde_json::from_value(word.into()).with_context(|| format!("{key} = {word}"))
+}

@@ -1,0 +1,173 @@
+//! Parameters that act on trained parts of the encoder alone, beside the depths of the models: where
+//! all of an encoder is frozen they change nothing.
+
+use std::collections::BTreeMap;
+
+use config::Acts;
+use config::acts::{Beside, acts_of, beside, idle, told};
+use config::kinds::text_classification::KEYS;
+use config::{Problem, Source, StudySpec};
+use search::space::{Parameter, Params, Value};
+
+/// Parameters that change nothing wherever they are searched. `layers` are those of the models, by
+/// name.
+pub fn refuse_dead(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<Problem> {
+    let dead = bound(spec, layers).into_iter();
+    let dead = dead.filter(|(_, _, beside)| beside.alive.is_empty());
+    dead.map(|(parameter, acts, beside)| {
+        let (found, expected) = told(&spec.space, parameter, acts, &beside);
+        Problem {
+            source: Source::File(spec.file.clone(), None),
+            key: Some(parameter.name.clone()),
+            found,
+            expected,
+        }
+    })
+    .collect()
+}
+
+/// What to tell of parameters that change nothing at some of the points where they are searched, and
+/// of written values that change nothing at all.
+pub fn warnings(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<String> {
+    let partly = bound(spec, layers).into_iter();
+    let partly = partly.filter(|(_, _, beside)| !beside.alive.is_empty());
+    partly
+        .map(|(parameter, acts, beside)| {
+            let (found, expected) = told(&spec.space, parameter, acts, &beside);
+            format!("{}: found {found}, better {expected}", parameter.name)
+        })
+        .chain(idle(
+            spec,
+            KEYS,
+            &["model.name"],
+            Some(&depth(spec, layers)),
+        ))
+        .collect()
+}
+
+/// The number of layers of the model at a point, where it is known.
+fn depth<'a>(
+    spec: &'a StudySpec,
+    layers: &'a BTreeMap<String, i64>,
+) -> impl Fn(&Params) -> Option<i64> + 'a {
+    |params| {
+        let name = params
+            .get("model.name")
+            .or_else(|| spec.fixed.get("model.name"));
+        layers.get(name.and_then(Value::as_str)?).copied()
+    }
+}
+
+/// The searched parameters that are dead beside some depths.
+fn bound<'a>(
+    spec: &'a StudySpec,
+    layers: &BTreeMap<String, i64>,
+) -> Vec<(&'a Parameter, &'static Acts, Beside)> {
+    let depth = depth(spec, layers);
+    let mut all = Vec::new();
+    for parameter in &spec.space.parameters {
+        for acts in acts_of(KEYS, &parameter.name) {
+            if !matches!(acts, Acts::Below { .. }) {
+                continue;
+            }
+            let beside = beside(&spec.space, KEYS, parameter, acts, &["model.name"], &depth);
+            if !beside.dead.is_empty() {
+                all.push((parameter, acts, beside));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use config::kinds::text_classification::FREEZE;
+    use search::space::{Condition, Domain};
+
+    fn parameter(name: &str, domain: Domain) -> Parameter {
+        Parameter {
+            name: name.into(),
+            domain,
+            when: vec![],
+            high_when: vec![],
+            default: None,
+        }
+    }
+
+    /// A study that searches the layer-wise decay, and frozen layers from `low` to 2, which are all.
+    fn spec(low: i64) -> StudySpec {
+        let mut spec = Site::new().spec;
+        let domain = Domain::Int {
+            low,
+            high: 2,
+            log: false,
+            step: 1,
+        };
+        let decay = Domain::Float {
+            low: 0.8,
+            high: 1.0,
+            log: false,
+            step: None,
+        };
+        let parameters = &mut spec.space.parameters;
+        parameters.push(parameter(FREEZE, domain));
+        parameters.push(parameter("optim.layerwise_lr_decay", decay));
+        spec
+    }
+
+    fn layers() -> BTreeMap<String, i64> {
+        [("tiny".to_owned(), 2)].into()
+    }
+
+    #[test]
+    fn what_acts_on_trained_layers_is_warned_of_where_none_may_be_left() {
+        let mut spec = spec(0);
+        assert!(refuse_dead(&spec, &layers()).is_empty());
+        let warnings = warnings(&spec, &layers());
+        assert_eq!(
+            warnings,
+            [
+                "optim.layerwise_lr_decay: found it searched where it changes nothing: \
+              train.freeze_encoder_layers = 2, better it only where train.freeze_encoder_layers is \
+              below the model's number of layers: when = { \"train.freeze_encoder_layers\" = [0, 1] }"
+            ]
+        );
+        spec.space.parameters[1].when = vec![Condition {
+            parent: FREEZE.into(),
+            values: vec![0.into(), 1.into()],
+        }];
+        assert!(super::warnings(&spec, &layers()).is_empty());
+    }
+
+    #[test]
+    fn a_written_value_that_acts_on_trained_layers_is_warned_of_where_none_is_left() {
+        let mut spec = spec(2);
+        spec.space.parameters.truncate(1);
+        spec.fixed
+            .insert("optim.layerwise_lr_decay".into(), 0.9.into());
+        assert!(super::warnings(&spec, &layers()).is_empty(), "a default");
+        spec.written = ["optim.layerwise_lr_decay".into()].into();
+        assert_eq!(
+            super::warnings(&spec, &layers()),
+            [
+                "optim.layerwise_lr_decay = 0.9 changes nothing, for train.freeze_encoder_layers is 2: it \
+              acts only where train.freeze_encoder_layers is below the model's number of layers"
+            ]
+        );
+        assert!(super::warnings(&spec, &[("tiny".to_owned(), 3)].into()).is_empty());
+    }
+
+    #[test]
+    fn what_acts_on_trained_layers_is_refused_where_none_is_left() {
+        let spec = spec(2);
+        let problems = refuse_dead(&spec, &layers());
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let key = problems[0].key.as_deref();
+        assert_eq!(key, Some("optim.layerwise_lr_decay"));
+        assert!(warnings(&spec, &layers()).is_empty());
+        // A deeper model leaves some.
+        assert!(refuse_dead(&spec, &[("tiny".to_owned(), 3)].into()).is_empty());
+    }
+}

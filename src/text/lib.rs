@@ -1,0 +1,85 @@
+//! Task kind `text-classification`: fine-tunes a Hugging Face encoder on labelled text.
+//!
+//! Everything that can be wrong is found on the CPU, before a device is touched: `prepare` reads
+//! the data, splits it, opens every checkpoint and encodes every row. Training then only moves
+//! checked numbers.
+
+pub mod baseline;
+pub mod batches;
+pub mod checkpoint;
+pub mod data;
+pub mod destination;
+pub mod embedding;
+pub mod evaluation;
+mod evaluation_report;
+pub mod export;
+pub mod floor;
+pub mod head;
+pub mod hub;
+mod knobs;
+mod leakage;
+pub mod predict;
+#[cfg(test)]
+mod prediction_tests;
+pub mod prepare;
+pub mod request;
+pub mod schedule;
+pub mod scores;
+pub mod split;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod texts;
+pub mod tokenizer;
+pub mod tokens;
+
+pub use evaluation_report::{Evaluation, Score, evaluation_json, evaluation_text};
+pub use split::{Part, Split, split};
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use checkpoint::Checkpoint;
+use config::kinds::text_classification;
+use config::{Prepared, Problems, StudySpec, TaskKind};
+use device::Device;
+use memory::Floor;
+use search::space::{Params, Value};
+use task::Preparation;
+
+/// The kind.
+pub struct TextClassification;
+
+impl Preparation for TextClassification {
+    fn kind(&self) -> &'static TaskKind {
+        &text_classification::KIND
+    }
+
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
+        prepare::prepare(spec)
+    }
+
+    fn unchanged(
+        &self,
+        spec: &StudySpec,
+        identity: &Map<String, Json>,
+        config: &Params,
+    ) -> Result<(), Problems> {
+        let name = config.get("model.name").and_then(Value::as_str);
+        let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
+        export::unchanged(spec, identity, &checkpoint)
+    }
+
+    fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+        floor::floor(spec, device)
+    }
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,11 @@
+//! Rows to predict, and their answers, as files: read one by one, so that a large file is never in
+//! memory as a whole. Reading and writing need no libtorch.
+
+mod input;
+mod output;
+
+pub use input::{Cells, Input, Record, Survey, Wanted};
+pub use output::{Shape, Writer, written};
+
+#[cfg(test)]
+mod tests;

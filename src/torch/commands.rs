@@ -1,0 +1,153 @@
+//! Predicting, evaluating and embedding: what is left of a command once its input has been checked.
+
+use config::Problems;
+use messages::{Exit, Failure};
+use report::Gauge;
+use serde_json::json;
+use text::checkpoint::Checkpoint;
+use text::embedding::{Embedded, Plan, Step};
+use text::evaluation::evaluation;
+use text::export::Exported;
+use text::predict::Input;
+use text::request::{Embed, Evaluate, Predict, Rows};
+use text::scores::Answers;
+use text::{evaluation_json, evaluation_text, texts};
+
+use crate::entry::load;
+use crate::train::answer::{Target, answer, write};
+use crate::train::predict::Predictor;
+
+/// The model and the file of a request, opened, and a bar for its rows.
+fn open(rows: &Rows) -> Result<(Exported, Input, Predictor, Gauge), Failure> {
+    let exported = Exported::open(&rows.model).map_err(input)?;
+    let file = Input::new(&rows.file, rows.wanted.clone()).map_err(input)?;
+    load(rows.device)?;
+    let predictor = Predictor::open(&exported, rows.device, rows.batch_size)
+        .map_err(|e| Failure::input(format!("{e:#}")))?;
+    let gauge = Gauge::things("rows", rows.count as u64, rows.bar);
+    Ok((exported, file, predictor, gauge))
+}
+
+/// Answers rows, to a file or to standard output.
+pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
+    let (exported, file, mut predictor, gauge) = open(&wanted.rows)?;
+    let target = Target {
+        out: wanted.out.as_deref(),
+        shape: wanted.shape,
+        columns: &wanted.columns,
+        labels: &exported.description.labels,
+    };
+    let step = &mut |rows: usize| gauge.advance(rows as u64);
+    let print = &mut |text: &str| Ok(report::data(text)?);
+    write(&file, &mut predictor, &target, step, print).map_err(failed)?;
+    Ok(Exit::Done)
+}
+
+/// Scores a model on labelled rows, and prints the scores.
+pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
+    let (exported, file, mut predictor, gauge) = open(&wanted.rows)?;
+    let step = &mut |rows: usize| gauge.advance(rows as u64);
+    let mut all: Option<Answers> = None;
+    answer(&file, &mut predictor, step, &mut |_, answers| {
+        match &mut all {
+            Some(all) => all.join(answers),
+            None => all = Some(answers),
+        }
+        Ok(())
+    })
+    .map_err(failed)?;
+    drop(gauge);
+    let all = all.ok_or_else(|| Failure::internal("no row was answered"))?;
+    let name = wanted.rows.file.display().to_string();
+    let scores = evaluation(&exported, name, &all);
+    print(&match wanted.json {
+        true => format!("{:#}\n", evaluation_json(&scores)),
+        false => evaluation_text(&scores),
+    })
+}
+
+/// Writes what an encoder makes of texts, and prints what was written.
+pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
+    let checkpoint = Checkpoint::named(&wanted.model, &wanted.models).map_err(input)?;
+    let rows = texts::read(&wanted.file, &wanted.columns).map_err(|p| input(Problems(p)))?;
+    let device = wanted.device;
+    let plan = Plan {
+        checkpoint: &checkpoint,
+        rows: &rows,
+        max_length: wanted.max_length,
+        batch_size: wanted.batch_size,
+        pooling: wanted.pooling,
+        device,
+        out: &wanted.out,
+    };
+    let mut gauge = None;
+    let done = crate::train::embed(&plan, &mut |step| match step {
+        Step::Began { rows, bytes } => {
+            if wanted.loud {
+                let size = report::size(bytes);
+                // A reader that has gone away does not end the work.
+                let _ = report::out(&format!("{rows} rows, {size} to write, on {device}\n"));
+            }
+            gauge = Some(Gauge::things("rows", rows as u64, wanted.loud));
+        }
+        Step::Computed(rows) => {
+            if let Some(gauge) = &gauge {
+                gauge.advance(rows as u64);
+            }
+        }
+    })?;
+    drop(gauge);
+    print(&match wanted.json {
+        true => format!("{:#}\n", embedded_json(wanted, &done)),
+        false => embedded_text(wanted, &done),
+    })
+}
+
+fn embedded_json(wanted: &Embed, done: &Embedded) -> serde_json::Value {
+    json!({
+        "file": wanted.out,
+        "model": wanted.model,
+        "device": wanted.device.to_string(),
+        "rows": done.rows,
+        "length": done.length,
+        "hidden": done.hidden,
+        "cut": done.cut,
+        "pooling": done.pooling.name(),
+        "bytes": done.bytes,
+    })
+}
+
+fn embedded_text(wanted: &Embed, done: &Embedded) -> String {
+    let cut = match done.cut {
+        0 => String::new(),
+        n => format!(", {n} rows cut at {} tokens", wanted.max_length),
+    };
+    format!(
+        "{}: last_hidden_state [{}, {}, {}], pooled by {}{cut}\n",
+        wanted.out.display(),
+        done.rows,
+        done.length,
+        done.hidden,
+        done.pooling.name()
+    )
+}
+
+fn print(text: &str) -> Result<Exit, Failure> {
+    report::out(text).map_err(|e| Failure::internal(format!("stdout cannot be written: {e}")))?;
+    Ok(Exit::Done)
+}
+
+fn input(problems: Problems) -> Failure {
+    Failure::input(problems.to_string())
+}
+
+/// A failure of the work itself: of the input where it has changed meanwhile, else of `tune`.
+fn failed(error: anyhow::Error) -> Failure {
+    match error.downcast::<Problems>() {
+        Ok(problems) => input(problems),
+        Err(error) if error.is::<std::io::Error>() => {
+            Failure::input(format!("the answers cannot be written: {error:#}"))
+        }
+        Err(error) => Failure::internal(format!("{error:#}")),
+    }
+}

@@ -1,0 +1,62 @@
+//! The one way into this library: a request in JSON, an exit code, and a text where it failed.
+
+use std::ffi::c_char;
+use std::process::ExitCode;
+use std::slice;
+
+use messages::{Exit, Failure};
+use text::request::{Request, THIS_BUILD};
+
+use crate::Torch;
+use crate::commands::{embed, evaluate, predict};
+use crate::gpu;
+
+/// Which build of `tune` this library belongs to: a C string that lives for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn tune_torch_build() -> *const c_char {
+    THIS_BUILD.as_ptr()
+}
+
+/// Does what `request`, `length` bytes of JSON ([`Request`]), says, and gives the exit code. Where it
+/// fails, `tell` is called with a text for people before. A worker does not return.
+///
+/// # Safety
+/// `request` points at `length` bytes; `tell` may be called with any UTF-8 text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tune_torch(
+    request: *const u8,
+    length: usize,
+    tell: extern "C" fn(*const u8, usize),
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts(request, length) };
+    match std::panic::catch_unwind(|| serve(bytes)) {
+        Ok(Ok(exit)) => i32::from(exit.code()),
+        Ok(Err(failure)) => {
+            tell(failure.message.as_ptr(), failure.message.len());
+            i32::from(failure.exit.code())
+        }
+        // The panic's own message has been printed.
+        Err(_) => i32::from(Exit::Internal.code()),
+    }
+}
+
+fn serve(request: &[u8]) -> Result<Exit, Failure> {
+    let request = serde_json::from_slice(request)
+        .map_err(|e| Failure::internal(format!("no request of this build: {e}")))?;
+    match request {
+        Request::Worker => {
+            let _: ExitCode = worker::main(&Torch);
+            Ok(Exit::Done)
+        }
+        Request::Load { device } => load(device).map(|()| Exit::Done),
+        Request::Predict(wanted) => predict(&wanted),
+        Request::Evaluate(wanted) => evaluate(&wanted),
+        Request::Embed(wanted) => embed(&wanted),
+    }
+}
+
+/// Makes libtorch ready for a device, before any other call of it.
+pub fn load(device: device::Device) -> Result<(), Failure> {
+    gpu::cuda::load(device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))
+}

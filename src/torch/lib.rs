@@ -1,0 +1,11 @@
+//! Everything that needs libtorch: training, predicting, and what a worker asks of a device. `tune` itself is linked
+//! without it, and loads this library where a trial trains ([`entry`]).
+
+mod commands;
+pub mod entry;
+mod faults;
+pub mod gpu;
+pub mod train;
+mod worker_side;
+
+pub use worker_side::Torch;

@@ -1,0 +1,107 @@
+//! A file of rows through a model, a part at a time.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::predict::Predictor;
+use files::replace::Replacement;
+use text::data::Row;
+use text::predict::{Input, Record, Shape, Writer};
+use text::scores::Answers;
+
+/// Rows that are in memory at a time; within them, rows of like length are computed together.
+const PART: usize = 2048;
+
+/// Answers every row; `done` is given each part of the rows with its answers, in the file's order,
+/// `step` is called with the rows of each batch.
+///
+/// # Errors
+/// The file has changed since it was looked at, libtorch throws, or `done` fails.
+pub fn answer(
+    input: &Input,
+    predictor: &mut Predictor,
+    step: &mut dyn FnMut(usize),
+    done: &mut dyn FnMut(&[Record], Answers) -> Result<()>,
+) -> Result<()> {
+    let mut part: Vec<Record> = Vec::new();
+    let mut work = |part: &mut Vec<Record>| -> Result<()> {
+        let rows: Vec<Row> = part.iter().map(Record::row).collect();
+        let truth = part.iter().map(|record| record.class).collect();
+        let answers = predictor.answer(&rows, truth, step)?;
+        done(part, answers)?;
+        part.clear();
+        Ok(())
+    };
+    input.visit(&mut |record| {
+        part.push(record);
+        if part.len() == PART {
+            work(&mut part)
+        } else {
+            Ok(())
+        }
+    })?;
+    if part.is_empty() {
+        Ok(())
+    } else {
+        work(&mut part)
+    }
+}
+
+/// Where answers go to, and how.
+pub struct Target<'a> {
+    /// A file, which appears whole or not at all, or a pipe; `None`: `print` is given the text.
+    pub out: Option<&'a Path>,
+    /// How they are written.
+    pub shape: Shape,
+    /// The columns of the rows.
+    pub columns: &'a [String],
+    /// The classes.
+    pub labels: &'a [String],
+}
+
+/// Answers every row of a file to another file, or to `print`.
+///
+/// # Errors
+/// See [`answer`]; or writing failed.
+pub fn write(
+    input: &Input,
+    predictor: &mut Predictor,
+    target: &Target<'_>,
+    step: &mut dyn FnMut(usize),
+    print: &mut dyn FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let Target {
+        shape,
+        columns,
+        labels,
+        ..
+    } = *target;
+    let Some(out) = target.out else {
+        let mut writer = Writer::new(Vec::new(), shape, columns, labels)?;
+        return answer(input, predictor, step, &mut |records, answers| {
+            rows(&mut writer, records, &answers)?;
+            print(&String::from_utf8(std::mem::take(writer.stream()))?)
+        });
+    };
+    let file = Replacement::new(out)?;
+    let stream = std::io::BufWriter::with_capacity(1 << 16, file);
+    let mut writer = Writer::new(stream, shape, columns, labels)?;
+    answer(input, predictor, step, &mut |records, answers| {
+        rows(&mut writer, records, &answers)
+    })?;
+    let file = writer.finish()?.into_inner().map_err(|e| e.into_error())?;
+    file.finish()?;
+    Ok(())
+}
+
+fn rows(
+    writer: &mut Writer<impl std::io::Write>,
+    records: &[Record],
+    answers: &Answers,
+) -> Result<()> {
+    for (at, record) in records.iter().enumerate() {
+        writer.row(record, answers.predicted(at), &answers.probabilities(at))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Hidden states of texts, batch by batch, into a file.
+
+use anyhow::{Context, Result};
+use tch::{Device, Kind, Tensor};
+
+use super::encoder::Encoder;
+use crate::gpu;
+use messages::exit::{Exit, Failure};
+use text::embedding::{Embedded, Output, Plan, Pooling, Step, tokens};
+use text::tokens::Tokens;
+
+/// See [`text::embedding::embed`].
+pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Failure> {
+    let (rows, cut) = tokens(plan)?;
+    // Before any other call of libtorch.
+    gpu::cuda::load(plan.device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))?;
+    if std::env::var_os("OMP_NUM_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        tch::set_num_threads(i32::try_from(cores).unwrap_or(1));
+    }
+    let device: Device = gpu::tch_device(plan.device);
+    let thrown = |e: anyhow::Error| Failure::input(format!("{e:#}"));
+    let encoder = Encoder::load(plan.checkpoint, device).map_err(thrown)?;
+    let pooling = pooling(plan, &encoder)?;
+    let length = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
+    let hidden = encoder.config.hidden_size;
+    let metadata = [
+        ("model", plan.checkpoint.name.clone()),
+        ("pooled", pooling.name().to_owned()),
+        ("max_length", plan.max_length.to_string()),
+        ("padding", "zeros behind a row's end".to_owned()),
+    ];
+    let output = Output::new(plan.out, (rows.len(), length, hidden), &metadata)?;
+    told(Step::Began {
+        rows: rows.len(),
+        bytes: output.size,
+    });
+    // Rows of like length together; the longest first, so that too little memory shows at once.
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|row| std::cmp::Reverse(rows[*row].ids.len()));
+    for batch in order.chunks(plan.batch_size.max(1)) {
+        let texts: Vec<&Tokens> = batch.iter().map(|row| &rows[*row]).collect();
+        let (states, pooled) = compute(&encoder, &texts, pooling, device).map_err(|e| {
+            thrown(e.context(format!("a batch of {} rows (--batch-size)", batch.len())))
+        })?;
+        let width = states.len() / batch.len();
+        for (at, (row, text)) in batch.iter().zip(&texts).enumerate() {
+            let states = &states[at * width..][..text.ids.len() * hidden];
+            output.row(*row, states, &pooled[at * hidden..][..hidden])?;
+        }
+        told(Step::Computed(batch.len()));
+    }
+    let bytes = output.size;
+    output.finish()?;
+    Ok(Embedded {
+        rows: rows.len(),
+        length,
+        hidden,
+        cut,
+        pooling,
+        bytes,
+    })
+}
+
+/// What `pooled` will be.
+fn pooling(plan: &Plan<'_>, encoder: &Encoder) -> Result<Pooling, Failure> {
+    let has = encoder.first_token.is_some();
+    match plan.pooling {
+        Some(Pooling::Pooler) if !has => Err(Failure::input(format!(
+            "--pooling pooler: the checkpoint of {} has no pooler; mean and cls need none",
+            plan.checkpoint.name
+        ))),
+        Some(pooling) => Ok(pooling),
+        None if has => Ok(Pooling::Pooler),
+        None => Ok(Pooling::Mean),
+    }
+}
+
+/// The hidden states of a batch, padded to its longest row, and its vectors, both flat.
+fn compute(
+    encoder: &Encoder,
+    rows: &[&Tokens],
+    pooling: Pooling,
+    device: Device,
+) -> Result<(Vec<f32>, Vec<f32>)> {
+    let _no_grad = tch::no_grad_guard();
+    let longest = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
+    let padded = |of: fn(&Tokens) -> &[u32], fill: i64| -> Vec<i64> {
+        let row = |row: &&Tokens| {
+            let ids = of(row).iter().map(|id| i64::from(*id));
+            ids.chain(std::iter::repeat(fill))
+                .take(longest)
+                .collect::<Vec<i64>>()
+        };
+        rows.iter().flat_map(row).collect()
+    };
+    let shape = [rows.len() as i64, longest as i64];
+    let moved = |flat: &[i64]| -> Result<Tensor> {
+        Ok(Tensor::f_from_slice(flat)?
+            .f_view(shape)?
+            .f_to_device(device)?)
+    };
+    let ids = moved(&padded(|t| &t.ids, encoder.config.pad_token_id as i64))?;
+    let types = padded(|t| &t.types, 0);
+    let types = match types.iter().any(|t| *t != 0) && encoder.config.token_types().is_some() {
+        true => Some(moved(&types)?),
+        false => None,
+    };
+    let lengths: Vec<i64> = rows.iter().map(|row| row.ids.len() as i64).collect();
+    let lengths = Tensor::f_from_slice(&lengths)?
+        .f_to_device(device)?
+        .f_unsqueeze(1)?;
+    let inside = Tensor::f_arange(longest as i64, (Kind::Int64, device))?
+        .f_unsqueeze(0)?
+        .f_lt_tensor(&lengths)?;
+    let ragged = rows.iter().any(|row| row.ids.len() != longest);
+    let mask = inside.f_unsqueeze(1)?.f_unsqueeze(1)?;
+    let states = encoder.prefix(
+        &ids,
+        types.as_ref(),
+        ragged.then_some(&mask),
+        encoder.blocks.len(),
+    )?;
+    let pooled = match pooling {
+        Pooling::Pooler => encoder.pooler(&states)?.context("no pooler")?,
+        Pooling::Cls => states.f_select(1, 0)?,
+        Pooling::Mean => {
+            let share = inside.f_to_kind(Kind::Float)?.f_div(&lengths)?;
+            share.f_unsqueeze(1)?.f_bmm(&states)?.f_squeeze_dim(1)?
+        }
+    };
+    Ok((flat(&states)?, flat(&pooled)?))
+}
+
+fn flat(tensor: &Tensor) -> Result<Vec<f32>> {
+    let tensor = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
+    Ok(Vec::try_from(tensor.f_contiguous()?.f_flatten(0, -1)?)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! The head: from the hidden states of a row's tokens to one number a class.
+//!
+//! Shapes: B rows of a batch, L tokens of its longest row, H hidden size.
+
+use anyhow::Result;
+use rand::Rng;
+use tch::{Device, Kind, Tensor};
+
+use super::dropout::dropout;
+use super::encoder::{Linear, Parameter};
+use super::rows::Batch;
+pub use text::head::{HeadConfig, Nonlinearity, Pooling};
+
+/// A trial's head.
+#[derive(Debug)]
+pub struct Head {
+    config: HeadConfig,
+    layers: Vec<Linear>,
+    /// `[H]`, of [`Pooling::Attn`].
+    query: Option<Tensor>,
+}
+
+impl Head {
+    /// A fresh head: weights from a normal distribution of deviation 0.02, drawn from `rng` layer
+    /// by layer, biases 0.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn new(config: HeadConfig, device: Device, rng: &mut impl Rng) -> Result<Head> {
+        let layers = config
+            .sizes()
+            .into_iter()
+            .map(|(input, out)| {
+                let bias = Tensor::f_zeros([out as i64], (Kind::Float, device))?;
+                Ok(Linear {
+                    weight: normal(&[out, input], device, rng)?,
+                    bias: bias.f_set_requires_grad(true)?,
+                })
+            })
+            .collect::<Result<Vec<Linear>>>()?;
+        let query = match config.pooling {
+            Pooling::Attn => Some(normal(&[config.input], device, rng)?),
+            Pooling::Cls | Pooling::Mean | Pooling::Max => None,
+        };
+        Ok(Head {
+            config,
+            layers,
+            query,
+        })
+    }
+
+    /// A head of the layers that `read` gives by their number; `query` is asked where pooling learns.
+    ///
+    /// # Errors
+    /// Those of `read` and `query`.
+    pub fn of(
+        config: HeadConfig,
+        read: &dyn Fn(usize) -> Result<Linear>,
+        query: &dyn Fn() -> Result<Tensor>,
+    ) -> Result<Head> {
+        let layers = (0..config.sizes().len()).map(read);
+        Ok(Head {
+            layers: layers.collect::<Result<Vec<Linear>>>()?,
+            query: match config.pooling {
+                Pooling::Attn => Some(query()?),
+                Pooling::Cls | Pooling::Mean | Pooling::Max => None,
+            },
+            config,
+        })
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &HeadConfig {
+        &self.config
+    }
+
+    /// Appends all parameters: `classifier.weight` and `classifier.bias` of a head of one layer,
+    /// else `head.layers.0.weight` and so on; `head.query` where pooling learns.
+    pub fn list(&self, into: &mut Vec<Parameter>) {
+        let mut push = |name: String, tensor: &Tensor, decayed| {
+            into.push(Parameter {
+                name,
+                tensor: tensor.shallow_clone(),
+                decayed,
+            });
+        };
+        for (at, layer) in self.layers.iter().enumerate() {
+            let name = match self.layers.len() {
+                1 => "classifier".to_owned(),
+                _ => format!("head.layers.{at}"),
+            };
+            push(format!("{name}.weight"), &layer.weight, true);
+            push(format!("{name}.bias"), &layer.bias, false);
+        }
+        if let Some(query) = &self.query {
+            push("head.query".to_owned(), query, true);
+        }
+    }
+
+    /// Hidden states `[B, L, H]` of a batch to vectors `[B, H]`.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn pool(&self, batch: &Batch, x: &Tensor) -> Result<Tensor> {
+        let Some(query) = &self.query else {
+            return pool(self.config.pooling, batch, x);
+        };
+        let mut scores = x.f_matmul(query)?;
+        if let Some(padding) = batch.padding()? {
+            scores = scores.f_masked_fill(&padding, f64::NEG_INFINITY)?;
+        }
+        let weights = scores.f_softmax(-1, Kind::Float)?.f_unsqueeze(1)?;
+        Ok(weights.f_bmm(x)?.f_squeeze_dim(1)?)
+    }
+
+    /// Pooled vectors `[B, H]` to logits `[B, classes]`; with the head's dropout where `training`.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn logits(&self, pooled: Tensor, training: bool) -> Result<Tensor> {
+        let p = if training { self.config.dropout } else { 0.0 };
+        let mut x = pooled;
+        for (at, layer) in self.layers.iter().enumerate() {
+            if at > 0 {
+                x = match self.config.activation {
+                    Nonlinearity::Gelu => x.f_gelu("none")?,
+                    Nonlinearity::Relu => x.f_relu()?,
+                    Nonlinearity::Silu => x.f_silu()?,
+                    Nonlinearity::Tanh => x.f_tanh()?,
+                };
+            }
+            x = layer.forward(&dropout(x, p)?)?;
+        }
+        Ok(x)
+    }
+}
+
+/// Pooling that learns nothing; the mean in place of [`Pooling::Attn`].
+///
+/// # Errors
+/// libtorch throws.
+pub fn pool(pooling: Pooling, batch: &Batch, x: &Tensor) -> Result<Tensor> {
+    match pooling {
+        Pooling::Cls => Ok(x.f_select(1, 0)?),
+        Pooling::Mean | Pooling::Attn => batch.pool(x),
+        Pooling::Max => {
+            let masked = match batch.padding()? {
+                Some(padding) => x.f_masked_fill(&padding.f_unsqueeze(2)?, f64::NEG_INFINITY)?,
+                None => x.shallow_clone(),
+            };
+            Ok(masked.f_amax([1i64].as_slice(), false)?)
+        }
+    }
+}
+
+/// A trainable tensor of normal numbers of deviation 0.02.
+fn normal(shape: &[usize], device: Device, rng: &mut impl Rng) -> Result<Tensor> {
+    let count: usize = shape.iter().product();
+    let mut values = Vec::with_capacity(count + 1);
+    while values.len() < count {
+        let (a, b) = normal_pair(rng);
+        values.push((0.02 * a) as f32);
+        values.push((0.02 * b) as f32);
+    }
+    values.truncate(count);
+    let shape: Vec<i64> = shape.iter().map(|d| *d as i64).collect();
+    let tensor = Tensor::f_from_slice(&values)?.f_view(shape.as_slice())?;
+    Ok(tensor.f_to_device(device)?.f_set_requires_grad(true)?)
+}
+
+/// Two independent normal numbers (Box and Muller), a function of the generator's bits alone.
+fn normal_pair(rng: &mut impl Rng) -> (f64, f64) {
+    // 53 random bits in (0, 1].
+    let mut uniform = || ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    let (radius, angle) = (
+        (-2.0 * uniform().ln()).sqrt(),
+        std::f64::consts::TAU * uniform(),
+    );
+    (radius * angle.cos(), radius * angle.sin())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::rows::Rows;
+    use search::study::rng;
+    use text::tokens::Tokens;
+
+    fn config(pooling: Pooling, layers: usize) -> HeadConfig {
+        HeadConfig {
+            input: 2,
+            classes: 3,
+            pooling,
+            layers,
+            hidden: 5,
+            activation: Nonlinearity::Relu,
+            dropout: 0.0,
+        }
+    }
+
+    /// Two rows, of two tokens and of one.
+    fn batch() -> Batch {
+        let row = |n: usize| Tokens {
+            ids: vec![1; n],
+            types: vec![0; n],
+        };
+        let (a, b) = (row(2), row(1));
+        let rows = Rows::new(&[&a, &b], &[0, 1], Device::Cpu).unwrap();
+        let on_device = rows.upload(&[vec![0, 1]]).unwrap();
+        rows.batch(&[0, 1], &on_device[0]).unwrap()
+    }
+
+    fn states() -> Tensor {
+        // What stands behind the second row's end must not count.
+        let values = [1.0f32, -4.0, 3.0, 2.0, -1.0, -2.0, 99.0, 99.0];
+        Tensor::from_slice(&values).view([2, 2, 2])
+    }
+
+    fn values(t: &Tensor) -> Vec<f32> {
+        Vec::try_from(t.flatten(0, -1)).unwrap()
+    }
+
+    fn pooled(pooling: Pooling) -> Vec<f32> {
+        let head = Head::new(config(pooling, 1), Device::Cpu, &mut rng(1, 0, "head")).unwrap();
+        values(&head.pool(&batch(), &states()).unwrap())
+    }
+
+    #[test]
+    fn each_pooling_leaves_padding_out() {
+        assert_eq!(pooled(Pooling::Cls), [1.0, -4.0, -1.0, -2.0]);
+        assert_eq!(pooled(Pooling::Mean), [2.0, -1.0, -1.0, -2.0]);
+        assert_eq!(pooled(Pooling::Max), [3.0, 2.0, -1.0, -2.0]);
+        assert_eq!(pooled(Pooling::Attn)[2..], [-1.0, -2.0]);
+    }
+
+    #[test]
+    fn attention_weighs_tokens_by_the_softmax_of_their_products_with_the_query() {
+        let mut head = Head::new(
+            config(Pooling::Attn, 1),
+            Device::Cpu,
+            &mut rng(1, 0, "head"),
+        )
+        .unwrap();
+        head.query = Some(Tensor::from_slice(&[0.5f32, 0.25]));
+        // Products: 0.5 - 1 = -0.5 and 1.5 + 0.5 = 2.
+        let first = (-0.5f32).exp() / ((-0.5f32).exp() + 2f32.exp());
+        let expected = [
+            first + 3.0 * (1.0 - first),
+            -4.0 * first + 2.0 * (1.0 - first),
+        ];
+        let found = values(&head.pool(&batch(), &states()).unwrap());
+        for (f, e) in found.iter().zip(expected) {
+            assert!((f - e).abs() < 1e-5, "{found:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn layers_follow_one_another_with_the_nonlinearity_between_them() {
+        let head = Head::new(
+            config(Pooling::Mean, 3),
+            Device::Cpu,
+            &mut rng(1, 0, "head"),
+        )
+        .unwrap();
+        let mut parameters = Vec::new();
+        head.list(&mut parameters);
+        let shapes: Vec<(String, Vec<i64>, bool)> = parameters
+            .iter()
+            .map(|p| (p.name.clone(), p.tensor.size(), p.decayed))
+            .collect();
+        let of = |name: &str, shape: &[i64], decayed| (name.to_owned(), shape.to_vec(), decayed);
+        let expected = [
+            of("head.layers.0.weight", &[5, 2], true),
+            of("head.layers.0.bias", &[5], false),
+            of("head.layers.1.weight", &[5, 5], true),
+            of("head.layers.1.bias", &[5], false),
+            of("head.layers.2.weight", &[3, 5], true),
+            of("head.layers.2.bias", &[3], false),
+        ];
+        assert_eq!(shapes, expected);
+        let x = Tensor::from_slice(&[1f32, 2.0]).view([1, 2]);
+        let weight = |at: usize| parameters[2 * at].tensor.tr();
+        let by_hand = x.matmul(&weight(0)).relu().matmul(&weight(1)).relu();
+        let by_hand = by_hand.matmul(&weight(2));
+        let found = head.logits(x, true).unwrap();
+        assert!((found - by_hand).abs().max().double_value(&[]) < 1e-7);
+    }
+
+    #[test]
+    fn a_head_of_one_layer_is_a_classifier_and_is_described_in_json() {
+        let head = Head::new(
+            config(Pooling::Attn, 1),
+            Device::Cpu,
+            &mut rng(1, 0, "head"),
+        )
+        .unwrap();
+        let mut parameters = Vec::new();
+        head.list(&mut parameters);
+        let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["classifier.weight", "classifier.bias", "head.query"]
+        );
+        let json = serde_json::to_value(head.config()).unwrap();
+        assert_eq!(json["pooling"], "attn");
+        assert_eq!(json["activation"], "relu");
+        let read: HeadConfig = serde_json::from_value(json).unwrap();
+        assert_eq!(&read, head.config());
+    }
+}

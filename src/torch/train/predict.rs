@@ -1,0 +1,166 @@
+//! A trained model that answers rows: the encoder and the head of an exported directory.
+
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+use tch::{Kind, Tensor};
+
+use super::encoder::{Encoder, Linear};
+use super::head::Head;
+use super::model::{Model, Precision};
+use super::prefix::{Input, fixed_batches};
+use super::rows::Rows;
+use crate::gpu;
+use device::Device;
+use text::batches::by_length;
+use text::data::Row;
+use text::export::{Description, Exported, HEAD_FILE, Layer};
+use text::scores::Answers;
+use text::tokens::{Tokenised, Tokens};
+
+/// A model on its device.
+pub struct Predictor {
+    model: Model,
+    tokenised: Tokenised,
+    about: Description,
+    /// Token ids are below this.
+    vocabulary: usize,
+    /// Token types are below this, where they are read.
+    types: Option<usize>,
+    device: tch::Device,
+    batch_size: Option<usize>,
+}
+
+impl Predictor {
+    /// Loads the model of a directory. `batch_size`: rows that are computed at a time; `None`: as many
+    /// as in the scoring of trials.
+    ///
+    /// # Errors
+    /// The files have changed since they were checked, rows have no room beside their special tokens, or weights are misshapen, NaN or infinite.
+    pub fn open(
+        exported: &Exported,
+        device: Device,
+        batch_size: Option<usize>,
+    ) -> Result<Predictor> {
+        let (checkpoint, about) = (&exported.checkpoint, &exported.description);
+        let torch = gpu::tch_device(device);
+        let encoder = Encoder::load(checkpoint, torch)?;
+        let head = read_head(exported, torch)?;
+        let precision = Precision::named(&about.precision).context("precision")?;
+        let tokenised = Tokenised::new(&checkpoint.dir, &[])?;
+        let special = tokenised.special_tokens(about.columns.text_pair.is_some());
+        ensure!(
+            about.max_length > special,
+            "{}: max_length: {}; expected more than {special}, the special tokens of a row",
+            checkpoint.dir.join(HEAD_FILE).display(),
+            about.max_length
+        );
+        Ok(Predictor {
+            vocabulary: checkpoint.config.vocab_size,
+            types: checkpoint.config.token_types(),
+            model: Model::fixed(Rc::new(encoder), precision, head),
+            tokenised,
+            about: about.clone(),
+            device: torch,
+            batch_size,
+        })
+    }
+
+    /// The answers to these rows, whose classes are `truth` where they are known, numbers below that
+    /// of the classes elsewhere; `step` is called with the rows that each batch begins.
+    ///
+    /// # Errors
+    /// A row cannot be encoded, libtorch throws, or a logit is not finite.
+    pub fn answer(
+        &mut self,
+        rows: &[Row],
+        truth: Vec<usize>,
+        step: &mut dyn FnMut(usize),
+    ) -> Result<Answers> {
+        let _no_grad = tch::no_grad_guard();
+        self.tokenised.replace(rows)?;
+        let (length, stride) = (self.about.max_length, self.about.doc_stride);
+        let windows = self.tokenised.windows(rows, length, stride)?;
+        for (row, windows) in rows.iter().zip(&windows) {
+            windows.iter().try_for_each(|w| self.check(row, w))?;
+        }
+        let windows: Vec<&[Tokens]> = windows.iter().map(Vec::as_slice).collect();
+        let on_device = Rows::of_windows(&windows, &vec![0; rows.len()], self.device)?;
+        let lengths = &on_device.lengths;
+        let batches = match self.batch_size {
+            None => fixed_batches(lengths, self.device, self.model.config()),
+            Some(size) => {
+                let all: Vec<usize> = by_length(lengths, 0).concat();
+                all.chunks(size.max(1)).map(<[usize]>::to_vec).collect()
+            }
+        };
+        let mut collected = Vec::with_capacity(batches.len());
+        for (numbers, uploaded) in batches.iter().zip(on_device.upload(&batches)?) {
+            let batch = on_device.batch(numbers, &uploaded)?;
+            let logits = self.model.logits(&on_device, &batch, &Input::Tokens)?;
+            collected.push(logits.f_to_kind(Kind::Float)?);
+            let first = |row: &usize| {
+                *row == 0 || on_device.documents[row - 1] != on_device.documents[*row]
+            };
+            step(numbers.iter().filter(|row| first(row)).count());
+        }
+        let logits: Vec<f32> = match collected.as_slice() {
+            [] => Vec::new(),
+            [_, ..] => Vec::try_from(Tensor::f_cat(&collected, 0)?.f_flatten(0, 1)?)?,
+        };
+        let documents: Vec<usize> = (batches.iter().flatten())
+            .map(|row| on_device.documents[*row])
+            .collect();
+        let classes = self.about.labels.len();
+        if let Some(at) = logits.iter().position(|l| !l.is_finite()) {
+            let row = &rows[documents[at / classes]];
+            anyhow::bail!("line {}: a logit is {}", row.line, logits[at]);
+        }
+        Ok(Answers::new(classes, &logits, &documents, truth))
+    }
+
+    /// Ids must be rows of the embedding tables.
+    fn check(&self, row: &Row, tokens: &Tokens) -> Result<()> {
+        let top = |ids: &[u32]| ids.iter().max().copied().unwrap_or(0) as usize;
+        let (id, kind) = (top(&tokens.ids), top(&tokens.types));
+        ensure!(
+            id < self.vocabulary && self.types.is_none_or(|types| kind < types),
+            "line {}: token id {id}, type {kind}; the model has a vocabulary of {} and {:?} types",
+            row.line,
+            self.vocabulary,
+            self.types
+        );
+        Ok(())
+    }
+}
+
+/// Reads the head's weights.
+fn read_head(exported: &Exported, device: tch::Device) -> Result<Head> {
+    let (about, file) = (&exported.description, &exported.checkpoint.weights.file);
+    let reader = std::cell::RefCell::new(exported.checkpoint.weights.reader());
+    let read = |name: &str, shape: &[usize]| -> Result<Tensor> {
+        let raw = (reader.borrow_mut().read(name))
+            .with_context(|| format!("{}: the head's {name}", file.display()))?;
+        ensure!(
+            raw.shape == shape,
+            "{}: {name} has the shape {:?}, head.json asks for {shape:?}",
+            file.display(),
+            raw.shape
+        );
+        Ok(super::encoder::convert(&raw, name)?.f_to_device(device)?)
+    };
+    let sizes = about.head.sizes();
+    let layer = |at: usize| -> Result<Linear> {
+        let Layer { name, scale } = &about.weights.layers[at];
+        let (input, out) = sizes[at];
+        Ok(Linear {
+            weight: read(&format!("{name}.weight"), &[out, input])?.f_mul_scalar(*scale)?,
+            bias: read(&format!("{name}.bias"), &[out])?,
+        })
+    };
+    let query = || {
+        let name = about.weights.query.as_deref().context("weights.query")?;
+        read(name, &[about.head.input])
+    };
+    Head::of(about.head.clone(), &layer, &query)
+}

@@ -1,0 +1,71 @@
+//! Scores a model on a part of the rows.
+
+use anyhow::Result;
+use tch::{Kind, Tensor};
+
+use super::fit::Material;
+use super::model::Model;
+use super::prefix::fixed_batches;
+use task::{Metrics, Reporter};
+use text::scores::Answers;
+
+/// The rows of a part that is scored, in fixed batches.
+pub struct Scored {
+    batches: Vec<Vec<usize>>,
+    on_device: Vec<Tensor>,
+    /// The document of each row, in the order of the batches; numbered within the part.
+    documents: Vec<usize>,
+    /// The class of each of these documents.
+    truth: Vec<usize>,
+}
+
+impl Scored {
+    /// The rows `part` of all; of a document either all rows or none.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn new(model: &Model, material: &Material<'_>, part: &[usize]) -> Result<Scored> {
+        let rows = material.rows;
+        let lengths: Vec<u32> = part.iter().map(|row| rows.lengths[*row]).collect();
+        let batches = fixed_batches(&lengths, rows.labels.device(), model.config());
+        let batches: Vec<Vec<usize>> = batches
+            .into_iter()
+            .map(|batch| batch.into_iter().map(|r| part[r]).collect())
+            .collect();
+        let mut all: Vec<usize> = part.iter().map(|row| rows.documents[*row]).collect();
+        all.sort_unstable();
+        all.dedup();
+        let place = |row: &usize| all.partition_point(|d| *d < rows.documents[*row]);
+        Ok(Scored {
+            documents: batches.iter().flatten().map(place).collect(),
+            truth: all.iter().map(|document| rows.truth[*document]).collect(),
+            on_device: rows.upload(&batches)?,
+            batches,
+        })
+    }
+
+    /// All metrics; the logits are collected on the device and fetched once.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn score(
+        &self,
+        model: &Model,
+        material: &Material<'_>,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Metrics> {
+        let _no_grad = tch::no_grad_guard();
+        let rows = material.rows;
+        let mut collected = Vec::with_capacity(self.batches.len());
+        for (numbers, on_device) in self.batches.iter().zip(&self.on_device) {
+            let batch = rows.batch(numbers, on_device)?;
+            let logits = model.logits(rows, &batch, material.input)?;
+            collected.push(logits.f_to_kind(Kind::Float)?);
+            reporter.step();
+        }
+        let fetched = Tensor::f_cat(&collected, 0)?.f_flatten(0, 1)?;
+        let logits: Vec<f32> = Vec::try_from(fetched)?;
+        let truth = self.truth.clone();
+        Ok(Answers::new(material.classes, &logits, &self.documents, truth).metrics())
+    }
+}

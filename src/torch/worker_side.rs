@@ -1,0 +1,71 @@
+//! libtorch for a worker.
+
+use device::Device;
+use inject::Kind;
+use task::{Open, Task};
+use worker::{AllocatorStats, Libtorch};
+
+use crate::train::TextTask;
+use crate::{faults, gpu};
+
+/// libtorch.
+pub struct Torch;
+
+impl Libtorch for Torch {
+    fn start(&self, terminated: fn(&str)) {
+        // Trials use one operation at a time; the threads within one are set by the environment that
+        // the supervisor gives the process.
+        tch::set_num_interop_threads(1);
+        gpu::on_terminate(terminated);
+    }
+
+    fn open(&self, kind: &str) -> Option<Open> {
+        let text: Open =
+            |spec, device| Ok(Box::new(TextTask::open(spec, device)?) as Box<dyn Task>);
+        (kind == config::kinds::text_classification::KIND.name).then_some(text)
+    }
+
+    fn load(&self, device: Device) -> anyhow::Result<()> {
+        gpu::cuda::load(device)
+    }
+
+    fn first_allocation(&self, device: Device) -> anyhow::Result<()> {
+        gpu::memory::first_allocation(device)
+    }
+
+    fn health(&self, device: Device) -> anyhow::Result<()> {
+        gpu::health(device)
+    }
+
+    fn seed(&self, seed: u64) -> anyhow::Result<()> {
+        gpu::seed(seed)
+    }
+
+    fn empty_cache(&self) -> anyhow::Result<()> {
+        Ok(gpu::empty_cache()?)
+    }
+
+    fn allocator_stats(&self, index: usize) -> anyhow::Result<AllocatorStats> {
+        gpu::allocator_stats(index)
+    }
+
+    fn reset_allocator_stats(&self, index: usize) -> anyhow::Result<()> {
+        gpu::reset_allocator_stats(index)
+    }
+
+    fn memory_info(&self, index: usize) -> anyhow::Result<(u64, u64)> {
+        gpu::memory_info(index)
+    }
+
+    fn set_memory_fraction(&self, index: usize, fraction: f64) -> anyhow::Result<()> {
+        gpu::set_memory_fraction(index, fraction)
+    }
+
+    fn make_fault(&self, kind: Kind, device: Device) -> bool {
+        faults::make(kind, device)
+    }
+
+    fn take_all_memory(&self) {
+        faults::take_all_memory();
+    }
+}

@@ -1,0 +1,272 @@
+//! `tune adopt`: studies that real Optuna has made, taken in, continued by `tune`, then by Optuna.
+//!
+//! The versions of Optuna are those of `TUNE_OPTUNA_VERSIONS`, as in tests/optuna.rs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use crate::common::Project;
+use crate::common::optuna::{printed, script, versions};
+
+const EXAMPLE: &str = include_str!("../data/optuna-example.sql");
+
+/// Runs `adopt_study.py` with a version of Optuna; gives what it prints.
+fn python(version: &str, command: &str, database: &Path, study: &str) -> String {
+    let mut script = script(version, &[], "adopt_study.py");
+    script.args([command.as_ref(), database.as_os_str(), study.as_ref()]);
+    printed(script, &format!("{version}, {command}"))
+}
+
+/// Every file of a directory with its content.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .map(|p| (p.clone(), std::fs::read(&p).unwrap()))
+        .collect()
+}
+
+/// The shipped dump: study `s1` of one objective, study `mo` of two.
+fn example(dir: &Path) -> PathBuf {
+    let path = dir.join("optuna.db");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch(EXAMPLE).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_script_s_study_is_adopted_continued_and_continued_again_by_optuna() {
+    for version in versions() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let source = elsewhere.path().join("optuna.db");
+        python(&version, "make", &source, "sweep");
+        let before = contents(elsewhere.path());
+        let project = Project::synthetic();
+        let file = format!("sqlite:///{}", source.display());
+        let (report, _) = project.expect(0, &["adopt", &file, "--task", "synthetic"]);
+        assert_eq!(contents(elsewhere.path()), before);
+        for part in [
+            "64 (49 complete, 8 pruned, 3 failed, 2 running, 2 waiting)",
+            "2 trials are RUNNING",
+            "cuda_sticky (cudaErrorAssert) of 8 trials, first in trial 52",
+            "oom of 3 trials",
+            "lost at trial 52: 8 trials in a row failed, nothing worked",
+            "1 value cannot be loss (trial 3)",
+            "NaN was reported by trial 9",
+            "sgd | adam | adamw",
+            "7 ended in a CUDA context that was lost before",
+            "a seed: to search it",
+            "1 enqueued point runs first",
+            "1 trial is WAITING with a point that the task cannot take: it becomes FAIL",
+            "trial 63: the task cannot take optim.name = adamw",
+        ] {
+            assert!(report.contains(part), "{part}\n{report}");
+        }
+        let command = report.lines().last().unwrap().trim();
+        assert!(command.ends_with("synthetic --study sweep"), "{command}");
+
+        adopted_trials(&project);
+        let (shown, _) = project.expect(0, &["show", "sweep", "53"]);
+        assert!(
+            shown.contains("parameters that its study cannot hold"),
+            "{shown}"
+        );
+        let goal = 57 + 3;
+        let go_on = ["synthetic", "--study", "sweep", "--trials"];
+        project.expect(0, &[&go_on[..], &[&goal.to_string()]].concat());
+        let trials = project.trials("sweep");
+        assert_eq!(trials.len(), 64 + 2);
+        // The enqueued point goes first.
+        assert_eq!(trials[62]["state"], json!("COMPLETE"));
+        assert_eq!(trials[62]["params"]["optim.lr"], json!(0.01));
+
+        let (_, refused) = project.expect(2, &["replay", "sweep", "53"]);
+        assert!(refused.contains("was adopted with parameters"), "{refused}");
+
+        let printed = json(&python(&version, "continue", &project.database(), "sweep"));
+        read_by_optuna(&printed, &version);
+        project.expect(0, &[&go_on[..], &["69"]].concat());
+        assert_eq!(project.trials("sweep").len(), 66 + 6 + 3);
+    }
+}
+
+/// What the project holds right after the adoption.
+fn adopted_trials(project: &Project) {
+    let trials = project.trials("sweep");
+    assert_eq!(trials.len(), 64);
+    let one = |n: usize| &trials[n];
+    let attr = |n: usize, key: &str| one(n)["attrs"][key].clone();
+    assert_eq!(one(0)["intermediate"].as_object().unwrap().len(), 2);
+    assert_eq!(one(9)["intermediate"]["2"], json!("NaN"));
+    assert_eq!(one(3)["value"], json!("Infinity"));
+    assert_eq!(one(5)["state"], json!("FAIL"));
+    assert_eq!(attr(5, "oom"), json!(true));
+    for zombie in [60, 61] {
+        assert_eq!(one(zombie)["state"], json!("FAIL"));
+        assert_eq!(attr(zombie, "adopted_state"), json!("RUNNING"));
+    }
+    assert_eq!(one(62)["state"], json!("WAITING"));
+    assert_eq!(one(63)["state"], json!("FAIL"));
+    // The victims of a lost context keep no parameter, its culprit does.
+    assert!(one(52)["params"]["optim.lr"].is_f64());
+    assert_eq!(one(53)["params"], json!({}));
+    assert!(attr(53, "adopted_params")["optim.lr"].is_f64());
+    for (number, trial) in trials.iter().enumerate().take(52) {
+        let moved = trial["attrs"]["adopted_params"].as_object().unwrap();
+        assert!(moved.contains_key("seed") && moved.contains_key("head.dropout"));
+        assert!(!moved.contains_key("model.width"), "trial {number}");
+        let adamw = moved.get("optim.name") == Some(&json!("adamw"));
+        assert_eq!(adamw, trial["params"].get("optim.name").is_none());
+    }
+    let (best, _) = project.expect(0, &["best", "sweep", "--json"]);
+    assert!(json(&best)["best"]["value"].is_f64());
+}
+
+fn read_by_optuna(printed: &Json, version: &str) {
+    assert_eq!(printed["optuna"], json!(version));
+    assert_eq!(printed["before"], json!(66));
+    assert_eq!(printed["states"].as_array().unwrap().len(), 72);
+    assert_ne!(printed["best"], json!(3));
+    let attrs = &printed["attrs"];
+    assert_eq!(attrs["task"], json!("synthetic"));
+    let from = &attrs["adopted_from"];
+    assert_eq!(from["study"], json!("sweep"));
+    assert_eq!(from["optuna"], json!(version));
+    assert_eq!(from["user_attrs"], json!({"task": "theirs"}));
+    assert_eq!(
+        printed["moved"][0]["head.pooling"]
+            .as_str()
+            .map(|p| &p[..2]),
+        Some("[\"")
+    );
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_the_json_is_that_of_its_schema() {
+    let project = Project::synthetic();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let source = example(elsewhere.path());
+    let args = [
+        "adopt",
+        text(&source),
+        "--study",
+        "s1",
+        "--task",
+        "synthetic",
+        "--json",
+    ];
+    let schema = json(include_str!("../../docs/schemas/adopt.schema.json"));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let valid = |text: &str| {
+        let json = json(text);
+        let errors: Vec<String> = validator
+            .iter_errors(&json)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        json
+    };
+    let rename = ["--rename", "lr=optim.lr", "--as", "new"];
+    let before = contents(project.path().join("configs").as_path());
+    let (told, _) = project.expect(0, &[&args[..], &rename[..], &["--dry-run"]].concat());
+    assert_eq!(valid(&told)["adopted"], json!(false));
+    assert!(!project.database().exists());
+    assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 1);
+    assert_eq!(contents(project.path().join("configs").as_path()), before);
+    let (told, _) = project.expect(0, &[&args[..], &rename[..]].concat());
+    let told = valid(&told);
+    assert_eq!(told["adopted"], json!(true));
+    assert_eq!(told["name"], json!("new"));
+    assert_eq!(told["trials"]["COMPLETE"], json!(6));
+    let command = told["command"].as_str().unwrap();
+    assert!(command.contains("synthetic --study new"), "{command}");
+    assert!(project.trials("new")[0]["params"]["optim.lr"].is_f64());
+}
+
+#[test]
+fn what_cannot_be_adopted_is_refused_and_nothing_is_written() {
+    let project = Project::synthetic();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let source = example(elsewhere.path());
+    let refused = |code: i32, args: &[&str], part: &str| {
+        let all = [&["adopt"], args, &["--task", "synthetic"]].concat();
+        let (_, stderr) = project.expect(code, &all);
+        assert!(stderr.contains(part), "{part}\n{stderr}");
+    };
+    let file = text(&source);
+    refused(
+        2,
+        &[file],
+        "choose one with --study NAME:\n  s1 (12 trials)\n  mo (2 trials)",
+    );
+    refused(2, &[file, "--study", "s2"], "no study called \"s2\"");
+    refused(2, &[file, "--study", "mo"], "has 2 objectives");
+    refused(2, &[file, "--study", "s1", "--as", "a/b"], "--as");
+    refused(
+        2,
+        &[file, "--study", "s1", "--rename", "nosuch=optim.lr"],
+        "no trial has a parameter nosuch",
+    );
+    refused(
+        2,
+        &[file, "--study", "s1", "--rename", "lr=optim.lrr"],
+        "the task has no parameter optim.lrr; it has optim.lr",
+    );
+    refused(2, &["mysql://host/db"], "optuna.copy_study");
+    refused(2, &["gone.db"], "there is no such file");
+    refused(2, &[file, "--study", "s1", "--set", "x.y=1"], "x.y");
+    let accuracy = [
+        "--set",
+        "objective.metric=accuracy",
+        "--set",
+        "objective.direction=maximize",
+    ];
+    refused(
+        8,
+        &[&[file, "--study", "s1"], &accuracy[..]].concat(),
+        "objective.direction: the study \"s1\" has minimize",
+    );
+    assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 1);
+    assert_eq!(contents(elsewhere.path()).len(), 1);
+}
+
+#[test]
+fn a_name_that_is_taken_or_held_is_refused() {
+    let project = Project::synthetic();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let source = example(elsewhere.path());
+    let args = [
+        "adopt",
+        text(&source),
+        "--study",
+        "s1",
+        "--task",
+        "synthetic",
+    ];
+    let me = supervisor::Holder::this_process();
+    let hold = supervisor::Hold::take(&project.database(), "s1", &me);
+    let hold = hold.unwrap();
+    project.expect(6, &args);
+    assert_eq!(std::fs::metadata(project.database()).unwrap().len(), 0);
+    drop(hold);
+    assert!(!project.database().exists(), "nothing was written to it");
+    project.expect(0, &args);
+    let (report, stderr) = project.expect(8, &args);
+    assert!(report.contains("verdict"));
+    assert!(stderr.contains("--as NEW"), "{stderr}");
+    let own = project.database();
+    let (_, stderr) = project.expect(2, &["adopt", text(&own), "--task", "synthetic"]);
+    assert!(stderr.contains("the project's own database"), "{stderr}");
+    project.expect(0, &[&args[..], &["--as", "again"]].concat());
+    assert_eq!(project.trials("again").len(), 12);
+}

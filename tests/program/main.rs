@@ -1,0 +1,43 @@
+//! The program as people use it, without libtorch.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm
+)]
+
+/// The project.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../nvml/mod.rs"]
+mod nvml;
+#[path = "../fuzz/src/readers/mod.rs"]
+mod readers;
+
+mod adopt;
+mod ask_tell;
+mod attack_database;
+mod attack_files;
+mod attack_hub;
+mod attack_kills;
+mod attack_places;
+mod attack_programs;
+mod cgroup;
+mod chaos;
+mod children;
+mod command;
+mod drill;
+mod enqueue;
+mod errors;
+mod explain;
+mod fork;
+mod memory;
+mod objectives;
+mod optuna;
+mod probe;
+mod repeats;
+mod storage;
+mod supervision;

@@ -1,0 +1,490 @@
+//! Real Optuna and the store on one database: each reads and continues what the other has written.
+//!
+//! The versions are those of `TUNE_OPTUNA_VERSIONS`, else 5.0.0. `TUNE_OPTUNA_FULL=1` adds importances by
+//! fANOVA and plots. `TUNE_OPTUNA_SECONDS` is how long both work on the same studies, 10 by default.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::Project;
+use crate::common::optuna::{printed, script, versions};
+use messages::json_number;
+use search::space::{Domain, Params, Value, distribution_to_json};
+use search::study::{Direction, FrozenTrial, TrialState};
+use serde_json::{Map, Value as Json, json};
+use store::{RunRecord, Store, Write, Written};
+
+/// Runs `check_optuna.py`. The time zone is far from UTC, so that a local time shows.
+fn python(version: &str, kind: &[&str], command: &str, database: &Path, study: &str) -> Json {
+    let mut script = script(version, kind, "check_optuna.py");
+    script.args([command.as_ref(), database.as_os_str(), study.as_ref()]);
+    script.env("TZ", "Asia/Tokyo");
+    serde_json::from_str(&printed(script, &format!("{version}, {command}"))).unwrap()
+}
+
+/// A trial as `check_optuna.py` prints it.
+fn as_python(trial: &FrozenTrial) -> Json {
+    let params: Map<String, Json> = trial
+        .params
+        .iter()
+        .map(|(k, v)| (k.clone(), v.to_json()))
+        .collect();
+    let distributions: Map<String, Json> = trial
+        .distributions
+        .iter()
+        .map(|(k, d)| {
+            (
+                k.clone(),
+                serde_json::from_str(&distribution_to_json(d)).unwrap(),
+            )
+        })
+        .collect();
+    let intermediate: Map<String, Json> = trial
+        .intermediate
+        .iter()
+        .map(|(s, v)| (s.to_string(), json_number(*v)))
+        .collect();
+    json!({
+        "number": trial.number,
+        "trial_id": trial.trial_id,
+        "state": trial.state,
+        "values": trial.values.iter().map(|v| json_number(*v)).collect::<Vec<_>>(),
+        "params": params,
+        "distributions": distributions,
+        "intermediate": intermediate,
+        "user_attrs": trial.user_attrs,
+        "system_attrs": trial.system_attrs,
+        "datetime_start": trial.datetime_start,
+        "datetime_complete": trial.datetime_complete,
+    })
+}
+
+fn object(json: Json) -> Map<String, Json> {
+    json.as_object().unwrap().clone()
+}
+
+fn float(low: f64, high: f64, log: bool, step: Option<f64>) -> Domain {
+    Domain::Float {
+        low,
+        high,
+        log,
+        step,
+    }
+}
+
+fn int(low: i64, high: i64, log: bool, step: i64) -> Domain {
+    Domain::Int {
+        low,
+        high,
+        log,
+        step,
+    }
+}
+
+/// The space of `check_optuna.py`.
+fn distributions() -> BTreeMap<String, Domain> {
+    let choices = vec![
+        "adam".into(),
+        "sgd".into(),
+        Value::Null,
+        Value::Bool(true),
+        Value::Int(3),
+        Value::Float(0.5),
+        "é".into(),
+    ];
+    [
+        ("lr", float(1e-5, 0.1, true, None)),
+        ("dropout", float(0.0, 0.5, false, None)),
+        ("momentum", float(0.5, 0.99, false, Some(0.01))),
+        ("layers", int(1, 8, false, 1)),
+        ("batch", int(16, 512, true, 1)),
+        ("width", int(64, 1024, false, 64)),
+        ("opt", Domain::Categorical { choices }),
+    ]
+    .map(|(name, domain)| (name.to_owned(), domain))
+    .into()
+}
+
+/// A point of that space, different for each number.
+fn params(number: u64) -> Params {
+    let unit = (number as f64 * 0.618_033_988_75).fract();
+    distributions()
+        .into_iter()
+        .enumerate()
+        .map(|(i, (name, domain))| (name, domain.from_unit((unit + i as f64 * 0.137).fract())))
+        .collect()
+}
+
+fn created(number: u64) -> Write {
+    Write::TrialCreated {
+        number,
+        params: params(number),
+        distributions: distributions(),
+        user_attrs: object(json!({"seed": i64::MAX, "attempts": 1})),
+        system_attrs: Map::new(),
+    }
+}
+
+fn finished(number: u64, state: TrialState, values: &[f64]) -> Write {
+    Write::TrialFinished {
+        number,
+        state,
+        values: values.to_vec(),
+        user_attrs: Map::new(),
+        system_attrs: Map::new(),
+    }
+}
+
+fn reported(number: u64, step: i64, value: f64) -> Write {
+    Write::Reported {
+        number,
+        step,
+        value,
+    }
+}
+
+fn attempt(number: u64) -> Write {
+    Write::AttemptStarted {
+        number,
+        attempt: 0,
+        worker: 1,
+        pid: 2,
+        device: "cpu".to_owned(),
+        log: "x.log".to_owned(),
+    }
+}
+
+fn begin(store: &mut Store, study: i64) -> i64 {
+    let run = RunRecord {
+        pid: 1,
+        host: "h".to_owned(),
+        version: "0".to_owned(),
+        command: Vec::new(),
+        operation: Json::Null,
+    };
+    store.begin_run(study, &run).unwrap()
+}
+
+/// A study with every kind of value, written by our store.
+fn write_study(path: &Path) -> (Store, i64) {
+    let mut store = Store::open(path).unwrap();
+    let attributes = object(json!({"baseline": {"value": 0.25, "what": "always é"}, "nan": "NaN"}));
+    let study = store
+        .create_study("criteria", &[Direction::Maximize], &attributes, &Map::new())
+        .unwrap();
+    let run = begin(&mut store, study);
+    let mut batch = vec![
+        created(0),
+        attempt(0),
+        reported(0, 1, f64::NAN),
+        reported(0, 2, f64::INFINITY),
+        reported(0, 3, f64::NEG_INFINITY),
+        reported(0, 4, 0.1 + 0.2),
+        Write::TrialFinished {
+            number: 0,
+            state: TrialState::Complete,
+            values: vec![0.1 + 0.2],
+            user_attrs: object(json!({
+                "metric.loss": "NaN", "oom_config": {"batch_size": 4, "x": ["Infinity", null]},
+                "text": "Zeile\n\"ü\" 😀 \\", "big": 1e300, "long": "é".repeat(5000),
+            })),
+            system_attrs: object(json!({"constraints:gpu_memory": -0.5})),
+        },
+        created(1),
+        finished(1, TrialState::Complete, &[f64::NEG_INFINITY]),
+        created(2),
+        reported(2, 1, 0.75),
+        reported(2, 2, f64::NAN),
+        Write::TrialFinished {
+            number: 2,
+            state: TrialState::Pruned,
+            values: Vec::new(),
+            user_attrs: object(json!({"oom": true})),
+            system_attrs: object(json!({"constraints:gpu_memory": 1.0})),
+        },
+        created(3),
+        finished(3, TrialState::Pruned, &[]),
+        created(4),
+        finished(4, TrialState::Fail, &[]),
+        created(5),
+        attempt(5),
+    ];
+    for number in 6..30 {
+        batch.extend([
+            created(number),
+            finished(number, TrialState::Complete, &[number as f64 / 100.0]),
+        ]);
+    }
+    assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
+    let fixed = [
+        ("lr".to_owned(), Value::Float(0.02)),
+        ("opt".to_owned(), Value::Null),
+    ]
+    .into();
+    store
+        .enqueue(study, &fixed, &object(json!({"memo": "später"})))
+        .unwrap();
+    (store, study)
+}
+
+/// Everything that Optuna has printed is what our store reads.
+fn equal(printed: &Json, store: &Store, study: i64) {
+    let ours = store.trials(study).unwrap();
+    let theirs = printed["trials"].as_array().unwrap();
+    assert_eq!(theirs.len(), ours.len());
+    for (theirs, ours) in theirs.iter().zip(&ours) {
+        let (theirs, ours) = (object(theirs.clone()), object(as_python(ours)));
+        for (field, value) in &ours {
+            assert_eq!(theirs[field], *value, "{field} of trial {}", ours["number"]);
+        }
+        assert_eq!(theirs.len(), ours.len());
+    }
+}
+
+#[test]
+fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
+    for version in versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tune.db");
+        let (mut store, study) = write_study(&path);
+        let printed = python(&version, &[], "dump", &path, "criteria");
+        assert_eq!(printed["optuna"], json!(version));
+        assert_eq!(printed["best"], json!(0));
+        assert_eq!(printed["directions"], json!(["MAXIMIZE"]));
+        assert_eq!(printed["user_attrs"]["nan"], json!("NaN"));
+        equal(&printed, &store, study);
+        // The same once more by hand, so that a mistake on both sides shows.
+        let first = &printed["trials"][0];
+        assert_eq!(first["values"], json!([0.30000000000000004]));
+        assert_eq!(
+            first["intermediate"],
+            json!({"1": "NaN", "2": "Infinity", "3": "-Infinity", "4": 0.30000000000000004})
+        );
+        assert_eq!(first["user_attrs"]["text"], json!("Zeile\n\"ü\" 😀 \\"));
+        assert_eq!(first["user_attrs"]["metric.loss"], json!("NaN"));
+        assert_eq!(first["user_attrs"]["seed"], json!(i64::MAX));
+        assert_eq!(printed["trials"][1]["values"], json!(["-Infinity"]));
+        assert_eq!(printed["trials"][2]["state"], json!("PRUNED"));
+        assert_eq!(printed["trials"][2]["values"], json!([0.75]));
+        assert_eq!(printed["trials"][3]["values"], json!([]));
+        assert_eq!(printed["trials"][4]["state"], json!("FAIL"));
+        assert_eq!(printed["trials"][5]["state"], json!("RUNNING"));
+        assert_eq!(
+            printed["trials"][30]["system_attrs"],
+            json!({"fixed_params": {"lr": 0.02, "opt": null}})
+        );
+
+        assert!(!store.foreign_change());
+        let printed = python(&version, &[], "add", &path, "criteria");
+        assert!(store.foreign_change());
+        equal(&printed, &store, study);
+        let trials = store.trials(study).unwrap();
+        let running = trials
+            .iter()
+            .filter(|t| t.state == TrialState::Running)
+            .count();
+        assert!(running >= 2, "one of ours and one that Optuna asked for");
+        let reclaimable = store.reclaimable(study).unwrap();
+        assert_eq!(
+            reclaimable.iter().map(|r| r.number).collect::<Vec<_>>(),
+            [5]
+        );
+        assert_eq!(
+            trials.last().map(FrozenTrial::fixed_params),
+            Some([("layers".to_owned(), Value::Int(3))].into())
+        );
+
+        let next = trials.len() as u64;
+        let run = begin(&mut store, study);
+        let batch = [created(next), finished(next, TrialState::Complete, &[0.9])];
+        assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
+        let printed = python(&version, &[], "dump", &path, "criteria");
+        assert_eq!(printed["best"], json!(next));
+        equal(&printed, &store, study);
+        importances(&version, &path);
+    }
+}
+
+fn importances(version: &str, path: &Path) {
+    let mut found = vec![python(version, &[], "importances", path, "criteria")];
+    if std::env::var_os("TUNE_OPTUNA_FULL").is_some() {
+        found.push(python(version, &["full"], "full", path, "criteria"));
+    }
+    for printed in found {
+        assert_eq!(
+            printed["importances"].as_object().unwrap().len(),
+            7,
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn a_study_of_optuna_is_read_and_continued() {
+    for version in versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("optuna.db");
+        let printed = python(&version, &[], "write", &path, "theirs");
+        let reader = Store::open_read_only(&path).unwrap();
+        let summary = reader.find_study("theirs").unwrap().unwrap();
+        assert_eq!(summary.directions, [Direction::Maximize]);
+        assert_eq!(
+            printed["user_attrs"],
+            Json::Object(summary.user_attrs.clone())
+        );
+        equal(&printed, &reader, summary.study_id);
+        drop(reader);
+
+        let mut store = Store::open(&path).unwrap();
+        let study = summary.study_id;
+        let run = begin(&mut store, study);
+        let next = summary.counts.total();
+        let waiting = store.trials(study).unwrap();
+        let waiting = waiting
+            .iter()
+            .find(|t| t.state == TrialState::Waiting)
+            .unwrap();
+        let claim = Write::TrialClaimed {
+            number: waiting.number,
+            params: params(7),
+            distributions: distributions(),
+            user_attrs: object(json!({"seed": 1})),
+        };
+        let batch = [
+            created(next),
+            attempt(next),
+            reported(next, 1, 0.5),
+            finished(next, TrialState::Pruned, &[]),
+            claim,
+            attempt(waiting.number),
+            finished(waiting.number, TrialState::Complete, &[f64::INFINITY]),
+        ];
+        assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
+        let printed = python(&version, &[], "add", &path, "theirs");
+        assert_eq!(printed["best"], json!(waiting.number));
+        equal(&printed, &store, study);
+    }
+}
+
+#[test]
+fn optuna_reads_a_fork_and_points_that_wait_in_it() {
+    for version in versions() {
+        let project = Project::synthetic();
+        project.expect(0, &["synthetic", "--trials", "20"]);
+        let choices = "space.optim.name.choices=[\"sgd\", \"adam\"]";
+        let line = ["synthetic", "--fork", "--trials", "22", "--set", choices];
+        project.expect(0, &line);
+        project.expect(0, &["enqueue", "synthetic@2", "optim.name=sgd"]);
+        let path = project.database();
+        let store = Store::open_read_only(&path).unwrap();
+        let study = store.find_study("synthetic@2").unwrap().unwrap();
+        let printed = python(&version, &[], "dump", &path, "synthetic@2");
+        equal(&printed, &store, study.study_id);
+        let trials = printed["trials"].as_array().unwrap();
+        assert_eq!(trials.len(), 23);
+        let name = json!({
+            "name": "CategoricalDistribution", "attributes": {"choices": ["sgd", "adam"]},
+        });
+        assert!(
+            trials[..22]
+                .iter()
+                .all(|t| t["distributions"]["optim.name"] == name)
+        );
+        let copied = |t: &&Json| t["user_attrs"].get("copied_from").is_some();
+        let copies = trials.iter().filter(copied).count() as u64;
+        assert_eq!(
+            study.user_attrs["made_from"],
+            json!({
+                "by": "--fork", "studies": ["synthetic"], "copied": copies, "enqueued": 0,
+                "waiting": 0,
+            })
+        );
+        let fixed = json!({"fixed_params": {"optim.name": "sgd"}});
+        assert_eq!(trials[22]["system_attrs"], fixed);
+        let printed = python(&version, &[], "importances", &path, "synthetic@2");
+        assert!(!printed["importances"].as_object().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_study_that_optuna_deletes_leaves_nothing_of_ours_behind() {
+    for version in versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tune.db");
+        let (mut store, study) = write_study(&path);
+        python(&version, &[], "delete", &path, "criteria");
+        assert!(store.studies().unwrap().is_empty());
+        let again = store
+            .create_study("again", &[Direction::Minimize], &Map::new(), &Map::new())
+            .unwrap();
+        assert_eq!(again, study);
+        assert!(store.all_attempts(again).unwrap().is_empty());
+        assert!(store.runs(again).unwrap().is_empty());
+    }
+}
+
+/// How long tune and Optuna work on the same studies, in seconds, for all versions together.
+fn time_beside() -> u64 {
+    let given = std::env::var("TUNE_OPTUNA_SECONDS").ok();
+    given.map_or(10, |seconds| seconds.parse().unwrap())
+}
+
+/// One study of ours beside Optuna, which is told to end when we have; what Optuna did.
+fn beside(version: &str, seed: u64) -> Json {
+    let (goal, slots) = (40 + 10 * (seed % 4), 1 + seed % 8);
+    let project = Project::synthetic();
+    let mut other = script(version, &[], "beside.py")
+        .arg(project.database())
+        .args(["synthetic", &seed.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (trials, parallel) = (goal.to_string(), slots.to_string());
+    let mut run = vec!["synthetic", "--trials", &trials, "--parallel", &parallel];
+    run.extend(["--sampler", "random", "--set", "task.step_ms=5", "--quiet"]);
+    project.expect(0, &run);
+    drop(other.stdin.take());
+    let done = other.wait_with_output().unwrap();
+    assert!(done.status.success());
+    let database = project.connect();
+    let count = |sql: &str| -> u64 { database.query_row(sql, [], |row| row.get(0)).unwrap() };
+    let ours = "FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id";
+    let left = format!("SELECT COUNT(*) {ours} WHERE t.state IN ('RUNNING', 'WAITING')");
+    assert_eq!(count(&left), 0, "a trial of ours is left, seed {seed}");
+    let open = "SELECT COUNT(*) FROM tune_attempts WHERE ended IS NULL";
+    assert_eq!(count(open), 0, "an attempt is left open, seed {seed}");
+    let twice = "SELECT COUNT(*) FROM (SELECT trial_id FROM tune_attempts
+                 WHERE outcome = 'completed' GROUP BY trial_id HAVING COUNT(*) > 1)";
+    assert_eq!(count(twice), 0, "a trial was trained twice, seed {seed}");
+    let finished = "SELECT COUNT(*) FROM trials WHERE state IN ('COMPLETE', 'PRUNED')";
+    // Optuna may have deleted one after our last look.
+    assert!(
+        count(finished) + 2 >= goal,
+        "{} of {goal}, seed {seed}",
+        count(finished)
+    );
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[test]
+fn beside_optuna_no_trial_of_ours_is_lost_or_run_twice() {
+    let versions = versions();
+    let end = Instant::now() + Duration::from_secs(time_beside());
+    let mut did = BTreeMap::new();
+    for seed in 0.. {
+        let version = &versions[seed as usize % versions.len()];
+        let done = beside(version, seed);
+        for (what, times) in done.as_object().unwrap() {
+            *did.entry(what.clone()).or_insert(0) += times.as_u64().unwrap();
+        }
+        *did.entry("studies".to_owned()).or_insert(0) += 1;
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    println!("{did:?}");
+    assert!(did.get("asked").is_some_and(|n| *n > 0), "Optuna was there");
+}
