@@ -1,4 +1,4 @@
-//! What the supervisor's event loop costs: `cargo bench --no-default-features --bench events`.
+//! What the supervisor's event loop costs: `cargo bench --bench events`.
 //!
 //! One trial after the other through the core, from its proposal to its end, in a study that has this
 //! many already. Criterion shows the time of a whole trial (a dozen events, and the proposal, which is made on

@@ -1,4 +1,4 @@
-//! The cost of a report: `cargo bench --no-default-features --bench pruner`.
+//! The cost of a report: `cargo bench --bench pruner`.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! The cost of an ask: `cargo bench --no-default-features --bench sampler`.
+//! The cost of an ask: `cargo bench --bench sampler`.
 
 use std::hint::black_box;
 

@@ -68,29 +68,19 @@ pub fn trial(
     }
 }
 
-fn parameter(name: &str, domain: Domain) -> Parameter {
-    Parameter {
-        name: name.to_owned(),
-        domain,
-        when: Vec::new(),
-        high_when: Vec::new(),
-        default: None,
-    }
-}
-
 /// `lr` 0 to 1, `layers` 1 to 8, `name` of adam and sgd, `momentum` 0 to 1 with sgd; `epochs` is 9
 /// and `width` 64.
 pub fn space() -> Space {
-    let mut momentum = parameter("momentum", float(0.0, 1.0));
+    let mut momentum = Parameter::new("momentum", float(0.0, 1.0));
     momentum.when = vec![Condition {
         parent: "name".to_owned(),
         values: vec!["sgd".into()],
     }];
     Space {
         parameters: vec![
-            parameter("lr", float(0.0, 1.0)),
-            parameter("layers", int(1, 8)),
-            parameter("name", choices(&["adam", "sgd"])),
+            Parameter::new("lr", float(0.0, 1.0)),
+            Parameter::new("layers", int(1, 8)),
+            Parameter::new("name", choices(&["adam", "sgd"])),
             momentum,
         ],
         constraints: Vec::new(),

@@ -1,7 +1,6 @@
 //! A study that is served: points for the asking, results for the sampler. Pure, but for what an
 //! [`Archive`] does.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Map;
@@ -10,10 +9,10 @@ use super::init::Asked;
 use super::request::TrialResult;
 use super::space::write_params;
 use messages::exit::Exit;
-use search::pruner::{self, Pruner};
-use search::sampler::{self, Ask, PROPOSED_BY, Proposal, Sampler};
-use search::space::Space;
-use search::study::{FrozenTrial, History, TrialState};
+use search::pruner;
+use search::sampler::{self, PROPOSED_BY, Proposal};
+use search::study::{FrozenTrial, TrialState};
+use search::{Outcome, TrialError};
 use store::{Changes, Write, Written};
 
 /// Asks in which other programs were faster, before one is given up.
@@ -36,16 +35,8 @@ pub trait Archive {
 
 /// A study under way.
 pub(super) struct Study {
-    seed: u64,
+    study: search::Study,
     max_step: Option<i64>,
-    space: Space,
-    sampler: Box<dyn Sampler>,
-    pruner: Box<dyn Pruner>,
-    history: History,
-    /// Trials that were asked for and not told, by number.
-    live: BTreeMap<u64, FrozenTrial>,
-    /// The number of the next trial.
-    next: u64,
     archive: Option<Box<dyn Archive>>,
 }
 
@@ -57,39 +48,29 @@ impl Study {
         trials: Vec<FrozenTrial>,
     ) -> Result<Study, String> {
         let unknown = |what: &str, kind: &str| format!("{what} {kind} has no code");
-        let mut study = Study {
-            sampler: sampler::sampler(&asked.sampler)
-                .ok_or_else(|| unknown("sampler", &asked.sampler.kind))?,
-            pruner: pruner::pruner(&asked.pruner, &asked.horizon())
-                .ok_or_else(|| unknown("pruner", &asked.pruner.kind))?,
-            seed: asked.seed,
+        let sampler = sampler::sampler(&asked.sampler)
+            .ok_or_else(|| unknown("sampler", &asked.sampler.kind))?;
+        let pruner = pruner::pruner(&asked.pruner, &asked.horizon())
+            .ok_or_else(|| unknown("pruner", &asked.pruner.kind))?;
+        let mut study = search::Study::new(asked.space, vec![asked.direction])
+            .with_seed(asked.seed)
+            .with_sampler(sampler)
+            .with_pruner(pruner);
+        study.merge(trials, Vec::new());
+        Ok(Study {
+            study,
             max_step: asked.max_step,
-            space: asked.space,
-            history: History::new(vec![asked.direction]),
-            live: BTreeMap::new(),
-            next: 0,
             archive,
-        };
-        study.take_in(Changes {
-            gone: Vec::new(),
-            trials,
-        });
-        Ok(study)
+        })
     }
 
     /// Proposes a point; the reply.
     pub fn ask(&mut self) -> Result<String, String> {
         for _ in 0..CONFLICTS {
             self.take_in_changes()?;
-            let number = self.next;
-            let proposal = self.sampler.propose(&Ask {
-                space: &self.space,
-                history: &self.history,
-                number,
-                seed: self.seed,
-            });
+            let proposal = self.study.propose();
             let proposal = proposal.ok_or("no point of the space was found")?;
-            if let Some(reply) = self.begin(number, proposal)? {
+            if let Some(reply) = self.begin(proposal)? {
                 return Ok(reply);
             }
         }
@@ -98,7 +79,7 @@ impl Study {
 
     /// Notes a value before the end; the reply.
     pub fn report(&mut self, id: u64, step: i64, value: f64) -> Result<String, String> {
-        let trial = self.live(id)?;
+        let trial = self.study.trial(id).map_err(refused)?;
         let last = trial.intermediate.keys().next_back().copied();
         let Some(max_step) = self.max_step else {
             let expected = "expected no report, as max_step is null";
@@ -117,31 +98,20 @@ impl Study {
             step,
             value,
         })?;
-        if let Some(trial) = self.live.get_mut(&id) {
-            trial.intermediate.insert(step, value);
-        }
-        self.history.report(id, step, value);
-        let entry = self.history.get(id);
-        let prune = entry.is_some_and(|e| self.pruner.should_prune(&self.history, e));
+        let prune = self.study.report(id, step, value).map_err(refused)?;
         Ok(format!("{{\"prune\":{prune}}}"))
     }
 
     /// Ends a trial.
     pub fn tell(&mut self, id: u64, result: TrialResult) -> Result<(), String> {
-        let trial = self.live(id)?;
-        let (state, value) = match result {
-            TrialResult::Ok(value) => (TrialState::Complete, Some(value)),
-            TrialResult::Pruned(told) => (TrialState::Pruned, last_number(trial).or(told)),
-            TrialResult::Failed => (TrialState::Fail, None),
+        let outcome = match result {
+            TrialResult::Ok(value) => Outcome::Complete(vec![value]),
+            TrialResult::Pruned(told) => Outcome::Pruned(told),
+            TrialResult::Failed => Outcome::Failed,
         };
-        let values: Vec<f64> = value.into_iter().filter(|v| !v.is_nan()).collect();
-        self.write(|| finished(id, state, values.clone(), None))?;
-        if let Some(mut trial) = self.live.remove(&id) {
-            trial.state = state;
-            trial.values = values;
-            self.history.put(&self.space, &trial);
-        }
-        Ok(())
+        let (state, values) = self.study.end(id, outcome.clone()).map_err(refused)?;
+        self.write(|| finished(id, state, values, None))?;
+        self.study.tell(id, outcome).map_err(refused)
     }
 
     /// Ends what was asked for and never told as FAIL, and the run with it.
@@ -150,7 +120,7 @@ impl Study {
         let Some(archive) = &mut self.archive else {
             return Ok(());
         };
-        let mut writes: Vec<Write> = self.live.keys().copied().map(abandoned).collect();
+        let mut writes: Vec<Write> = self.study.running().map(abandoned).collect();
         writes.push(Write::RunEnded { exit: exit.code() });
         archive.write(&writes).map(|_| ())
     }
@@ -158,55 +128,20 @@ impl Study {
     /// What the sampler sees.
     #[cfg(test)]
     pub fn entries(&self) -> &[search::study::Entry] {
-        self.history.entries()
-    }
-
-    /// A trial that can be reported on and told.
-    fn live(&self, id: u64) -> Result<&FrozenTrial, String> {
-        if let Some(trial) = self.live.get(&id) {
-            return Ok(trial);
-        }
-        Err(match self.history.get(id).map(|e| e.state) {
-            Some(state @ (TrialState::Complete | TrialState::Pruned | TrialState::Fail)) => {
-                format!(
-                    "id: found {id}, a trial that has ended ({state}), expected one that has not"
-                )
-            }
-            Some(TrialState::Running | TrialState::Waiting) => {
-                format!("id: found {id}, a trial of another program, expected one asked for here")
-            }
-            None => format!(
-                "id: found {id}, which no trial has, expected that of a trial asked for ({} so far)",
-                self.next
-            ),
-        })
+        self.study.history().entries()
     }
 
     /// Makes the proposed trial a running one; `None` where another program took its number.
-    fn begin(&mut self, number: u64, proposal: Proposal) -> Result<Option<String>, String> {
-        let mut trial = FrozenTrial {
-            trial_id: 0,
-            number,
-            state: TrialState::Running,
-            params: proposal.params,
-            distributions: BTreeMap::new(),
-            values: Vec::new(),
-            intermediate: BTreeMap::new(),
-            user_attrs: Map::new(),
-            system_attrs: Map::new(),
-            datetime_start: None,
-            datetime_complete: None,
-        };
+    fn begin(&mut self, proposal: Proposal) -> Result<Option<String>, String> {
+        let Proposal { params, by } = proposal;
+        let number = self.study.next_number();
         if let Some(archive) = &mut self.archive {
-            trial.distributions = self.space.distributions(&trial.params);
             let created = Write::TrialCreated {
                 number,
-                params: trial.params.clone(),
-                distributions: trial.distributions.clone(),
+                params: params.clone(),
+                distributions: self.study.space().distributions(&params),
                 user_attrs: Map::new(),
-                system_attrs: [(PROPOSED_BY.to_owned(), proposal.by.into())]
-                    .into_iter()
-                    .collect(),
+                system_attrs: [(PROPOSED_BY.to_owned(), by.into())].into_iter().collect(),
             };
             match archive.write(&[created])? {
                 Written::Done => {}
@@ -215,11 +150,9 @@ impl Study {
         }
         let mut reply = String::with_capacity(128);
         write!(reply, "{{\"id\":{number},\"params\":").ok();
-        write_params(&self.space, &trial.params, &mut reply);
+        write_params(self.study.space(), &params, &mut reply);
         reply.push('}');
-        self.history.put(&self.space, &trial);
-        self.live.insert(number, trial);
-        self.next = number + 1;
+        self.study.begin(params);
         Ok(Some(reply))
     }
 
@@ -233,35 +166,15 @@ impl Study {
     fn take_in_changes(&mut self) -> Result<(), String> {
         if let Some(archive) = &mut self.archive {
             let changes = archive.changes()?;
-            self.take_in(changes);
+            self.study.merge(changes.trials, changes.gone);
         }
         Ok(())
     }
-
-    /// Takes in trials as they are stored: those of other programs, and those that others ended or
-    /// deleted.
-    fn take_in(&mut self, changes: Changes) {
-        for number in changes.gone {
-            self.live.remove(&number);
-            self.history.remove(number);
-        }
-        for trial in changes.trials {
-            if trial.state.finished() {
-                self.live.remove(&trial.number);
-            }
-            if !self.live.contains_key(&trial.number) {
-                self.history.put(&self.space, &trial);
-            }
-        }
-        let last = self.history.entries().last();
-        self.next = last.map_or(0, |entry| entry.number + 1);
-    }
 }
 
-/// The last reported value that is a number: Optuna's rule for the value of a PRUNED trial.
-fn last_number(trial: &FrozenTrial) -> Option<f64> {
-    let mut latest_first = trial.intermediate.values().rev().copied();
-    latest_first.find(|v| !v.is_nan())
+/// Why a trial cannot be reported on or told.
+fn refused(why: TrialError) -> String {
+    format!("id: {why}")
 }
 
 /// The end of a trial that was asked for and never told.

@@ -1,7 +1,7 @@
 //! The library that has libtorch: where it is, and how it is entered. `tune` itself is linked without, so that whatever
 //! needs none starts in milliseconds, and on a machine that has none.
 
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use config::StudySpec;
 use device::{Device, DevicePolicy, probe};
 use messages::{Exit, Failure};
 use protocol::NEEDS_LIBTORCH;
-use text::request::{BUILD, ENTRY, Request, THIS_BUILD};
+use text::request::{ENTRY, INTERFACE, INTERFACE_OF, Request};
 
 /// The library's file name.
 const NAME: &str = "libtune_torch.so";
@@ -25,7 +25,7 @@ const ADVICE: &str = "tune needs libtorch 2.11.0: `make libtorch` fetches it and
 
 type Tell = extern "C" fn(*const u8, usize);
 type Entry = unsafe extern "C" fn(*const u8, usize, Tell) -> i32;
-type Build = unsafe extern "C" fn() -> *const c_char;
+type Interface = unsafe extern "C" fn() -> u64;
 
 /// Names the library's file, wherever it is.
 const VARIABLE: &str = "TUNE_TORCH_LIBRARY";
@@ -187,21 +187,23 @@ fn load(path: &Path) -> Result<Entry, Failure> {
     }
     let library = open(path.as_os_str())?;
     // SAFETY: functions of these types, if the library is ours.
-    let (entry, build) = unsafe {
+    let (entry, interface) = unsafe {
         let entry = library.get::<Entry>(ENTRY.to_bytes()).map(|f| *f);
-        (entry, library.get::<Build>(BUILD.to_bytes()).map(|f| *f))
+        (
+            entry,
+            library
+                .get::<Interface>(INTERFACE_OF.to_bytes())
+                .map(|f| *f),
+        )
     };
-    let (Ok(entry), Ok(build)) = (entry, build) else {
+    let (Ok(entry), Ok(interface)) = (entry, interface) else {
         return Err(unusable(&format!("{} is another library", path.display())));
     };
-    // SAFETY: the library gives a C string that lives for ever.
-    let build = unsafe { CStr::from_ptr(build()) };
-    if build != THIS_BUILD {
+    // SAFETY: it takes nothing and gives a number.
+    if unsafe { interface() } != INTERFACE {
         return Err(unusable(&format!(
-            "{} belongs to {}, this is {}: build both anew",
-            path.display(),
-            build.to_string_lossy(),
-            THIS_BUILD.to_string_lossy()
+            "{} and this program were built from different sources; build both anew",
+            path.display()
         )));
     }
     std::mem::forget(library);

@@ -3,16 +3,6 @@
 use super::*;
 use search::space::{Condition, Constraint, HighWhen};
 
-fn parameter(name: &str, domain: Domain) -> Parameter {
-    Parameter {
-        name: name.into(),
-        domain,
-        when: vec![],
-        high_when: vec![],
-        default: None,
-    }
-}
-
 fn is(parent: &str, value: &str) -> Condition {
     Condition {
         parent: parent.into(),
@@ -28,12 +18,12 @@ fn space() -> Space {
         log: false,
         step,
     };
-    let mut length = parameter("tok.max_length", int(64, 512, 32));
+    let mut length = Parameter::new("tok.max_length", int(64, 512, 32));
     length.high_when = vec![HighWhen {
         when: vec![is("model.name", "large")],
         high: 384.0,
     }];
-    let mut momentum = parameter(
+    let mut momentum = Parameter::new(
         "optim.momentum",
         Domain::Float {
             low: 0.0,
@@ -45,10 +35,10 @@ fn space() -> Space {
     momentum.when = vec![is("optim.name", "sgd")];
     Space {
         parameters: vec![
-            parameter("model.name", choices(vec!["small".into(), "large".into()])),
-            parameter("optim.name", choices(vec!["adam".into(), "sgd".into()])),
-            parameter("batch", choices(vec![Value::Int(8), Value::Int(16)])),
-            parameter(
+            Parameter::new("model.name", choices(vec!["small".into(), "large".into()])),
+            Parameter::new("optim.name", choices(vec!["adam".into(), "sgd".into()])),
+            Parameter::new("batch", choices(vec![Value::Int(8), Value::Int(16)])),
+            Parameter::new(
                 "layers",
                 choices(vec!["16".into(), "true".into(), Value::Null]),
             ),
@@ -197,7 +187,7 @@ fn the_space_of_trials_is_the_widest_that_they_show() {
         drawn("lr", float(1e-4, 0.1)),
         drawn("lr", float(1e-5, 0.01)),
     ]);
-    assert_eq!(space.parameters, [parameter("lr", float(1e-5, 0.1))]);
+    assert_eq!(space.parameters, [Parameter::new("lr", float(1e-5, 0.1))]);
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub enum Acts {
         least: i64,
     },
     /// Where the integer `key` is below something that is known only once data and models are read:
-    /// the kind itself looks after it, in [`TaskKind::prepare`](super::TaskKind::prepare).
+    /// the kind itself looks after it, when it prepares.
     Below {
         /// A key with an integer.
         key: &'static str,

@@ -232,16 +232,6 @@ mod tests {
     use super::*;
     use search::space::Parameter;
 
-    fn parameter(name: &str, domain: Domain) -> Parameter {
-        Parameter {
-            name: name.into(),
-            domain,
-            when: vec![],
-            high_when: vec![],
-            default: None,
-        }
-    }
-
     fn space() -> Space {
         let choices = |of: &[i64]| Domain::Categorical {
             choices: of.iter().map(|v| Value::Int(*v)).collect(),
@@ -254,8 +244,8 @@ mod tests {
         };
         Space {
             parameters: vec![
-                parameter("train.batch_size", choices(&[8, 64, 16])),
-                parameter("tok.max_length", length),
+                Parameter::new("train.batch_size", choices(&[8, 64, 16])),
+                Parameter::new("tok.max_length", length),
             ],
             ..Space::default()
         }

@@ -6,9 +6,8 @@
 //! a socket to the supervisor: when that closes, for whatever reason, it ends all members of the run's
 //! [`Family`] that are still there, removes their cgroup and leaves.
 //!
-//! It is a fork without an exec. A fresh start of the binary would load libtorch: 0.2 s of CPU
-//! time, and 60 MB that nobody else shares; the fork is there within a millisecond or two and
-//! shares nearly all of its pages with the supervisor. What makes that safe: all signals are
+//! It is a fork without an exec: it is there within a millisecond or two, shares nearly all of its pages with
+//! the supervisor, and needs no file, which may have been replaced meanwhile. What makes that safe: all signals are
 //! blocked before the fork, so that no handler of the supervisor ever runs in the child; it closes
 //! every descriptor but its socket (the study's lock and the terminal among them); until the socket
 //! closes it only waits; then it reads `/proc`, sends signals and removes directories, with no lock but that of glibc's

@@ -16,8 +16,8 @@ use memory::Usage;
 use search::study::{Job, Purpose};
 use task::{Ended, Epoch, Metrics, TrialSpec};
 
-/// Version of this protocol; supervisor and worker are one binary, so a difference means that the
-/// file was replaced under a running study.
+/// Version of this protocol; supervisor and worker are of one build, so a difference means that files
+/// were replaced under a running study.
 pub const VERSION: u32 = 7;
 
 /// From the supervisor.
@@ -65,7 +65,7 @@ pub enum ToWorker {
 /// Which weights of an attempt are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeepBest {
-    /// Absolute path of the directory in which they get one of their own, see [`weights`].
+    /// Absolute path of the directory in which they get one of their own.
     pub directory: String,
     /// Those of an epoch whose value of the objective is better than this; `None`: of any.
     pub better_than: Option<f64>,

@@ -95,6 +95,8 @@ pub enum Event {
         pruner: String,
         /// Faults made on purpose, as they were asked for.
         injected: Option<String>,
+        /// The point of the defaults; empty where there is none. Not part of `--json`.
+        defaults: Params,
     },
     /// A study was made with what fits of earlier ones; comes before `RunStarted`.
     StudyForked(Fork),

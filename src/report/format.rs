@@ -71,25 +71,25 @@ pub fn param(value: &Value) -> String {
     }
 }
 
-/// Parameters on one line of at most `width` characters: `lr=3.1e-5 batch_size=16 +3 more`. A
-/// name loses its section where what is left is unambiguous.
-pub fn params_short(params: &Params, width: usize) -> String {
+/// Parameters on one line of at most `width` characters: `lr=3.1e-5 batch_size=16 +3 more`. Those that differ from
+/// `usual` come first. A name loses its section where what is left is unambiguous.
+pub fn params_short(params: &Params, usual: &Params, width: usize) -> String {
+    let mut told: Vec<_> = params.iter().collect();
+    told.sort_by_key(|(name, v)| usual.get(*name) == Some(*v));
     let mut line = String::new();
-    for (done, (name, v)) in params.iter().enumerate() {
+    for (done, (name, v)) in told.iter().enumerate() {
         let item = format!("{}={}", short_name(name, params), param(v));
-        let left = params.len() - done - 1;
-        let rest = if left > 0 {
-            format!(" +{left} more").len()
-        } else {
-            0
+        let left = told.len() - done - 1;
+        let rest = match left {
+            0 => 0,
+            _ => format!(" +{left} more").len(),
         };
-        let space = usize::from(!line.is_empty());
-        if line.chars().count() + space + item.chars().count() + rest > width {
-            line.push_str(if line.is_empty() { "" } else { " " });
-            line.push_str(&format!("+{} more", left + 1));
-            break;
+        let space = if line.is_empty() { "" } else { " " };
+        let length = line.chars().count() + space.len() + item.chars().count();
+        if length + rest > width {
+            return line + space + &format!("+{} more", left + 1);
         }
-        line.push_str(if line.is_empty() { "" } else { " " });
+        line.push_str(space);
         line.push_str(&item);
     }
     line
@@ -204,11 +204,29 @@ mod tests {
             ("optim.lr".to_owned(), Value::Float(3.123_456e-5)),
         ]);
         assert_eq!(
-            params_short(&params, 80),
+            params_short(&params, &Params::new(), 80),
             "head.dropout=0.1 model.dropout=0.2 lr=3.123e-5"
         );
-        assert_eq!(params_short(&params, 30), "head.dropout=0.1 +2 more");
-        assert_eq!(params_short(&params, 5), "+3 more");
-        assert_eq!(params_short(&Params::new(), 5), "");
+        assert_eq!(
+            params_short(&params, &Params::new(), 30),
+            "head.dropout=0.1 +2 more"
+        );
+        assert_eq!(params_short(&params, &Params::new(), 5), "+3 more");
+        assert_eq!(params_short(&Params::new(), &Params::new(), 5), "");
+    }
+
+    #[test]
+    fn what_differs_from_the_usual_is_named_first() {
+        let params = Params::from([
+            ("a".to_owned(), Value::Int(1)),
+            ("b".to_owned(), Value::Int(2)),
+            ("c".to_owned(), Value::Int(3)),
+        ]);
+        let usual = Params::from([
+            ("a".to_owned(), Value::Int(1)),
+            ("b".to_owned(), Value::Int(7)),
+        ]);
+        assert_eq!(params_short(&params, &usual, 80), "b=2 c=3 a=1");
+        assert_eq!(params_short(&params, &usual, 11), "b=2 +2 more");
     }
 }

@@ -148,6 +148,7 @@ fn run_started(event: &Event) -> Json {
         injected,
         further,
         front,
+        defaults: _,
     } = event
     else {
         return Json::Null;

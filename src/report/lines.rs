@@ -26,8 +26,14 @@ use search::study::{Direction, Purpose, TrialState};
 /// So many trials of a front are told at the end.
 const FRONT: usize = 10;
 
-/// Width for the parameters of a finished trial.
-const PARAMS_WIDTH: usize = 100;
+/// Characters of the time in front of a line.
+const TIME: usize = 10;
+
+/// Characters of a finished trial's line where it is not for a terminal.
+const WIDTH: usize = 160;
+
+/// The parameters of a finished trial have so much room, however long the rest of its line is.
+const LEAST: usize = 24;
 
 /// Writes the narrator's lines as they come.
 pub(super) struct Lines {
@@ -38,7 +44,7 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn new(study: &str, output: Output) -> io::Result<Lines> {
         Ok(Lines {
-            narrator: Narrator::new(study),
+            narrator: Narrator::new(study, || WIDTH),
             outlet: Outlet::new(output, None, left_out(study))?,
         })
     }
@@ -77,11 +83,17 @@ pub(super) struct Narrator {
     /// With several objectives: all of them, and the trials that none dominates.
     several: Option<(Vec<Objective>, Front<u64>)>,
     started: BTreeMap<u64, Timestamp>,
+    /// The point of the defaults.
+    defaults: Params,
+    /// Characters of a line.
+    width: fn() -> usize,
 }
 
 impl Narrator {
-    pub(super) fn new(study: &str) -> Narrator {
+    pub(super) fn new(study: &str, width: fn() -> usize) -> Narrator {
         Narrator {
+            width,
+            defaults: Params::new(),
             study: study.to_owned(),
             metric: "value".to_owned(),
             direction: Direction::Maximize,
@@ -175,11 +187,13 @@ impl Narrator {
             injected,
             further,
             front,
+            defaults,
         } = event
         else {
             return Vec::new();
         };
         self.metric.clone_from(metric);
+        self.defaults.clone_from(defaults);
         self.direction = *direction;
         self.goal = *trials;
         self.baseline.clone_from(baseline);
@@ -283,7 +297,9 @@ impl Narrator {
             line.push_str(&format!(", {}", duration(took)));
         }
         if !params.is_empty() {
-            line.push_str(&format!(", {}", params_short(params, PARAMS_WIDTH)));
+            let left = (self.width)().saturating_sub(TIME + line.chars().count() + 2);
+            let params = params_short(params, &self.defaults, left.max(LEAST));
+            line.push_str(&format!(", {params}"));
         }
         line
     }

@@ -39,7 +39,7 @@ impl Progress {
     ) -> io::Result<Progress> {
         let bar = ProgressBar::with_draw_target(Some(0), target).with_style(style());
         Ok(Progress {
-            narrator: Narrator::new(study),
+            narrator: Narrator::new(study, columns),
             outlet: Outlet::new(output, Some(bar), left_out(study))?,
             pace: Pace::default(),
             finished: (0, false),
@@ -211,6 +211,11 @@ fn running_text(running: &BTreeMap<u64, u32>) -> String {
         names.push(plural((running.len() - NAMED) as u64, "other"));
     }
     format!("running {}", names.join(", "))
+}
+
+/// The terminal's width.
+fn columns() -> usize {
+    usize::from(console::Term::stdout().size().1)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use search::space::Params;
+
 use super::format::{params_short, plural};
 use super::params_json;
 use memory::rehearsal::{Forecast, Rehearsed};
@@ -36,7 +38,7 @@ pub fn point_line(point: &Rehearsed, at: usize, count: usize) -> String {
     };
     format!(
         "  {at}/{count}  {peak}{pace}  {}\n",
-        params_short(&point.params, 100)
+        params_short(&point.params, &Params::new(), 100)
     )
 }
 

@@ -104,6 +104,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             sampler: "tpe".to_owned(),
             pruner: "median".to_owned(),
             injected: None,
+            defaults: Params::new(),
         },
         Event::WorkerStarted {
             worker: 0,

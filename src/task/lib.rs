@@ -233,7 +233,7 @@ pub trait Reporter {
     /// Keeps the weights of the training as they are after the last reported epoch; to be called
     /// where that epoch is the training's best so far and its `value` of the objective is good enough
     /// ([`Reporter::wants_weights`]), before [`Reporter::keep`]. `write` writes them as safetensors;
-    /// `about` says what they are ([`weights::Kept::about`]). Where they cannot be kept, the
+    /// `about` says what they are (they stand beside the weights). Where they cannot be kept, the
     /// training goes on without.
     fn keep_best(
         &mut self,

@@ -86,16 +86,6 @@ mod tests {
     use config::kinds::text_classification::FREEZE;
     use search::space::{Condition, Domain};
 
-    fn parameter(name: &str, domain: Domain) -> Parameter {
-        Parameter {
-            name: name.into(),
-            domain,
-            when: vec![],
-            high_when: vec![],
-            default: None,
-        }
-    }
-
     /// A study that searches the layer-wise decay, and frozen layers from `low` to 2, which are all.
     fn spec(low: i64) -> StudySpec {
         let mut spec = Site::new().spec;
@@ -112,8 +102,8 @@ mod tests {
             step: None,
         };
         let parameters = &mut spec.space.parameters;
-        parameters.push(parameter(FREEZE, domain));
-        parameters.push(parameter("optim.layerwise_lr_decay", decay));
+        parameters.push(Parameter::new(FREEZE, domain));
+        parameters.push(Parameter::new("optim.layerwise_lr_decay", decay));
         spec
     }
 

@@ -20,7 +20,7 @@ use search::study::rng;
 use config::Prepared;
 use config::TestSplit;
 
-/// See [`config::TaskKind::prepare`].
+/// See [`task::Preparation::prepare`].
 pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
     let mut problems = Vec::new();
     let mut prepared = Prepared::default();

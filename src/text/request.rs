@@ -16,11 +16,36 @@ use crate::texts::TextColumns;
 /// last argument is called with a text where the request failed. It gives the exit code.
 pub const ENTRY: &std::ffi::CStr = c"tune_torch";
 
-/// The name of the C function that gives the address of a C string: which build of `tune` it belongs to.
-pub const BUILD: &std::ffi::CStr = c"tune_torch_build";
+/// The name of the C function that gives the library's [`INTERFACE`], a `uint64_t`.
+pub const INTERFACE_OF: &std::ffi::CStr = c"tune_torch_interface";
 
-/// Which build of `tune` this is: both sides must be of one.
-pub const THIS_BUILD: &std::ffi::CStr = c"tune 0.1.0";
+/// A checksum (FNV-1a) of the sources that say what passes between the two: both sides must be built from the same.
+pub const INTERFACE: u64 = {
+    let sources: [&[u8]; 11] = [
+        include_bytes!("request.rs"),
+        include_bytes!("texts.rs"),
+        include_bytes!("predict/input.rs"),
+        include_bytes!("predict/output.rs"),
+        include_bytes!("../protocol/lib.rs"),
+        include_bytes!("../config/spec.rs"),
+        include_bytes!("../task/lib.rs"),
+        include_bytes!("../inject/plan.rs"),
+        include_bytes!("../memory/lib.rs"),
+        include_bytes!("../fault/report.rs"),
+        include_bytes!("../search/space/mod.rs"),
+    ];
+    let mut sum = 0xcbf2_9ce4_8422_2325;
+    let mut file = 0;
+    while file < sources.len() {
+        let mut at = 0;
+        while at < sources[file].len() {
+            sum = (sum ^ sources[file][at] as u64).wrapping_mul(0x100_0000_01b3);
+            at += 1;
+        }
+        file += 1;
+    }
+    sum
+};
 
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,20 +1,19 @@
 //! The one way into this library: a request in JSON, an exit code, and a text where it failed.
 
-use std::ffi::c_char;
 use std::process::ExitCode;
 use std::slice;
 
 use messages::{Exit, Failure};
-use text::request::{Request, THIS_BUILD};
+use text::request::{INTERFACE, Request};
 
 use crate::Torch;
 use crate::commands::{embed, evaluate, predict};
 use crate::gpu;
 
-/// Which build of `tune` this library belongs to: a C string that lives for ever.
+/// From which sources the interface of this library comes ([`INTERFACE`]).
 #[unsafe(no_mangle)]
-pub extern "C" fn tune_torch_build() -> *const c_char {
-    THIS_BUILD.as_ptr()
+pub extern "C" fn tune_torch_interface() -> u64 {
+    INTERFACE
 }
 
 /// Does what `request`, `length` bytes of JSON ([`Request`]), says, and gives the exit code. Where it

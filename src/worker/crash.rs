@@ -91,11 +91,7 @@ mod tests {
     /// it printed.
     fn child(what: &str) -> (Option<i32>, String) {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "worker::crash::tests::child_process",
-                "--exact",
-                "--nocapture",
-            ])
+            .args(["crash::tests::child_process", "--exact", "--nocapture"])
             .env(CHILD, what)
             .output()
             .unwrap();

@@ -1,4 +1,4 @@
-"""A study as a script leaves it, and the same study once tune has adopted it, for tests/adopt.rs.
+"""A study as a script leaves it, and the same study once tune has adopted it, for tests/program/adopt.rs.
 
     adopt_study.py make DATABASE STUDY      a script's study: faults, zombies, enqueued points
     adopt_study.py continue DATABASE STUDY  loads it, goes on with the task's distributions, prints it

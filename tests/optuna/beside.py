@@ -1,5 +1,6 @@
 """Works on a study beside tune, until standard input ends: asks, tells, enqueues, and now and then ends or
-deletes a trial that it did not ask for, or gives the study another name. Prints how often it did each.
+deletes a trial that it did not ask for, or gives the study another name. Prints a line once it begins to look for the study,
+and at the end how often it did each.
 
     beside.py DATABASE STUDY SEED
 """
@@ -86,6 +87,7 @@ def main():
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     draw, done, mine = random.Random(seed), collections.Counter(), []
+    print("ready", flush=True)
     study = open_study(database, name, seed, ended)
     while study is not None and not ended.is_set():
         try:

@@ -1,4 +1,4 @@
-"""Real Optuna on a database of tune, for tests/optuna.rs.
+"""Real Optuna on a database of tune, for tests/program/optuna.rs.
 
     check_optuna.py write DATABASE STUDY        makes a study with every kind of value
     check_optuna.py dump DATABASE STUDY         loads it, prints everything as JSON

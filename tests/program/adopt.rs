@@ -1,6 +1,6 @@
 //! `tune adopt`: studies that real Optuna has made, taken in, continued by `tune`, then by Optuna.
 //!
-//! The versions of Optuna are those of `TUNE_OPTUNA_VERSIONS`, as in tests/optuna.rs.
+//! The versions of Optuna are those of `TUNE_OPTUNA_VERSIONS`, as in `optuna.rs`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

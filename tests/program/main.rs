@@ -29,6 +29,7 @@ mod cgroup;
 mod chaos;
 mod children;
 mod command;
+mod crates;
 mod drill;
 mod enqueue;
 mod errors;

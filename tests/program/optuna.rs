@@ -4,6 +4,7 @@
 //! fANOVA and plots. `TUNE_OPTUNA_SECONDS` is how long both work on the same studies, 10 by default.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -442,13 +443,17 @@ fn beside(version: &str, seed: u64) -> Json {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut heard = BufReader::new(other.stdout.take().unwrap());
+    // Optuna takes longer to start than a study of ours to end.
+    heard.read_line(&mut String::new()).unwrap();
     let (trials, parallel) = (goal.to_string(), slots.to_string());
     let mut run = vec!["synthetic", "--trials", &trials, "--parallel", &parallel];
     run.extend(["--sampler", "random", "--set", "task.step_ms=5", "--quiet"]);
     project.expect(0, &run);
     drop(other.stdin.take());
-    let done = other.wait_with_output().unwrap();
-    assert!(done.status.success());
+    let mut done = String::new();
+    heard.read_to_string(&mut done).unwrap();
+    assert!(other.wait().unwrap().success());
     let database = project.connect();
     let count = |sql: &str| -> u64 { database.query_row(sql, [], |row| row.get(0)).unwrap() };
     let ours = "FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id";
@@ -466,7 +471,7 @@ fn beside(version: &str, seed: u64) -> Json {
         "{} of {goal}, seed {seed}",
         count(finished)
     );
-    serde_json::from_slice(&done.stdout).unwrap()
+    serde_json::from_str(&done).unwrap()
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn highest_text(highest: &[High]) -> String {
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(highest.iter().map(|h| {
         let note = if h.ran_out { "ran out of memory" } else { "" };
-        let params = printable(&params_short(&h.params, WIDTH));
+        let params = printable(&params_short(&h.params, &Params::new(), WIDTH));
         vec![job_text(h.job), size_text(h.peak), note.to_owned(), params]
     }));
     table(&rows)

@@ -3,21 +3,15 @@
 use crate::{Key, KeyType, Preset, Role, TaskKind};
 
 /// The program and its arguments.
-/// The program and its arguments.
 pub const RUN: &str = "task.run";
-/// Where the program runs.
 /// Where the program runs.
 pub const DIR: &str = "task.dir";
 /// How its value is found in what it prints.
-/// How its value is found in what it prints.
 pub const VALUE: &str = "task.value";
-/// Which of several reported steps gives the value.
 /// Which of several reported steps gives the value.
 pub const RESULT: &str = "task.result";
 /// Files that values depend on.
-/// Files that values depend on.
 pub const FILES: &str = "task.files";
-/// The trivial answer's value.
 /// The trivial answer's value.
 pub const BASELINE: &str = "task.baseline";
 
@@ -38,7 +32,6 @@ const fn key(
     }
 }
 
-/// What the kind itself reads; its parameters have any name.
 /// What the kind itself reads; its parameters have any name.
 #[rustfmt::skip]
 pub const KEYS: [Key<'static>; 6] = [

@@ -1,7 +1,7 @@
 //! What pruners are worth: random search over families of learning curves, with a budget of steps.
 //!
 //! The table of docs/pruning.md:
-//! `cargo test --no-default-features --locked --lib -- --ignored --nocapture table_of_pruners`
+//! `cargo test --package tune-search -- --ignored --nocapture table_of_pruners`
 
 use rand::{Rng, RngExt};
 

@@ -6,13 +6,7 @@ use crate::space::{Condition, Constraint, Domain, HighWhen, Parameter, Params, S
 use crate::study::{self, Direction, FrozenTrial, History, TrialState};
 
 pub fn parameter(name: &str, domain: Domain) -> Parameter {
-    Parameter {
-        name: name.into(),
-        domain,
-        when: vec![],
-        high_when: vec![],
-        default: None,
-    }
+    Parameter::new(name, domain)
 }
 
 pub fn float(low: f64, high: f64) -> Domain {

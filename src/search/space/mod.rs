@@ -51,6 +51,19 @@ pub struct Parameter {
     pub default: Option<Value>,
 }
 
+impl Parameter {
+    /// A parameter that is always searched, within all of its domain, and has no default.
+    pub fn new(name: &str, domain: Domain) -> Parameter {
+        Parameter {
+            name: name.to_owned(),
+            domain,
+            when: Vec::new(),
+            high_when: Vec::new(),
+            default: None,
+        }
+    }
+}
+
 /// A whole search space. Parents stand before their children in `parameters`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Space {
@@ -190,18 +203,8 @@ impl Space {
 mod tests {
     use super::*;
 
-    fn parameter(name: &str, domain: Domain) -> Parameter {
-        Parameter {
-            name: name.into(),
-            domain,
-            when: vec![],
-            high_when: vec![],
-            default: None,
-        }
-    }
-
     fn space() -> Space {
-        let model = parameter(
+        let model = Parameter::new(
             "model.name",
             Domain::Categorical {
                 choices: vec!["small".into(), "large".into()],
@@ -211,7 +214,7 @@ mod tests {
             parent: "model.name".into(),
             values: vec!["large".into()],
         };
-        let mut length = parameter(
+        let mut length = Parameter::new(
             "tok.max_length",
             Domain::Int {
                 low: 64,
@@ -225,7 +228,7 @@ mod tests {
             when: vec![large.clone()],
             high: 384.0,
         }];
-        let mut extra = parameter(
+        let mut extra = Parameter::new(
             "extra",
             Domain::Float {
                 low: 0.0,

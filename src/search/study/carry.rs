@@ -39,8 +39,7 @@ pub struct Source<'a> {
 pub struct Target<'a> {
     /// What it searches, with its fixed values.
     pub space: &'a Space,
-    /// What the task kind trains with where a key has no value (see
-    /// [`config::StudySpec::effective`]).
+    /// What the task kind trains with where a key has no value.
     pub presets: &'a Params,
     /// The points tried first: trial `n` is the point at `n`.
     pub first: &'a [Params],

@@ -18,16 +18,6 @@ fn float(low: f64, high: f64) -> Domain {
     }
 }
 
-fn parameter(name: &str, domain: Domain) -> Parameter {
-    Parameter {
-        name: name.into(),
-        domain,
-        when: vec![],
-        high_when: vec![],
-        default: None,
-    }
-}
-
 fn is(parent: &str, value: &str) -> Condition {
     Condition {
         parent: parent.into(),
@@ -42,13 +32,13 @@ fn params(entries: &[(&str, Value)]) -> Params {
 
 /// A model, a learning rate, and a momentum where the optimiser is sgd; epochs are fixed.
 fn space(models: &[&str], high: f64) -> Space {
-    let mut momentum = parameter("momentum", float(0.1, 0.9));
+    let mut momentum = Parameter::new("momentum", float(0.1, 0.9));
     momentum.when = vec![is("optim", "sgd")];
     Space {
         parameters: vec![
-            parameter("model", words(models)),
-            parameter("optim", words(&["adam", "sgd"])),
-            parameter("lr", float(1e-5, high)),
+            Parameter::new("model", words(models)),
+            Parameter::new("optim", words(&["adam", "sgd"])),
+            Parameter::new("lr", float(1e-5, high)),
             momentum,
         ],
         constraints: vec![],
@@ -220,12 +210,12 @@ fn a_parameter_that_was_fixed_takes_the_value_it_had() {
         log: false,
         step: 8,
     };
-    new.parameters.push(parameter("batch", batch(64)));
+    new.parameters.push(Parameter::new("batch", batch(64)));
     let (trials, _) = carry_to(&old, &[trial(0, adam("a", 0.01), 1.0)], &new, &[]);
     assert_eq!(trials[0].params["batch"], Value::Int(16));
     assert_eq!(trials[0].distributions["batch"], batch(64));
     new.parameters.pop();
-    new.parameters.push(parameter("batch", batch(8)));
+    new.parameters.push(Parameter::new("batch", batch(8)));
     let reason = reason(&old, adam("a", 0.01), &new);
     assert_eq!(reason, "batch: outside 8..8 step 8");
 }
@@ -234,7 +224,7 @@ fn a_parameter_that_was_fixed_takes_the_value_it_had() {
 fn a_parameter_nobody_recorded_a_value_of_lets_nothing_fit() {
     let old = space(&["a"], 0.1);
     let mut new = space(&["a"], 0.1);
-    new.parameters.push(parameter("clip", float(0.1, 1.0)));
+    new.parameters.push(Parameter::new("clip", float(0.1, 1.0)));
     let missing = "clip: the trial has no value for it";
     assert_eq!(reason(&old, adam("a", 0.01), &new), missing);
     let mut point = adam("a", 0.01);

@@ -178,6 +178,23 @@ pub struct FrozenTrial {
 }
 
 impl FrozenTrial {
+    /// A trial that has just been started, and is in no database.
+    pub fn running(number: u64, params: Params) -> FrozenTrial {
+        FrozenTrial {
+            trial_id: 0,
+            number,
+            state: TrialState::Running,
+            params,
+            distributions: BTreeMap::new(),
+            values: Vec::new(),
+            intermediate: BTreeMap::new(),
+            user_attrs: Map::new(),
+            system_attrs: Map::new(),
+            datetime_start: None,
+            datetime_complete: None,
+        }
+    }
+
     /// The objective's value, of a single-objective trial that has one.
     pub fn value(&self) -> Option<f64> {
         self.values.first().copied()

@@ -431,6 +431,10 @@ impl Core {
                 .inject
                 .as_ref()
                 .map(|inject| inject.plan.to_string()),
+            defaults: match self.spec.space.has_defaults() {
+                true => self.spec.space.point(&Params::new()),
+                false => Params::new(),
+            },
         };
         self.report(event);
     }

@@ -286,18 +286,15 @@ fn windows_are_told_and_a_stride_without_room_or_without_long_rows_is_refused() 
         "{told:?}"
     );
     site.spec.fixed.remove("tok.doc_stride");
-    site.spec.space.parameters.push(Parameter {
-        name: "tok.doc_stride".into(),
-        domain: Domain::Int {
+    site.spec.space.parameters.push(Parameter::new(
+        "tok.doc_stride",
+        Domain::Int {
             low: 0,
             high: 4,
             log: false,
             step: 1,
         },
-        when: Vec::new(),
-        high_when: Vec::new(),
-        default: None,
-    });
+    ));
     assert!(problems(&site).contains("not to be searched"));
 }
 
@@ -306,18 +303,15 @@ fn a_range_of_lengths_beyond_every_row_is_warned_of() {
     let warned = |low: i64| {
         let mut site = Site::new();
         site.spec.fixed.remove("tok.max_length");
-        site.spec.space.parameters.push(Parameter {
-            name: "tok.max_length".into(),
-            domain: Domain::Int {
+        site.spec.space.parameters.push(Parameter::new(
+            "tok.max_length",
+            Domain::Int {
                 low,
                 high: 64,
                 log: false,
                 step: 1,
             },
-            when: Vec::new(),
-            high_when: Vec::new(),
-            default: None,
-        });
+        ));
         let told = prepare(&site.spec).unwrap().warnings;
         told.iter()
             .any(|w| w.contains("from 32 to 64 it changes nothing"))

@@ -9,7 +9,11 @@ use messages::exit::{Exit, Failure};
 use text::embedding::{Embedded, Output, Plan, Pooling, Step, tokens};
 use text::tokens::Tokens;
 
-/// See [`text::embedding::embed`].
+/// Computes what an encoder makes of texts, and writes it.
+///
+/// # Errors
+/// A row cannot be encoded, the model has no pooler that was asked for, the file cannot be written,
+/// or libtorch throws.
 pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Failure> {
     let (rows, cut) = tokens(plan)?;
     // Before any other call of libtorch.

@@ -5,7 +5,9 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use tune::fuzz::{TARGETS, Target};
+mod readers;
+
+use readers::{TARGETS, Target};
 
 static CHOSEN: OnceLock<&Target> = OnceLock::new();
 
@@ -13,7 +15,7 @@ static CHOSEN: OnceLock<&Target> = OnceLock::new();
 fn prepare() {
     let name = std::env::var("FUZZ_TARGET").expect("FUZZ_TARGET");
     let target = TARGETS.iter().find(|target| target.name == name);
-    let target = CHOSEN.get_or_init(|| target.expect("FUZZ_TARGET: a name in src/fuzz.rs"));
+    let target = CHOSEN.get_or_init(|| target.expect("FUZZ_TARGET: a name in readers/mod.rs"));
     let corpus = PathBuf::from(std::env::var_os("FUZZ_CORPUS").expect("FUZZ_CORPUS"));
     std::fs::create_dir_all(&corpus).expect("FUZZ_CORPUS can be made");
     for (number, sample) in (target.samples)().iter().enumerate() {
