@@ -19,7 +19,6 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use device::Device;
 use memory::Predictor;
 use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
-use report;
 use search::pruner::pruner;
 use search::sampler::{Ask, RandomSampler, Sampler, sampler};
 use search::study::{FrozenTrial, History, TrialState};

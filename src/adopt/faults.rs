@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
+use fault::FaultKind;
 use fault::table::Survival;
-use fault::{self, FaultKind};
 use search::study::{FrozenTrial, TrialState};
 
 /// Attributes of people's scripts that say in one word what happened, and the fault they mean.

@@ -9,10 +9,9 @@ use super::libtorch;
 use super::{Common, SUBCOMMANDS, init_logging, run};
 use config::places::find_task;
 use config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
-use drill::{self, Drill};
+use drill::Drill;
 use inject::{Here, Plan};
 use messages::exit::{Exit, Failure};
-use report;
 
 /// `tune drill`
 #[derive(Debug, Args)]

@@ -5,10 +5,8 @@ use std::path::Path;
 
 use super::{Common, ExplainArgs, print};
 use crate::query;
-use fault;
 use files::bounded;
 use messages::exit::{Exit, Failure};
-use report;
 
 /// How much of a log's beginning and of its end is read, in bytes each; what lies between is left
 /// out. Enough for logs of 64 MiB as a whole: the first cause often stands in the middle, with follow-ups

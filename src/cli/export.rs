@@ -18,14 +18,13 @@ use files::replace::workplace;
 use messages::exit::{Exit, Failure};
 use messages::json_number;
 use protocol::AttemptId;
-use report;
 use search::study::{FrozenTrial, Purpose, TrialState};
 use store::Store;
 use supervisor::{End, Replay, replay, replay_log};
 use task::TrialSpec;
 use text::checkpoint::Checkpoint;
 use text::export::{Description, Export, Origin, Writing, may_write, unchanged, write};
-use weights::{self, Kept, WEIGHTS, kept_directory};
+use weights::{Kept, WEIGHTS, kept_directory};
 
 /// `tune export`
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Common, init_logging, print};
 use files::bounded;
 use messages::exit::{Exit, Failure};
-use report::{self, Gauge};
+use report::Gauge;
 use text::checkpoint::{Checkpoint, cache_directories};
 use text::hub::{self, Checksum, File, Step};
 

@@ -9,9 +9,8 @@ use config::{Overrides, resolve};
 use device::Device;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
-use report;
 use store::Store;
-use supervisor::{self, holder, spool};
+use supervisor::{holder, spool};
 
 pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
     init_logging(common, None)?;

@@ -13,7 +13,6 @@ use files::paths::logs_dir;
 use memory::Predictor;
 use memory::rehearsal::{Caps, Forecast, Rehearsed, forecast};
 use messages::exit::{Exit, Failure};
-use report;
 use supervisor::{Rehearsal, memory_total, rehearse};
 
 /// Points of a rehearsal, unless said otherwise.

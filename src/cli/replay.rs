@@ -13,12 +13,11 @@ use files::paths::directory_of;
 use files::paths::logs_dir;
 use messages::exit::{Exit, Failure};
 use protocol::AttemptId;
-use report;
 use search::study::carry::COPIED_FROM;
 use search::study::{self, FrozenTrial, Purpose};
 use store::Store;
 use supervisor::{Replay, replay, replay_log};
-use task::{self, TrialSpec};
+use task::TrialSpec;
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;

@@ -16,7 +16,7 @@ use files::plain;
 use inject::{Here, InjectSpec, Plan};
 use memory::Floor;
 use messages::exit::{Exit, Failure};
-use report::{self, Mode};
+use report::Mode;
 use store::Store;
 use supervisor::{Launch, launch, settle};
 use task::Preparation;

@@ -37,6 +37,7 @@ mod settings;
 mod space;
 mod spec;
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -134,7 +134,7 @@ pub fn resolve_text(
 }
 
 /// The kind that the configuration names, if there is one of that name.
-fn named<'a>(document: &Document, kinds: &[&'static TaskKind]) -> Option<&'static TaskKind> {
+fn named(document: &Document, kinds: &[&'static TaskKind]) -> Option<&'static TaskKind> {
     let name = document.key("task.kind")?.scalar()?.as_str()?;
     kinds.iter().copied().find(|k| k.name == name)
 }
@@ -145,7 +145,7 @@ pub(super) fn source_of(document: &Document, key: &str) -> Source {
         .map_or_else(|| document.whole(), |n| n.source.clone())
 }
 
-fn kind<'a>(
+fn kind(
     document: &Document,
     settings: &Settings,
     kinds: &[&'static TaskKind],

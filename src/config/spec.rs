@@ -374,6 +374,7 @@ impl StudySpec {
 }
 
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used)]
 impl Operation {
     /// A run of `trials` trials on one slot of the CPU, with the documented supervision, random
     /// sampling and no pruning.

@@ -1,7 +1,5 @@
 //! Studies for tests.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::path::Path;
 
 use search::study::Direction;

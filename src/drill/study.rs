@@ -7,7 +7,7 @@ use super::expect::expected;
 use super::judge::{Observed, Row, judge};
 use super::site::{Ended, Project, Site};
 use super::{Drill, Report, possible};
-use inject::{self, Form, Kind, Plan};
+use inject::{Form, Kind, Plan};
 use messages::exit::Failure;
 
 /// Trials where faults are asked for by rate alone.

@@ -8,6 +8,7 @@ pub mod name;
 pub mod paths;
 pub mod plain;
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod power;
 pub mod replace;
 

@@ -9,6 +9,7 @@ mod predict;
 pub mod rehearsal;
 pub mod review;
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod simulated;
 
 pub use drift::drift;

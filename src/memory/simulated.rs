@@ -123,6 +123,7 @@ pub fn roomy(_concurrency: usize) -> f64 {
 
 impl SimulatedGpu {
     /// Reads the recorded peaks.
+    #[allow(clippy::new_without_default)]
     pub fn new() -> SimulatedGpu {
         let mut reader =
             csv::Reader::from_reader(include_str!("../../tests/memory/peaks.csv").as_bytes());

@@ -7,6 +7,7 @@ mod json;
 mod printable;
 mod python_json;
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
 
 pub use exit::{Exit, Failure};

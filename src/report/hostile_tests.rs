@@ -101,6 +101,7 @@ fn events(text: &str) -> Vec<Event> {
             sampler: own(),
             pruner: own(),
             injected: Some(own()),
+            defaults: Default::default(),
         },
         Event::WorkerStarted {
             worker: 1,

@@ -22,7 +22,7 @@ use messages::exit::{Exit, Failure};
 use process::cgroup::Groups;
 use process::strays::Family;
 use protocol::{KeepBest, ToWorker};
-use report::{self, Sink};
+use report::Sink;
 use store::{Seen, Store};
 
 /// What a run needs beside its core.

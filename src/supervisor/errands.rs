@@ -12,7 +12,7 @@ use super::core::checkpoint_name;
 use files::paths::logs_dir;
 use files::replace;
 use search::study::Job;
-use weights::{self, Leader};
+use weights::Leader;
 
 /// Something to do on the disk.
 #[derive(Debug)]

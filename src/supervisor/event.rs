@@ -8,7 +8,6 @@ use device::Sample;
 use fault::Death;
 use messages::exit::Exit;
 use protocol::{FromWorker, ToWorker};
-use report;
 use search::sampler::Proposal;
 use search::study::{Job, News};
 use store::{Changes, Write};

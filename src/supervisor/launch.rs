@@ -34,12 +34,12 @@ use messages::exit::{Exit, Failure};
 use process::cgroup::Groups;
 use process::guardian::Guardian;
 use process::strays::{self, Ended, Family};
-use report::{self, Sink};
+use report::Sink;
 use search::pruner;
 use search::sampler;
 use search::study::{FrozenTrial, Job};
-use store::{self, Reclaimable, RepeatRecord, RunRecord, Seen, Store, Write};
-use weights::{self, Leaders};
+use store::{Reclaimable, RepeatRecord, RunRecord, Seen, Store, Write};
+use weights::Leaders;
 
 /// How long processes of an earlier run are given to end.
 const LEFTOVERS: Duration = Duration::from_secs(2);

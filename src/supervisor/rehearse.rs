@@ -13,7 +13,7 @@ use memory::Floor;
 use memory::rehearsal::{Rehearsed, points};
 use search::space::Params;
 use search::study::{Purpose, derive_seed};
-use task::{self, TrialSpec};
+use task::TrialSpec;
 
 /// What is rehearsed, and how.
 pub struct Rehearsal<'a> {

@@ -11,8 +11,8 @@ use super::spawn::{Process, Setting, environment};
 use super::{Event, Now};
 use config::{Deadline, StudySpec};
 use device::Device;
-use fault::{self, Evidence, Fault, FaultKind};
 use fault::{ErrorReport, Phase};
+use fault::{Evidence, Fault, FaultKind};
 use files::plain;
 use memory::Usage;
 use messages::exit::Failure;
@@ -21,7 +21,7 @@ use process::guardian::Guardian;
 use process::strays::Family;
 use protocol::{AttemptId, FromWorker, KeepBest, ToWorker};
 use task::Epoch;
-use task::{self, Ended, Metrics, TrialSpec};
+use task::{Ended, Metrics, TrialSpec};
 
 /// What is replayed, and how.
 pub struct Replay {

@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod scores;
 pub mod split;
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
 pub mod texts;
 pub mod tokenizer;

@@ -24,6 +24,7 @@ pub struct Site {
 
 impl Site {
     /// 120 rows of two classes in 40 groups.
+    #[allow(clippy::new_without_default)]
     pub fn new() -> Site {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.csv");

@@ -14,7 +14,7 @@ use search::space::Params;
 use search::study::Direction;
 use task::Epoch;
 use task::TrialSpec;
-use weights::{self, Draft};
+use weights::Draft;
 
 /// Keeps the candidates of one attempt.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use fault::cuda;
 use fault::{ErrorReport, Phase};
 use protocol::ALONE;
 use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
-use task::{self, Ended, Task, TrialSpec};
+use task::{Ended, Task, TrialSpec};
 
 use best::Candidates;
 use checkpoint::Checkpoints;

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use crate::common::Project;
-use adopt::{self, Asked, fit};
+use adopt::{Asked, fit};
 use config::points::{check_points, points_of_lines, space_of_trials};
 use config::{Overrides, StudySpec, identity, resolve, space_of};
 use proptest::prelude::*;

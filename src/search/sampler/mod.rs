@@ -20,6 +20,7 @@ mod pitfalls;
 #[cfg(test)]
 mod several;
 #[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
 
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Spaces and histories for the tests of samplers.
 
 use super::random;

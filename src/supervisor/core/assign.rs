@@ -12,7 +12,6 @@ use fault::{FaultKind, Tally};
 use files::name::part;
 use files::paths::checkpoints_dir;
 use protocol::{AttemptId, ToWorker};
-use report;
 use search::sampler::{PROPOSED_BY, Proposal};
 use search::space::Params;
 use search::study::{self, FrozenTrial, Job, Purpose, TrialState};

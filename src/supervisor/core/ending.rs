@@ -5,7 +5,6 @@ use crate::Action;
 use device::Device;
 use fault::FaultKind;
 use messages::exit::Exit;
-use report;
 use store::Write;
 
 const GOAL: &str = "the goal is reached";

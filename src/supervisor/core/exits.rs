@@ -4,9 +4,8 @@ use super::slot::{State, Worker};
 use super::{Core, Mode};
 use crate::{Action, WorkerId};
 use device::Device;
-use fault::{self, Death, Evidence, Fault, FaultKind};
+use fault::{Death, Evidence, Fault, FaultKind};
 use fault::{ErrorReport, Phase};
-use report;
 
 /// Why a worker ended that could not open its GPU for want of memory.
 const NO_ROOM: &str = "no memory to open its device";

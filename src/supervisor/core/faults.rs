@@ -2,9 +2,8 @@
 
 use super::live::{End, Live};
 use super::{Core, Mode};
-use fault::{self, Fault, FaultKind, Tally, Verdict};
+use fault::{Fault, FaultKind, Tally, Verdict};
 use protocol::AttemptId;
-use report;
 use search::study::{Job, Purpose, TrialState};
 use store::{AttemptEnd, Write};
 

@@ -16,7 +16,6 @@ use fault::Phase;
 use memory::Predictor;
 use memory::{Estimate, Observation};
 use protocol::{FromWorker, ToWorker, VERSION};
-use report;
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::space::Space;

@@ -36,7 +36,7 @@ use fault::Tally;
 use memory::{Observation, Predictor};
 use messages::exit::Exit;
 use protocol::AttemptId;
-use report::{self, Counts};
+use report::Counts;
 use search::pruner::Pruner;
 use search::space::Params;
 use search::study::{self, FrozenTrial, History, Job, TrialState};

@@ -10,7 +10,7 @@ use super::{Core, Mode};
 use config::{Operation, TestPolicy};
 use fault::Tally;
 use messages::number_from_json;
-use report::{self, Chosen, Tested, selection_json, tested_json};
+use report::{Chosen, Tested, selection_json, tested_json};
 use search::space::Params;
 use search::study::selection::{self, Leader, Next, Outcomes, Selection};
 use search::study::{FrozenTrial, Job, Purpose, TrialState};

@@ -70,7 +70,6 @@ mod tests {
     use super::*;
     use crate::prepare::prepare;
     use crate::testing::Site;
-    use config;
 
     /// The problems of a site that has `identity`, as text; none: it is as it was.
     fn told(site: &Site, identity: &Map<String, Json>) -> String {

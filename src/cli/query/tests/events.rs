@@ -57,6 +57,7 @@ fn events() -> Vec<Event> {
             sampler: "tpe".to_owned(),
             pruner: "median".to_owned(),
             injected: None,
+            defaults: Params::new(),
         },
         Event::StudyForked(fork()),
         Event::WorkerStarted {

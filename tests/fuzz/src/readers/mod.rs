@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 use ask_tell::{Session, serve};
-use config::{self, Overrides};
+use config::Overrides;
 use messages::{python_json, to_python_json};
 use store::is_damaged;
 use supervisor::spool;
