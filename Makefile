@@ -101,7 +101,7 @@ tune-criteria-supermax: build model ## Study "criteria-supermax": 5000 trials, 1
 ##@ Test
 
 # cargo test comes last: its summary is what one looks for at the end of the output.
-test: fmt test-setup clippy doc test-rust ## Format, lints, documentation, all tests
+test: fmt lint-scripts test-setup clippy doc test-rust ## Format, lints, documentation, all tests
 
 test-all: export TUNE_OPTUNA_VERSIONS := 5.0.0 4.9.0 3.6.2
 test-all: export TUNE_OPTUNA_FULL := 1
@@ -205,7 +205,8 @@ deny:
 	 else echo "cargo-deny is not installed: licences and advisories are not checked"; fi
 
 lint-scripts:
-	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck; \
+	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run ':!docs/examples' | xargs -0 shellcheck; \
+	    git ls-files -z 'docs/examples/*.sh' | xargs -0 shellcheck --shell=sh; \
 	 else echo "shellcheck is not installed: shell scripts are not checked"; fi
 
 ##@ Fetch (docs/install.md)

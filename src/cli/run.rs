@@ -29,11 +29,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut spec = read(&project, &args.task, args.asked.overrides())?;
     let devices = libtorch::devices(&spec)?;
     let prepared = prepare(&spec)?;
+    let mut library = libtorch::for_workers(&spec, devices[0])?;
     let storage = storage(&project, &args.common);
     let origin = args.origin();
     let held = settle(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
-    let library = libtorch::for_workers(&spec, devices[0])?;
+    if library.is_none() {
+        // Some faults are libtorch's.
+        library = libtorch::for_workers(&spec, devices[0])?;
+    }
     init_logging(&args.common, Some(run_log(&storage, &spec.study)))?;
     let mode = Mode::choose(
         args.common.json,

@@ -165,7 +165,7 @@ impl<'a> Key<'a> {
     }
 
     /// A key that the configuration itself declares, for task kinds that pass on whatever they are
-    /// given ([`TaskKind::passes_on`](super::TaskKind::passes_on)).
+    /// given ([`TaskKind::accepts_any_parameter`](super::TaskKind::accepts_any_parameter)).
     pub fn passed_on(name: &'a str) -> Key<'a> {
         Key {
             name,

@@ -276,7 +276,7 @@ pub trait Task {
     /// earlier trial of this process left behind may change it.
     ///
     /// Where `trial.tests()`, each epoch that is the best so far reports the objective and other
-    /// metrics of the test split as well, by the names of [`test_metric`]. In all other trainings
+    /// metrics of the test split as well, by the names of [`config::test_metric`]. In all other trainings
     /// the test split is not touched.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ pub fn memory(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<St
 /// The ledger's review as JSON. Changing it means changing docs/schemas/memory.schema.json.
 ///
 /// # Errors
-/// See [`memory`].
+/// See [`fn@memory`].
 pub fn memory_json(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<Json, Failure> {
     let (study, around, found) = read(store, name, host)?;
     let review = found.as_ref();
