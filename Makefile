@@ -57,12 +57,12 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        fmt clippy doc test-setup test-rust standin test-gpu-standin deny lint-scripts \
+        this-clone fmt clippy doc test-setup test-rust standin test-gpu-standin deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
 
-build: libtorch ## Build the release binary (the default)
+build: libtorch this-clone ## Build the release binary (the default)
 	$(CARGO) build --release --locked
 
 run: build model ## Fetch what is missing, build, search 5 trials (RUN_ARGS)
@@ -178,17 +178,26 @@ check-exports: build ## Compare exports with transformers (PYTHON must have torc
 speed-bench: build model ## Compare the speed of training with PyTorch (ARGS="--device cuda:0 --models bert-base")
 	$(PYTHON) -B benches/speed/run.py --tune "$(TUNE)" $(ARGS)
 
+# Cargo tells what was built in one clone from another's by the time alone: sources that another clone was built from after
+# they were written would be taken for built.
+this-clone:
+	@mkdir -p "$(CARGO_TARGET_DIR)"; \
+	if [[ $$(cat "$(CARGO_TARGET_DIR)/.clone" 2>/dev/null || true) != "$(CURDIR)" ]]; then \
+	    find src tests benches -type f -exec touch {} +; \
+	    printf '%s\n' "$(CURDIR)" > "$(CARGO_TARGET_DIR)/.clone"; \
+	fi
+
 fmt:
 	$(CARGO) fmt --all --check
 
-clippy: libtorch
+clippy: libtorch this-clone
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-doc: libtorch
+doc: libtorch this-clone
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 # Parallel tests that each train with all cores are many times slower than with one.
-test-rust: libtorch model standin
+test-rust: libtorch model standin this-clone
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).

@@ -3,7 +3,7 @@
 # a table whatever happens, and behind it the end of the log of each check that failed; exits 1 if one
 # did, 2 if there is no GPU.
 #
-#   tests/gpu.sh [TUNE]          TUNE: the binary (default: the release build of this checkout)
+#   tests/gpu.sh [TUNE]          TUNE: the program, with libtune_torch.so beside it (default: the release build of this checkout)
 #
 # What it uses: Python 3, best with PyTorch (models of random weights are made with it), nvidia-smi where
 # there is one, and CUDA libraries that the binary finds, for example
