@@ -2,9 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use super::format::{plural, value};
+use super::format::{param_lines, plural, value};
 use super::json_lines::{baseline_json, params_json};
-use super::lines::param_lines;
 
 use config::Baseline;
 use messages::json_number;

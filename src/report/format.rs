@@ -95,6 +95,15 @@ pub fn params_short(params: &Params, usual: &Params, width: usize) -> String {
     line
 }
 
+/// One line a parameter, names aligned, values in full.
+pub fn param_lines(params: &Params, indent: &str) -> Vec<String> {
+    let width = params.keys().map(|k| k.chars().count()).max().unwrap_or(0);
+    params
+        .iter()
+        .map(|(name, v)| format!("{indent}{name:width$} = {v}"))
+        .collect()
+}
+
 fn short_name<'a>(name: &'a str, params: &Params) -> &'a str {
     let last = |n: &'a str| n.rsplit_once('.').map_or(n, |(_, last)| last);
     let short = last(name);

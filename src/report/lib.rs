@@ -16,9 +16,9 @@ mod sink;
 
 pub use chosen::{Chosen, Tested, selection_json, selection_lines, tested_json, tested_lines};
 pub use event::{Best, Counts, Event, Fork};
+pub use format::param_lines;
 pub use gauge::{Gauge, size};
 pub use json_lines::{baseline_json, event_json, left_out_json, params_json};
-pub use lines::param_lines;
 pub use outlet::Records;
 pub use output::{Output, data, err, out};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
 use super::chosen::{chosen_lines, selection_lines};
-use super::format::{duration, params_short, plural, value};
+use super::format::{duration, param_lines, params_short, plural, value};
 use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
@@ -469,15 +469,6 @@ fn named(objectives: &[Objective], values: &[f64]) -> String {
         .map(|(o, v)| format!("{} {}", o.metric, value(*v)))
         .collect();
     texts.join(", ")
-}
-
-/// One line a parameter, names aligned, values in full.
-pub fn param_lines(params: &Params, indent: &str) -> Vec<String> {
-    let width = params.keys().map(|k| k.chars().count()).max().unwrap_or(0);
-    params
-        .iter()
-        .map(|(name, v)| format!("{indent}{name:width$} = {v}"))
-        .collect()
 }
 
 fn fault_line(
