@@ -1,5 +1,5 @@
-//! Bringing libtorch's CUDA part alive. The binary is linked to the CPU part only; the rest is
-//! loaded when a GPU is used, so that one binary runs everywhere.
+//! Bringing libtorch's CUDA part alive. This library is linked to the CPU part only; the rest
+//! is loaded when a GPU is used, so that one build runs everywhere.
 
 use std::ffi::CStr;
 
