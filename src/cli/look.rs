@@ -89,7 +89,10 @@ fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, F
 
 /// Says on stderr that the database does not have all results yet.
 fn mention_spool(store: &Store, dir: &Path, study: Option<&str>) -> Result<(), Failure> {
-    let study = store::choose(store, study)?.name;
+    let study = match study {
+        Some(name) => name.to_owned(),
+        None => store::choose(store, None)?.name,
+    };
     let waiting = spool::waiting(dir, &study);
     if waiting > 0 {
         report::err(&format!(

@@ -18,7 +18,9 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 }
 
 fn replaced(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&bad) {
+    // Most text is ASCII, and a look at bytes costs a fraction of one at characters.
+    let harmless = |byte: u8| byte.is_ascii() && !bad(char::from(byte));
+    if text.bytes().all(harmless) || !text.contains(&bad) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -39,6 +41,9 @@ fn replaced(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// Control characters, what breaks lines, marks of the writing direction, and what has no width,
 /// but for the joiners (U+200C, U+200D) that scripts and emoji need.
 pub(crate) fn harmful(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'

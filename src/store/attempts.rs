@@ -132,12 +132,21 @@ impl Store {
             .map_err(|c| self.at(c))
     }
 
+    /// How many attempts each trial has had, for trials that have had one.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn attempt_counts(&self, study_id: i64) -> Result<BTreeMap<u64, u32>, StoreError> {
+        self.per_trial(study_id, "COUNT(*)").map_err(|c| self.at(c))
+    }
+
     /// The number of each trial's next attempt, for trials that have had one.
     ///
     /// # Errors
     /// Reading failed.
     pub fn last_attempts(&self, study_id: i64) -> Result<BTreeMap<u64, u32>, StoreError> {
-        self.read_last_attempts(study_id).map_err(|c| self.at(c))
+        self.per_trial(study_id, "MAX(a.attempt) + 1")
+            .map_err(|c| self.at(c))
     }
 
     /// How many attempts ended by which fault, by the fault's word.
@@ -285,15 +294,16 @@ impl Store {
         Ok(attempts)
     }
 
-    fn read_last_attempts(&self, study_id: i64) -> Result<BTreeMap<u64, u32>, Cause> {
+    /// A number of a trial's attempts `a`, by the trial's number.
+    fn per_trial(&self, study_id: i64, of_attempts: &str) -> Result<BTreeMap<u64, u32>, Cause> {
         if !self.own_tables {
             return Ok(BTreeMap::new());
         }
-        let mut statement = self.conn.prepare_cached(
-            "SELECT t.number, MAX(a.attempt) + 1
+        let mut statement = self.conn.prepare_cached(&format!(
+            "SELECT t.number, {of_attempts}
              FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
-             WHERE t.study_id = ?1 GROUP BY t.trial_id",
-        )?;
+             WHERE t.study_id = ?1 GROUP BY t.trial_id"
+        ))?;
         let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

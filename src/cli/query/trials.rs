@@ -1,6 +1,6 @@
 //! `tune trials`: all trials of a study as table, JSON and CSV.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use serde::Serialize;
@@ -15,8 +15,6 @@ use report::format::value as number;
 use report::params_json;
 use search::study::FrozenTrial;
 use store::{AttemptRecord, Members, Store};
-
-type Attempts = BTreeMap<u64, Vec<AttemptRecord>>;
 
 /// All trials as an array of objects in JSON, one a line.
 ///
@@ -77,7 +75,7 @@ fn write_trial(
 /// # Errors
 /// See [`trials_json`].
 pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let (trials, _) = read(store, name)?;
+    let trials = store.trials(choose(store, name)?.study_id)?;
     let names = parameter_names(&trials);
     let several = trials.iter().map(|t| t.values.len()).max().unwrap_or(0);
     let several = if several > 1 { several } else { 0 };
@@ -131,7 +129,9 @@ pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> 
 /// # Errors
 /// See [`trials_json`].
 pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let (trials, attempts) = read(store, name)?;
+    let study = choose(store, name)?.study_id;
+    let trials = store.overviews(study)?;
+    let attempts = store.attempt_counts(study)?;
     if trials.is_empty() {
         return Ok("no trials yet\n".to_owned());
     }
@@ -143,17 +143,14 @@ pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure
     let mut rows = vec![heading];
     for trial in &trials {
         let values: Vec<String> = trial.values.iter().map(|v| number(*v)).collect();
-        let count = attempts.get(&trial.number).map_or(0, Vec::len);
         let mut row = vec![
             trial.number.to_string(),
             trial.state.to_string(),
             values.join(", "),
             runtime(trial).map_or_else(String::new, format::duration),
-            if count == 0 {
-                String::new()
-            } else {
-                count.to_string()
-            },
+            attempts
+                .get(&trial.number)
+                .map_or_else(String::new, u32::to_string),
         ];
         row.extend(names.iter().map(|name| {
             trial
@@ -236,14 +233,6 @@ pub(super) fn runtime(trial: &FrozenTrial) -> Option<f64> {
         trial.datetime_start.as_deref()?,
         trial.datetime_complete.as_deref()?,
     )
-}
-
-fn read(store: &Store, name: Option<&str>) -> Result<(Vec<FrozenTrial>, Attempts), Failure> {
-    let study = choose(store, name)?;
-    Ok((
-        store.trials(study.study_id)?,
-        store.all_attempts(study.study_id)?,
-    ))
 }
 
 fn parameter_names(trials: &[FrozenTrial]) -> BTreeSet<&str> {
