@@ -23,7 +23,7 @@ use search::pruner::pruner;
 use search::sampler::{Ask, RandomSampler, Sampler, sampler};
 use search::study::{FrozenTrial, History, TrialState};
 use supervisor::core::{Core, Start};
-use supervisor::{Action, Event, Now, Proposer};
+use supervisor::{Action, BatchEvent, Event, ExitInfo, Now, Proposer, WorkerAction, WorkerEvent};
 use task::{Ended, Metrics};
 
 const EPOCHS: u32 = 9;
@@ -133,7 +133,7 @@ impl Loop {
 
     fn perform(&mut self, action: Action) {
         let worker = match &action {
-            Action::Spawn { worker, .. } | Action::Send { worker, .. } => *worker,
+            Action::Worker(worker, WorkerAction::Spawn(_) | WorkerAction::Send(_)) => *worker,
             _ => 0,
         };
         let hello = || FromWorker::Hello {
@@ -142,16 +142,19 @@ impl Loop {
         };
         let mut said = Vec::new();
         match action {
-            Action::Spawn { worker, .. } => {
-                self.queue.push_back(Event::Spawned { worker, pid: 7 });
+            Action::Worker(worker, WorkerAction::Spawn(_)) => {
+                self.queue
+                    .push_back(Event::Worker(worker, WorkerEvent::Spawned(7)));
                 said.push(hello());
             }
-            Action::Write { batch, .. } => self.queue.push_back(Event::Written { batch }),
+            Action::Write { batch, .. } => self
+                .queue
+                .push_back(Event::Batch(batch, BatchEvent::Written)),
             Action::Propose { number, news } => {
                 let answer = self.proposer.answer(number, news);
                 self.queue.push_back(answer);
             }
-            Action::Send { message, .. } => match message {
+            Action::Worker(_, WorkerAction::Send(message)) => match message {
                 ToWorker::Open { .. } => said.push(FromWorker::Ready),
                 ToWorker::Run { trial, .. } => {
                     self.epoch = 0;
@@ -168,18 +171,16 @@ impl Loop {
                     }
                     said.push(self.next());
                 }
-                ToWorker::Exit => self.queue.push_back(Event::Exited {
+                ToWorker::Exit => self.queue.push_back(Event::Worker(
                     worker,
-                    death: fault::Death::Exited(0),
-                    tail: String::new(),
-                    stopped: false,
-                    oom_kills: 0,
-                }),
+                    WorkerEvent::Exited(ExitInfo::of(fault::Death::Exited(0))),
+                )),
             },
             _ => {}
         }
         for message in said {
-            self.queue.push_back(Event::Received { worker, message });
+            self.queue
+                .push_back(Event::Worker(worker, WorkerEvent::Received(message)));
         }
     }
 

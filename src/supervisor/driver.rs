@@ -13,10 +13,10 @@ use super::errands::{Errand, Errands, Place};
 use super::machine::Machine;
 use super::post::{Inbox, Post};
 use super::proposer::{Asked, Proposer};
-use super::spawn::{Process, Setting, environment};
+use super::spawn::{Process, environment};
 use super::spool::Spool;
 use super::writer::{Request, RunId, Writer};
-use super::{Action, Event, WorkerId};
+use super::{Action, Event, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
 use files::paths::logs_dir;
 use messages::exit::{Exit, Failure};
 use process::cgroup::Groups;
@@ -123,7 +123,7 @@ impl Hands {
     fn work(&mut self, core: &mut Core, inbox: &Inbox) -> (Exit, String) {
         let (mut came, mut event) = (self.clock.now(), Event::Ticked);
         loop {
-            if let Event::Exited { worker, .. } = &event {
+            if let Event::Worker(worker, WorkerEvent::Exited(_)) = &event {
                 self.let_go(*worker);
             }
             core.slept(self.clock.away());
@@ -160,44 +160,11 @@ impl Hands {
 
     fn perform(&mut self, action: Action) -> Option<(Exit, String)> {
         match action {
-            Action::Spawn {
-                worker,
-                device,
-                threads,
-                forensic,
-                expandable,
-            } => {
-                let setting = Setting {
-                    device,
-                    threads,
-                    forensic,
-                    in_process: self.driver.in_process,
-                    library: self.driver.library.as_deref(),
-                    expandable,
-                };
-                self.spawn(worker, &environment(setting));
-            }
-            Action::Send { worker, message } => self.send(worker, message),
-            Action::Terminate { worker } => {
-                if let Some(process) = self.workers.get(&worker) {
-                    process.terminate();
-                }
-            }
-            Action::Kill { worker } => {
-                if let Some(process) = self.workers.get(&worker) {
-                    process.kill();
-                }
-            }
-            Action::Continue { worker } => {
-                if let Some(process) = self.workers.get(&worker) {
-                    process.go_on();
-                }
-            }
-            Action::Abandon { worker } => self.let_go(worker),
-            Action::KeepWeights { leaders } => self.errands.ask(Errand::KeepWeights(leaders)),
-            Action::Forget { job } => self.errands.ask(Errand::Forget(job)),
+            Action::Worker(worker, action) => self.act_on(worker, action),
+            Action::KeepWeights(leaders) => self.errands.ask(Errand::KeepWeights(leaders)),
+            Action::Forget(job) => self.errands.ask(Errand::Forget(job)),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
-            Action::WriteSoon { write } => self.ask(Request::Soon(write)),
+            Action::WriteSoon(write) => self.ask(Request::Soon(write)),
             Action::Propose { number, news } => self.proposer.ask(number, news),
             Action::Report(event) => self.report(&event),
             Action::Finish { exit, reason } => {
@@ -208,24 +175,43 @@ impl Hands {
         None
     }
 
-    fn spawn(&mut self, worker: WorkerId, environment: &[(String, String)]) {
+    fn act_on(&mut self, worker: WorkerId, action: WorkerAction) {
+        match action {
+            WorkerAction::Spawn(options) => self.spawn(worker, options),
+            WorkerAction::Send(message) => self.send(worker, message),
+            WorkerAction::Terminate => self.signal(worker, Process::terminate),
+            WorkerAction::Kill => self.signal(worker, Process::kill),
+            WorkerAction::Continue => self.signal(worker, Process::go_on),
+            WorkerAction::Abandon => self.let_go(worker),
+        }
+    }
+
+    fn signal(&self, worker: WorkerId, signal: fn(&Process)) {
+        self.workers.get(&worker).map(signal);
+    }
+
+    fn spawn(&mut self, worker: WorkerId, options: WorkerOptions) {
+        let library = self.driver.library.as_deref();
+        let environment = environment(options, self.driver.in_process, library);
         let log = self.worker_log(worker);
         self.errands.ask(Errand::LogBegins(log.clone()));
         let family = self.driver.family.worker(worker);
         let group = self.driver.groups.as_ref().and_then(|g| g.worker(worker));
-        let event = match Process::spawn(worker, environment, &log, family, group, &self.events) {
+        let event = match Process::spawn(worker, &environment, &log, family, group, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
                 self.machine.started(pid);
                 self.workers.insert(worker, process);
-                Event::Spawned { worker, pid }
+                Event::Worker(worker, WorkerEvent::Spawned(pid))
             }
             Err(error) => {
                 self.errands.ask(Errand::LogEnds(log));
-                Event::SpawnFailed {
+                Event::Worker(
                     worker,
-                    error: format!("a worker process could not be started: {error}"),
-                }
+                    WorkerEvent::SpawnFailed(format!(
+                        "a worker process could not be started: {error}"
+                    )),
+                )
             }
         };
         let _ = self.events.send(event);

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::facts::Unstarted;
-use device::Device;
-use device::Sample;
+use device::{Device, Sample};
 use fault::Death;
 use messages::exit::Exit;
 use protocol::{FromWorker, ToWorker};
@@ -22,72 +21,10 @@ pub type WorkerId = u64;
 /// Something happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The process was started.
-    Spawned {
-        /// Which.
-        worker: WorkerId,
-        /// Process id.
-        pid: u32,
-    },
-    /// The process could not be started.
-    SpawnFailed {
-        /// Which.
-        worker: WorkerId,
-        /// Why.
-        error: String,
-    },
-    /// A worker sent a message.
-    Received {
-        /// Which.
-        worker: WorkerId,
-        /// The message.
-        message: FromWorker,
-    },
-    /// A worker sent what is no message.
-    Garbled {
-        /// Which.
-        worker: WorkerId,
-        /// What was wrong.
-        error: String,
-    },
-    /// A worker closed its end of the socket. Its process may live on.
-    HungUp {
-        /// Which.
-        worker: WorkerId,
-    },
-    /// A worker's process was stopped (SIGSTOP, a debugger).
-    Stopped {
-        /// Which.
-        worker: WorkerId,
-    },
-    /// A worker's process is gone, and so is its process group. Its messages came before.
-    Exited {
-        /// Which.
-        worker: WorkerId,
-        /// How.
-        death: Death,
-        /// The end of what it printed.
-        tail: String,
-        /// It was in state T when it was told to end.
-        stopped: bool,
-        /// OOM kills in its cgroup since it was started.
-        oom_kills: u64,
-    },
-    /// A batch is durable.
-    Written {
-        /// Which.
-        batch: u64,
-    },
-    /// A batch is durable, but for what another program got ahead of: it had taken a trial's number,
-    /// claimed a waiting trial, ended a trial of ours or deleted it.
-    Overtaken {
-        /// Which.
-        batch: u64,
-        /// The starts among its writes that are not on record.
-        unstarted: Unstarted,
-        /// What others had done to the study by then.
-        changes: Changes,
-    },
+    /// To a worker.
+    Worker(WorkerId, WorkerEvent),
+    /// To a batch of writes, by its number.
+    Batch(u64, BatchEvent),
     /// The database cannot be written. From now on each batch that cannot be written is answered
     /// by `Spooled` or `SpoolFailed`, too.
     StorageFailed {
@@ -98,31 +35,13 @@ pub enum Event {
         /// The file in which results are kept meanwhile.
         spool: String,
     },
-    /// What a batch tells of the past is durable in the spool; its starts are not.
-    Spooled {
-        /// Which.
-        batch: u64,
-    },
-    /// A batch is only in memory, because the spool cannot be written either.
-    SpoolFailed {
-        /// Which.
-        batch: u64,
-        /// The system's error.
-        error: String,
-    },
     /// The database can be written again, and every batch has been answered by `Written` or
     /// `Overtaken`.
     StorageRecovered,
     /// Other programs have changed the study.
-    StudyChanged {
-        /// How.
-        changes: Changes,
-    },
+    StudyChanged(Changes),
     /// A look at the machine.
-    Sampled {
-        /// What was seen.
-        sample: Sample,
-    },
+    Sampled(Sample),
     /// The driver reported an Xid error of a GPU.
     Xid {
         /// NVML's index of the GPU.
@@ -130,11 +49,8 @@ pub enum Event {
         /// The code.
         code: u64,
     },
-    /// NVML is absent, hangs or has failed: no samples of GPUs come (any more).
-    ProbeLost {
-        /// Why.
-        reason: String,
-    },
+    /// NVML is absent, hangs or has failed, for this reason: no samples of GPUs come (any more).
+    ProbeLost(String),
     /// The answer to [`Action::Propose`].
     Proposed {
         /// The number of the trial that it was asked for.
@@ -150,73 +66,87 @@ pub enum Event {
     Ticked,
 }
 
+/// What happens to a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkerEvent {
+    /// The process was started, with this process id.
+    Spawned(u32),
+    /// The process could not be started, for this reason.
+    SpawnFailed(String),
+    /// It sent a message.
+    Received(FromWorker),
+    /// It sent what is no message, or does not read ours; what was wrong.
+    Garbled(String),
+    /// It closed its end of the socket. Its process may live on.
+    HungUp,
+    /// Its process was stopped (SIGSTOP, a debugger).
+    Stopped,
+    /// Its process is gone, and so is its process group. Its messages came before.
+    Exited(ExitInfo),
+}
+
+/// What the system says about the end of a process.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ExitInfo {
+    /// How it ended; `None`: it was not observed to end.
+    pub death: Option<Death>,
+    /// The end of what it printed.
+    pub tail: String,
+    /// It was in state T when it was told to end.
+    pub stopped: bool,
+    /// OOM kills in its cgroup since it was started.
+    pub oom_kills: u64,
+}
+
+impl ExitInfo {
+    /// A death of which nothing else is known.
+    pub fn of(death: Death) -> ExitInfo {
+        ExitInfo {
+            death: Some(death),
+            ..ExitInfo::default()
+        }
+    }
+}
+
+/// What happens to a batch of writes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BatchEvent {
+    /// It is durable.
+    Written,
+    /// It is durable, but for what another program got ahead of: it had taken a trial's number,
+    /// claimed a waiting trial, ended a trial of ours or deleted it.
+    Overtaken {
+        /// The starts among its writes that are not on record.
+        unstarted: Unstarted,
+        /// What others had done to the study by then.
+        changes: Changes,
+    },
+    /// What it tells of the past is durable in the spool; its starts are not.
+    Spooled,
+    /// It is only in memory, because the spool cannot be written either, with this error.
+    SpoolFailed(String),
+}
+
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Start a worker.
-    Spawn {
-        /// Its number.
-        worker: WorkerId,
-        /// Its device.
-        device: Device,
-        /// libtorch threads.
-        threads: usize,
-        /// With blocking launches and full stacks, to find the place of a fault.
-        forensic: bool,
-        /// With an allocator that uses expandable segments, unless the user says otherwise.
-        expandable: bool,
-    },
-    /// Send a message.
-    Send {
-        /// To whom.
-        worker: WorkerId,
-        /// What.
-        message: ToWorker,
-    },
-    /// SIGTERM to the worker's process group.
-    Terminate {
-        /// Which.
-        worker: WorkerId,
-    },
-    /// SIGKILL to the worker's process group.
-    Kill {
-        /// Which.
-        worker: WorkerId,
-    },
-    /// SIGCONT to the worker's process group.
-    Continue {
-        /// Which.
-        worker: WorkerId,
-    },
-    /// The process does not die: waits for it no longer. `Exited` may never come.
-    Abandon {
-        /// Which.
-        worker: WorkerId,
-    },
+    /// With a worker.
+    Worker(WorkerId, WorkerAction),
     /// Keep the weights of these trials, the best first, as far as they are there, and no others.
-    /// Comes before the `Forget` of a trial that is one of them.
-    KeepWeights {
-        /// All have ended durably.
-        leaders: Vec<Leader>,
-    },
-    /// The trial or repeat has ended, durably: deletes its checkpoint and what else it has left.
-    Forget {
-        /// Which.
-        job: Job,
-    },
+    /// All have ended durably. Comes before the `Forget` of a trial that is one of them.
+    KeepWeights(Vec<Leader>),
+    /// The trial or repeat has ended, durably: delete its checkpoint and what else it has left.
+    Forget(Job),
     /// Write a batch durably; answered by `Written` or `Overtaken` once the database can be
     /// written.
     Write {
         /// Its number; batches are written in order.
         batch: u64,
-        /// What.
+        /// What to write.
         writes: Vec<Write>,
     },
     /// Write with the next batch, or within a fraction of a second.
-    WriteSoon {
-        /// What.
-        write: Write,
-    },
+    WriteSoon(Write),
     /// Ask the sampler for a point; answered by `Proposed`.
     Propose {
         /// The number of the trial.
@@ -233,4 +163,34 @@ pub enum Action {
         /// Why, in words.
         reason: String,
     },
+}
+
+/// What is done with a worker. Signals go to its whole process group.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkerAction {
+    /// Start it.
+    Spawn(WorkerOptions),
+    /// Send it a message.
+    Send(ToWorker),
+    /// SIGTERM.
+    Terminate,
+    /// SIGKILL.
+    Kill,
+    /// SIGCONT.
+    Continue,
+    /// The process does not die: wait for it no longer. `Exited` may never come.
+    Abandon,
+}
+
+/// How a worker is to be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerOptions {
+    /// Where it trains.
+    pub device: Device,
+    /// libtorch threads.
+    pub threads: usize,
+    /// With blocking launches and full stacks, to find the place of a fault.
+    pub forensic: bool,
+    /// With an allocator that uses expandable segments, unless the user says otherwise.
+    pub expandable: bool,
 }

@@ -20,7 +20,9 @@ pub mod spool;
 mod take_in;
 mod writer;
 
-pub use event::{Action, Event, Now, WorkerId};
+pub use event::{
+    Action, BatchEvent, Event, ExitInfo, Now, WorkerAction, WorkerEvent, WorkerId, WorkerOptions,
+};
 pub use hold::{Hold, Holder, holder};
 pub use launch::{Launch, launch};
 pub use open_study::{Held, MADE_FROM, Origin, compatible, settle};

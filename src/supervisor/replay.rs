@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::clock::Clock;
 use super::post::{self, Inbox};
-use super::spawn::{Process, Setting, environment};
-use super::{Event, Now};
+use super::spawn::{Process, environment};
+use super::{Event, Now, WorkerEvent, WorkerOptions};
 use config::{Deadline, StudySpec};
 use device::Device;
 use fault::{ErrorReport, Phase};
@@ -90,15 +90,14 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
     let (events, inbox) = post::channel(clock.clone());
     let in_process = config::kinds::kind(&replay.spec.kind).is_none_or(|k| k.in_process);
-    let environment = environment(Setting {
+    let options = WorkerOptions {
         device: replay.device,
         threads: replay.threads,
         forensic: replay.blocking,
-        in_process,
-        library: replay.library.as_deref(),
         // It has one worker: none could go on without them.
         expandable: false,
-    });
+    };
+    let environment = environment(options, in_process, replay.library.as_deref());
     let family = family.worker(0);
     let process = Process::spawn(0, &environment, &replay.log, family, group, &events)
         .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
@@ -178,31 +177,25 @@ impl Player<'_> {
                 Err(none) => (self.clock.now(), Err(none)),
             };
             match event {
-                Ok(Event::Received { message, .. }) => {
+                Ok(Event::Worker(_, WorkerEvent::Received(message))) => {
                     since = came;
                     self.take(message);
                 }
-                Ok(Event::Garbled { error, .. }) => {
+                Ok(Event::Worker(_, WorkerEvent::Garbled(error))) => {
                     self.garbage = Some(error);
                     self.process.kill();
                 }
-                Ok(Event::Exited {
-                    death,
-                    tail,
-                    stopped,
-                    oom_kills,
-                    ..
-                }) => {
+                Ok(Event::Worker(_, WorkerEvent::Exited(info))) => {
                     return self.judge(Evidence {
-                        death: Some(death),
-                        tail,
-                        stopped,
-                        oom_kills,
+                        death: info.death,
+                        tail: info.tail,
+                        stopped: info.stopped,
+                        oom_kills: info.oom_kills,
                         ..Evidence::default()
                     });
                 }
-                Ok(Event::Stopped { .. }) => self.process.go_on(),
-                Ok(Event::HungUp { .. }) => self.hung_up = Some(came),
+                Ok(Event::Worker(_, WorkerEvent::Stopped)) => self.process.go_on(),
+                Ok(Event::Worker(_, WorkerEvent::HungUp)) => self.hung_up = Some(came),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => self.watch(since, came),
                 Err(RecvTimeoutError::Disconnected) => return self.judge(Evidence::default()),
             }

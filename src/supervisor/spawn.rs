@@ -22,7 +22,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::post::Post;
-use super::{Event, WorkerId};
+use super::{Event, ExitInfo, WorkerEvent, WorkerId, WorkerOptions};
 use device::Device;
 use fault::Death;
 use files::plain;
@@ -135,19 +135,21 @@ impl Process {
             .name(format!("watcher-{worker}"))
             .spawn(move || {
                 let tell = || {
-                    let _ = events.send(Event::Stopped { worker });
+                    let _ = events.send(Event::Worker(worker, WorkerEvent::Stopped));
                 };
                 let death = wait_for_end(&pack, tell, || end_strays(worker, pack.pid, family));
                 // Packets that are in the socket already can still be read after this.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 let _ = reader.join();
-                let _ = events.send(Event::Exited {
+                let _ = events.send(Event::Worker(
                     worker,
-                    death,
-                    tail: evidence::tail(&lock(&log)),
-                    stopped: *lock(&stopped),
-                    oom_kills: oom_kills(group.as_deref()).saturating_sub(*lock(&before)),
-                });
+                    WorkerEvent::Exited(ExitInfo {
+                        death: Some(death),
+                        tail: evidence::tail(&lock(&log)),
+                        stopped: *lock(&stopped),
+                        oom_kills: oom_kills(group.as_deref()).saturating_sub(*lock(&before)),
+                    }),
+                ));
             })
     }
 
@@ -317,23 +319,6 @@ fn open_log(path: &Path) -> io::Result<File> {
     open.or_else(|_| std::fs::OpenOptions::new().write(true).open("/dev/null"))
 }
 
-/// How a worker is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting<'a> {
-    /// Where it trains.
-    pub device: Device,
-    /// libtorch threads.
-    pub threads: usize,
-    /// To find the place of a fault.
-    pub forensic: bool,
-    /// Trials compute in the worker itself.
-    pub in_process: bool,
-    /// The library that has libtorch, where it needs it.
-    pub library: Option<&'a Path>,
-    /// Its allocator uses expandable segments, unless the user says otherwise.
-    pub expandable: bool,
-}
-
 /// Which GPUs CUDA shows to a process, and in which order.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -342,17 +327,20 @@ const ALLOCATOR: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
 
 /// What a worker's environment has beyond ours. A forensic one finds the place of a fault: each
 /// CUDA call waits for its kernels, so that an error is reported where it was made, and stacks are
-/// kept whole. Where trials do not compute in the worker itself, the programs that it starts keep
-/// our search path for libraries: they may bring a libtorch of their own.
-pub fn environment(setting: Setting<'_>) -> Vec<(String, String)> {
-    let Setting {
+/// kept whole. `library` is the one that has libtorch, where the worker needs it. Where trials do not
+/// compute in the worker itself (`in_process`), the programs that it starts keep our search path for
+/// libraries: they may bring a libtorch of their own.
+pub fn environment(
+    options: WorkerOptions,
+    in_process: bool,
+    library: Option<&Path>,
+) -> Vec<(String, String)> {
+    let WorkerOptions {
         device,
         threads,
         forensic,
-        in_process,
-        library,
         expandable,
-    } = setting;
+    } = options;
     let mut env = vec![
         // Read when libtorch's thread pools are made, which happens before a worker can set them.
         ("OMP_NUM_THREADS".to_owned(), threads.to_string()),
@@ -411,7 +399,7 @@ fn send_messages(worker: WorkerId, socket: &OwnedFd, told: &Receiver<ToWorker>, 
         tracing::warn!(worker, %error, "a message could not be sent");
         if error.kind() == io::ErrorKind::WouldBlock {
             let error = "it does not read its messages".to_owned();
-            let _ = events.send(Event::Garbled { worker, error });
+            let _ = events.send(Event::Worker(worker, WorkerEvent::Garbled(error)));
         }
         return;
     }
@@ -447,16 +435,13 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Post) {
     loop {
         let event = match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
             Ok(0) => {
-                let _ = events.send(Event::HungUp { worker });
+                let _ = events.send(Event::Worker(worker, WorkerEvent::HungUp));
                 return;
             }
             Ok(length) => match assembler.push::<FromWorker>(&buffer[..length]) {
-                Ok(Some(message)) => Event::Received { worker, message },
+                Ok(Some(message)) => Event::Worker(worker, WorkerEvent::Received(message)),
                 Ok(None) => continue,
-                Err(error) => Event::Garbled {
-                    worker,
-                    error: error.to_string(),
-                },
+                Err(error) => Event::Worker(worker, WorkerEvent::Garbled(error.to_string())),
             },
             Err(Errno::EINTR) => continue,
             Err(_) => return,
@@ -535,7 +520,7 @@ mod tests {
         let sender = thread::spawn(move || send_messages(3, &ours, &told, &post));
         let (_, event) = inbox.recv_timeout(Duration::from_secs(30)).unwrap();
         let error = "it does not read its messages".to_owned();
-        assert_eq!(event, Event::Garbled { worker: 3, error });
+        assert_eq!(event, Event::Worker(3, WorkerEvent::Garbled(error)));
         sender.join().unwrap();
         drop(theirs);
     }

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::Event;
 use super::facts::Unstarted;
 use super::post::Post;
 use super::spool::{Entry, Spool};
+use super::{BatchEvent, Event};
 use store::{Changes, Seen, Store, StoreError, Write};
 
 /// What the writer is asked to do, in order.
@@ -230,17 +230,19 @@ impl Writer {
         self.queue.pop_front();
         let Some(batch) = batch else { return Ok(()) };
         let event = match late.is_empty() {
-            true => Event::Written { batch },
+            true => Event::Batch(batch, BatchEvent::Written),
             false => {
                 let mut unstarted = Unstarted::default();
                 unstarted.refused(&late);
                 // It is durable. What cannot be read now is found at a later look.
                 self.stale = true;
-                Event::Overtaken {
+                Event::Batch(
                     batch,
-                    unstarted,
-                    changes: self.changes().unwrap_or_default(),
-                }
+                    BatchEvent::Overtaken {
+                        unstarted,
+                        changes: self.changes().unwrap_or_default(),
+                    },
+                )
             }
         };
         let _ = self.events.send(event);
@@ -263,7 +265,7 @@ impl Writer {
         if self.stale {
             let changes = self.changes()?;
             if !changes.is_empty() {
-                let _ = self.events.send(Event::StudyChanged { changes });
+                let _ = self.events.send(Event::StudyChanged(changes));
             }
         }
         Ok(())
@@ -343,11 +345,8 @@ impl Writer {
             }
             if let Some(batch) = item.batch {
                 let _ = self.events.send(match kept {
-                    Ok(()) => Event::Spooled { batch },
-                    Err(error) => Event::SpoolFailed {
-                        batch,
-                        error: error.to_string(),
-                    },
+                    Ok(()) => Event::Batch(batch, BatchEvent::Spooled),
+                    Err(error) => Event::Batch(batch, BatchEvent::SpoolFailed(error.to_string())),
                 });
             }
         }

@@ -81,7 +81,7 @@ impl Bench {
     fn event(&self) -> Event {
         loop {
             let (_, event) = self.events.recv_timeout(Duration::from_secs(30)).unwrap();
-            if !matches!(event, Event::StudyChanged { .. }) {
+            if !matches!(event, Event::StudyChanged(_)) {
                 return event;
             }
         }
@@ -187,17 +187,17 @@ fn a_lock_that_is_released_delays_batches_and_loses_none() {
     bench.ask(report(0, f64::INFINITY));
     bench.batch(1, &[&end(0, 0.5), &start(1)]);
     assert!(failed_and_heals(&bench.event()));
-    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
     bench.batch(2, &[&[ended(1, "interrupted")]]);
-    assert_eq!(bench.event(), Event::Spooled { batch: 2 });
+    assert_eq!(bench.event(), Event::Batch(2, BatchEvent::Spooled));
     let spooled = bench.spooled();
     assert_eq!(spooled.len(), 1, "starts and their ends are not kept");
     assert_eq!(spooled[0].writes[1..], end(0, 0.5));
     assert_eq!(bench.trials().len(), 1);
 
     other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(bench.event(), Event::Written { batch: 1 });
-    assert_eq!(bench.event(), Event::Written { batch: 2 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Written));
+    assert_eq!(bench.event(), Event::Batch(2, BatchEvent::Written));
     assert_eq!(bench.event(), Event::StorageRecovered);
     assert_eq!(bench.spooled(), []);
     let trials = bench.trials();
@@ -214,10 +214,10 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
     let other = lock(&bench);
     bench.batch(1, &[&end(0, 0.25), &start(1)]);
     assert!(failed_and_heals(&bench.event()));
-    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
     let before = bench.spooled();
     bench.batch(2, &[&[Write::RunEnded { exit: 7 }]]);
-    assert_eq!(bench.event(), Event::Spooled { batch: 2 });
+    assert_eq!(bench.event(), Event::Batch(2, BatchEvent::Spooled));
     bench.end();
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(spool::waiting(bench.dir.path(), "s"), 1);
@@ -249,9 +249,9 @@ fn a_moved_database_is_not_written_and_is_used_again_when_it_is_put_back() {
     std::fs::rename(bench.database(), &aside).unwrap();
     bench.batch(1, &[&end(0, 0.5)]);
     assert!(!failed_and_heals(&bench.event()));
-    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
     std::fs::rename(&aside, bench.database()).unwrap();
-    assert_eq!(bench.event(), Event::Written { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Written));
     assert_eq!(bench.event(), Event::StorageRecovered);
 }
 
@@ -266,21 +266,20 @@ fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_su
                 VALUES (1, 1, 'RUNNING', '2026-01-01 00:00:00.000000'); COMMIT";
     other.execute_batch(take).unwrap();
     for batch in [1, 2] {
-        assert_eq!(bench.event(), Event::Spooled { batch });
+        assert_eq!(bench.event(), Event::Batch(batch, BatchEvent::Spooled));
     }
     match bench.event() {
-        Event::Overtaken {
-            batch: 1,
-            unstarted,
-            changes,
-        } => {
+        Event::Batch(1, BatchEvent::Overtaken { unstarted, changes }) => {
             assert_eq!(unstarted.trials().collect::<Vec<_>>(), [1]);
             assert_eq!(changes.trials[0].number, 1);
         }
         event => panic!("{event:?}"),
     }
     // It speaks of a start that was refused.
-    assert!(matches!(bench.event(), Event::Overtaken { batch: 2, .. }));
+    assert!(matches!(
+        bench.event(),
+        Event::Batch(2, BatchEvent::Overtaken { .. })
+    ));
     assert_eq!(bench.event(), Event::StorageRecovered);
     assert_eq!(
         bench.trials()[0].values,
@@ -299,11 +298,7 @@ fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
     bench.ask(report(0, 1.0));
     bench.batch(1, &[&start(1), &end(0, 0.5)]);
     match bench.event() {
-        Event::Overtaken {
-            batch: 1,
-            unstarted,
-            changes,
-        } => {
+        Event::Batch(1, BatchEvent::Overtaken { unstarted, changes }) => {
             assert_eq!(unstarted, Unstarted::default(), "the start is on record");
             let found: Vec<(u64, TrialState)> =
                 changes.trials.iter().map(|t| (t.number, t.state)).collect();
@@ -332,7 +327,7 @@ fn what_does_not_fit_the_database_is_kept_aside_with_the_reason() {
     let other = lock(&bench);
     bench.batch(1, &[&end(0, 0.25)]);
     assert!(failed_and_heals(&bench.event()));
-    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
     bench.end();
     other
         .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0; COMMIT")
@@ -356,7 +351,7 @@ fn results_of_a_run_that_the_database_does_not_know_are_kept_aside() {
     let other = lock(&bench);
     bench.batch(1, &[&end(0, 0.25)]);
     assert!(failed_and_heals(&bench.event()));
-    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
     bench.end();
     // The same number of a run of another database.
     other
@@ -405,7 +400,7 @@ fn a_study_that_is_deleted_under_a_run_is_an_error_that_says_so() {
         }
         event => panic!("{event:?}"),
     }
-    assert_eq!(bench.event(), Event::Spooled { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
 }
 
 #[test]
@@ -413,7 +408,7 @@ fn the_last_look_at_the_study_comes_before_the_end_of_the_run() {
     let bench = Bench::new();
     // The writer has looked once: what comes now it hears of at the next look.
     bench.batch(1, &[&end(0, 0.5)]);
-    assert_eq!(bench.event(), Event::Written { batch: 1 });
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Written));
     let other = Connection::open(bench.database()).unwrap();
     other
         .execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials")
@@ -427,8 +422,8 @@ fn the_last_look_at_the_study_comes_before_the_end_of_the_run() {
             .unwrap()
             .1
         {
-            Event::StudyChanged { changes } => gone.extend(changes.gone),
-            Event::Written { batch: 2 } => break,
+            Event::StudyChanged(changes) => gone.extend(changes.gone),
+            Event::Batch(2, BatchEvent::Written) => break,
             _ => {}
         }
     }

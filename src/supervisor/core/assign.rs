@@ -6,8 +6,8 @@ use serde_json::Map;
 
 use super::Core;
 use super::live::Live;
+use crate::WorkerId;
 use crate::facts::Unstarted;
-use crate::{Action, WorkerId};
 use fault::{FaultKind, Tally};
 use files::name::part;
 use files::paths::checkpoints_dir;
@@ -257,19 +257,19 @@ impl Core {
         let ended: Vec<Job> = ended.filter(|j| !self.live.contains_key(j)).collect();
         ended.into_iter().for_each(|job| self.forget(job));
         if let Some((worker, attempt)) = pending.sends {
-            self.send(worker, attempt, unstarted.attempt(&attempt));
+            self.send_attempt(worker, attempt, unstarted.attempt(&attempt));
         }
     }
 
     /// Sends an attempt to the worker that waits for its record; one that is not on record, or whose
     /// trial is gone or was ended meanwhile, leaves the worker idle.
-    fn send(&mut self, worker: WorkerId, attempt: AttemptId, refused: bool) {
+    fn send_attempt(&mut self, worker: WorkerId, attempt: AttemptId, refused: bool) {
         let job = attempt.job();
         let Some(slot) = self.slot_of(worker) else {
             return;
         };
         if refused || !self.live.contains_key(&job) {
-            let waited = self.slots[slot].unrecord(attempt, self.now);
+            let waited = self.slots[slot].unrecord(attempt);
             if waited && !refused {
                 self.end_orphan(attempt, FaultKind::Interrupted.word(), "");
             }
@@ -299,18 +299,16 @@ impl Core {
         };
         let params = trial.params.clone();
         let grant = live.share.grant;
-        self.actions.push(Action::Send {
-            worker,
-            message: ToWorker::Run {
-                trial: Box::new(trial),
-                log: log_name(&self.spec.study, attempt),
-                max_log_bytes: self.spec.operation.max_log_bytes,
-                checkpoint: (self.spec.operation.supervisor.checkpoint)
-                    .then(|| checkpoint_name(&self.spec.study, job)),
-                keep_best: self.keep_best(job),
-                grant,
-            },
-        });
+        let run = ToWorker::Run {
+            trial: Box::new(trial),
+            log: log_name(&self.spec.study, attempt),
+            max_log_bytes: self.spec.operation.max_log_bytes,
+            checkpoint: (self.spec.operation.supervisor.checkpoint)
+                .then(|| checkpoint_name(&self.spec.study, job)),
+            keep_best: self.keep_best(job),
+            grant,
+        };
+        self.send(worker, run);
         self.report(match attempt.purpose {
             Purpose::Search => report::Event::TrialStarted {
                 number: attempt.number,

@@ -90,6 +90,6 @@ impl Core {
             }
         }
         let leaders = weights.leaders.best().to_vec();
-        self.actions.push(Action::KeepWeights { leaders });
+        self.actions.push(Action::KeepWeights(leaders));
     }
 }

@@ -1,7 +1,7 @@
 //! Slots and devices that get no more workers, while the others go on.
 
 use super::Core;
-use super::slot::State;
+use super::slot::{Slot, State};
 use device::Device;
 
 impl Core {
@@ -26,17 +26,18 @@ impl Core {
         self.slots[slot].closed = Some(why.to_owned());
         let device = self.slots[slot].device;
         self.warn(format!("slot {slot} on {device} is given up: {why}"));
-        match &self.slots[slot].state {
-            State::Starting(_) | State::Idle(_) => self.leave(slot, false),
-            State::Empty { .. } => self.slots[slot].state = State::Drained,
-            State::Recording(..) | State::Busy(..) | State::Leaving(_) | State::Drained => {}
+        let slot_is = &mut self.slots[slot];
+        if slot_is.empty_until().is_some() {
+            slot_is.state = State::Drained;
+        } else if slot_is.is_starting() || slot_is.is_idle() {
+            self.leave(slot, false);
         }
     }
 
     /// Why no slot gets any more workers; `None` while one does.
     pub(super) fn all_closed(&self) -> Option<String> {
         let slots = || self.slots.iter().filter(|s| !s.spare);
-        let all = slots().all(|s| matches!(s.state, State::Drained));
+        let all = slots().all(Slot::is_drained);
         if !all {
             return None;
         }

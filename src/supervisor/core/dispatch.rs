@@ -6,9 +6,9 @@
 use super::admission::{Share, Verdict};
 use super::assign::log_name;
 use super::live::Live;
-use super::slot::{Slot, State, Worker};
+use super::slot::{Activity, Slot, State, Worker};
 use super::{Core, Mode};
-use crate::Action;
+use crate::{WorkerAction, WorkerOptions};
 use device::Device;
 use protocol::AttemptId;
 use search::study::{Job, Purpose};
@@ -40,7 +40,7 @@ impl Core {
     /// Gives every idle worker something to do; those on the emptiest device first.
     pub(super) fn assign_all(&mut self) {
         let mut idle: Vec<usize> = (0..self.slots.len())
-            .filter(|s| !self.slots[*s].spare && matches!(self.slots[*s].state, State::Idle(_)))
+            .filter(|s| !self.slots[*s].spare && self.slots[*s].is_idle())
             .collect();
         while !idle.is_empty() {
             let emptiest = |at: &usize| (self.load(self.slots[idle[*at]].device), *at);
@@ -49,7 +49,7 @@ impl Core {
             };
             let slot = idle.remove(at);
             // One that was chosen for before it may have sent it away.
-            if !matches!(self.slots[slot].state, State::Idle(_)) {
+            if !self.slots[slot].is_idle() {
                 continue;
             }
             match self.choose(slot) {
@@ -142,16 +142,9 @@ impl Core {
         self.memory.clearing.insert(device, job);
         let alone = self.wants_device(job);
         for slot in 0..self.slots.len() {
-            let idle = match &self.slots[slot].state {
-                State::Idle(_) => true,
-                State::Starting(_) => alone,
-                State::Empty { .. }
-                | State::Recording(..)
-                | State::Busy(..)
-                | State::Leaving(_)
-                | State::Drained => false,
-            };
-            if slot != but && idle && self.slots[slot].device == device {
+            let other = &self.slots[slot];
+            let idle = other.is_idle() || (alone && other.is_starting());
+            if slot != but && idle && other.device == device {
                 self.leave(slot, false);
             }
         }
@@ -266,7 +259,7 @@ impl Core {
         let home = self
             .slots
             .iter()
-            .filter(|s| s.closed.is_none() && !matches!(s.state, State::Drained))
+            .filter(|s| s.closed.is_none() && !s.is_drained())
             .map(|s| s.device)
             .min_by_key(|d| self.busy_on(*d));
         waits && home == Some(device)
@@ -303,31 +296,21 @@ impl Core {
     /// How many trials to run again have no worker, and no slot where one will be started for them.
     fn retries_without_a_worker(&self) -> usize {
         let slots = || self.slots.iter().filter(|s| !s.spare);
-        let count = |wanted: fn(&Slot) -> bool| slots().filter(|s| wanted(s)).count();
         // Where a worker finds no room, or there is none for it, it comes after one of those that are there; while
         // others run, those have something to do meanwhile.
         let gets_one = |s: &Slot| {
             let starts = self.busy_on(s.device) > 0 || self.room_for_worker(s.device);
             starts && !s.waits_for_room(self.now)
         };
-        let open = slots().filter(|s| match &s.state {
-            State::Empty { .. } => gets_one(s),
-            State::Leaving(_) => s.closed.is_none(),
-            State::Starting(_)
-            | State::Idle(_)
-            | State::Recording(..)
-            | State::Busy(..)
-            | State::Drained => false,
+        let open = slots().filter(|s| match s.empty_until() {
+            Some(_) => gets_one(s),
+            None => s.is_leaving() && s.closed.is_none(),
         });
         let open = open.count();
-        let ready = count(|s| match &s.state {
-            State::Starting(w) | State::Idle(w) => w.fresh() && w.reserved.is_none(),
-            State::Empty { .. }
-            | State::Recording(..)
-            | State::Busy(..)
-            | State::Leaving(_)
-            | State::Drained => false,
-        });
+        let ready = slots()
+            .filter_map(Slot::unreserved)
+            .filter(|w| w.fresh())
+            .count();
         let open = open.min(self.concurrency.limit().saturating_sub(self.staying()));
         let suspects = self.suspects_without_a_worker().count();
         let plain = self.plain_retries();
@@ -338,7 +321,7 @@ impl Core {
     pub(super) fn staying(&self) -> usize {
         self.slots
             .iter()
-            .filter(|s| !s.spare && s.worker().is_some() && !matches!(s.state, State::Leaving(_)))
+            .filter(|s| !s.spare && s.worker().is_some() && !s.is_leaving())
             .count()
     }
 
@@ -361,18 +344,8 @@ impl Core {
     /// How many workers there is work for, beyond those that wait for it. What runs again is no work
     /// for a used one.
     pub(super) fn workers_needed(&self) -> u64 {
-        let free = self
-            .slots
-            .iter()
-            .filter(|s| !s.spare)
-            .filter_map(|s| match &s.state {
-                State::Idle(w) | State::Starting(w) => w.reserved.is_none().then(|| w.fresh()),
-                State::Empty { .. }
-                | State::Recording(..)
-                | State::Busy(..)
-                | State::Leaving(_)
-                | State::Drained => None,
-            });
+        let free = self.slots.iter().filter(|s| !s.spare);
+        let free = free.filter_map(Slot::unreserved).map(Worker::fresh);
         let (fresh, used): (Vec<bool>, Vec<bool>) = free.partition(|fresh| *fresh);
         let (fresh, used) = (fresh.len() as u64, used.len() as u64);
         let again = self.plain_retries() as u64;
@@ -388,7 +361,7 @@ impl Core {
         let living = |s: &&Slot| !s.spare && s.worker().is_some();
         let mut workers = self.slots.iter().filter(living).count();
         for slot in 0..self.slots.len() {
-            let State::Empty { not_before } = self.slots[slot].state else {
+            let Some(not_before) = self.slots[slot].empty_until() else {
                 continue;
             };
             let full = not_before > self.now || workers >= self.concurrency.limit();
@@ -418,14 +391,14 @@ impl Core {
         let expandable = self.ledger.expandable();
         let mut started = Worker::new(worker, reserved, self.now);
         started.held.plain = !expandable;
-        self.slots[slot].state = State::Starting(started);
-        self.actions.push(Action::Spawn {
-            worker,
+        self.slots[slot].state = State::Held(started);
+        let options = WorkerOptions {
             device: self.slots[slot].device,
             threads: self.threads,
             forensic: reserved.is_some(),
             expandable,
-        });
+        };
+        self.act_on(worker, WorkerAction::Spawn(options));
     }
 
     /// How many trials beyond the live ones the goal still needs, as far as it is known that there are any.
@@ -442,12 +415,9 @@ impl Core {
     /// Records that the slot's idle worker gets this trial or repeat; it is sent once that is
     /// durable.
     fn assign(&mut self, slot: usize, job: Job) {
-        let State::Idle(worker) = self.slots[slot].take(self.now) else {
-            return;
-        };
         let device = self.slots[slot].device.to_string();
-        let Some(live) = self.live.get_mut(&job) else {
-            self.slots[slot].state = State::Idle(worker);
+        let worker = self.slots[slot].worker_at(Activity::Idle);
+        let (Some(worker), Some(live)) = (worker, self.live.get_mut(&job)) else {
             return;
         };
         live.place = Some((device.clone(), worker.id));
@@ -479,8 +449,8 @@ impl Core {
                 log,
             },
         });
+        worker.activity = Activity::Recording(attempt);
         let sends = Some((worker.id, attempt));
-        self.slots[slot].state = State::Recording(worker, attempt);
         self.send_batch(sends);
     }
 }

@@ -1,7 +1,7 @@
 //! How a run ends: by its goal, by a request, by a breaker.
 
 use super::{Core, Mode};
-use crate::Action;
+use crate::{Action, WorkerAction};
 use device::Device;
 use fault::FaultKind;
 use messages::exit::Exit;
@@ -35,7 +35,7 @@ impl Core {
             {
                 w.terminated = Some(self.now);
                 let worker = w.id;
-                self.actions.push(Action::Terminate { worker });
+                self.act_on(worker, WorkerAction::Terminate);
             }
         }
     }
@@ -46,7 +46,7 @@ impl Core {
                 w.terminated.get_or_insert(self.now);
                 w.killed.get_or_insert(self.now);
                 let worker = w.id;
-                self.actions.push(Action::Kill { worker });
+                self.act_on(worker, WorkerAction::Kill);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Worker processes that misbehave, end, or refuse to end.
 
-use super::slot::{State, Worker};
+use super::slot::{Activity, Worker};
 use super::{Core, Mode};
-use crate::{Action, WorkerId};
+use crate::{ExitInfo, WorkerAction, WorkerEvent, WorkerId};
 use device::Device;
 use fault::{Death, Evidence, Fault, FaultKind};
 use fault::{ErrorReport, Phase};
@@ -10,28 +10,7 @@ use fault::{ErrorReport, Phase};
 /// Why a worker ended that could not open its GPU for want of memory.
 const NO_ROOM: &str = "no memory to open its device";
 
-/// What the system says about the end of a process.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Remains {
-    /// How it ended; `None`: it did not.
-    pub death: Option<Death>,
-    /// The end of what it printed.
-    pub tail: String,
-    /// It was in state T when it was told to end.
-    pub stopped: bool,
-    /// OOM kills in its cgroup since it was started.
-    pub oom_kills: u64,
-}
-
-impl Remains {
-    /// Of a process that was not observed to end.
-    const NONE: Remains = Remains {
-        death: None,
-        tail: String::new(),
-        stopped: false,
-        oom_kills: 0,
-    };
-
+impl ExitInfo {
     /// What is known of the GPU stands in `of_gpu`.
     fn evidence(&self, worker: &Worker, phase: Phase, asked: bool, of_gpu: Evidence) -> Evidence {
         Evidence {
@@ -50,41 +29,52 @@ impl Remains {
 }
 
 impl Core {
-    pub(super) fn on_garbled(&mut self, worker: WorkerId, error: String) {
-        if let Some(slot) = self.slot_of(worker) {
-            self.end_for_garbage(slot, error);
-        }
-    }
-
-    /// A process that ends closes its socket too; that it lives on shows when time passes.
-    pub(super) fn on_hung_up(&mut self, worker: WorkerId) {
+    /// Something has happened to a worker; what comes too late, for one that is gone, changes nothing.
+    pub(super) fn on_worker(&mut self, id: WorkerId, event: WorkerEvent) {
         let now = self.now;
-        if let Some(slot) = self.slot_of(worker)
-            && let Some(w) = self.slots[slot].worker_mut()
-        {
-            w.hung_up.get_or_insert(now);
+        let Some(slot) = self.slot_of(id) else {
+            return;
+        };
+        let Some(worker) = self.slots[slot].worker_mut() else {
+            return;
+        };
+        match event {
+            WorkerEvent::Spawned(pid) => worker.pid = pid,
+            WorkerEvent::SpawnFailed(error) => {
+                worker.error = Some(ErrorReport {
+                    phase: Phase::Opening,
+                    panic: false,
+                    text: error,
+                    healthy: None,
+                    program: None,
+                });
+                self.on_exited(slot, id, &ExitInfo::of(Death::Unknown));
+            }
+            WorkerEvent::Received(message) => self.on_message(slot, message),
+            WorkerEvent::Garbled(error) => self.end_for_garbage(slot, error),
+            // A process that ends closes its socket too; that it lives on shows when time passes.
+            WorkerEvent::HungUp => _ = worker.hung_up.get_or_insert(now),
+            WorkerEvent::Stopped => self.on_stopped(slot, id),
+            WorkerEvent::Exited(info) => self.on_exited(slot, id, &info),
         }
     }
 
     /// Nobody can be asked why it was stopped: it is told to go on, once. If it is stopped again,
     /// somebody means it.
-    pub(super) fn on_stopped(&mut self, worker: WorkerId) {
+    fn on_stopped(&mut self, slot: usize, worker: WorkerId) {
         let now = self.now;
-        let Some(slot) = self.slot_of(worker) else {
-            return;
-        };
         let Some(w) = self.slots[slot].worker_mut() else {
             return;
         };
         if w.continued {
             w.stopped = true;
             w.killed.get_or_insert(now);
-            self.actions.push(Action::Kill { worker });
+            self.act_on(worker, WorkerAction::Kill);
             return;
         }
         w.continued = true;
         w.since = now;
-        self.actions.push(Action::Continue { worker });
+        self.act_on(worker, WorkerAction::Continue);
         self.warn(format!(
             "worker {worker} was stopped from outside (SIGSTOP); it was told to go on"
         ));
@@ -99,45 +89,20 @@ impl Core {
             w.garbage = Some(error);
             w.killed = Some(now);
             let worker = w.id;
-            self.actions.push(Action::Kill { worker });
-        }
-    }
-
-    pub(super) fn on_spawn_failed(&mut self, worker: WorkerId, error: String) {
-        if let Some(slot) = self.slot_of(worker)
-            && let Some(w) = self.slots[slot].worker_mut()
-        {
-            w.error = Some(ErrorReport {
-                phase: Phase::Opening,
-                panic: false,
-                text: error,
-                healthy: None,
-                program: None,
-            });
-            let remains = Remains {
-                death: Some(Death::Unknown),
-                ..Remains::NONE
-            };
-            self.on_exited(worker, &remains);
+            self.act_on(worker, WorkerAction::Kill);
         }
     }
 
     /// The process is gone.
-    pub(super) fn on_exited(&mut self, worker: WorkerId, remains: &Remains) {
-        let Some(slot) = self.slot_of(worker) else {
-            return;
-        };
+    fn on_exited(&mut self, slot: usize, worker: WorkerId, info: &ExitInfo) {
         let place = self.place(slot);
-        if let State::Leaving(w) = &self.slots[slot].state {
-            let reason = match w.recycled {
-                true => self.why_recycled(worker),
-                false => "done".into(),
-            };
+        if self.slots[slot].is_leaving() {
+            let reason = self.why_it_left(slot);
             self.slots[slot].vacate();
             self.room_was_made(self.slots[slot].device);
             self.stopped(worker, &reason);
-        } else if let Some(fault) = self.post_mortem(slot, remains) {
-            self.bury(slot, worker, &fault);
+        } else if let Some(fault) = self.classify_exit(slot, info) {
+            self.retire_worker(slot, worker, &fault);
         }
         self.departs(place);
     }
@@ -159,23 +124,15 @@ impl Core {
         let Some(worker) = self.slots[slot].worker().map(|w| w.id) else {
             return;
         };
-        self.actions.push(Action::Abandon { worker });
+        self.act_on(worker, WorkerAction::Abandon);
         let place = self.place(slot);
         let device = self.slots[slot].device;
-        let fault = match &self.slots[slot].state {
-            State::Leaving(_) => None,
-            State::Starting(_)
-            | State::Idle(_)
-            | State::Recording(..)
-            | State::Busy(..)
-            | State::Empty { .. }
-            | State::Drained => self.post_mortem(slot, &Remains::NONE),
-        };
+        let fault = self.classify_exit(slot, &ExitInfo::default());
         let why = format!("worker {worker} does not die: it hangs in the kernel");
         self.warn(format!("{why}; it is left behind"));
         self.close_device(device, &why);
         match fault {
-            Some(fault) => self.bury(slot, worker, &fault),
+            Some(fault) => self.retire_worker(slot, worker, &fault),
             None => {
                 self.slots[slot].vacate();
                 self.stopped(worker, "abandoned");
@@ -184,8 +141,9 @@ impl Core {
         self.departs(place);
     }
 
-    /// Classifies the end of the slot's worker and judges the attempt that it was at.
-    fn post_mortem(&mut self, slot: usize, remains: &Remains) -> Option<Fault> {
+    /// Classifies the end of the slot's worker and judges the attempt that it was at; `None`: it was
+    /// told to leave.
+    fn classify_exit(&mut self, slot: usize, info: &ExitInfo) -> Option<Fault> {
         let stopping = self.mode != Mode::Running;
         let worker = self.slots[slot].worker()?;
         // After a request to stop, a worker that was told to end did so for our sake.
@@ -195,40 +153,30 @@ impl Core {
             gpu_lost: self.gpu_lost(slot),
             ..Evidence::default()
         };
-        match &self.slots[slot].state {
-            State::Busy(worker, attempt) => {
-                let attempt = *attempt;
-                let fault =
-                    fault::classify(&remains.evidence(worker, Phase::Training, asked, of_gpu));
-                self.apply_fault(slot, attempt, &fault);
-                Some(fault)
-            }
-            State::Recording(worker, attempt) => {
-                // It died before the attempt reached it; the trial had no part in it.
-                let attempt = *attempt;
-                let fault =
-                    fault::classify(&remains.evidence(worker, Phase::Seeding, true, of_gpu));
-                self.apply_fault(slot, attempt, &fault);
-                Some(fault)
-            }
-            State::Starting(worker) | State::Idle(worker) => {
-                let mut fault =
-                    fault::classify(&remains.evidence(worker, Phase::Opening, asked, of_gpu));
-                if fault.kind == FaultKind::HostOom {
-                    self.host_out_of_memory();
-                }
-                // There is no GPU to lose: the task wants one that this run does not have.
-                if fault.kind == FaultKind::DeviceLost && self.slots[slot].device == Device::Cpu {
-                    fault.kind = FaultKind::OpenFailed;
-                }
-                Some(fault)
-            }
-            State::Leaving(_) | State::Empty { .. } | State::Drained => None,
+        let (phase, asked) = match worker.activity {
+            Activity::Busy(_) => (Phase::Training, asked),
+            // It died before the attempt reached it; the trial had no part in it.
+            Activity::Recording(_) => (Phase::Seeding, true),
+            Activity::Starting | Activity::Idle => (Phase::Opening, asked),
+            Activity::Leaving => return None,
+        };
+        let mut fault = fault::classify(&info.evidence(worker, phase, asked, of_gpu));
+        if let Some(attempt) = self.slots[slot].attempt() {
+            self.apply_fault(slot, attempt, &fault);
+            return Some(fault);
         }
+        if fault.kind == FaultKind::HostOom {
+            self.host_out_of_memory();
+        }
+        // There is no GPU to lose: the task wants one that this run does not have.
+        if fault.kind == FaultKind::DeviceLost && self.slots[slot].device == Device::Cpu {
+            fault.kind = FaultKind::OpenFailed;
+        }
+        Some(fault)
     }
 
     /// The slot's worker is dead: pause, replace, or give the slot up.
-    fn bury(&mut self, slot: usize, worker: WorkerId, fault: &Fault) {
+    fn retire_worker(&mut self, slot: usize, worker: WorkerId, fault: &Fault) {
         self.note_unopened(slot);
         let short = self.lacks_room(slot, fault);
         if self.mode == Mode::Running {

@@ -8,9 +8,9 @@
 use serde_json::{Map, Value as Json};
 
 use super::Core;
-use super::slot::State;
-use crate::Action;
+use super::slot::Activity;
 use crate::facts::Unstarted;
+use crate::{Action, WorkerAction};
 use protocol::AttemptId;
 use search::space::Params;
 use search::study::{FrozenTrial, Job, TrialState};
@@ -53,7 +53,7 @@ impl Core {
             // trial that has this number instead.
             for slot in &mut self.slots {
                 if let Some(attempt) = slot.attempt().filter(|a| a.number == number) {
-                    slot.unrecord(attempt, self.now);
+                    slot.unrecord(attempt);
                 }
             }
             self.drop_live(Job::trial(number));
@@ -160,19 +160,15 @@ impl Core {
     /// Ends the slot's worker, whose attempt is of no use to anybody; the next one takes its place.
     fn kill_attempt(&mut self, slot: usize) {
         let now = self.now;
-        match self.slots[slot].take(now) {
-            State::Recording(mut worker, _) | State::Busy(mut worker, _) => {
-                worker.since = now;
-                worker.terminated.get_or_insert(now);
-                worker.killed.get_or_insert(now);
-                self.actions.push(Action::Kill { worker: worker.id });
-                self.slots[slot].state = State::Leaving(worker);
-            }
-            other @ (State::Empty { .. }
-            | State::Starting(_)
-            | State::Idle(_)
-            | State::Leaving(_)
-            | State::Drained) => self.slots[slot].state = other,
+        if self.slots[slot].attempt().is_none() {
+            return;
+        }
+        if let Some(worker) = self.slots[slot].worker_mut() {
+            worker.begins(Activity::Leaving, now);
+            worker.terminated.get_or_insert(now);
+            worker.killed.get_or_insert(now);
+            let id = worker.id;
+            self.act_on(id, WorkerAction::Kill);
         }
     }
 
@@ -193,7 +189,7 @@ impl Core {
     /// The trial or repeat has ended durably, or is gone: what it has left on disk is deleted.
     pub(super) fn forget(&mut self, job: Job) {
         if self.spec.operation.supervisor.checkpoint || self.weights.is_some() {
-            self.actions.push(Action::Forget { job });
+            self.actions.push(Action::Forget(job));
         }
     }
 

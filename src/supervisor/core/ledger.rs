@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use super::Core;
 use super::live::Live;
-use super::slot::State;
-use crate::WorkerId;
 use device::Device;
 use device::Sample;
 use memory::{Entry, Usage, drift};
@@ -163,10 +161,10 @@ impl Core {
         let gpus = sample.gpus.iter();
         capacities.extend(gpus.map(|g| (Device::Cuda(g.index), g.memory_total)));
         for slot in &self.slots {
-            let State::Busy(worker, attempt) = &slot.state else {
+            let Some(worker) = slot.worker().filter(|_| slot.is_busy()) else {
                 continue;
             };
-            let Some(live) = self.live.get_mut(&attempt.job()) else {
+            let Some(live) = slot.attempt().and_then(|a| self.live.get_mut(&a.job())) else {
                 continue;
             };
             let host = sample.host.as_ref();
@@ -220,12 +218,13 @@ impl Core {
         worker.is_some_and(|w| w.held.drift.is_some())
     }
 
-    /// Why a worker was replaced according to plan.
-    pub(super) fn why_recycled(&self, worker: WorkerId) -> String {
-        let held = self.slot_of(worker).and_then(|s| self.slots[s].worker());
-        match held.and_then(|w| w.held.drift.as_ref()) {
-            Some(why) => format!("recycled: {why}"),
-            None => "recycled".into(),
+    /// Why the slot's worker was told to leave.
+    pub(super) fn why_it_left(&self, slot: usize) -> String {
+        let worker = self.slots[slot].worker().filter(|w| w.recycled);
+        match worker.map(|w| &w.held.drift) {
+            Some(Some(why)) => format!("recycled: {why}"),
+            Some(None) => "recycled".into(),
+            None => "done".into(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::super::Start;
 use super::super::tests::{Disk, Driven, core, exited, spec};
 use super::*;
-use crate::{Action, Event, Now};
+use crate::{Action, BatchEvent, Event, Now, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
 use config::Standby;
 use device::Device;
 use device::{GpuSample, HostSample};
@@ -79,7 +79,9 @@ impl Run {
         while self.batches() > self.written {
             let batch = self.written;
             self.written += 1;
-            let written = self.core.handle(Event::Written { batch }, self.now);
+            let written = self
+                .core
+                .handle(Event::Batch(batch, BatchEvent::Written), self.now);
             self.actions.extend(written);
         }
     }
@@ -91,7 +93,7 @@ impl Run {
 
     fn receive(&mut self, message: FromWorker) {
         let worker = self.worker();
-        self.on(Event::Received { worker, message });
+        self.on(Event::Worker(worker, WorkerEvent::Received(message)));
     }
 
     /// The last one that was started.
@@ -102,7 +104,9 @@ impl Run {
     /// Whether each worker that was started is to use expandable segments.
     fn spawned(&self) -> Vec<bool> {
         let spawn = |a: &Action| match a {
-            Action::Spawn { expandable, .. } => Some(*expandable),
+            Action::Worker(_, WorkerAction::Spawn(WorkerOptions { expandable, .. })) => {
+                Some(*expandable)
+            }
             _ => None,
         };
         self.actions.iter().filter_map(spawn).collect()
@@ -110,7 +114,7 @@ impl Run {
 
     fn hello(&mut self) {
         let worker = self.worker();
-        self.on(Event::Spawned { worker, pid: 7 });
+        self.on(Event::Worker(worker, WorkerEvent::Spawned(7)));
         self.receive(FromWorker::Hello {
             protocol: VERSION,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -168,10 +172,7 @@ impl Run {
     /// What the last attempt that was sent may take.
     fn grant(&self) -> Option<u64> {
         let sent = |a: &Action| match a {
-            Action::Send {
-                message: ToWorker::Run { grant, .. },
-                ..
-            } => Some(*grant),
+            Action::Worker(_, WorkerAction::Send(ToWorker::Run { grant, .. })) => Some(*grant),
             _ => None,
         };
         self.actions.iter().filter_map(sent).next_back()?
@@ -207,7 +208,7 @@ impl Run {
     }
 
     fn told_to_leave(&self) -> bool {
-        let exit = |a: &Action| matches!(a, Action::Send { message, .. } if matches!(message, ToWorker::Exit));
+        let exit = |a: &Action| matches!(a, Action::Worker(_, WorkerAction::Send(message)) if matches!(message, ToWorker::Exit));
         self.actions.iter().any(exit)
     }
 }
@@ -282,7 +283,7 @@ fn of_an_attempt_that_died_the_ledger_has_what_samples_saw() {
                 ..GpuSample::default()
             }],
         };
-        run.on(Event::Sampled { sample });
+        run.on(Event::Sampled(sample));
     }
     run.on(exited(0, Death::Signaled(11)));
     let entry = &run.ledger()[&(0, 0)];
@@ -411,7 +412,7 @@ fn on_the_cpu_the_hosts_memory_is_the_capacity() {
         host: Some(host),
         gpus: vec![],
     };
-    run.on(Event::Sampled { sample });
+    run.on(Event::Sampled(sample));
     run.end(usage(GIB));
     let entry = &run.ledger()[&(0, 0)];
     assert_eq!(
@@ -481,9 +482,7 @@ fn a_trial_counts_for_its_prediction_until_its_first_epoch_has_shown_what_it_tak
     let running = |run: &Run| run.core.room(Device::Cuda(0), None).running;
     let sampled = |run: &mut Run, process: u64| {
         let gpus = vec![gpu(0, process, process)];
-        run.on(Event::Sampled {
-            sample: Sample { host: None, gpus },
-        });
+        run.on(Event::Sampled(Sample { host: None, gpus }));
         running(run)
     };
     assert_eq!(sampled(&mut run, 6), 10 * GIB);
@@ -506,9 +505,7 @@ fn of_two_gpus_with_as_many_trials_the_one_with_more_memory_left_comes_first() {
     let gpus = |others| vec![gpu(0, 1, 1), gpu(1, 0, others), gpu(2, 0, 3)];
     let mut sampled = |others| {
         let gpus = gpus(others);
-        run.on(Event::Sampled {
-            sample: Sample { host: None, gpus },
-        });
+        run.on(Event::Sampled(Sample { host: None, gpus }));
         (load(&run, 0), load(&run, 1), load(&run, 2))
     };
     let (busy, first, second) = sampled(5);

@@ -123,7 +123,7 @@ impl Core {
             // While the database is away, room in the spool is for results.
             if let Some(row) = row.filter(|_| !ending && self.outage.is_none()) {
                 let write = minute(row);
-                self.actions.push(Action::WriteSoon { write });
+                self.actions.push(Action::WriteSoon(write));
             }
         }
     }

@@ -35,12 +35,12 @@ use device::Device;
 use fault::Tally;
 use memory::{Observation, Predictor};
 use messages::exit::Exit;
-use protocol::AttemptId;
+use protocol::{AttemptId, ToWorker};
 use report::Counts;
 use search::pruner::Pruner;
 use search::space::Params;
 use search::study::{self, FrozenTrial, History, Job, TrialState};
-use store::{Changes, Write};
+use store::Write;
 
 use config::Baseline;
 use config::TestSplit;
@@ -50,14 +50,12 @@ pub use best_weights::weights_kept;
 pub use estimates::in_parts;
 pub use repeats::{Outcome, Repeated};
 
-use super::facts::Unstarted;
-use super::{Action, Event, Now, WorkerId};
+use super::{Action, Event, Now, WorkerAction, WorkerId};
 use best_weights::Weights;
 use board::Board;
 use departed::Departed;
 use dispatch::Concurrency;
 use estimates::Memory;
-use exits::Remains;
 use foreign::Unplaced;
 use ledger::Ledger;
 use live::Live;
@@ -332,47 +330,18 @@ impl Core {
             self.announce();
         }
         match event {
-            Event::Spawned { worker, pid } => self.on_spawned(worker, pid),
-            Event::SpawnFailed { worker, error } => self.on_spawn_failed(worker, error),
-            Event::Received { worker, message } => self.on_message(worker, message),
-            Event::Garbled { worker, error } => self.on_garbled(worker, error),
-            Event::HungUp { worker } => self.on_hung_up(worker),
-            Event::Stopped { worker } => self.on_stopped(worker),
-            Event::Exited {
-                worker,
-                death,
-                tail,
-                stopped,
-                oom_kills,
-            } => {
-                let remains = Remains {
-                    death: Some(death),
-                    tail,
-                    stopped,
-                    oom_kills,
-                };
-                self.on_exited(worker, &remains);
-            }
-            Event::Written { batch } => {
-                self.on_written(batch, &Unstarted::default(), Changes::default());
-            }
-            Event::Overtaken {
-                batch,
-                unstarted,
-                changes,
-            } => self.on_written(batch, &unstarted, changes),
+            Event::Worker(worker, event) => self.on_worker(worker, event),
+            Event::Batch(batch, event) => self.on_batch(batch, event),
             Event::StorageFailed {
                 error,
                 heals,
                 spool,
             } => self.on_storage_failed(error, heals, spool),
-            Event::Spooled { batch } => self.on_spooled(batch),
-            Event::SpoolFailed { batch, error } => self.on_spool_failed(batch, error),
             Event::StorageRecovered => self.on_storage_recovered(),
-            Event::StudyChanged { changes } => self.take_in(changes),
-            Event::Sampled { sample } => self.on_sampled(sample),
+            Event::StudyChanged(changes) => self.take_in(changes),
+            Event::Sampled(sample) => self.on_sampled(sample),
             Event::Xid { gpu, code } => self.on_xid(gpu, code),
-            Event::ProbeLost { reason } => self.on_probe_lost(&reason),
+            Event::ProbeLost(reason) => self.on_probe_lost(&reason),
             Event::Proposed {
                 number,
                 proposal,
@@ -462,6 +431,14 @@ impl Core {
             kept: Kept::Nowhere,
         };
         self.pending.insert(batch, pending);
+    }
+
+    fn act_on(&mut self, worker: WorkerId, action: WorkerAction) {
+        self.actions.push(Action::Worker(worker, action));
+    }
+
+    fn send(&mut self, worker: WorkerId, message: ToWorker) {
+        self.act_on(worker, WorkerAction::Send(message));
     }
 
     fn slot_of(&self, worker: WorkerId) -> Option<usize> {

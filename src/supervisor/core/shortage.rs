@@ -33,7 +33,7 @@ impl Core {
     pub(super) fn lacks_room(&self, slot: usize, fault: &Fault) -> bool {
         let before_training = match fault.kind {
             FaultKind::Poisoned => true,
-            FaultKind::Oom => matches!(self.slots[slot].state, State::Starting(_)),
+            FaultKind::Oom => self.slots[slot].is_starting(),
             FaultKind::Interrupted
             | FaultKind::Killed
             | FaultKind::CudaTransient
@@ -154,14 +154,6 @@ impl Core {
 impl Slot {
     /// Whether it is empty for want of room on its device, and will be for a while.
     pub(super) fn waits_for_room(&self, now: Now) -> bool {
-        match &self.state {
-            State::Empty { not_before } => self.shortage.is_some() && *not_before > now,
-            State::Starting(_)
-            | State::Idle(_)
-            | State::Recording(..)
-            | State::Busy(..)
-            | State::Leaving(_)
-            | State::Drained => false,
-        }
+        self.shortage.is_some() && self.empty_until().is_some_and(|at| at > now)
     }
 }

@@ -36,23 +36,30 @@ pub struct Slot {
 /// What a slot holds.
 #[derive(Debug)]
 pub enum State {
-    /// No worker; none before this time.
+    /// No worker.
     Empty {
-        /// See above.
+        /// None is started before this time.
         not_before: Now,
     },
-    /// A worker that is not ready yet.
-    Starting(Worker),
-    /// A worker that waits for an attempt.
-    Idle(Worker),
-    /// A worker whose next attempt is being recorded; it is sent when that is durable.
-    Recording(Worker, AttemptId),
-    /// A worker in an attempt.
-    Busy(Worker, AttemptId),
-    /// A worker that was told to leave.
-    Leaving(Worker),
+    /// A worker.
+    Held(Worker),
     /// No more workers: they died too often, or the device is gone.
     Drained,
+}
+
+/// What a worker is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It is not ready yet.
+    Starting,
+    /// It waits for an attempt.
+    Idle,
+    /// Its next attempt is being recorded; it is sent when that is durable.
+    Recording(AttemptId),
+    /// It is in an attempt.
+    Busy(AttemptId),
+    /// It was told to leave.
+    Leaving,
 }
 
 /// A worker as the core knows it.
@@ -62,7 +69,9 @@ pub struct Worker {
     pub id: WorkerId,
     /// Process id, once started.
     pub pid: u32,
-    /// Last sign of life, or the time the present state began.
+    /// What it is at.
+    pub activity: Activity,
+    /// Last sign of life, or the time the present activity began.
     pub since: Now,
     /// Successful trials.
     pub successes: u64,
@@ -108,6 +117,7 @@ impl Worker {
         Worker {
             id,
             pid: 0,
+            activity: Activity::Starting,
             since: now,
             successes: 0,
             reserved,
@@ -133,6 +143,17 @@ impl Worker {
     /// Whether it has not been given any trial yet.
     pub fn fresh(&self) -> bool {
         self.trial.is_none()
+    }
+
+    /// Whether it is in an attempt.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.activity, Activity::Busy(_))
+    }
+
+    /// Goes on to another activity.
+    pub fn begins(&mut self, activity: Activity, now: Now) {
+        self.activity = activity;
+        self.since = now;
     }
 }
 
@@ -172,24 +193,16 @@ impl Slot {
 
     /// The attempt that it holds, recorded or running.
     pub fn attempt(&self) -> Option<AttemptId> {
-        match &self.state {
-            State::Recording(_, attempt) | State::Busy(_, attempt) => Some(*attempt),
-            State::Empty { .. }
-            | State::Starting(_)
-            | State::Idle(_)
-            | State::Leaving(_)
-            | State::Drained => None,
+        match self.activity()? {
+            Activity::Recording(attempt) | Activity::Busy(attempt) => Some(attempt),
+            Activity::Starting | Activity::Idle | Activity::Leaving => None,
         }
     }
 
     /// Its worker, if it has one.
     pub fn worker(&self) -> Option<&Worker> {
         match &self.state {
-            State::Starting(w)
-            | State::Idle(w)
-            | State::Recording(w, _)
-            | State::Busy(w, _)
-            | State::Leaving(w) => Some(w),
+            State::Held(worker) => Some(worker),
             State::Empty { .. } | State::Drained => None,
         }
     }
@@ -197,78 +210,93 @@ impl Slot {
     /// Its worker, if it has one.
     pub fn worker_mut(&mut self) -> Option<&mut Worker> {
         match &mut self.state {
-            State::Starting(w)
-            | State::Idle(w)
-            | State::Recording(w, _)
-            | State::Busy(w, _)
-            | State::Leaving(w) => Some(w),
+            State::Held(worker) => Some(worker),
             State::Empty { .. } | State::Drained => None,
         }
     }
 
+    /// What its worker is at, if it has one.
+    pub fn activity(&self) -> Option<Activity> {
+        self.worker().map(|w| w.activity)
+    }
+
+    /// Whether its worker is not ready yet.
+    pub fn is_starting(&self) -> bool {
+        self.activity() == Some(Activity::Starting)
+    }
+
+    /// Whether its worker waits for an attempt.
+    pub fn is_idle(&self) -> bool {
+        self.activity() == Some(Activity::Idle)
+    }
+
+    /// Whether its worker is in an attempt.
+    pub fn is_busy(&self) -> bool {
+        self.worker().is_some_and(Worker::is_busy)
+    }
+
+    /// Whether its worker was told to leave.
+    pub fn is_leaving(&self) -> bool {
+        self.activity() == Some(Activity::Leaving)
+    }
+
+    /// Whether it gets no more workers.
+    pub fn is_drained(&self) -> bool {
+        matches!(self.state, State::Drained)
+    }
+
+    /// The time before which it gets no worker, if it has none and may get one.
+    pub fn empty_until(&self) -> Option<Now> {
+        match self.state {
+            State::Empty { not_before } => Some(not_before),
+            State::Held(_) | State::Drained => None,
+        }
+    }
+
+    /// Its worker, if that is at this.
+    pub fn worker_at(&mut self, activity: Activity) -> Option<&mut Worker> {
+        self.worker_mut().filter(|w| w.activity == activity)
+    }
+
+    /// Its worker, if that is in no attempt, stays, and may take any trial.
+    pub fn unreserved(&self) -> Option<&Worker> {
+        let free = |w: &&Worker| matches!(w.activity, Activity::Starting | Activity::Idle);
+        self.worker().filter(free).filter(|w| w.reserved.is_none())
+    }
+
     /// A starting worker is ready: gives its number and process id.
     pub fn ready(&mut self, now: Now) -> Option<(WorkerId, u32)> {
-        if !matches!(self.state, State::Starting(_)) {
-            return None;
-        }
-        let State::Starting(mut worker) = self.take(now) else {
-            return None;
-        };
-        worker.since = now;
-        let names = (worker.id, worker.pid);
-        self.state = State::Idle(worker);
-        Some(names)
+        let worker = self.worker_at(Activity::Starting)?;
+        worker.begins(Activity::Idle, now);
+        Some((worker.id, worker.pid))
     }
 
     /// The recorded attempt is sent now; false when the slot no longer waits for that.
     pub fn sent(&mut self, attempt: AttemptId, now: Now) -> bool {
-        if !self.records(attempt) {
+        let Some(worker) = self.worker_at(Activity::Recording(attempt)) else {
             return false;
-        }
-        if let State::Recording(mut worker, attempt) = self.take(now) {
-            worker.since = now;
-            worker.previous = worker.trial.replace(attempt.job());
-            worker.silences = Silences::default();
-            self.state = State::Busy(worker, attempt);
-        }
+        };
+        worker.begins(Activity::Busy(attempt), now);
+        worker.previous = worker.trial.replace(attempt.job());
+        worker.silences = Silences::default();
         true
     }
 
     /// The attempt will not be sent: the worker is idle again; false when the slot no longer waits
     /// for it.
-    pub fn unrecord(&mut self, attempt: AttemptId, now: Now) -> bool {
-        if !self.records(attempt) {
-            return false;
-        }
-        if let State::Recording(worker, _) = self.take(now) {
-            self.state = State::Idle(worker);
-        }
-        true
+    pub fn unrecord(&mut self, attempt: AttemptId) -> bool {
+        let worker = self.worker_at(Activity::Recording(attempt));
+        worker.map(|w| w.activity = Activity::Idle).is_some()
     }
 
     /// The worker is done with its attempt; gives its successful trials so far.
     pub fn freed(&mut self, success: bool, now: Now) -> u64 {
-        if !matches!(self.state, State::Busy(..)) {
-            return 0;
-        }
-        let State::Busy(mut worker, _) = self.take(now) else {
+        let Some(worker) = self.worker_mut().filter(|w| w.is_busy()) else {
             return 0;
         };
-        worker.since = now;
+        worker.begins(Activity::Idle, now);
         worker.successes += u64::from(success);
-        let successes = worker.successes;
-        self.state = State::Idle(worker);
-        successes
-    }
-
-    /// Whether it waits for this attempt to be recorded.
-    fn records(&self, attempt: AttemptId) -> bool {
-        matches!(&self.state, State::Recording(_, a) if *a == attempt)
-    }
-
-    /// Takes the state out, leaving the slot empty: put one back, or call [`Slot::vacate`].
-    pub fn take(&mut self, now: Now) -> State {
-        std::mem::replace(&mut self.state, State::Empty { not_before: now })
+        worker.successes
     }
 
     /// An epoch was finished: earlier deaths are forgiven.

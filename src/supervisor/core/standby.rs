@@ -34,19 +34,14 @@ impl Core {
             }
             let device = self.slots[spare].device;
             let suspects = self.suspects_without_a_worker().count();
-            let free = |slot: &Slot| match &slot.state {
+            let free = |slot: &Slot| match slot.empty_until() {
                 // The first empty slots are for the suspects' own workers.
-                State::Empty { not_before } => {
+                Some(not_before) => {
                     // One that is there needs no more room.
-                    let rested = *not_before <= self.now || slot.shortage.is_some();
+                    let rested = not_before <= self.now || slot.shortage.is_some();
                     rested && suspects == 0
                 }
-                State::Leaving(_) => true,
-                State::Starting(_)
-                | State::Idle(_)
-                | State::Recording(..)
-                | State::Busy(..)
-                | State::Drained => false,
+                None => slot.is_leaving(),
             };
             let wanting = self
                 .slots
@@ -55,9 +50,10 @@ impl Core {
             let Some(slot) = wanting.filter(|_| self.staying() < self.concurrency.limit()) else {
                 continue;
             };
-            let fresh = self.slots[spare].take(self.now);
-            let old = std::mem::replace(&mut self.slots[slot].state, fresh);
-            self.slots[spare].state = old;
+            let not_before = self.now;
+            let fresh = &mut self.slots[spare].state;
+            let fresh = std::mem::replace(fresh, State::Empty { not_before });
+            self.slots[spare].state = std::mem::replace(&mut self.slots[slot].state, fresh);
         }
     }
 
@@ -71,22 +67,17 @@ impl Core {
             let device = self.slots[slot].device;
             let wanted = self.spare_wanted();
             let busy = self.busy_on(device) > 0;
-            match &self.slots[slot].state {
-                State::Empty { not_before } if *not_before <= self.now => {
-                    let alone = self.runs_alone(device) || self.cleared_for(device).is_some();
-                    if busy && wanted && !alone && self.room_for_spare(device) {
-                        self.spawn(slot, None);
-                    }
+            if self.slots[slot]
+                .empty_until()
+                .is_some_and(|at| at <= self.now)
+            {
+                let alone = self.runs_alone(device) || self.cleared_for(device).is_some();
+                if busy && wanted && !alone && self.room_for_spare(device) {
+                    self.spawn(slot, None);
                 }
+            } else if self.slots[slot].is_idle() && (!wanted || !(busy || self.asked())) {
                 // Between two trials, the next of which is being proposed, it stays.
-                State::Idle(_) if !wanted || !(busy || self.asked()) => self.leave(slot, false),
-                State::Empty { .. }
-                | State::Starting(_)
-                | State::Idle(_)
-                | State::Recording(..)
-                | State::Busy(..)
-                | State::Leaving(_)
-                | State::Drained => {}
+                self.leave(slot, false);
             }
         }
     }
@@ -103,6 +94,6 @@ impl Core {
         let healthy = slot
             .worker()
             .is_some_and(|w| w.terminated.is_none() && w.killed.is_none() && w.hung_up.is_none());
-        slot.spare && matches!(slot.state, State::Idle(_)) && healthy
+        slot.spare && slot.is_idle() && healthy
     }
 }

@@ -1,10 +1,11 @@
 //! While the database cannot be written: trials that run go on to their end and their results are
 //! kept in the spool, but nothing is started, because a start needs a durable record first.
 
-use super::slot::State;
-use super::{Core, Mode};
-use crate::{Now, facts};
+use super::{Core, Mode, Slot};
+use crate::facts::{self, Unstarted};
+use crate::{BatchEvent, Now};
 use messages::exit::Exit;
+use store::Changes;
 
 /// The database cannot be written.
 #[derive(Debug)]
@@ -54,18 +55,24 @@ impl Core {
         });
     }
 
-    pub(super) fn on_spooled(&mut self, batch: u64) {
-        if let Some(pending) = self.pending.get_mut(&batch) {
-            pending.kept = Kept::Spool;
-            if let Some(outage) = &mut self.outage {
-                outage.spooled += facts::results(&pending.writes);
+    pub(super) fn on_batch(&mut self, batch: u64, event: BatchEvent) {
+        let Some(pending) = self.pending.get_mut(&batch) else {
+            return;
+        };
+        match event {
+            BatchEvent::Spooled => {
+                pending.kept = Kept::Spool;
+                if let Some(outage) = &mut self.outage {
+                    outage.spooled += facts::results(&pending.writes);
+                }
             }
-        }
-    }
-
-    pub(super) fn on_spool_failed(&mut self, batch: u64, error: String) {
-        if let Some(pending) = self.pending.get_mut(&batch) {
-            pending.kept = Kept::Memory(error);
+            BatchEvent::SpoolFailed(error) => pending.kept = Kept::Memory(error),
+            BatchEvent::Written => {
+                self.on_written(batch, &Unstarted::default(), Changes::default());
+            }
+            BatchEvent::Overtaken { unstarted, changes } => {
+                self.on_written(batch, &unstarted, changes);
+            }
         }
     }
 
@@ -85,8 +92,7 @@ impl Core {
     /// Gives up once nothing runs any more, if waiting does not help or was long enough.
     pub(super) fn check_storage(&mut self) {
         let Some(outage) = &self.outage else { return };
-        let training = |s: &super::Slot| matches!(s.state, State::Busy(..));
-        if self.mode != Mode::Running || self.slots.iter().any(training) {
+        if self.mode != Mode::Running || self.slots.iter().any(Slot::is_busy) {
             return;
         }
         if !outage.heals || self.now >= self.patience_ends(outage) {

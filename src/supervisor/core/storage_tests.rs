@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::super::tests::{Disk, Driven, core, exited, spec};
 use super::*;
 use crate::{Action, Event};
+use crate::{WorkerAction, WorkerEvent};
 use fault::Death;
 use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
 use search::study::Purpose;
@@ -29,13 +30,13 @@ impl Run {
             actions: vec![],
         };
         run.on(Event::Ticked);
-        run.on(Event::Spawned { worker: 0, pid: 7 });
+        run.on(Event::Worker(0, WorkerEvent::Spawned(7)));
         run.receive(FromWorker::Hello {
             protocol: VERSION,
             version: env!("CARGO_PKG_VERSION").into(),
         });
         run.receive(FromWorker::Ready);
-        run.on(Event::Written { batch: 0 });
+        run.on(Event::Batch(0, BatchEvent::Written));
         assert_eq!(run.sent(), 1);
         run.actions.clear();
         run
@@ -46,7 +47,7 @@ impl Run {
     }
 
     fn receive(&mut self, message: FromWorker) {
-        self.on(Event::Received { worker: 0, message });
+        self.on(Event::Worker(0, WorkerEvent::Received(message)));
     }
 
     fn fail(&mut self, heals: bool) {
@@ -86,7 +87,7 @@ impl Run {
 
     /// Attempts that were sent to the worker.
     fn sent(&self) -> usize {
-        let run = |a: &&Action| matches!(a, Action::Send { message, .. } if matches!(message, ToWorker::Run { .. }));
+        let run = |a: &&Action| matches!(a, Action::Worker(_, WorkerAction::Send(message)) if matches!(message, ToWorker::Run { .. }));
         self.actions.iter().filter(run).count()
     }
 
@@ -107,12 +108,15 @@ impl Run {
 
     /// The worker leaves after SIGTERM, and the last batches are kept in the spool.
     fn wind_down(&mut self) {
-        assert!(self.actions.contains(&Action::Terminate { worker: 0 }));
+        assert!(
+            self.actions
+                .contains(&Action::Worker(0, WorkerAction::Terminate))
+        );
         self.on(exited(0, Death::Signaled(15)));
         for _ in 0..3 {
             let waiting: Vec<u64> = self.batches().iter().map(|(batch, _)| *batch).collect();
             for batch in waiting {
-                self.on(Event::Spooled { batch });
+                self.on(Event::Batch(batch, BatchEvent::Spooled));
             }
         }
     }
@@ -129,15 +133,15 @@ fn a_running_trial_goes_on_and_nothing_is_started_until_the_database_is_back() {
         batches[0].1[..],
         [Write::AttemptEnded { .. }, Write::TrialFinished { .. }]
     ));
-    run.on(Event::Spooled { batch: 1 });
+    run.on(Event::Batch(1, BatchEvent::Spooled));
     run.now = Duration::from_secs(59);
     run.on(Event::Ticked);
     assert_eq!(run.batches().len(), 1);
-    run.on(Event::Written { batch: 1 });
+    run.on(Event::Batch(1, BatchEvent::Written));
     run.on(Event::StorageRecovered);
     let starts = run.batches().remove(1).1;
     assert!(matches!(starts[0], Write::TrialCreated { number: 1, .. }));
-    run.on(Event::Written { batch: 2 });
+    run.on(Event::Batch(2, BatchEvent::Written));
     assert_eq!(run.sent(), 1);
     let warnings = run.warnings();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -150,7 +154,7 @@ fn when_patience_ends_the_run_ends_and_says_where_its_results_wait() {
     let mut run = Run::training();
     run.fail(true);
     run.end_trial();
-    run.on(Event::Spooled { batch: 1 });
+    run.on(Event::Batch(1, BatchEvent::Spooled));
     assert_eq!(run.core.next_deadline(), Some(Duration::from_secs(60)));
     run.now = Duration::from_secs(60);
     run.on(Event::Ticked);
@@ -173,7 +177,10 @@ fn patience_never_ends_before_the_last_running_trial() {
         run.fail(heals);
         run.now = Duration::from_secs(90);
         run.on(Event::Ticked);
-        assert!(!run.actions.contains(&Action::Terminate { worker: 0 }));
+        assert!(
+            !run.actions
+                .contains(&Action::Worker(0, WorkerAction::Terminate))
+        );
         let deadline = run.core.next_deadline().unwrap();
         assert!(deadline > run.now, "no hot loop: {deadline:?}");
         run.end_trial();
@@ -188,7 +195,7 @@ fn an_outage_that_does_not_pass_ends_an_idle_run_at_once() {
     run.end_trial();
     // The start of trial 1 is in the same batch, and was not made durable.
     run.fail(false);
-    run.on(Event::Spooled { batch: 1 });
+    run.on(Event::Batch(1, BatchEvent::Spooled));
     run.wind_down();
     assert_eq!(run.sent(), 0);
     assert_eq!(run.finish().unwrap().0, Exit::Storage);
@@ -199,7 +206,7 @@ fn a_signal_during_an_outage_ends_the_run_at_once_and_says_what_waits() {
     let mut run = Run::training();
     run.fail(true);
     run.end_trial();
-    run.on(Event::Spooled { batch: 1 });
+    run.on(Event::Batch(1, BatchEvent::Spooled));
     run.on(Event::StopRequested);
     run.wind_down();
     let (exit, reason) = run.finish().unwrap();
@@ -221,12 +228,12 @@ fn results_that_could_not_be_kept_anywhere_are_said_to_be_lost() {
     let mut run = Run::training();
     run.fail(false);
     run.end_trial();
-    run.on(Event::SpoolFailed {
-        batch: 1,
-        error: "no space left".into(),
-    });
+    run.on(Event::Batch(
+        1,
+        BatchEvent::SpoolFailed("no space left".into()),
+    ));
     run.on(exited(0, Death::Signaled(15)));
-    run.on(Event::Spooled { batch: 2 });
+    run.on(Event::Batch(2, BatchEvent::Spooled));
     let (exit, reason) = run.finish().unwrap();
     assert_eq!(exit, Exit::Storage);
     assert!(reason.contains("no space left") && reason.contains("lost"));

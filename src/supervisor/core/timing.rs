@@ -1,9 +1,9 @@
 //! Deadlines: what follows from time alone.
 
 use super::pace::Opening;
-use super::slot::{State, Worker};
+use super::slot::{Activity, Worker};
 use super::{Core, Mode};
-use crate::{Action, Now};
+use crate::{Now, WorkerAction};
 use device::Device;
 use messages::exit::Exit;
 
@@ -39,9 +39,7 @@ impl Core {
 
     /// When the slot's attempt will have been silent for one part in `parts` of what it may be; `None`: never.
     fn silence_ends(&self, slot: usize, parts: u32) -> Option<Now> {
-        let State::Busy(worker, _) = &self.slots[slot].state else {
-            return None;
-        };
+        let worker = self.slots[slot].worker().filter(|w| w.is_busy())?;
         let deadline = self.spec.operation.supervisor.deadline;
         let limit = self.pace.limit(deadline, &worker.silences)?;
         Some(worker.since + limit / parts)
@@ -77,7 +75,7 @@ impl Core {
         if self.slots[slot].device == Device::Cpu {
             return;
         }
-        if let State::Starting(worker) = &mut self.slots[slot].state {
+        if let Some(worker) = self.slots[slot].worker_at(Activity::Starting) {
             let after = heard.saturating_sub(worker.since);
             self.pace.learn_start(worker.opening, after);
             worker.opening = match spare {
@@ -89,28 +87,17 @@ impl Core {
 
     /// When people are told that the slot's worker takes long to open its GPU: longer than others have.
     fn slow_start_told(&self, slot: usize) -> Option<Now> {
-        match (&self.slots[slot].state, self.slots[slot].device) {
-            (State::Starting(w), Device::Cuda(_)) if !w.slow && w.terminated.is_none() => {
-                let slowest = self.pace.slowest_start(w.opening).unwrap_or_default();
-                Some(w.since + SLOW_START.max(slowest * 2))
-            }
-            (
-                State::Starting(_)
-                | State::Empty { .. }
-                | State::Idle(_)
-                | State::Recording(..)
-                | State::Busy(..)
-                | State::Leaving(_)
-                | State::Drained,
-                Device::Cpu | Device::Cuda(_),
-            ) => None,
-        }
+        let slot = &self.slots[slot];
+        let to_tell = |w: &&Worker| !w.slow && w.terminated.is_none() && slot.is_starting();
+        let worker = slot.worker().filter(to_tell)?;
+        let slowest = self.pace.slowest_start(worker.opening).unwrap_or_default();
+        (slot.device != Device::Cpu).then(|| worker.since + SLOW_START.max(slowest * 2))
     }
 
     /// Says which worker keeps the slot waiting, and at what.
     fn tell_of_slow_start(&mut self, slot: usize) {
         let (device, heard) = (self.slots[slot].device, self.heard);
-        let State::Starting(worker) = &self.slots[slot].state else {
+        let Some(worker) = self.slots[slot].worker() else {
             return;
         };
         let at = match (worker.opening, worker.greeted) {
@@ -142,24 +129,21 @@ impl Core {
                 policy.grace.min(STOP_GRACE)
             }
         };
-        if let Some(w) = self.slots[slot].worker() {
-            match (w.terminated, w.killed) {
-                (_, Some(at)) => return Some(at + policy.abandon_after),
-                (Some(at), None) => return Some(at + grace),
-                (None, None) => {}
-            }
-            if let Some(at) = w.hung_up {
-                return Some(at + HANG_UP);
-            }
+        let Some(w) = self.slots[slot].worker() else {
+            let empty = self.slots[slot].empty_until();
+            return empty.filter(|at| self.mode == Mode::Running && *at > self.now);
+        };
+        match (w.terminated, w.killed, w.hung_up) {
+            (_, Some(at), _) => return Some(at + policy.abandon_after),
+            (Some(at), None, _) => return Some(at + grace),
+            (None, None, Some(at)) => return Some(at + HANG_UP),
+            (None, None, None) => {}
         }
-        match &self.slots[slot].state {
-            State::Empty { not_before } => {
-                (self.mode == Mode::Running && *not_before > self.now).then_some(*not_before)
-            }
-            State::Starting(w) => Some(w.since + self.start_limit(slot, w)),
-            State::Busy(..) => self.silence_ends(slot, 1),
-            State::Leaving(w) => Some(w.since + grace),
-            State::Idle(_) | State::Recording(..) | State::Drained => None,
+        match w.activity {
+            Activity::Starting => Some(w.since + self.start_limit(slot, w)),
+            Activity::Busy(_) => self.silence_ends(slot, 1),
+            Activity::Leaving => Some(w.since + grace),
+            Activity::Idle | Activity::Recording(_) => None,
         }
     }
 
@@ -186,29 +170,25 @@ impl Core {
 
     fn overdue(&mut self, slot: usize) {
         let now = self.now;
-        let silent = match &self.slots[slot].state {
-            State::Busy(w, _) | State::Starting(w) => Some(self.heard.saturating_sub(w.since)),
-            State::Leaving(_)
-            | State::Idle(_)
-            | State::Recording(..)
-            | State::Empty { .. }
-            | State::Drained => None,
-        };
         let Some(worker) = self.slots[slot].worker_mut() else {
             return;
+        };
+        let silent = match worker.activity {
+            Activity::Busy(_) | Activity::Starting => Some(self.heard.saturating_sub(worker.since)),
+            Activity::Leaving | Activity::Idle | Activity::Recording(_) => None,
         };
         let id = worker.id;
         if worker.killed.is_some() {
             self.abandon(slot);
         } else if worker.terminated.is_some() {
             worker.killed = Some(now);
-            self.actions.push(Action::Kill { worker: id });
+            self.act_on(id, WorkerAction::Kill);
         } else if worker.hung_up.is_some() {
             self.end_for_garbage(slot, "it closed its socket and lived on".into());
         } else {
             worker.terminated = Some(now);
             worker.silent = silent;
-            self.actions.push(Action::Terminate { worker: id });
+            self.act_on(id, WorkerAction::Terminate);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What workers say, and what follows from it.
 
 use super::Core;
-use super::slot::{State, Worker};
-use crate::{Action, WorkerId};
+use super::slot::{Activity, Worker};
+use crate::{Action, WorkerAction};
 use device::Device;
 use fault::ErrorReport;
 use fault::{Evidence, Fault, FaultKind};
@@ -16,18 +16,7 @@ use task::{Ended, Metrics};
 const VICTIM: &str = "it passed with blocking launches: the trial had been a victim";
 
 impl Core {
-    pub(super) fn on_spawned(&mut self, worker: WorkerId, pid: u32) {
-        if let Some(slot) = self.slot_of(worker)
-            && let Some(w) = self.slots[slot].worker_mut()
-        {
-            w.pid = pid;
-        }
-    }
-
-    pub(super) fn on_message(&mut self, worker: WorkerId, message: FromWorker) {
-        let Some(slot) = self.slot_of(worker) else {
-            return;
-        };
+    pub(super) fn on_message(&mut self, slot: usize, message: FromWorker) {
         // It is being ended for what it did, or did not do: what it said meanwhile comes too late.
         let ending = |w: &Worker| w.garbage.is_some() || w.killed.is_some() || w.silent.is_some();
         let last_words = matches!(message, FromWorker::Dying { .. });
@@ -114,17 +103,16 @@ impl Core {
                 env!("CARGO_PKG_VERSION")
             ));
             worker.killed = Some(now);
-            self.actions.push(Action::Kill { worker: id });
+            self.act_on(id, WorkerAction::Kill);
             return;
         }
-        self.actions.push(Action::Send {
-            worker: id,
-            message: ToWorker::Open {
-                spec: Box::new(self.spec.clone()),
-                device,
-                rehearse,
-            },
-        });
+        let spec = Box::new(self.spec.clone());
+        let open = ToWorker::Open {
+            spec,
+            device,
+            rehearse,
+        };
+        self.send(id, open);
     }
 
     fn on_ready(&mut self, slot: usize) {
@@ -143,20 +131,12 @@ impl Core {
     /// Notes a sign of life; false for a message of another attempt than the current one.
     fn sign_of_life(&mut self, slot: usize, attempt: AttemptId) -> bool {
         let heard = self.heard;
-        match &mut self.slots[slot].state {
-            State::Busy(worker, current) if *current == attempt => {
-                worker.silences.end(heard.saturating_sub(worker.since));
-                worker.since = worker.since.max(heard);
-                true
-            }
-            State::Busy(..)
-            | State::Starting(_)
-            | State::Idle(_)
-            | State::Recording(..)
-            | State::Leaving(_)
-            | State::Empty { .. }
-            | State::Drained => false,
-        }
+        let Some(worker) = self.slots[slot].worker_at(Activity::Busy(attempt)) else {
+            return false;
+        };
+        worker.silences.end(heard.saturating_sub(worker.since));
+        worker.since = worker.since.max(heard);
+        true
     }
 
     fn on_epoch(&mut self, slot: usize, attempt: AttemptId, epoch: u32, metrics: Metrics) {
@@ -192,10 +172,7 @@ impl Core {
     fn decide(&mut self, slot: usize, prune: bool) {
         if let Some(w) = self.slots[slot].worker() {
             let worker = w.id;
-            self.actions.push(Action::Send {
-                worker,
-                message: ToWorker::Decided { prune },
-            });
+            self.send(worker, ToWorker::Decided { prune });
         }
     }
 
@@ -214,13 +191,11 @@ impl Core {
             .unwrap_or(f64::NAN);
         if job.searches() {
             self.history.report(job.number, i64::from(epoch), value);
-            self.actions.push(Action::WriteSoon {
-                write: Write::Reported {
-                    number: job.number,
-                    step: i64::from(epoch),
-                    value,
-                },
-            });
+            self.actions.push(Action::WriteSoon(Write::Reported {
+                number: job.number,
+                step: i64::from(epoch),
+                value,
+            }));
         }
         if let Some(live) = self.live.get_mut(&job) {
             live.epochs.insert(epoch, metrics);
@@ -321,22 +296,12 @@ impl Core {
 
     /// Tells an idle or busy worker to leave in peace.
     pub(super) fn leave(&mut self, slot: usize, recycled: bool) {
-        match self.slots[slot].take(self.now) {
-            State::Starting(mut worker)
-            | State::Idle(mut worker)
-            | State::Recording(mut worker, _)
-            | State::Busy(mut worker, _) => {
-                worker.since = self.now;
-                worker.recycled = recycled;
-                self.actions.push(Action::Send {
-                    worker: worker.id,
-                    message: ToWorker::Exit,
-                });
-                self.slots[slot].state = State::Leaving(worker);
-            }
-            state @ (State::Leaving(_) | State::Empty { .. } | State::Drained) => {
-                self.slots[slot].state = state;
-            }
+        let stays = |w: &&mut Worker| w.activity != Activity::Leaving;
+        if let Some(worker) = self.slots[slot].worker_mut().filter(stays) {
+            worker.begins(Activity::Leaving, self.now);
+            worker.recycled = recycled;
+            let id = worker.id;
+            self.send(id, ToWorker::Exit);
         }
     }
 }

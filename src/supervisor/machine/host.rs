@@ -46,7 +46,7 @@ pub fn watch(inbox: &Receiver<Worker>, events: &Post) {
                     host: look(&workers, own.as_ref()),
                     gpus: Vec::new(),
                 };
-                if sample.host.is_some() && events.send(Event::Sampled { sample }).is_err() {
+                if sample.host.is_some() && events.send(Event::Sampled(sample)).is_err() {
                     return;
                 }
                 let took = start.elapsed();

@@ -56,7 +56,7 @@ impl Machine {
 fn watch_gpus(events: &Post) -> Option<OwnedFd> {
     let lost = |error: std::io::Error| {
         let reason = format!("the probe cannot be started: {error}");
-        let _ = events.send(Event::ProbeLost { reason });
+        let _ = events.send(Event::ProbeLost(reason));
     };
     let (over, running) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
         .map_err(|errno| lost(errno.into()))

@@ -52,7 +52,7 @@ pub fn watch(over: &OwnedFd, events: &Post) {
         let end = match spawn() {
             Ok(mut child) => {
                 let end = listen(&mut child, over, |event| {
-                    said |= matches!(event, Event::Sampled { .. });
+                    said |= matches!(event, Event::Sampled(_));
                     let _ = events.send(event);
                 });
                 let _ = child.kill();
@@ -67,7 +67,7 @@ pub fn watch(over: &OwnedFd, events: &Post) {
             End::Lost(reason) if told => tracing::info!(reason, "the probe is lost again"),
             End::Lost(reason) => {
                 told = true;
-                let _ = events.send(Event::ProbeLost { reason });
+                let _ = events.send(Event::ProbeLost(reason));
             }
         }
         failures = if start.elapsed() < LIVED {
@@ -145,9 +145,7 @@ fn listen(child: &mut Child, over: &OwnedFd, mut tell: impl FnMut(Event)) -> End
             patience = SILENCE;
             until = Instant::now() + patience;
             match line {
-                Line::Sampled(gpus) => tell(Event::Sampled {
-                    sample: device::Sample { host: None, gpus },
-                }),
+                Line::Sampled(gpus) => tell(Event::Sampled(device::Sample { host: None, gpus })),
                 Line::Xid { gpu, code } => tell(Event::Xid { gpu, code }),
                 Line::Lost { reason } => return End::Lost(reason),
             }

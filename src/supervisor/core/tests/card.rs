@@ -8,6 +8,7 @@ use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::world::{error, exited, spec};
+use crate::{BatchEvent, WorkerEvent};
 use config::Standby;
 use device::{GpuSample, Sample};
 use fault::Death;
@@ -100,39 +101,40 @@ impl Card {
 
     fn perform(&mut self, action: Action, events: &mut VecDeque<Event>) {
         match action {
-            Action::Spawn { worker, .. } => {
+            Action::Worker(worker, WorkerAction::Spawn(_)) => {
                 self.started += 1;
                 self.workers.insert(worker, None);
                 let pid = pid(worker);
-                events.push_back(Event::Spawned { worker, pid });
+                events.push_back(Event::Worker(worker, WorkerEvent::Spawned(pid)));
             }
             Action::Write { batch, writes } => {
                 writes.iter().for_each(|w| self.disk.apply(w));
-                events.push_back(Event::Written { batch });
+                events.push_back(Event::Batch(batch, BatchEvent::Written));
             }
-            Action::Send { worker, message } => match message {
+            Action::Worker(worker, WorkerAction::Send(message)) => match message {
                 ToWorker::Run { trial, .. } => {
                     self.workers.insert(worker, Some(*trial));
                 }
                 ToWorker::Exit => self.leaving.push(worker),
                 ToWorker::Open { .. } | ToWorker::Decided { .. } => {}
             },
-            Action::Terminate { worker } => self.terminated.push(worker),
+            Action::Worker(worker, WorkerAction::Terminate) => self.terminated.push(worker),
             Action::Report(report::Event::Warned { message }) => self.said.push(message),
             Action::Finish { exit, .. } => self.exit = Some(exit),
-            Action::Kill { .. }
-            | Action::Continue { .. }
-            | Action::Abandon { .. }
-            | Action::KeepWeights { .. }
-            | Action::Forget { .. }
-            | Action::WriteSoon { .. }
+            Action::Worker(
+                _,
+                WorkerAction::Kill | WorkerAction::Continue | WorkerAction::Abandon,
+            )
+            | Action::KeepWeights(_)
+            | Action::Forget(_)
+            | Action::WriteSoon(_)
             | Action::Propose { .. }
             | Action::Report(_) => {}
         }
     }
 
     fn say(&mut self, worker: WorkerId, message: FromWorker) {
-        self.event(Event::Received { worker, message });
+        self.event(Event::Worker(worker, WorkerEvent::Received(message)));
     }
 
     fn says_hello(&mut self, worker: WorkerId) {
@@ -224,7 +226,7 @@ impl Card {
         };
         let (host, gpus) = (None, vec![gpu]);
         let sample = Sample { host, gpus };
-        self.event(Event::Sampled { sample });
+        self.event(Event::Sampled(sample));
     }
 
     /// What other people's processes use, in MiB, as far as the core knows.
@@ -263,8 +265,7 @@ fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
     for standby in [Standby::Off, Standby::Auto] {
         let mut card = Card::new(2, standby);
         while card.training().len() < 2 || card.core.slots.iter().any(|s| !settled(s)) {
-            let opening =
-                (card.core.slots.iter()).find(|s| matches!(s.state, slot::State::Starting(_)));
+            let opening = (card.core.slots.iter()).find(|s| s.is_starting());
             let worker = opening.unwrap().worker().unwrap().id;
             card.opens(worker);
         }
@@ -276,7 +277,7 @@ fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
             if card.training().iter().any(|(.., attempt)| *attempt == 1) {
                 break;
             }
-            let starting = |s: &&Slot| matches!(s.state, slot::State::Starting(_));
+            let starting = |s: &&Slot| s.is_starting();
             let worker = card
                 .core
                 .slots
@@ -305,15 +306,7 @@ fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
 
 /// Whether a slot holds a worker that is in an attempt, or a spare one that is ready.
 fn settled(slot: &Slot) -> bool {
-    match &slot.state {
-        slot::State::Busy(..) => true,
-        slot::State::Idle(_) => slot.spare,
-        slot::State::Starting(_)
-        | slot::State::Recording(..)
-        | slot::State::Leaving(_)
-        | slot::State::Empty { .. }
-        | slot::State::Drained => false,
-    }
+    slot.is_busy() || (slot.is_idle() && slot.spare)
 }
 
 #[test]

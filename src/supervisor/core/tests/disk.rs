@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::*;
 use memory::Entry;
 use search::study::{Job, Purpose};
-use store::{Glimpse, Seen};
+use store::{Changes, Glimpse, Seen};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -9,6 +9,7 @@ use rand::RngExt;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
+use crate::{BatchEvent, ExitInfo, WorkerEvent};
 use config::{Parallel, Standby, StudySpec};
 use device::{GpuSample, Sample};
 use fault::Death;
@@ -140,7 +141,7 @@ impl Card {
             }
             if self.admits {
                 let sample = self.sample();
-                self.handle(Event::Sampled { sample }, &mut disk);
+                self.handle(Event::Sampled(sample), &mut disk);
             }
             for event in std::mem::take(&mut self.events) {
                 self.handle(event, &mut disk);
@@ -171,7 +172,7 @@ impl Card {
 
     fn perform(&mut self, action: Action, disk: &mut Disk) {
         match action {
-            Action::Spawn { worker, .. } => {
+            Action::Worker(worker, WorkerAction::Spawn(_)) => {
                 let life = Life::Opening { left: OPENING };
                 // A worker is worth at least some trials.
                 self.spawned += 1;
@@ -183,13 +184,16 @@ impl Card {
                 );
                 self.workers.insert(worker, Process { life, trials: 0 });
                 let pid = worker as u32 + 1;
-                self.events.push(Event::Spawned { worker, pid });
+                self.events
+                    .push(Event::Worker(worker, WorkerEvent::Spawned(pid)));
             }
-            Action::Send { worker, message } => self.receive(worker, message),
-            Action::Terminate { worker } | Action::Kill { worker } => self.end(worker),
+            Action::Worker(worker, WorkerAction::Send(message)) => self.receive(worker, message),
+            Action::Worker(worker, WorkerAction::Terminate | WorkerAction::Kill) => {
+                self.end(worker)
+            }
             Action::Write { batch, writes } => {
                 writes.iter().for_each(|w| disk.apply(w));
-                self.events.push(Event::Written { batch });
+                self.events.push(Event::Batch(batch, BatchEvent::Written));
             }
             Action::Report(report::Event::TrialFinished {
                 state,
@@ -198,11 +202,10 @@ impl Card {
                 ..
             }) => self.count(state, &attrs, &params),
             Action::Finish { exit, .. } => self.finished = Some(exit),
-            Action::Continue { .. }
-            | Action::Abandon { .. }
-            | Action::KeepWeights { .. }
-            | Action::Forget { .. }
-            | Action::WriteSoon { .. }
+            Action::Worker(_, WorkerAction::Continue | WorkerAction::Abandon)
+            | Action::KeepWeights(_)
+            | Action::Forget(_)
+            | Action::WriteSoon(_)
             | Action::Propose { .. }
             | Action::Report(_) => {}
         }
@@ -250,13 +253,10 @@ impl Card {
 
     fn end(&mut self, worker: WorkerId) {
         if self.workers.remove(&worker).is_some() {
-            self.events.push(Event::Exited {
+            self.events.push(Event::Worker(
                 worker,
-                death: Death::Exited(0),
-                tail: String::new(),
-                stopped: false,
-                oom_kills: 0,
-            });
+                WorkerEvent::Exited(ExitInfo::of(Death::Exited(0))),
+            ));
         }
     }
 
@@ -464,7 +464,8 @@ impl Card {
     }
 
     fn say(&mut self, worker: WorkerId, message: FromWorker) {
-        self.events.push(Event::Received { worker, message });
+        self.events
+            .push(Event::Worker(worker, WorkerEvent::Received(message)));
     }
 }
 

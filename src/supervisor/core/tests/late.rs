@@ -13,11 +13,11 @@ fn training() -> (Driven, WorkerId, AttemptId) {
         version: env!("CARGO_PKG_VERSION").into(),
     };
     core.handle(Event::Ticked, now);
-    core.handle(Event::Spawned { worker, pid: 9 }, now);
+    core.handle(Event::Worker(worker, WorkerEvent::Spawned(9)), now);
     for message in [hello, FromWorker::Ready] {
-        core.handle(Event::Received { worker, message }, now);
+        core.handle(Event::Worker(worker, WorkerEvent::Received(message)), now);
     }
-    core.handle(Event::Written { batch: 0 }, now);
+    core.handle(Event::Batch(0, BatchEvent::Written), now);
     let attempt = core.slots[0].attempt().unwrap();
     (core, worker, attempt)
 }
@@ -30,8 +30,9 @@ fn seconds(seconds: u64) -> Now {
 fn a_worker_is_not_silent_whose_step_waited_to_be_handled() {
     let (mut core, worker, attempt) = training();
     let message = FromWorker::Stepped { attempt, steps: 1 };
-    let stepped = Event::Received { worker, message };
-    let terminated = |actions: &[Action]| actions.contains(&Action::Terminate { worker });
+    let stepped = Event::Worker(worker, WorkerEvent::Received(message));
+    let terminated =
+        |actions: &[Action]| actions.contains(&Action::Worker(worker, WorkerAction::Terminate));
     let actions = core.hear(stepped, seconds(90), seconds(250));
     assert!(!terminated(&actions), "{actions:?}");
     // Nothing else had come by then.
@@ -62,7 +63,11 @@ fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
         peak_memory_mb: 1.0,
     };
     for message in [epoch, ended] {
-        core.hear(Event::Received { worker, message }, seconds(4), seconds(64));
+        core.hear(
+            Event::Worker(worker, WorkerEvent::Received(message)),
+            seconds(4),
+            seconds(64),
+        );
     }
     // It is written together with the start of the next trial.
     let mut actions = core.go_on(seconds(65));
@@ -93,8 +98,12 @@ fn what_an_event_asks_for_comes_before_what_is_started_next() {
         epoch: 1,
         metrics: Metrics::from([("loss".into(), 0.5)]),
     };
-    let at_once = core.hear(Event::Received { worker, message }, seconds(1), seconds(1));
-    let answered = |a: &Action| matches!(a, Action::Send { .. });
+    let at_once = core.hear(
+        Event::Worker(worker, WorkerEvent::Received(message)),
+        seconds(1),
+        seconds(1),
+    );
+    let answered = |a: &Action| matches!(a, Action::Worker(_, WorkerAction::Send(_)));
     assert!(at_once.iter().any(answered), "{at_once:?}");
     assert!(!core.go_on(seconds(1)).iter().any(answered));
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::super::slot::State;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::world::{core, exited, spec};
+use crate::{BatchEvent, ExitInfo, WorkerEvent};
 use device::{GpuSample, HostSample, Sample};
 use fault::Death;
 use fault::{ErrorReport, Phase};
@@ -55,7 +55,7 @@ impl Bench {
     }
 
     fn busy(&self) -> usize {
-        let busy = |s: &&Slot| matches!(s.state, State::Busy(..));
+        let busy = |s: &&Slot| s.is_busy();
         self.core.slots.iter().filter(busy).count()
     }
 
@@ -75,9 +75,9 @@ impl Bench {
 
     fn perform(&mut self, action: Action, events: &mut VecDeque<Event>) {
         match action {
-            Action::Spawn { worker, .. } => {
-                let received = |message| Event::Received { worker, message };
-                events.push_back(Event::Spawned { worker, pid: 7 });
+            Action::Worker(worker, WorkerAction::Spawn(_)) => {
+                let received = |message| Event::Worker(worker, WorkerEvent::Received(message));
+                events.push_back(Event::Worker(worker, WorkerEvent::Spawned(7)));
                 events.push_back(received(FromWorker::Hello {
                     protocol: VERSION,
                     version: env!("CARGO_PKG_VERSION").into(),
@@ -86,18 +86,18 @@ impl Bench {
             }
             Action::Write { batch, writes } => {
                 writes.iter().for_each(|w| self.note(w));
-                events.push_back(Event::Written { batch });
+                events.push_back(Event::Batch(batch, BatchEvent::Written));
             }
-            Action::WriteSoon { write } => self.note(&write),
+            Action::WriteSoon(write) => self.note(&write),
             Action::Report(report::Event::Warned { message }) => self.said.push(message),
             Action::Finish { exit, .. } => self.exit = Some(exit),
-            Action::Terminate { worker } => events.push_back(exited(worker, Death::Signaled(15))),
-            Action::Send { .. }
-            | Action::Kill { .. }
-            | Action::Continue { .. }
-            | Action::Abandon { .. }
-            | Action::KeepWeights { .. }
-            | Action::Forget { .. }
+            Action::Worker(worker, WorkerAction::Terminate) => {
+                events.push_back(exited(worker, Death::Signaled(15)))
+            }
+            Action::Worker(_, WorkerAction::Send(_) | WorkerAction::Kill)
+            | Action::Worker(_, WorkerAction::Continue | WorkerAction::Abandon)
+            | Action::KeepWeights(_)
+            | Action::Forget(_)
             | Action::Propose { .. }
             | Action::Report(_) => {}
         }
@@ -131,7 +131,7 @@ impl Bench {
             peak_memory_mb: 1.0,
         };
         for message in [epoch, ended] {
-            self.event(Event::Received { worker, message });
+            self.event(Event::Worker(worker, WorkerEvent::Received(message)));
         }
     }
 
@@ -141,7 +141,7 @@ impl Bench {
 
     fn sampled(&mut self, gpus: Vec<GpuSample>) {
         let sample = Sample { host: None, gpus };
-        self.event(Event::Sampled { sample });
+        self.event(Event::Sampled(sample));
     }
 }
 
@@ -164,7 +164,7 @@ fn a_lost_gpu_is_given_up_and_its_trial_goes_on_elsewhere_unblamed() {
     assert_eq!(bench.said, [said]);
     bench.dies(0, 6);
     assert_eq!(bench.outcomes, ["device_lost"]);
-    assert!(matches!(bench.core.slots[0].state, State::Drained));
+    assert!(bench.core.slots[0].is_drained());
     let again: Vec<u32> = bench
         .core
         .retry
@@ -220,10 +220,10 @@ fn what_works_on_for_a_while_fails_for_want_of_its_gpu_all_the_same() {
     bench.xid(0, 79);
     bench.now += Duration::from_secs(60);
     let attempt = bench.core.slots[0].attempt().unwrap();
-    bench.event(Event::Received {
-        worker: bench.worker(0),
-        message: FromWorker::Stepped { attempt, steps: 1 },
-    });
+    bench.event(Event::Worker(
+        bench.worker(0),
+        WorkerEvent::Received(FromWorker::Stepped { attempt, steps: 1 }),
+    ));
     bench.now += Duration::from_secs(30);
     bench.dies(0, 6);
     assert_eq!(bench.outcomes, ["device_lost"]);
@@ -266,7 +266,7 @@ fn an_xid_that_explains_one_end_does_not_explain_the_next_crash_too() {
         };
         let (worker, attempt) = (bench.worker(0), Some(attempt));
         let message = FromWorker::Dying { attempt, error };
-        bench.event(Event::Received { worker, message });
+        bench.event(Event::Worker(worker, WorkerEvent::Received(message)));
         bench.event(exited(worker, Death::Exited(70)));
         if late {
             bench.xid(0, 31);
@@ -310,16 +310,14 @@ fn a_lost_nvml_is_told_once_and_leaves_no_old_figures() {
         total: 2,
         ..HostSample::default()
     };
-    bench.event(Event::Sampled {
-        sample: Sample {
-            host: Some(host.clone()),
-            gpus: vec![gpu(0, None)],
-        },
-    });
+    bench.event(Event::Sampled(Sample {
+        host: Some(host.clone()),
+        gpus: vec![gpu(0, None)],
+    }));
     assert_eq!(bench.core.machine.gpu(0), Some(&gpu(0, None)));
     for _ in 0..2 {
         let reason = "the NVIDIA driver is not loaded".into();
-        bench.event(Event::ProbeLost { reason });
+        bench.event(Event::ProbeLost(reason));
     }
     let said = "NVML cannot be used: the NVIDIA driver is not loaded; going on without GPU samples";
     assert_eq!(bench.said, [said]);
@@ -344,19 +342,19 @@ fn samples_are_kept_once_a_minute_and_at_the_end() {
 #[test]
 fn a_trial_to_run_again_gets_a_fresh_worker_although_a_used_one_is_idle() {
     let mut bench = Bench::training_of(3, 3);
-    bench.event(Event::Exited {
-        worker: bench.worker(0),
-        death: Death::Signaled(9),
-        tail: String::new(),
-        stopped: false,
-        oom_kills: 1,
-    });
+    bench.event(Event::Worker(
+        bench.worker(0),
+        WorkerEvent::Exited(ExitInfo {
+            oom_kills: 1,
+            ..ExitInfo::of(Death::Signaled(9))
+        }),
+    ));
     assert_eq!(bench.outcomes, ["host_oom"]);
     assert_eq!(bench.busy(), 2, "no third worker for now");
     let leaving = bench.worker(1);
     bench.completes(1);
     bench.completes(2);
-    assert!(matches!(bench.core.slots[2].state, State::Idle(_)));
+    assert!(bench.core.slots[2].is_idle());
     bench.event(exited(leaving, Death::Exited(0)));
     assert_eq!(bench.busy(), 1, "the trial waits for ever");
 }

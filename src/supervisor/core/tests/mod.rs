@@ -16,6 +16,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{BatchEvent, WorkerEvent};
 use config::Standby;
 pub(super) use disk::Disk;
 pub(super) use driven::Driven;
@@ -117,20 +118,20 @@ fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
         let mut next = Event::Ticked;
         for action in core.handle(event, now) {
             match action {
-                Action::Spawn { worker, .. } => {
+                Action::Worker(worker, WorkerAction::Spawn(_)) => {
                     spawned.push(now);
                     next = exited(worker, Death::Exited(1));
                 }
-                Action::Write { batch, .. } => next = Event::Written { batch },
+                Action::Write { batch, .. } => next = Event::Batch(batch, BatchEvent::Written),
                 Action::Finish { exit: code, .. } => exit = Some(code),
-                Action::Send { .. }
-                | Action::Terminate { .. }
-                | Action::Kill { .. }
-                | Action::Continue { .. }
-                | Action::Abandon { .. }
-                | Action::KeepWeights { .. }
-                | Action::Forget { .. }
-                | Action::WriteSoon { .. }
+                Action::Worker(_, WorkerAction::Send(_) | WorkerAction::Terminate)
+                | Action::Worker(
+                    _,
+                    WorkerAction::Kill | WorkerAction::Continue | WorkerAction::Abandon,
+                )
+                | Action::KeepWeights(_)
+                | Action::Forget(_)
+                | Action::WriteSoon(_)
                 | Action::Propose { .. }
                 | Action::Report(_) => {}
             }
@@ -160,10 +161,7 @@ fn messages_of_a_stale_attempt_change_nothing() {
     };
     let worker = *world.workers.keys().next().unwrap();
     let actions = world.core.handle(
-        Event::Received {
-            worker,
-            message: stale,
-        },
+        Event::Worker(worker, WorkerEvent::Received(stale)),
         world.now,
     );
     assert!(actions.is_empty(), "{actions:?}");
@@ -175,9 +173,9 @@ fn a_second_stop_kills_at_once() {
     let mut core = core(spec(5, 1), &Disk::default());
     core.handle(Event::Ticked, Now::ZERO);
     let first = core.handle(Event::StopRequested, Now::ZERO);
-    assert_eq!(first, [Action::Terminate { worker: 0 }]);
+    assert_eq!(first, [Action::Worker(0, WorkerAction::Terminate)]);
     let second = core.handle(Event::StopRequested, Now::ZERO);
-    assert_eq!(second, [Action::Kill { worker: 0 }]);
+    assert_eq!(second, [Action::Worker(0, WorkerAction::Kill)]);
 }
 
 proptest! {
@@ -216,7 +214,7 @@ proptest! {
         world.run(20_000);
         prop_assert_eq!(world.finished, Some(Exit::Done));
         prop_assert_eq!(world.disk.trials.len(), 20);
-        prop_assert!(matches!(world.core.slots[0].state, slot::State::Drained));
+        prop_assert!(world.core.slots[0].is_drained());
     }
 
     #[test]
@@ -360,10 +358,14 @@ fn a_worker_that_is_stopped_is_continued_once_and_then_replaced() {
     let mut world = World::new(spec(5, 1), Disk::default(), 1, 0.0);
     world.run(8);
     let worker = *world.workers.keys().next().unwrap();
-    let first = world.core.handle(Event::Stopped { worker }, world.now);
-    assert_eq!(first[0], Action::Continue { worker });
-    let second = world.core.handle(Event::Stopped { worker }, world.now);
-    assert_eq!(second, [Action::Kill { worker }]);
+    let first = world
+        .core
+        .handle(Event::Worker(worker, WorkerEvent::Stopped), world.now);
+    assert_eq!(first[0], Action::Worker(worker, WorkerAction::Continue));
+    let second = world
+        .core
+        .handle(Event::Worker(worker, WorkerEvent::Stopped), world.now);
+    assert_eq!(second, [Action::Worker(worker, WorkerAction::Kill)]);
     world.workers.clear();
     world.event(exited(worker, Death::Signaled(9)));
     world.run(10_000);
@@ -424,7 +426,7 @@ fn an_attempt_that_ends_with_its_worker_is_ended_once() {
             };
             world.workers.insert(worker, world::Life::Idle);
             let message = FromWorker::Failed { attempt, error };
-            world.event(Event::Received { worker, message });
+            world.event(Event::Worker(worker, WorkerEvent::Received(message)));
         }
     }
     assert_eq!(world.finished, Some(Exit::Done));
@@ -461,16 +463,16 @@ fn what_a_worker_says_after_its_garbage_frees_no_slot() {
     let attempt = world.core.slots[0].attempt().unwrap();
     let worker = world.core.slots[0].worker().unwrap().id;
     world.workers.insert(worker, world::Life::Wedged);
-    world.event(Event::Garbled {
+    world.event(Event::Worker(
         worker,
-        error: "no message".into(),
-    });
+        WorkerEvent::Garbled("no message".into()),
+    ));
     let message = FromWorker::Ended {
         attempt,
         ended: task::Ended::Completed,
         peak_memory_mb: 1.0,
     };
-    world.event(Event::Received { worker, message });
+    world.event(Event::Worker(worker, WorkerEvent::Received(message)));
     assert_eq!(world.core.slots[0].attempt(), Some(attempt));
     world.workers.clear();
     world.event(exited(worker, Death::Signaled(9)));
@@ -504,7 +506,7 @@ fn a_device_that_is_said_to_be_gone_costs_the_slots_budget() {
             let error = world::error(fault::Phase::Training, "No CUDA GPUs are available");
             world.workers.insert(worker, world::Life::Idle);
             let message = FromWorker::Failed { attempt, error };
-            world.event(Event::Received { worker, message });
+            world.event(Event::Worker(worker, WorkerEvent::Received(message)));
         }
     }
     assert_eq!(world.finished, Some(Exit::Breaker));

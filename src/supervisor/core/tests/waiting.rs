@@ -74,7 +74,7 @@ fn an_unfinished_trial_that_fits_alone_only_gets_its_worker_when_the_others_are_
     for _ in 0..10 {
         card.all_leave();
         card.pass(seconds(1));
-        let opening = |s: &&Slot| matches!(s.state, slot::State::Starting(_));
+        let opening = |s: &&Slot| s.is_starting();
         let slot = card.core.slots.iter().find(opening);
         if let Some(worker) = slot.and_then(Slot::worker).map(|w| w.id) {
             card.opens(worker);

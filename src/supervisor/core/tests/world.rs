@@ -6,11 +6,12 @@ use std::time::Duration;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::super::slot::State;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::foreign::Foreign;
+use crate::facts::Unstarted;
+use crate::{BatchEvent, ExitInfo, WorkerEvent, WorkerOptions};
 use config::TestSplit;
 use config::{Deadline, Objective, Operation, Parallel};
 use fault::Death;
@@ -228,9 +229,7 @@ impl World {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Spawn {
-                worker, forensic, ..
-            } => {
+            Action::Worker(worker, WorkerAction::Spawn(WorkerOptions { forensic, .. })) => {
                 self.spawns_after_stop += u32::from(self.stop_asked);
                 self.workers.insert(worker, Life::Opening);
                 if forensic {
@@ -238,19 +237,19 @@ impl World {
                 }
                 self.starts.push(self.now);
             }
-            Action::Send { worker, message } => self.receive(worker, message),
-            Action::Terminate { worker } => {
+            Action::Worker(worker, WorkerAction::Send(message)) => self.receive(worker, message),
+            Action::Worker(worker, WorkerAction::Terminate) => {
                 if self.rng.random_bool(0.8) {
                     self.kill(worker, 15);
                 }
             }
-            Action::Kill { worker } => self.kill(worker, 9),
-            Action::Continue { .. } => {}
-            Action::Abandon { worker } => {
+            Action::Worker(worker, WorkerAction::Kill) => self.kill(worker, 9),
+            Action::Worker(_, WorkerAction::Continue) => {}
+            Action::Worker(worker, WorkerAction::Abandon) => {
                 assert_eq!(self.workers.remove(&worker), Some(Life::Wedged));
             }
-            Action::KeepWeights { leaders } => self.keep_weights(&leaders),
-            Action::Forget { job } => {
+            Action::KeepWeights(leaders) => self.keep_weights(&leaders),
+            Action::Forget(job) => {
                 let durably = match job.searches() {
                     true => {
                         let trial = self.disk.glimpse(job.number);
@@ -274,7 +273,7 @@ impl World {
                 }
                 self.unwritten.push((batch, writes));
             }
-            Action::WriteSoon { write } => self.soon.push(write),
+            Action::WriteSoon(write) => self.soon.push(write),
             Action::Propose { number, news } => {
                 let before = self.question.replace((number, news));
                 assert!(before.is_none(), "one question at a time");
@@ -333,10 +332,8 @@ impl World {
                 };
                 self.workers.insert(worker, Life::Training(*trial, from));
                 if from > 0 {
-                    self.answers.push_back(Event::Received {
-                        worker,
-                        message: resumed,
-                    });
+                    self.answers
+                        .push_back(Event::Worker(worker, WorkerEvent::Received(resumed)));
                 }
             }
             ToWorker::Exit => {
@@ -364,7 +361,7 @@ impl World {
             foreign.act(&mut self.disk);
             if self.rng.random_bool(0.1) {
                 let changes = self.disk.changes(&mut self.seen);
-                return Event::StudyChanged { changes };
+                return Event::StudyChanged(changes);
             }
         }
         if self.question.is_some()
@@ -392,23 +389,25 @@ impl World {
         let (batch, writes) = self.unwritten.remove(0);
         if writes.iter().any(|w| matches!(w, Write::RunEnded { .. })) {
             let changes = self.disk.changes(&mut self.seen);
-            self.event(Event::StudyChanged { changes });
+            self.event(Event::StudyChanged(changes));
         }
         let all: Vec<Write> = self.soon.drain(..).chain(writes).collect();
         let (writes, mut late) = self.refused.without(&all);
         late.extend(self.disk.carry_out(&writes, &mut self.seen));
         self.refused.refused(&late);
         if late.is_empty() {
-            return Event::Written { batch };
+            return Event::Batch(batch, BatchEvent::Written);
         }
         assert!(self.foreign.is_some(), "nobody else is there: {late:?}");
         let mut unstarted = Unstarted::default();
         unstarted.refused(&late);
-        Event::Overtaken {
+        Event::Batch(
             batch,
-            unstarted,
-            changes: self.disk.changes(&mut self.seen),
-        }
+            BatchEvent::Overtaken {
+                unstarted,
+                changes: self.disk.changes(&mut self.seen),
+            },
+        )
     }
 
     fn progress(&mut self, worker: WorkerId) -> Event {
@@ -424,7 +423,7 @@ impl World {
             );
             let attempt = None;
             let message = FromWorker::Dying { attempt, error };
-            return Event::Received { worker, message };
+            return Event::Worker(worker, WorkerEvent::Received(message));
         }
         let life = self.workers.get_mut(&worker).unwrap();
         let message = match life {
@@ -434,11 +433,8 @@ impl World {
                     protocol: VERSION,
                     version: env!("CARGO_PKG_VERSION").into(),
                 };
-                self.event(Event::Spawned { worker, pid: 7 });
-                self.event(Event::Received {
-                    worker,
-                    message: hello,
-                });
+                self.event(Event::Worker(worker, WorkerEvent::Spawned(7)));
+                self.event(Event::Worker(worker, WorkerEvent::Received(hello)));
                 FromWorker::Ready
             }
             Life::Training(trial, epoch) if *epoch < 3 => {
@@ -468,10 +464,10 @@ impl World {
                     resident: Some(1 << 20),
                     ..Usage::default()
                 };
-                self.event(Event::Received {
+                self.event(Event::Worker(
                     worker,
-                    message: FromWorker::Measured { attempt, usage },
-                });
+                    WorkerEvent::Received(FromWorker::Measured { attempt, usage }),
+                ));
                 FromWorker::Ended {
                     attempt,
                     ended: Ended::Completed,
@@ -480,7 +476,7 @@ impl World {
             }
             Life::Idle | Life::Hung | Life::Wedged => return Event::Ticked,
         };
-        Event::Received { worker, message }
+        Event::Worker(worker, WorkerEvent::Received(message))
     }
 
     fn fault(&mut self, worker: WorkerId) -> Event {
@@ -488,7 +484,7 @@ impl World {
         if life == Life::Wedged {
             return Event::Ticked;
         }
-        let received = |message| Event::Received { worker, message };
+        let received = |message| Event::Worker(worker, WorkerEvent::Received(message));
         match (self.rng.random_range(0..11), life) {
             (0, Life::Training(..)) => {
                 self.workers.insert(worker, Life::Hung);
@@ -517,25 +513,21 @@ impl World {
                 self.workers.insert(worker, Life::Wedged);
                 Event::Ticked
             }
-            (5, _) => Event::Garbled {
-                worker,
-                error: "no message".into(),
-            },
-            (6, _) => Event::Stopped { worker },
-            (7, _) => Event::HungUp { worker },
+            (5, _) => Event::Worker(worker, WorkerEvent::Garbled("no message".into())),
+            (6, _) => Event::Worker(worker, WorkerEvent::Stopped),
+            (7, _) => Event::Worker(worker, WorkerEvent::HungUp),
             (8, _) => {
                 self.workers.remove(&worker);
                 exited(worker, Death::Signaled(11))
             }
             (9, _) => {
                 self.workers.remove(&worker);
-                Event::Exited {
-                    worker,
-                    death: Death::Signaled(9),
-                    tail: String::new(),
-                    stopped: false,
-                    oom_kills: 1,
-                }
+                let oom_kills = 1;
+                let info = ExitInfo {
+                    oom_kills,
+                    ..ExitInfo::of(Death::Signaled(9))
+                };
+                Event::Worker(worker, WorkerEvent::Exited(info))
             }
             (_, _) => {
                 self.workers.remove(&worker);
@@ -547,9 +539,7 @@ impl World {
     fn check_invariants(&self) {
         let mut held: Vec<AttemptId> = Vec::new();
         for slot in &self.core.slots {
-            if let State::Recording(_, a) | State::Busy(_, a) = &slot.state {
-                held.push(*a);
-            }
+            held.extend(slot.attempt());
         }
         let jobs: BTreeSet<Job> = held.iter().map(|a| a.job()).collect();
         assert_eq!(jobs.len(), held.len(), "one live attempt a trial");
@@ -650,13 +640,7 @@ fn id(trial: &TrialSpec) -> AttemptId {
 }
 
 pub fn exited(worker: WorkerId, death: Death) -> Event {
-    Event::Exited {
-        worker,
-        death,
-        tail: String::new(),
-        stopped: false,
-        oom_kills: 0,
-    }
+    Event::Worker(worker, WorkerEvent::Exited(ExitInfo::of(death)))
 }
 
 /// Number, parameters and values of the trials on disk.
