@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use super::study::abandoned;
 use super::{Archive, Asked, Opened};
 use store::{Changes, RunRecord, Seen, Store, StoreError, StudySummary, Write, Written};
-use supervisor::{Hold, Holder, compatible};
+use supervisor::{LockOwner, StudyLock, compatible};
 
 /// How long a request waits for another program's lock before it is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,8 +24,8 @@ pub const KIND: &str = "ask-tell";
 /// the one asked for. A study that was there is as it was, and nothing was made beside it.
 pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
     look(asked, path, study)?;
-    let me = Holder::this_process();
-    let mut hold = Hold::take(path, study, &me).map_err(|f| f.message)?;
+    let me = LockOwner::this_process();
+    let mut hold = StudyLock::take(path, study, &me).map_err(|f| f.message)?;
     let mut store = Store::open(path).map_err(text)?;
     store.set_lock_patience(PATIENCE);
     let found = store.find_study(study).map_err(text)?;
@@ -84,7 +84,7 @@ struct Kept {
     /// Another program has written to the file since the last look.
     stale: bool,
     /// Given back last.
-    _hold: Hold,
+    _hold: StudyLock,
 }
 
 impl Archive for Kept {
@@ -166,7 +166,12 @@ fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), Strin
 }
 
 /// Records the session as a run, and settles what earlier ones left.
-fn begin(store: &mut Store, asked: &Asked, study_id: i64, me: Holder) -> Result<i64, StoreError> {
+fn begin(
+    store: &mut Store,
+    asked: &Asked,
+    study_id: i64,
+    me: LockOwner,
+) -> Result<i64, StoreError> {
     let record = RunRecord {
         pid: me.pid,
         host: me.host,

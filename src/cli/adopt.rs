@@ -17,7 +17,7 @@ use messages::exit::{Exit, Failure};
 use messages::json_number;
 use search::study::FrozenTrial;
 use store::{NewStudy, Store, StoreError, StudySummary};
-use supervisor::{Hold, Holder, spool};
+use supervisor::{LockOwner, StudyLock, spool};
 
 /// `tune adopt`
 #[derive(Debug, Args)]
@@ -276,7 +276,7 @@ fn taken(storage: &Path, name: &str) -> Failure {
 
 /// Writes the study while nobody else can run one of its name.
 fn write(storage: &Path, study: &NewStudy, trials: &[FrozenTrial]) -> Result<(), Failure> {
-    let _hold = Hold::take(storage, study.name, &Holder::this_process())?;
+    let _hold = StudyLock::take(storage, study.name, &LockOwner::this_process())?;
     let mut store = Store::open(storage)?;
     match store.create_study_with(study, trials) {
         Ok(_) => Ok(()),

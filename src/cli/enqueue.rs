@@ -15,7 +15,7 @@ use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::FrozenTrial;
 use store::{Store, StudySummary};
-use supervisor::{holder, patiently};
+use supervisor::{lock_owner, patiently};
 
 /// How long another program's lock is waited for. A run holds it for milliseconds at a time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         numbers,
         same: plan.same,
         skipped: plan.skipped,
-        held: holder(&storage, &study).is_some(),
+        held: lock_owner(&storage, &study).is_some(),
     };
     if common.json {
         super::print(&format!("{:#}\n", enqueued.json()))

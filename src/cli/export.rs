@@ -20,7 +20,7 @@ use messages::json_number;
 use protocol::AttemptId;
 use search::study::{FrozenTrial, Purpose, TrialState};
 use store::Store;
-use supervisor::{End, Replay, replay, replay_log};
+use supervisor::{Replay, ReplayEnd, replay, replay_log};
 use task::TrialSpec;
 use text::checkpoint::Checkpoint;
 use text::export::{Description, Export, Origin, Writing, may_write, unchanged, write};
@@ -292,7 +292,7 @@ fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Fo
             let _ = report::out(&shown.epoch(epoch));
         }
     })?;
-    if let End::Fault(fault) = &played.end {
+    if let ReplayEnd::Fault(fault) = &played.end {
         if plan.log.starts_with(held.path()) {
             // The log is to be read; the next export to the same place deletes it.
             let _ = held.keep();

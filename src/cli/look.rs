@@ -10,7 +10,7 @@ use device::Device;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use store::Store;
-use supervisor::{holder, spool};
+use supervisor::{lock_owner, spool};
 
 pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
     init_logging(common, None)?;
@@ -72,12 +72,12 @@ pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
 
 fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, Failure> {
     let study = store::choose(store, study)?;
-    let holder = holder(store.path(), &study);
+    let owner = lock_owner(store.path(), &study);
     let study = study.name;
     let context = Context {
         spooled: spool::waiting(&directory_of(store.path()), &study),
         now: messages::clock::now(),
-        holder: holder.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
+        holder: owner.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
         goal: None,
     };
     print(

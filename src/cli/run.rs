@@ -18,7 +18,7 @@ use memory::Floor;
 use messages::exit::{Exit, Failure};
 use report::Mode;
 use store::Store;
-use supervisor::{Launch, launch, settle};
+use supervisor::{Launch, launch, lock_study};
 use task::Preparation;
 use task::command::Command;
 use task::synthetic::Synthetic;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut library = libtorch::for_workers(&spec, devices[0])?;
     let storage = storage(&project, &args.common);
     let origin = args.origin();
-    let held = settle(&storage, &mut spec, &prepared, &origin)?;
+    let locked = lock_study(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
     if library.is_none() {
         // Some faults are libtorch's.
@@ -63,7 +63,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         devices,
         storage,
         origin,
-        held,
+        locked,
     })
 }
 

@@ -79,10 +79,10 @@ impl Looks {
             away += passed - CREEP;
         }
         // The two clocks are read one after the other: a small difference is no sleep.
-        let slept = at.asleep().saturating_sub(self.asleep);
-        if slept >= STOPPED {
+        let suspended = at.asleep().saturating_sub(self.asleep);
+        if suspended >= STOPPED {
             self.asleep = at.asleep();
-            away += slept;
+            away += suspended;
         }
         self.away += away;
         away

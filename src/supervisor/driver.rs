@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::core::Core;
-use super::errands::{Errand, Errands, Place};
+use super::disk_tasks::{DiskTask, DiskThread, Place};
+use super::event_channel::{EventReceiver, EventSender};
 use super::machine::Machine;
-use super::post::{Inbox, Post};
-use super::proposer::{Asked, Proposer};
+use super::proposer::{Proposer, ProposerThread};
 use super::spawn::{Process, environment};
 use super::spool::Spool;
 use super::writer::{Request, RunId, Writer};
@@ -63,7 +63,7 @@ impl Driver {
         proposer: Proposer,
         (store, seen, spool): (Store, Seen, Spool),
         clock: Clock,
-        (events, inbox): (Post, Inbox),
+        (events, inbox): (EventSender, EventReceiver),
     ) -> Result<Exit, Failure> {
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
         let (requests, todo) = mpsc::channel();
@@ -78,10 +78,10 @@ impl Driver {
             .name("writer".into())
             .spawn(move || writer.run(&todo))
             .map_err(internal)?;
-        let errands = Errands::start(self.place.clone()).map_err(internal)?;
-        let proposer = Asked::start(proposer, events.clone()).map_err(internal)?;
-        let mut hands = Hands {
-            errands,
+        let disk = DiskThread::start(self.place.clone()).map_err(internal)?;
+        let proposer = ProposerThread::start(proposer, events.clone()).map_err(internal)?;
+        let mut executor = Executor {
+            disk,
             proposer,
             clock,
             machine: Machine::watch(self.gpus, &events),
@@ -90,11 +90,11 @@ impl Driver {
             events,
             requests: Some(requests),
         };
-        let (exit, reason) = hands.work(&mut core, &inbox);
-        hands.requests = None;
+        let (exit, reason) = executor.work(&mut core, &inbox);
+        executor.requests = None;
         let _ = writing.join();
         // What is left to do on the disk is done before the run ends.
-        drop(hands);
+        drop(executor);
         match exit {
             Exit::Done | Exit::Stopped | Exit::Budget => Ok(exit),
             Exit::Internal
@@ -108,25 +108,25 @@ impl Driver {
     }
 }
 
-struct Hands {
+struct Executor {
     driver: Driver,
     clock: Clock,
     machine: Machine,
-    errands: Errands,
-    proposer: Asked,
+    disk: DiskThread,
+    proposer: ProposerThread,
     workers: BTreeMap<WorkerId, Process>,
-    events: Post,
+    events: EventSender,
     requests: Option<Sender<Request>>,
 }
 
-impl Hands {
-    fn work(&mut self, core: &mut Core, inbox: &Inbox) -> (Exit, String) {
+impl Executor {
+    fn work(&mut self, core: &mut Core, inbox: &EventReceiver) -> (Exit, String) {
         let (mut came, mut event) = (self.clock.now(), Event::Ticked);
         loop {
             if let Event::Worker(worker, WorkerEvent::Exited(_)) = &event {
-                self.let_go(*worker);
+                self.drop_worker(*worker);
             }
-            core.slept(self.clock.away());
+            core.suspended(self.clock.away());
             // What the event itself asks for does not wait for what is started next.
             let at_once = core.hear(event, came, self.clock.now());
             if let Some(end) = self.perform_all(at_once) {
@@ -161,8 +161,8 @@ impl Hands {
     fn perform(&mut self, action: Action) -> Option<(Exit, String)> {
         match action {
             Action::Worker(worker, action) => self.act_on(worker, action),
-            Action::KeepWeights(leaders) => self.errands.ask(Errand::KeepWeights(leaders)),
-            Action::Forget(job) => self.errands.ask(Errand::Forget(job)),
+            Action::KeepWeights(leaders) => self.disk.ask(DiskTask::KeepWeights(leaders)),
+            Action::Forget(job) => self.disk.ask(DiskTask::Forget(job)),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon(write) => self.ask(Request::Soon(write)),
             Action::Propose { number, news } => self.proposer.ask(number, news),
@@ -182,7 +182,7 @@ impl Hands {
             WorkerAction::Terminate => self.signal(worker, Process::terminate),
             WorkerAction::Kill => self.signal(worker, Process::kill),
             WorkerAction::Continue => self.signal(worker, Process::go_on),
-            WorkerAction::Abandon => self.let_go(worker),
+            WorkerAction::Abandon => self.drop_worker(worker),
         }
     }
 
@@ -194,7 +194,7 @@ impl Hands {
         let library = self.driver.library.as_deref();
         let environment = environment(options, self.driver.in_process, library);
         let log = self.worker_log(worker);
-        self.errands.ask(Errand::LogBegins(log.clone()));
+        self.disk.ask(DiskTask::LogBegins(log.clone()));
         let family = self.driver.family.worker(worker);
         let group = self.driver.groups.as_ref().and_then(|g| g.worker(worker));
         let event = match Process::spawn(worker, &environment, &log, family, group, &self.events) {
@@ -205,7 +205,7 @@ impl Hands {
                 Event::Worker(worker, WorkerEvent::Spawned(pid))
             }
             Err(error) => {
-                self.errands.ask(Errand::LogEnds(log));
+                self.disk.ask(DiskTask::LogEnds(log));
                 Event::Worker(
                     worker,
                     WorkerEvent::SpawnFailed(format!(
@@ -217,10 +217,10 @@ impl Hands {
         let _ = self.events.send(event);
     }
 
-    fn let_go(&mut self, worker: WorkerId) {
-        self.errands.ask(Errand::LogEnds(self.worker_log(worker)));
+    fn drop_worker(&mut self, worker: WorkerId) {
+        self.disk.ask(DiskTask::LogEnds(self.worker_log(worker)));
         if let Some(process) = self.workers.remove(&worker) {
-            self.errands.ask(Errand::LogEnds(process.log()));
+            self.disk.ask(DiskTask::LogEnds(process.log()));
             self.machine.ended(process.pid());
         }
     }
@@ -240,11 +240,11 @@ impl Hands {
             } => {
                 let absolute = |path: &str| self.driver.place.dir.join(path);
                 let log = absolute(&log);
-                self.errands.ask(Errand::LogBegins(log.clone()));
+                self.disk.ask(DiskTask::LogBegins(log.clone()));
                 let before = process.begin(log.clone());
                 // Where it printed before its first attempt, it may print until its end.
                 if before != self.worker_log(worker) {
-                    self.errands.ask(Errand::LogEnds(before));
+                    self.disk.ask(DiskTask::LogEnds(before));
                 }
                 ToWorker::Run {
                     trial,

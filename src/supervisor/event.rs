@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::facts::Unstarted;
+use crate::refused_starts::RefusedStarts;
 use device::{Device, Sample};
 use fault::Death;
 use messages::exit::Exit;
@@ -117,7 +117,7 @@ pub enum BatchEvent {
     /// claimed a waiting trial, ended a trial of ours or deleted it.
     Overtaken {
         /// The starts among its writes that are not on record.
-        unstarted: Unstarted,
+        refused: RefusedStarts,
         /// What others had done to the study by then.
         changes: Changes,
     },

@@ -11,15 +11,15 @@ use super::clock::Clock;
 use super::core::{
     Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, in_parts, weights_kept,
 };
+use super::disk_tasks::Place;
 use super::driver::Driver;
-use super::errands::Place;
-use super::hold::Holder;
-use super::open_study::{Held, Origin, open_study, study_attributes};
-use super::post;
+use super::event_channel;
+use super::open_study::{LockedStudy, Origin, open_study, study_attributes};
 use super::proposer::Proposer;
 use super::signals;
 use super::spool;
-use super::take_in;
+use super::spool_replay;
+use super::study_lock::LockOwner;
 use config::Prepared;
 use config::StudySpec;
 use device::Device;
@@ -56,8 +56,8 @@ pub struct Launch {
     pub storage: PathBuf,
     /// What a new study is made from.
     pub origin: Origin,
-    /// The hold on the study, see [`super::settle`].
-    pub held: Held,
+    /// The lock on the study, see [`super::lock_study`].
+    pub locked: LockedStudy,
     /// What trainings cannot do without of the devices' memory.
     pub floor: Option<Arc<dyn Floor>>,
     /// The library that has libtorch, where workers need it.
@@ -79,16 +79,16 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         devices,
         storage,
         origin,
-        held,
+        locked,
         floor,
         library,
         rehearsed,
         mut sink,
     } = launch;
     let dir = directory_of(&storage);
-    let Held { mut hold, me } = held;
+    let LockedStudy { mut lock, owner } = locked;
     check_places(&dir, &spec.study)?;
-    let study = Family::study(hold.id());
+    let study = Family::study(lock.id());
     end_leftovers(&study);
     // Before the guardian, which is where the supervisor is, and gone after it.
     let groups = Groups::make(spec.operation.host_memory);
@@ -98,25 +98,25 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let _guardian = Guardian::start(family.clone());
     let clock =
         Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
-    let (events, inbox) = post::channel(clock.clone());
+    let (events, inbox) = event_channel::channel(clock.clone());
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
-    take_in::check(&storage, &dir, &spec.study)?;
+    spool_replay::check(&storage, &dir, &spec.study)?;
     let mut store = open(&storage, &dir, &spec, &mut *sink)?;
     let opened = open_study(&mut store, &spec, &prepared, &origin)?;
     let study_id = opened.study_id;
-    hold.row(study_id, &spec.study)?;
+    lock.row(study_id, &spec.study)?;
     if let Some(fork) = opened.fork {
         tell_fork(&mut *sink, fork, &dir);
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warning.into_iter().for_each(&mut warn);
     prepared.warnings.iter().cloned().for_each(&mut warn);
-    take_in::take_in(&mut store, study_id, &dir, &spec.study, &mut warn)?;
+    spool_replay::replay_spool(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let (mut found, seen) = found(&store, study_id)?;
     keep_weights(&spec, &found.trials, &dir);
     drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &found.unfinished());
-    let run_id = store.begin_run(study_id, &record(&spec, me))?;
+    let run_id = store.begin_run(study_id, &record(&spec, owner))?;
     let mut user_attrs = study_attributes(&spec, &prepared);
     mark_injected(&mut user_attrs, &found.attrs, &spec);
     let rehearsed = keep_rehearsal(&mut user_attrs, found.attrs.get(REHEARSAL), rehearsed);
@@ -124,7 +124,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
     let started = store.run_started(study_id, run_id)?.unwrap_or_default();
     store.set_lock_patience(store::LOCK_PATIENCE);
-    let spool = take_in::reserve(&dir, &spec.study)?;
+    let spool = spool_replay::reserve(&dir, &spec.study)?;
     let sampler = sampler::sampler(&spec.operation.sampler)
         .ok_or_else(|| unknown("sampler", &spec.operation.sampler.kind))?;
     let proposer = Proposer::new(sampler, &spec);
@@ -166,7 +166,7 @@ fn open(
 ) -> Result<Store, Failure> {
     let patience = spec.operation.supervisor.storage_patience;
     let mut warn = |message| tell(sink, report::Event::Warned { message });
-    let opened = take_in::patiently(patience, &mut warn, || {
+    let opened = spool_replay::patiently(patience, &mut warn, || {
         let store = Store::open(storage)?;
         store.probe_lock()?;
         Ok(store)
@@ -174,7 +174,7 @@ fn open(
     if opened.is_err() && signals::requested() {
         return Err(Failure::new(Exit::Stopped, "stopped by a signal"));
     }
-    let store = opened.map_err(|e| take_in::with_spool(e, dir, &spec.study))?;
+    let store = opened.map_err(|e| spool_replay::with_spool(e, dir, &spec.study))?;
     store.set_lock_patience(patience);
     Ok(store)
 }
@@ -295,10 +295,10 @@ fn found(store: &Store, study_id: i64) -> Result<(Found, Seen), Failure> {
 }
 
 /// How this run is noted.
-fn record(spec: &StudySpec, me: Holder) -> RunRecord {
+fn record(spec: &StudySpec, owner: LockOwner) -> RunRecord {
     RunRecord {
-        pid: me.pid,
-        host: me.host,
+        pid: owner.pid,
+        host: owner.host,
         version: env!("CARGO_PKG_VERSION").into(),
         command: std::env::args().collect(),
         operation: spec.to_record(),

@@ -2,31 +2,31 @@
 
 mod clock;
 pub mod core;
+mod disk_tasks;
 mod driver;
-mod errands;
 mod event;
-mod facts;
-mod hold;
+mod event_channel;
 mod launch;
 mod machine;
 mod open_study;
-mod post;
 mod proposer;
+mod refused_starts;
 mod rehearse;
 mod replay;
 mod signals;
 mod spawn;
 pub mod spool;
-mod take_in;
+mod spool_replay;
+mod study_lock;
 mod writer;
 
 pub use event::{
     Action, BatchEvent, Event, ExitInfo, Now, WorkerAction, WorkerEvent, WorkerId, WorkerOptions,
 };
-pub use hold::{Hold, Holder, holder};
 pub use launch::{Launch, launch};
-pub use open_study::{Held, MADE_FROM, Origin, compatible, settle};
+pub use open_study::{LockedStudy, MADE_FROM, Origin, compatible, lock_study};
 pub use proposer::Proposer;
 pub use rehearse::{Rehearsal, memory_total, rehearse};
-pub use replay::{End, Played, Replay, replay, replay_log};
-pub use take_in::patiently;
+pub use replay::{Replay, ReplayEnd, ReplayResult, replay, replay_log};
+pub use spool_replay::patiently;
+pub use study_lock::{LockOwner, StudyLock, lock_owner};

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::hold::{Hold, Holder};
 use super::signals::outlive_file_size_limit;
-use super::take_in;
+use super::spool_replay;
+use super::study_lock::{LockOwner, StudyLock};
 use config::Prepared;
 use config::StudySpec;
 use files::paths::directory_of;
@@ -50,24 +50,24 @@ impl Origin {
 
 /// The hold on the study that a run is about.
 #[derive(Debug)]
-pub struct Held {
-    pub(super) hold: Hold,
-    pub(super) me: Holder,
+pub struct LockedStudy {
+    pub(super) lock: StudyLock,
+    pub(super) owner: LockOwner,
 }
 
 /// Finds out which study a run is about, takes hold of it, and sets its name in `spec`.
 ///
 /// # Errors
 /// The study to begin with does not exist (2), the study is held (6), no lock can be made (7).
-pub fn settle(
+pub fn lock_study(
     storage: &Path,
     spec: &mut StudySpec,
     prepared: &Prepared,
     origin: &Origin,
-) -> Result<Held, Failure> {
+) -> Result<LockedStudy, Failure> {
     outlive_file_size_limit()
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
-    let me = Holder::this_process();
+    let owner = LockOwner::this_process();
     let dir = directory_of(storage);
     let asked = spec.study.clone();
     loop {
@@ -80,13 +80,13 @@ pub fn settle(
             }
         };
         // Taking hold makes the file: what waits for one that is gone is seen before.
-        take_in::check(storage, &dir, &spec.study)?;
-        let hold = Hold::take(storage, &spec.study, &me)?;
+        spool_replay::check(storage, &dir, &spec.study)?;
+        let lock = StudyLock::take(storage, &spec.study, &owner)?;
         // Another run may have made this very fork before the hold was taken.
         let still =
             *origin != Origin::Fork || fork_name(storage, &asked, spec, prepared)? == spec.study;
         if still {
-            return Ok(Held { hold, me });
+            return Ok(LockedStudy { lock, owner });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use super::Event;
-use super::post::Post;
+use super::event_channel::EventSender;
 use config::StudySpec;
 use search::sampler::{Ask, Sampler};
 use search::space::Space;
@@ -55,17 +55,17 @@ impl Proposer {
 
 /// A proposer on a thread of its own. Dropping this does not wait for the question that it is working on: nobody has a
 /// use for the answer.
-pub(super) struct Asked {
+pub(super) struct ProposerThread {
     questions: Sender<(u64, News)>,
     thread: JoinHandle<()>,
 }
 
-impl Asked {
+impl ProposerThread {
     /// Starts the thread, which answers to `events`.
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) fn start(mut proposer: Proposer, events: Post) -> io::Result<Asked> {
+    pub(super) fn start(mut proposer: Proposer, events: EventSender) -> io::Result<ProposerThread> {
         let (questions, asked): (_, Receiver<(u64, News)>) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("proposer".into())
@@ -76,12 +76,12 @@ impl Asked {
                     }
                 }
             })?;
-        Ok(Asked { questions, thread })
+        Ok(ProposerThread { questions, thread })
     }
 
     /// Asks; does not wait for the answer.
     pub(super) fn ask(&self, number: u64, news: News) {
-        // Where it is gone, [`Asked::is_gone`] tells.
+        // Where it is gone, [`ProposerThread::is_gone`] tells.
         let _ = self.questions.send((number, news));
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::replay::{End, Played, Replay, replay};
+use super::replay::{Replay, ReplayEnd, ReplayResult, replay};
 use config::StudySpec;
 use fault::FaultKind;
 use messages::exit::Failure;
@@ -81,10 +81,10 @@ pub fn rehearse(
     Ok(rehearsed)
 }
 
-fn shown(params: Params, config: Params, device: Device, played: &Played) -> Rehearsed {
+fn shown(params: Params, config: Params, device: Device, played: &ReplayResult) -> Rehearsed {
     let (out_of_memory, error) = match &played.end {
-        End::Completed => (false, None),
-        End::Fault(fault) => match fault.kind {
+        ReplayEnd::Completed => (false, None),
+        ReplayEnd::Fault(fault) => match fault.kind {
             FaultKind::Oom | FaultKind::HostOom => (true, None),
             FaultKind::Interrupted
             | FaultKind::Killed
@@ -106,14 +106,17 @@ fn shown(params: Params, config: Params, device: Device, played: &Played) -> Reh
         },
     };
     let usage = played.usage.unwrap_or_default();
-    let pace = |(time, steps): (std::time::Duration, u64)| {
+    let deadlines = |(time, steps): (std::time::Duration, u64)| {
         (steps > 0).then(|| time.as_secs_f64() / steps as f64)
     };
     Rehearsed {
         params,
         config,
         peak: usage.peak(device).filter(|_| error.is_none()),
-        step_s: played.pace.and_then(pace).filter(|_| error.is_none()),
+        step_s: played
+            .deadlines
+            .and_then(deadlines)
+            .filter(|_| error.is_none()),
         steps: played.planned,
         out_of_memory,
         error,

@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use super::clock::Clock;
-use super::post::{self, Inbox};
+use super::event_channel::{self, EventReceiver};
 use super::spawn::{Process, environment};
 use super::{Event, Now, WorkerEvent, WorkerOptions};
 use config::{Deadline, StudySpec};
@@ -38,7 +38,7 @@ pub struct Replay {
     /// Where the worker prints.
     pub log: PathBuf,
     /// Where the weights of the best epoch go, in a directory of their own
-    /// ([`Played::kept`]); `None`: they are not kept.
+    /// ([`ReplayResult::kept`]); `None`: they are not kept.
     pub keep: Option<PathBuf>,
     /// The library that has libtorch, where the worker needs it.
     pub library: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct Replay {
 
 /// How it went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Played {
+pub struct ReplayResult {
     /// Epochs reported, in order; no pruner ends a replay.
     pub epochs: Vec<Epoch>,
     /// A result of the task's own, which is no epoch's.
@@ -59,14 +59,14 @@ pub struct Played {
     /// they were to be kept and could be.
     pub kept: Option<PathBuf>,
     /// From the first training step to the end, and the steps of that time.
-    pub pace: Option<(Duration, u64)>,
+    pub deadlines: Option<(Duration, u64)>,
     /// The end.
-    pub end: End,
+    pub end: ReplayEnd,
 }
 
 /// How a replay ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum End {
+pub enum ReplayEnd {
     /// By its own result.
     Completed,
     /// By a fault.
@@ -80,7 +80,7 @@ const GRACE: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// The worker cannot be started.
-pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, Failure> {
+pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayResult, Failure> {
     let groups = Groups::make(replay.spec.operation.host_memory);
     let group = groups.as_ref().and_then(|g| g.worker(0));
     let family = family(&replay.log)?;
@@ -88,7 +88,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let _guardian = Guardian::start(family.clone());
     let clock =
         Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
-    let (events, inbox) = post::channel(clock.clone());
+    let (events, inbox) = event_channel::channel(clock.clone());
     let in_process = config::kinds::kind(&replay.spec.kind).is_none_or(|k| k.in_process);
     let options = WorkerOptions {
         device: replay.device,
@@ -101,7 +101,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
     let family = family.worker(0);
     let process = Process::spawn(0, &environment, &replay.log, family, group, &events)
         .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
-    let mut player = Player {
+    let mut player = Replayer {
         replay,
         process,
         phase: Phase::Opening,
@@ -112,7 +112,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         usage: None,
         planned: None,
         first: None,
-        pace: None,
+        deadlines: None,
         error: None,
         garbage: None,
         silent: None,
@@ -120,12 +120,12 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<Played, 
         clock,
     };
     let end = player.play(&inbox);
-    Ok(Played {
+    Ok(ReplayResult {
         epochs: player.epochs,
         returned: player.returned,
         usage: player.usage,
         planned: player.planned,
-        pace: player.pace,
+        deadlines: player.deadlines,
         kept: replay.keep.as_deref().and_then(best_kept),
         end,
     })
@@ -148,7 +148,7 @@ fn family(log: &Path) -> Result<Family, Failure> {
     Ok(Family::study(id).this_run())
 }
 
-struct Player<'a> {
+struct Replayer<'a> {
     replay: &'a Replay,
     process: Process,
     phase: Phase,
@@ -160,7 +160,7 @@ struct Player<'a> {
     planned: Option<u64>,
     /// When the first step was heard of, and how many had been done.
     first: Option<(Instant, u64)>,
-    pace: Option<(Duration, u64)>,
+    deadlines: Option<(Duration, u64)>,
     error: Option<ErrorReport>,
     garbage: Option<String>,
     silent: Option<Duration>,
@@ -168,8 +168,8 @@ struct Player<'a> {
     clock: Clock,
 }
 
-impl Player<'_> {
-    fn play(&mut self, inbox: &Inbox) -> End {
+impl Replayer<'_> {
+    fn play(&mut self, inbox: &EventReceiver) -> ReplayEnd {
         let mut since = self.clock.now();
         loop {
             let (came, event) = match inbox.recv_timeout(Duration::from_secs(1)) {
@@ -257,7 +257,7 @@ impl Player<'_> {
             FromWorker::Ended { ended, .. } => {
                 let steps = self.replay.trial.rehearse.map(u64::from);
                 if let (Some((at, done)), Some(steps)) = (self.first, steps) {
-                    self.pace = Some((at.elapsed(), steps.saturating_sub(done)));
+                    self.deadlines = Some((at.elapsed(), steps.saturating_sub(done)));
                 }
                 self.ended = Some(ended);
                 Some(ToWorker::Exit)
@@ -291,15 +291,15 @@ impl Player<'_> {
         }
     }
 
-    fn judge(&mut self, evidence: Evidence) -> End {
+    fn judge(&mut self, evidence: Evidence) -> ReplayEnd {
         match self.ended.take() {
             Some(Ended::Returned { metrics }) => {
                 self.returned = Some(metrics);
-                End::Completed
+                ReplayEnd::Completed
             }
-            Some(Ended::Completed | Ended::Pruned) => End::Completed,
-            Some(Ended::Diverged { at }) => End::Fault(Fault::new(FaultKind::Diverged, at)),
-            None => End::Fault(fault::classify(&Evidence {
+            Some(Ended::Completed | Ended::Pruned) => ReplayEnd::Completed,
+            Some(Ended::Diverged { at }) => ReplayEnd::Fault(Fault::new(FaultKind::Diverged, at)),
+            None => ReplayEnd::Fault(fault::classify(&Evidence {
                 error: self.error.take(),
                 garbage: self.garbage.take(),
                 silent: self.silent,

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::Event;
-use super::post::Post;
+use super::event_channel::EventSender;
 use messages::exit::Exit;
 
 /// A write beyond a file-size limit fails with an error that can be told, instead of ending the
@@ -35,7 +35,7 @@ pub fn requested() -> bool {
 ///
 /// # Errors
 /// The handlers could not be installed.
-pub fn listen(events: Post) -> io::Result<()> {
+pub fn listen(events: EventSender) -> io::Result<()> {
     outlive_file_size_limit()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::Builder::new()

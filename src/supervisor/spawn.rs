@@ -21,7 +21,7 @@ use nix::sys::socket::{
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::post::Post;
+use super::event_channel::EventSender;
 use super::{Event, ExitInfo, WorkerEvent, WorkerId, WorkerOptions};
 use device::Device;
 use fault::Death;
@@ -69,7 +69,7 @@ impl Process {
         log: &Path,
         family: Family,
         group: Option<Group>,
-        events: &Post,
+        events: &EventSender,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
             AddressFamily::Unix,
@@ -112,7 +112,7 @@ impl Process {
         worker: WorkerId,
         family: Family,
         told: Receiver<ToWorker>,
-        events: &Post,
+        events: &EventSender,
     ) -> io::Result<JoinHandle<()>> {
         let reader = {
             let (socket, events) = (Arc::clone(&self.socket), events.clone());
@@ -120,10 +120,10 @@ impl Process {
                 .name(format!("reader-{worker}"))
                 .spawn(move || read_messages(worker, &socket, &events))?
         };
-        let (socket, post) = (Arc::clone(&self.socket), events.clone());
+        let (socket, event_channel) = (Arc::clone(&self.socket), events.clone());
         thread::Builder::new()
             .name(format!("sender-{worker}"))
-            .spawn(move || send_messages(worker, &socket, &told, &post))?;
+            .spawn(move || send_messages(worker, &socket, &told, &event_channel))?;
         let (pack, socket, events) = (
             Arc::clone(&self.pack),
             Arc::clone(&self.socket),
@@ -389,7 +389,12 @@ pub fn environment(
 
 /// Sends what it is told, one message after the other, until the worker's end, or until it turns out
 /// not to read.
-fn send_messages(worker: WorkerId, socket: &OwnedFd, told: &Receiver<ToWorker>, events: &Post) {
+fn send_messages(
+    worker: WorkerId,
+    socket: &OwnedFd,
+    told: &Receiver<ToWorker>,
+    events: &EventSender,
+) {
     while let Ok(message) = told.recv() {
         let Err(error) = send_whole(socket, &message) else {
             continue;
@@ -429,7 +434,7 @@ fn has_room(socket: &OwnedFd) -> bool {
     poll(&mut wanted, DEAF).is_ok_and(|ready| ready > 0)
 }
 
-fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &Post) {
+fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &EventSender) {
     let mut buffer = vec![0u8; MAX_PACKET];
     let mut assembler = Assembler::default();
     loop {
@@ -494,7 +499,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::post;
+    use crate::event_channel;
 
     #[test]
     #[allow(clippy::zombie_processes)] // It is waited for by its number.
@@ -508,7 +513,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_does_not_read_is_told_of_and_nobody_waits_for_it() {
-        let (post, inbox) = post::channel(Clock::start().unwrap());
+        let (event_channel, inbox) = event_channel::channel(Clock::start().unwrap());
         let kind = SockType::SeqPacket;
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).unwrap();
@@ -517,7 +522,7 @@ mod tests {
         for _ in 0..100_000 {
             tell.send(ToWorker::Decided { prune: false }).unwrap();
         }
-        let sender = thread::spawn(move || send_messages(3, &ours, &told, &post));
+        let sender = thread::spawn(move || send_messages(3, &ours, &told, &event_channel));
         let (_, event) = inbox.recv_timeout(Duration::from_secs(30)).unwrap();
         let error = "it does not read its messages".to_owned();
         assert_eq!(event, Event::Worker(3, WorkerEvent::Garbled(error)));

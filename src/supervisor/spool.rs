@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::facts;
 use files::bounded;
 use files::name::part;
 use files::paths::spool_of;
@@ -173,6 +172,22 @@ impl Spool {
     }
 }
 
+/// How many trials and repeats end with these writes.
+pub fn results(writes: &[Write]) -> u64 {
+    let ends = |w: &&Write| {
+        matches!(
+            w,
+            Write::TrialFinished { .. } | Write::RepeatFinished { .. }
+        )
+    };
+    writes.iter().filter(ends).count() as u64
+}
+
+/// `1 result`, `3 results`.
+pub fn count_text(n: u64) -> String {
+    format!("{n} result{}", if n == 1 { "" } else { "s" })
+}
+
 /// What results that are not in the database yet mean to people.
 pub fn waiting_text(waiting: u64) -> String {
     let (results, are) = if waiting == 1 {
@@ -217,8 +232,7 @@ pub fn read(path: &Path) -> io::Result<Contents> {
 /// How many results wait in a study's spool; one that cannot be read counts as empty.
 pub fn waiting(dir: &Path, study: &str) -> u64 {
     let contents = read(&spool_of(dir, study)).unwrap_or_default();
-    let results = |entry: &Entry| facts::results(&entry.writes);
-    contents.entries.iter().map(results).sum()
+    contents.entries.iter().map(|e| results(&e.writes)).sum()
 }
 
 /// Keeps something that could not be taken in, with the reason.

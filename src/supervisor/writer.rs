@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::facts::Unstarted;
-use super::post::Post;
+use super::event_channel::EventSender;
+use super::refused_starts::RefusedStarts;
 use super::spool::{Entry, Spool};
 use super::{BatchEvent, Event};
 use store::{Changes, Seen, Store, StoreError, Write};
@@ -61,13 +61,13 @@ pub struct Writer {
     store: Store,
     run: RunId,
     spool: Spool,
-    events: Post,
+    events: EventSender,
     /// Reports that go with the next batch.
     soon: Vec<Write>,
     /// What is to be written, in order.
     queue: VecDeque<Item>,
     /// Starts that other programs got ahead of.
-    refused: Unstarted,
+    refused: RefusedStarts,
     /// The study as the core knows it, but for what is in the queue.
     seen: Seen,
     /// Another program has written to the file since the last look.
@@ -94,7 +94,7 @@ struct Outage {
     pause: Duration,
     told: Option<Told>,
     /// Starts that are not in the database, so that the spool must not speak of them.
-    unstarted: Unstarted,
+    refused: RefusedStarts,
 }
 
 /// What the core was told.
@@ -109,7 +109,7 @@ enum Told {
 impl Writer {
     /// A writer of a run that has been recorded; `seen` is the study as the core knows it, `events`
     /// is where the answers go.
-    pub fn new(store: Store, run: RunId, seen: Seen, spool: Spool, events: Post) -> Writer {
+    pub fn new(store: Store, run: RunId, seen: Seen, spool: Spool, events: EventSender) -> Writer {
         Writer {
             store,
             run,
@@ -117,7 +117,7 @@ impl Writer {
             events,
             soon: Vec::new(),
             queue: VecDeque::new(),
-            refused: Unstarted::default(),
+            refused: RefusedStarts::default(),
             seen,
             // What others did between the reading of the study and now.
             stale: true,
@@ -222,24 +222,23 @@ impl Writer {
         let run = (self.run.study_id, self.run.run_id);
         late.extend(self.store.carry_out(run, time, &writes, &mut self.seen)?);
         self.refused.recorded(&writes);
-        self.refused.refused(&late);
+        self.refused.add(&late);
         if let Some(outage) = &mut self.outage {
-            outage.unstarted.recorded(&writes);
-            outage.unstarted.refused(&late);
+            outage.refused.recorded(&writes);
+            outage.refused.add(&late);
         }
         self.queue.pop_front();
         let Some(batch) = batch else { return Ok(()) };
         let event = match late.is_empty() {
             true => Event::Batch(batch, BatchEvent::Written),
             false => {
-                let mut unstarted = Unstarted::default();
-                unstarted.refused(&late);
+                let refused = RefusedStarts::of(&late);
                 // It is durable. What cannot be read now is found at a later look.
                 self.stale = true;
                 Event::Batch(
                     batch,
                     BatchEvent::Overtaken {
-                        unstarted,
+                        refused,
                         changes: self.changes().unwrap_or_default(),
                     },
                 )
@@ -286,7 +285,7 @@ impl Writer {
             next: None,
             pause: FIRST_PAUSE,
             told: None,
-            unstarted: self.refused.clone(),
+            refused: self.refused.clone(),
         });
         // What is damaged is not written to again.
         outage.next = (!error.damaged()).then(|| now + outage.pause);
@@ -321,13 +320,13 @@ impl Writer {
     /// Puts what the queue tells of facts into the spool, and answers.
     fn keep(&mut self) {
         let mut refused = self.refused.clone();
-        let unstarted = match &mut self.outage {
-            Some(outage) => &mut outage.unstarted,
+        let refused = match &mut self.outage {
+            Some(outage) => &mut outage.refused,
             None => &mut refused,
         };
         for item in self.queue.iter_mut().filter(|item| !item.offered) {
             item.offered = true;
-            let writes = unstarted.facts(&item.writes);
+            let writes = refused.facts(&item.writes);
             let kept = if writes.is_empty() {
                 Ok(())
             } else {

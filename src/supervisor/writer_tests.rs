@@ -11,8 +11,8 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::clock::Clock;
-use crate::post::{self, Inbox};
-use crate::{spool, take_in};
+use crate::event_channel::{self, EventReceiver};
+use crate::{spool, spool_replay};
 use search::space::Params;
 use search::study::{Direction, FrozenTrial, TrialState};
 use store::{AttemptEnd, RunRecord};
@@ -22,7 +22,7 @@ struct Bench {
     dir: tempfile::TempDir,
     study: i64,
     requests: Option<Sender<Request>>,
-    events: Inbox,
+    events: EventReceiver,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,7 +51,7 @@ impl Bench {
         store.apply(study, run_id, &start(0)).unwrap();
         let spool = Spool::reserve(dir.path(), "s").unwrap();
         let (requests, todo) = mpsc::channel();
-        let (answers, events) = post::channel(Clock::start().unwrap());
+        let (answers, events) = event_channel::channel(Clock::start().unwrap());
         let mut seen = Seen::default();
         store.changes(study, &mut seen).unwrap();
         let writer = Writer::new(store, run, seen, spool, answers);
@@ -105,11 +105,12 @@ impl Bench {
     }
 
     /// Takes in the spool as the next start does; gives the warnings.
-    fn take_in(&self) -> Vec<String> {
+    fn replay_spool(&self) -> Vec<String> {
         let mut store = Store::open(&self.database()).unwrap();
         let mut warnings = vec![];
         let dir = self.dir.path();
-        take_in::take_in(&mut store, self.study, dir, "s", &mut |w| warnings.push(w)).unwrap();
+        spool_replay::replay_spool(&mut store, self.study, dir, "s", &mut |w| warnings.push(w))
+            .unwrap();
         warnings
     }
 }
@@ -224,7 +225,7 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
 
     let path = files::paths::spool_of(bench.dir.path(), "s");
     let bytes = std::fs::read(&path).unwrap();
-    let warnings = bench.take_in();
+    let warnings = bench.replay_spool();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(!path.exists());
     let trials = bench.trials();
@@ -237,7 +238,7 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
 
     // The process died between the commit and the removal of the spool.
     std::fs::write(&path, bytes).unwrap();
-    assert_eq!(bench.take_in(), Vec::<String>::new());
+    assert_eq!(bench.replay_spool(), Vec::<String>::new());
     assert_eq!(bench.trials(), trials);
     assert!(!spool::rejected_path(bench.dir.path(), "s").exists());
 }
@@ -269,8 +270,8 @@ fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_su
         assert_eq!(bench.event(), Event::Batch(batch, BatchEvent::Spooled));
     }
     match bench.event() {
-        Event::Batch(1, BatchEvent::Overtaken { unstarted, changes }) => {
-            assert_eq!(unstarted.trials().collect::<Vec<_>>(), [1]);
+        Event::Batch(1, BatchEvent::Overtaken { refused, changes }) => {
+            assert_eq!(refused.trials().collect::<Vec<_>>(), [1]);
             assert_eq!(changes.trials[0].number, 1);
         }
         event => panic!("{event:?}"),
@@ -298,8 +299,8 @@ fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
     bench.ask(report(0, 1.0));
     bench.batch(1, &[&start(1), &end(0, 0.5)]);
     match bench.event() {
-        Event::Batch(1, BatchEvent::Overtaken { unstarted, changes }) => {
-            assert_eq!(unstarted, Unstarted::default(), "the start is on record");
+        Event::Batch(1, BatchEvent::Overtaken { refused, changes }) => {
+            assert_eq!(refused, RefusedStarts::default(), "the start is on record");
             let found: Vec<(u64, TrialState)> =
                 changes.trials.iter().map(|t| (t.number, t.state)).collect();
             assert_eq!(
@@ -332,7 +333,7 @@ fn what_does_not_fit_the_database_is_kept_aside_with_the_reason() {
     other
         .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0; COMMIT")
         .unwrap();
-    let warnings = bench.take_in();
+    let warnings = bench.replay_spool();
     assert!(
         warnings[0].contains("trial 0 is FAIL in the database"),
         "{warnings:?}"
@@ -357,7 +358,7 @@ fn results_of_a_run_that_the_database_does_not_know_are_kept_aside() {
     other
         .execute_batch("UPDATE tune_runs SET started = '2020-01-01 00:00:00.000000'; COMMIT")
         .unwrap();
-    assert!(bench.take_in()[0].contains("does not know the run"));
+    assert!(bench.replay_spool()[0].contains("does not know the run"));
     assert_eq!(bench.trials()[0].state, TrialState::Running);
 }
 
@@ -365,19 +366,20 @@ fn results_of_a_run_that_the_database_does_not_know_are_kept_aside() {
 fn a_lock_at_the_start_is_waited_for_and_said_once() {
     let mut warnings = vec![];
     let mut tries = 0;
-    let result = take_in::patiently(Duration::from_secs(60), &mut |w| warnings.push(w), || {
-        tries += 1;
-        let path = store::Shown("tune.db".into());
-        if tries < 3 {
-            Err(StoreError::Locked { path })
-        } else {
-            Ok(tries)
-        }
-    });
+    let result =
+        spool_replay::patiently(Duration::from_secs(60), &mut |w| warnings.push(w), || {
+            tries += 1;
+            let path = store::Shown("tune.db".into());
+            if tries < 3 {
+                Err(StoreError::Locked { path })
+            } else {
+                Ok(tries)
+            }
+        });
     assert_eq!(result.unwrap(), 3);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     let mut tries = 0;
-    let result = take_in::patiently(Duration::from_millis(1), &mut |_| {}, || {
+    let result = spool_replay::patiently(Duration::from_millis(1), &mut |_| {}, || {
         tries += 1;
         let path = store::Shown("tune.db".into());
         Err::<(), _>(StoreError::Locked { path })

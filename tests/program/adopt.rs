@@ -253,8 +253,8 @@ fn a_name_that_is_taken_or_held_is_refused() {
         "--task",
         "synthetic",
     ];
-    let me = supervisor::Holder::this_process();
-    let hold = supervisor::Hold::take(&project.database(), "s1", &me);
+    let me = supervisor::LockOwner::this_process();
+    let hold = supervisor::StudyLock::take(&project.database(), "s1", &me);
     let hold = hold.unwrap();
     project.expect(6, &args);
     assert_eq!(std::fs::metadata(project.database()).unwrap().len(), 0);

@@ -6,7 +6,7 @@ use super::format;
 use messages::json_number;
 use report::format::value;
 use search::study::{Direction, FrozenTrial};
-use supervisor::{End, Played, Replay};
+use supervisor::{Replay, ReplayEnd, ReplayResult};
 use task::Epoch;
 
 /// A replay and the trial that it replays.
@@ -77,17 +77,17 @@ impl Replayed {
     }
 
     /// How it ended.
-    pub fn end(&self, played: &Played) -> String {
+    pub fn end(&self, played: &ReplayResult) -> String {
         let stored = match self.stored.value() {
             Some(v) => format!("{} with {}", self.stored.state, value(v)),
             None => self.stored.state.to_string(),
         };
         let mut facts = match &played.end {
-            End::Completed => {
+            ReplayEnd::Completed => {
                 let best = self.best(played).map_or("no value".to_owned(), value);
                 vec![("result".to_owned(), format!("completed with {best}"))]
             }
-            End::Fault(fault) => vec![
+            ReplayEnd::Fault(fault) => vec![
                 ("fault".to_owned(), fault.kind.word().to_owned()),
                 ("detail".to_owned(), fault.detail.clone()),
             ],
@@ -97,7 +97,7 @@ impl Replayed {
     }
 
     /// All of it.
-    pub fn json(&self, played: &Played) -> Json {
+    pub fn json(&self, played: &ReplayResult) -> Json {
         let epochs: Vec<Json> = played
             .epochs
             .iter()
@@ -111,8 +111,8 @@ impl Replayed {
             })
             .collect();
         let (end, fault) = match &played.end {
-            End::Completed => ("completed", Json::Null),
-            End::Fault(fault) => (
+            ReplayEnd::Completed => ("completed", Json::Null),
+            ReplayEnd::Fault(fault) => (
                 "fault",
                 json!({
                     "fault": fault.kind.word(), "detail": fault.detail, "text": fault.text,
@@ -136,7 +136,7 @@ impl Replayed {
     }
 
     /// The value that it returned, else the best epoch's.
-    fn best(&self, played: &Played) -> Option<f64> {
+    fn best(&self, played: &ReplayResult) -> Option<f64> {
         if let Some(returned) = &played.returned {
             return returned.get(&self.metric).copied();
         }

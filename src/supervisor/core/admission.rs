@@ -7,7 +7,7 @@ use memory::Estimate;
 
 /// A device's memory and what of it is spoken for, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Room {
+pub struct DeviceMemory {
     /// Memory in all.
     pub total: u64,
     /// What trials that run together may use, with everybody else; at most `alone`.
@@ -29,7 +29,7 @@ pub struct Room {
 
 /// What a trial wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wish {
+pub struct MemoryRequest {
     /// What is predicted for it; `None`: nothing is known.
     pub estimate: Option<Estimate>,
     /// The prediction rests on many measurements.
@@ -47,7 +47,7 @@ pub struct Wish {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It may start.
-    Start(Share),
+    Start(Reservation),
     /// It may start once the idle workers of the device are gone.
     Clear,
     /// It has to wait for what runs to end, or for other people's processes.
@@ -63,7 +63,7 @@ pub enum Verdict {
 
 /// What a trial gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Share {
+pub struct Reservation {
     /// What it counts for while it runs.
     pub charge: u64,
     /// What its process may take: more than it counts for, so that an upper prediction that is
@@ -84,11 +84,11 @@ pub const SLACK: u64 = (2 * 20 + 2 + 2 * 32) << 20;
 
 /// Decides on a wish. With no total (nothing is known of the device) everything starts that is not
 /// to be alone.
-pub fn admit(room: &Room, wish: Wish) -> Verdict {
+pub fn admit(room: &DeviceMemory, wish: MemoryRequest) -> Verdict {
     let empty = room.attempts == 0;
     let Some(estimate) = wish.estimate.filter(|_| room.total > 0) else {
         return match (empty, wish.alone || !wish.trusting) {
-            (true, _) | (false, false) => Verdict::Start(Share::default()),
+            (true, _) | (false, false) => Verdict::Start(Reservation::default()),
             (false, true) => Verdict::Wait,
         };
     };
@@ -106,7 +106,7 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
     };
     let shares = !wish.alone || empty;
     if shares && !wish.alone && upper <= room.left() {
-        return Verdict::Start(Share {
+        return Verdict::Start(Reservation {
             charge: upper,
             grant: Some(room.part(estimate.upper as f64 * MARGIN + SLACK as f64)),
         });
@@ -121,7 +121,7 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
         false => estimate.lower,
     };
     match (empty, room.yields || needed.min(room.cap) <= there) {
-        (true, true) if room.idle == 0 => Verdict::Start(Share {
+        (true, true) if room.idle == 0 => Verdict::Start(Reservation {
             charge: left,
             grant: Some(room.part(f64::INFINITY)),
         }),
@@ -130,7 +130,7 @@ pub fn admit(room: &Room, wish: Wish) -> Verdict {
     }
 }
 
-impl Room {
+impl DeviceMemory {
     /// A grant of so many bytes, as far as the device has them.
     fn part(&self, bytes: f64) -> u64 {
         let most = self.alone as f64 - self.foreign as f64;
@@ -156,8 +156,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn room(running: &[u64], idle: u64, foreign: u64) -> Room {
-        Room {
+    fn room(running: &[u64], idle: u64, foreign: u64) -> DeviceMemory {
+        DeviceMemory {
             total: 24 * GIB,
             cap: 20 * GIB,
             alone: 23 * GIB,
@@ -169,8 +169,8 @@ mod tests {
         }
     }
 
-    fn wish(lower: u64, expected: u64, upper: u64) -> Wish {
-        Wish {
+    fn wish(lower: u64, expected: u64, upper: u64) -> MemoryRequest {
+        MemoryRequest {
             estimate: Some(Estimate {
                 lower: lower * GIB,
                 expected: expected * GIB,
@@ -178,7 +178,7 @@ mod tests {
             }),
             sure: true,
             holds: true,
-            ..Wish::default()
+            ..MemoryRequest::default()
         }
     }
 
@@ -237,7 +237,7 @@ mod tests {
             has: 23 * GIB,
         };
         assert_eq!(admit(&room(&[5], 0, 0), hopeless), refused);
-        let unknown = Wish {
+        let unknown = MemoryRequest {
             holds: false,
             ..hopeless
         };
@@ -257,7 +257,7 @@ mod tests {
                 expected: mib(predicted * 9 / 10),
                 upper: mib(predicted),
             };
-            let exact = Wish {
+            let exact = MemoryRequest {
                 estimate: Some(estimate),
                 ..wish(1, 1, 1)
             };
@@ -283,7 +283,7 @@ mod tests {
         // More than the cap is used then, but there is room.
         assert!(matches!(alone(15), Verdict::Start(_)));
         assert_eq!(admit(&room(&[1], 0, 15), wish(5, 6, 7)), Verdict::Wait);
-        let host = Room {
+        let host = DeviceMemory {
             yields: true,
             ..room(&[], 0, 23)
         };
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn other_peoples_processes_are_not_waited_for_because_of_a_guess() {
-        let guess = Wish {
+        let guess = MemoryRequest {
             sure: false,
             holds: false,
             ..wish(6, 19, 40)
@@ -303,7 +303,7 @@ mod tests {
         };
         assert_eq!(share.grant, Some(18 * GIB));
         assert_eq!(admit(&room(&[], 0, 18), guess), Verdict::Wait, "it needs 6");
-        let again = Wish {
+        let again = MemoryRequest {
             alone: true,
             ..guess
         };
@@ -312,20 +312,20 @@ mod tests {
 
     #[test]
     fn where_nothing_is_known_the_first_runs_alone_unless_somebody_said_how_many() {
-        let unknown = Wish::default();
-        let start = Verdict::Start(Share::default());
+        let unknown = MemoryRequest::default();
+        let start = Verdict::Start(Reservation::default());
         assert_eq!(admit(&room(&[], 0, 0), unknown), start);
         assert_eq!(admit(&room(&[3], 0, 0), unknown), Verdict::Wait);
-        let trusting = Wish {
+        let trusting = MemoryRequest {
             trusting: true,
             ..unknown
         };
         assert_eq!(admit(&room(&[3], 0, 0), trusting), start);
         assert_eq!(
             admit(
-                &Room {
+                &DeviceMemory {
                     attempts: 1,
-                    ..Room::default()
+                    ..DeviceMemory::default()
                 },
                 trusting
             ),
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_wide_first_guess_does_not_overrule_who_said_how_many() {
-        let guess = Wish {
+        let guess = MemoryRequest {
             sure: false,
             trusting: true,
             ..wish(1, 2, 30)
@@ -348,7 +348,7 @@ mod tests {
             share.grant.unwrap() > 30 * GIB / 2,
             "it may turn out larger"
         );
-        let unasked = Wish {
+        let unasked = MemoryRequest {
             trusting: false,
             ..guess
         };
@@ -357,17 +357,17 @@ mod tests {
 
     #[test]
     fn what_ran_out_of_memory_waits_until_it_is_alone() {
-        let again = Wish {
+        let again = MemoryRequest {
             alone: true,
             ..wish(1, 1, 1)
         };
         assert_eq!(admit(&room(&[1], 0, 0), again), Verdict::Wait);
         assert_eq!(admit(&room(&[], 1, 0), again), Verdict::Clear);
         assert!(matches!(admit(&room(&[], 0, 0), again), Verdict::Start(_)));
-        let unknown = Wish {
+        let unknown = MemoryRequest {
             alone: true,
             trusting: true,
-            ..Wish::default()
+            ..MemoryRequest::default()
         };
         assert_eq!(admit(&room(&[1], 0, 0), unknown), Verdict::Wait);
     }

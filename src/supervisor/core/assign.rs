@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Map;
 
 use super::Core;
-use super::live::Live;
+use super::active_trial::ActiveTrial;
 use crate::WorkerId;
-use crate::facts::Unstarted;
+use crate::refused_starts::RefusedStarts;
 use fault::{FaultKind, Tally};
 use files::name::part;
 use files::paths::checkpoints_dir;
@@ -87,7 +87,7 @@ impl Core {
         if !self.numbers_are_known() {
             return None;
         }
-        let number = self.board.next_number();
+        let number = self.progress.next_number();
         let mut system_attrs = Map::new();
         let params = match (self.unplaced.pop_front(), self.points.get(number as usize)) {
             (Some(unplaced), _) => {
@@ -134,10 +134,10 @@ impl Core {
 
     fn add_live(&mut self, trial: FrozenTrial, seed: u64) {
         self.history.put(&self.spec.space, &trial);
-        self.board.put(&trial);
+        self.progress.put(&trial);
         let job = Job::trial(trial.number);
-        self.live
-            .insert(job, Live::new(trial, 0, seed, Tally::default()));
+        self.active
+            .insert(job, ActiveTrial::new(trial, 0, seed, Tally::default()));
         self.predict(job);
     }
 
@@ -225,8 +225,8 @@ impl Core {
         if let Some(weights) = &mut self.weights {
             weights.ended(trial);
         }
-        let best = self.board.put(trial);
-        self.board.ended(trial);
+        let best = self.progress.put(trial);
+        self.progress.ended(trial);
         let several = !self.spec.further.is_empty();
         self.report(report::Event::TrialFinished {
             number: trial.number,
@@ -235,7 +235,7 @@ impl Core {
             values: trial.values.clone(),
             params: trial.params.clone(),
             attrs: trial.user_attrs.clone(),
-            counts: self.board.counts(),
+            counts: self.progress.counts(),
         });
         if let Some(best) = best {
             self.report(report::Event::NewBest(best));
@@ -244,20 +244,20 @@ impl Core {
 
     /// A batch is durable, but for the starts that other programs got ahead of: what it recorded may
     /// be sent.
-    pub(super) fn on_written(&mut self, batch: u64, unstarted: &Unstarted, changes: Changes) {
+    pub(super) fn on_written(&mut self, batch: u64, refused: &RefusedStarts, changes: Changes) {
         let Some(pending) = self.pending.remove(&batch) else {
             return;
         };
-        self.undo(&pending.writes, unstarted);
-        self.take_in(changes);
-        self.settle_contested(&pending.writes);
+        self.undo(&pending.writes, refused);
+        self.merge_foreign_changes(changes);
+        self.resolve_contested(&pending.writes);
         self.keep_weights(&pending.ends);
         // One that is live again is a new trial with the number of a deleted one.
         let ended = pending.ends.into_iter();
-        let ended: Vec<Job> = ended.filter(|j| !self.live.contains_key(j)).collect();
+        let ended: Vec<Job> = ended.filter(|j| !self.active.contains_key(j)).collect();
         ended.into_iter().for_each(|job| self.forget(job));
         if let Some((worker, attempt)) = pending.sends {
-            self.send_attempt(worker, attempt, unstarted.attempt(&attempt));
+            self.send_attempt(worker, attempt, refused.attempt(&attempt));
         }
     }
 
@@ -268,13 +268,13 @@ impl Core {
         let Some(slot) = self.slot_of(worker) else {
             return;
         };
-        if refused || !self.live.contains_key(&job) {
+        if refused || !self.active.contains_key(&job) {
             let waited = self.slots[slot].unrecord(attempt);
             if waited && !refused {
                 self.end_orphan(attempt, FaultKind::Interrupted.word(), "");
             }
             let elsewhere = self.slots.iter().any(|s| s.attempt() == Some(attempt));
-            if waited && !elsewhere && self.live.contains_key(&job) {
+            if waited && !elsewhere && self.active.contains_key(&job) {
                 self.retry.insert(job);
             }
             return;
@@ -282,23 +282,23 @@ impl Core {
         if !self.slots[slot].sent(attempt, self.now) {
             return;
         }
-        let Some(live) = self.live.get_mut(&job) else {
+        let Some(active) = self.active.get_mut(&job) else {
             return;
         };
-        live.started = self.now;
-        let seed = live.seed;
+        active.started = self.now;
+        let seed = active.seed;
         let trial = TrialSpec {
             number: attempt.number,
             purpose: attempt.purpose,
             attempt: attempt.attempt,
             seed,
-            params: live.trial.params.clone(),
-            config: self.spec.effective(&live.trial.params),
-            halvings: live.halvings,
+            params: active.trial.params.clone(),
+            config: self.spec.effective(&active.trial.params),
+            halvings: active.halvings,
             rehearse: None,
         };
         let params = trial.params.clone();
-        let grant = live.share.grant;
+        let grant = active.share.grant;
         let run = ToWorker::Run {
             trial: Box::new(trial),
             log: log_name(&self.spec.study, attempt),

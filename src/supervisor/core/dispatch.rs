@@ -3,9 +3,9 @@
 //! A trial that is run again gets a fresh worker; a suspect one gets a worker of its own, started
 //! with blocking launches; one that ran out of device memory has the device to itself.
 
-use super::admission::{Share, Verdict};
+use super::active_trial::ActiveTrial;
+use super::admission::{Reservation, Verdict};
 use super::assign::log_name;
-use super::live::Live;
 use super::slot::{Activity, Slot, State, Worker};
 use super::{Core, Mode};
 use crate::{WorkerAction, WorkerOptions};
@@ -25,7 +25,7 @@ pub(super) const PASSED: u32 = 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     /// Runs this trial again, with this share of its device.
-    Again(Job, Share),
+    Again(Job, Reservation),
     /// Runs a trial that has not been run, if the goal needs one, or else a repeat.
     New,
     /// Waits until the idle workers of its device are gone, whose memory this trial wants.
@@ -66,7 +66,7 @@ impl Core {
     }
 
     /// Assigns the trial or repeat with its share of the device.
-    fn give(&mut self, slot: usize, job: Job, share: Share) {
+    fn give(&mut self, slot: usize, job: Job, share: Reservation) {
         self.take_share(job, share);
         self.assign(slot, job);
     }
@@ -234,12 +234,12 @@ impl Core {
 
     /// Whether the trial has to run alone on its device: it ran out of its memory before.
     fn wants_device(&self, job: Job) -> bool {
-        self.live.get(&job).is_some_and(Live::alone)
+        self.active.get(&job).is_some_and(ActiveTrial::alone)
     }
 
     /// Whether the trial is a suspect: its next attempt decides whether it is to blame.
     fn suspect(&self, job: Job) -> bool {
-        self.live.get(&job).is_some_and(|l| l.tally.suspected > 0)
+        self.active.get(&job).is_some_and(|l| l.tally.suspected > 0)
     }
 
     /// Whether a trial waits to have this device to itself. Kept free for it is the device of the
@@ -268,7 +268,7 @@ impl Core {
     /// Whether so many others were started before the trial, which waits for memory, that it is its
     /// turn now.
     fn passed_over(&self, job: Job) -> bool {
-        self.live.get(&job).is_some_and(|l| l.passed >= PASSED)
+        self.active.get(&job).is_some_and(|l| l.passed >= PASSED)
     }
 
     /// The waiting trial that the device is being emptied for.
@@ -403,8 +403,8 @@ impl Core {
 
     /// How many trials beyond the live ones the goal still needs, as far as it is known that there are any.
     pub(super) fn new_trials_wanted(&self) -> u64 {
-        let live = self.live.keys().filter(|j| j.searches()).count() as u64;
-        let sure = self.board.counts().finished() + live;
+        let active = self.active.keys().filter(|j| j.searches()).count() as u64;
+        let sure = self.progress.counts().finished() + active;
         let wanted = self.spec.operation.trials.saturating_sub(sure);
         match self.searches_on() {
             true => wanted,
@@ -417,16 +417,16 @@ impl Core {
     fn assign(&mut self, slot: usize, job: Job) {
         let device = self.slots[slot].device.to_string();
         let worker = self.slots[slot].worker_at(Activity::Idle);
-        let (Some(worker), Some(live)) = (worker, self.live.get_mut(&job)) else {
+        let (Some(worker), Some(active)) = (worker, self.active.get_mut(&job)) else {
             return;
         };
-        live.place = Some((device.clone(), worker.id));
-        live.epochs.clear();
-        live.forget_memory();
+        active.place = Some((device.clone(), worker.id));
+        active.epochs.clear();
+        active.forget_memory();
         let attempt = AttemptId {
             number: job.number,
             purpose: job.purpose,
-            attempt: live.attempt,
+            attempt: active.attempt,
         };
         let (number, log) = (job.number, log_name(&self.spec.study, attempt));
         self.outbox.push(match job.purpose {
@@ -442,7 +442,7 @@ impl Core {
                 number,
                 purpose: job.purpose,
                 attempt: attempt.attempt,
-                seed: live.seed,
+                seed: active.seed,
                 worker: worker.id,
                 pid: worker.pid,
                 device,

@@ -59,17 +59,17 @@ impl Core {
         let policy = &self.spec.operation.supervisor;
         let last = self.last_fault.clone().unwrap_or_default();
         // What runs beside the trial that reached the goal comes to its own end.
-        let searching = self.board.counts().finished() < self.spec.operation.trials;
-        if searching && self.board.failures_in_row() >= policy.max_failures {
+        let searching = self.progress.counts().finished() < self.spec.operation.trials;
+        if searching && self.progress.failures_in_row() >= policy.max_failures {
             let reason = format!(
                 "{} trials in a row failed by an error of the task, the last one with {last}",
-                self.board.failures_in_row()
+                self.progress.failures_in_row()
             );
             self.stop(Exit::Breaker, reason);
-        } else if searching && self.board.refused_in_row() >= policy.max_refused {
+        } else if searching && self.progress.refused_in_row() >= policy.max_refused {
             let reason = format!(
                 "{} trials in a row were refused before their start",
-                self.board.refused_in_row()
+                self.progress.refused_in_row()
             );
             self.stop(Exit::Breaker, reason);
         } else if let Some(why) = self.all_closed() {
@@ -108,7 +108,7 @@ impl Core {
                 self.leave(slot, false);
             }
             if !self.workers_left() && self.pending.is_empty() {
-                let reached = self.board.counts().finished() >= self.spec.operation.trials;
+                let reached = self.progress.counts().finished() >= self.spec.operation.trials;
                 self.mode = Mode::Stopping {
                     exit: Exit::Done,
                     reason: if reached { GOAL } else { SEARCHED_OUT }.into(),
@@ -138,9 +138,9 @@ impl Core {
             self.report(report::Event::RunFinished {
                 exit: exit.code(),
                 reason: reason.clone(),
-                counts: self.board.counts(),
-                best: self.board.best().cloned(),
-                front: self.board.front(),
+                counts: self.progress.counts(),
+                best: self.progress.best().cloned(),
+                front: self.progress.front(),
                 baseline: self.baseline.clone(),
                 chosen: Box::new(self.repeats.chosen(&self.spec.objective.metric)),
             });

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, json};
 
 use super::Core;
-use super::admission::{Room, Share, Verdict, Wish, admit};
-use super::live::End;
+use super::active_trial::End;
+use super::admission::{DeviceMemory, MemoryRequest, Reservation, Verdict, admit};
 use super::slot::Slot;
 use crate::Now;
 use config::{BATCH_SIZE, Parallel};
@@ -111,8 +111,8 @@ impl Core {
     pub(super) fn note_use_before(&mut self, gpu: &GpuSample) {
         let device = Device::Cuda(gpu.index);
         let ours = |s: &Slot| s.device == device && s.worker().is_some();
-        let gone = self.departed.counted(gpu);
-        let told_apart = gone > 0 || !self.departed.blurs(gpu.index);
+        let gone = self.ended_workers.counted(gpu);
+        let told_apart = gone > 0 || !self.ended_workers.blurs(gpu.index);
         if told_apart && !self.slots.iter().any(ours) {
             let used = gpu.memory_used.saturating_sub(gone);
             self.memory.before.insert(gpu.index, used);
@@ -144,7 +144,7 @@ impl Core {
     }
 
     /// The memory of a device, as it is for the worker of `asking`, or for a new one.
-    pub(super) fn room(&self, device: Device, asking: Option<usize>) -> Room {
+    pub(super) fn room(&self, device: Device, asking: Option<usize>) -> DeviceMemory {
         let (total, used) = self.extent(device);
         let operation = &self.spec.operation;
         let (share, alone) = match device {
@@ -152,12 +152,12 @@ impl Core {
             Device::Cuda(_) => (operation.gpu_memory, operation.gpu_alone),
         };
         let part = |share: f64| (total as f64 * share) as u64;
-        let mut room = Room {
+        let mut room = DeviceMemory {
             total,
             cap: part(share),
             alone: part(alone),
             yields: device == Device::Cpu,
-            ..Room::default()
+            ..DeviceMemory::default()
         };
         let (mut own, mut visible, mut workers) = (0, false, false);
         for (index, slot) in self.slots.iter().enumerate() {
@@ -170,8 +170,8 @@ impl Core {
             visible |= seen.is_some();
             match slot.attempt() {
                 Some(attempt) => {
-                    let live = self.live.get(&attempt.job());
-                    let share = live.map_or(0, |l| l.charge());
+                    let active = self.active.get(&attempt.job());
+                    let share = active.map_or(0, |l| l.charge());
                     room.running += share.max(seen.unwrap_or(0));
                     room.attempts += 1;
                 }
@@ -180,7 +180,10 @@ impl Core {
             }
         }
         let gone = match device {
-            Device::Cuda(index) => self.machine.gpu(index).map(|g| self.departed.counted(g)),
+            Device::Cuda(index) => self
+                .machine
+                .gpu(index)
+                .map(|g| self.ended_workers.counted(g)),
             Device::Cpu => None,
         };
         own += gone.unwrap_or(0);
@@ -188,7 +191,7 @@ impl Core {
         // Where NVML does not know our processes (other containers' names), what was in use before
         // they came has to do; also just after they have gone.
         room.foreign = match device {
-            Device::Cuda(index) if (workers || self.departed.blurs(index)) && !visible => {
+            Device::Cuda(index) if (workers || self.ended_workers.blurs(index)) && !visible => {
                 self.memory.before.get(&index).copied().unwrap_or(0)
             }
             Device::Cpu | Device::Cuda(_) => used.saturating_sub(own),
@@ -217,20 +220,20 @@ impl Core {
     /// Whether the slot's idle worker may start this trial or repeat now.
     pub(super) fn verdict(&self, slot: usize, job: Job) -> Verdict {
         let device = self.slots[slot].device;
-        let Some(live) = self.live.get(&job) else {
+        let Some(active) = self.active.get(&job) else {
             return Verdict::Wait;
         };
         let room = self.room(device, Some(slot));
-        let wish = Wish {
-            estimate: live.predicted,
+        let wish = MemoryRequest {
+            estimate: active.predicted,
             sure: self.memory.predictor.known() >= SURE,
             // What has been started before is not refused any more.
-            holds: self.memory.predictor.holds() && live.attempt == 0,
+            holds: self.memory.predictor.holds() && active.attempt == 0,
             trusting: self.trusts(device),
-            alone: live.alone(),
+            alone: active.alone(),
         };
         let verdict = admit(&room, wish);
-        if live.alone() && matches!(verdict, Verdict::Start(_)) && self.shares_device(slot) {
+        if active.alone() && matches!(verdict, Verdict::Start(_)) && self.shares_device(slot) {
             // However little is known of the device's memory: an idle worker's context is part of it.
             return Verdict::Clear;
         }
@@ -285,7 +288,7 @@ impl Core {
             return true;
         }
         let waiting = self.memory.held.iter().chain(&self.retry);
-        let needs = waiting.filter_map(|j| Some(self.live.get(j)?.predicted?.upper));
+        let needs = waiting.filter_map(|j| Some(self.active.get(j)?.predicted?.upper));
         let needs = needs.min().or_else(|| self.memory.typical());
         match needs {
             Some(needs) => self.room(device, None).has(needs) || self.extent(device).0 == 0,
@@ -310,13 +313,13 @@ impl Core {
 
     /// Predicts what a trial or repeat will need.
     pub(super) fn predict(&mut self, job: Job) {
-        let Some(live) = self.live.get(&job) else {
+        let Some(active) = self.active.get(&job) else {
             return;
         };
-        let config = self.config_of(&live.trial.params, live.halvings);
+        let config = self.config_of(&active.trial.params, active.halvings);
         let predicted = self.memory.predictor.estimate(&config);
-        if let Some(live) = self.live.get_mut(&job) {
-            live.predicted = predicted;
+        if let Some(active) = self.active.get_mut(&job) {
+            active.predicted = predicted;
         }
     }
 
@@ -326,13 +329,13 @@ impl Core {
     }
 
     /// A trial starts with this share of its device.
-    pub(super) fn take_share(&mut self, job: Job, share: Share) {
-        let Some(live) = self.live.get_mut(&job) else {
+    pub(super) fn take_share(&mut self, job: Job, share: Reservation) {
+        let Some(active) = self.active.get_mut(&job) else {
             return;
         };
-        live.share = share;
-        live.passed = 0;
-        if let Some(estimate) = live.predicted {
+        active.share = share;
+        active.passed = 0;
+        if let Some(estimate) = active.predicted {
             self.memory.recent.push_back(estimate.upper);
             if self.memory.recent.len() > RECENT {
                 self.memory.recent.pop_front();
@@ -340,9 +343,9 @@ impl Core {
         }
         for waiting in self.memory.held.iter().chain(&self.retry) {
             if *waiting < job
-                && let Some(live) = self.live.get_mut(waiting)
+                && let Some(active) = self.active.get_mut(waiting)
             {
-                live.passed += 1;
+                active.passed += 1;
             }
         }
     }
@@ -351,20 +354,20 @@ impl Core {
     pub(super) fn learn_memory(&mut self, slot: usize, job: Job, out_of_memory: bool) {
         let device = self.slots[slot].device;
         let pid = self.slots[slot].worker().map_or(0, |w| w.pid);
-        let Some(live) = self.live.get(&job) else {
+        let Some(active) = self.active.get(&job) else {
             return;
         };
-        let usage = live.used();
+        let usage = active.used();
         self.memory.resident = self.memory.resident.max(usage.resident.unwrap_or(0));
         let peak = match out_of_memory {
             // At least what it was given; what it had when it failed may be much less.
-            true => usage.peak(device).max(live.share.grant),
+            true => usage.peak(device).max(active.share.grant),
             false => usage.peak(device),
         };
         let Some(peak) = peak.max(self.seen(device, pid).filter(|_| out_of_memory)) else {
             return;
         };
-        let config = self.config_of(&live.trial.params, live.halvings);
+        let config = self.config_of(&active.trial.params, active.halvings);
         self.memory.predictor.learn(Observation {
             config,
             peak,
@@ -389,14 +392,14 @@ impl Core {
             return false;
         }
         let cap = self.room(device, None).cap;
-        let Some(live) = self.live.get(&job) else {
+        let Some(active) = self.active.get(&job) else {
             return false;
         };
-        let batch = self.spec.effective(&live.trial.params);
+        let batch = self.spec.effective(&active.trial.params);
         let Some(batch) = batch.get(BATCH_SIZE).and_then(Value::as_i64) else {
             return false;
         };
-        let (before, params) = (live.halvings, live.trial.params.clone());
+        let (before, params) = (active.halvings, active.trial.params.clone());
         let most = 63 - batch.max(1).leading_zeros();
         let fits = |halvings: u32| {
             let config = self.config_of(&params, halvings);
@@ -409,8 +412,8 @@ impl Core {
         else {
             return false;
         };
-        if let Some(live) = self.live.get_mut(&job) {
-            live.halvings = halvings;
+        if let Some(active) = self.active.get_mut(&job) {
+            active.halvings = halvings;
         }
         self.predict(job);
         halvings != before
@@ -419,7 +422,7 @@ impl Core {
     /// Ends a trial that cannot fit, never started. A repeat of a trial that did fit just waits.
     pub(super) fn refuse_for_memory(&mut self, job: Job, device: Device, needs: u64, has: u64) {
         let mut user_attrs = Map::new();
-        let predicted = self.live.get(&job).and_then(|l| l.predicted);
+        let predicted = self.active.get(&job).and_then(|l| l.predicted);
         let (what, constraint) = match device {
             Device::Cpu => ("host.memory", "constraints:host_memory"),
             Device::Cuda(_) => ("gpu.alone", "constraints:gpu_memory"),

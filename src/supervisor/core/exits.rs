@@ -104,7 +104,7 @@ impl Core {
         } else if let Some(fault) = self.classify_exit(slot, info) {
             self.retire_worker(slot, worker, &fault);
         }
-        self.departs(place);
+        self.note_departure(place);
     }
 
     /// The slot's device and the process there.
@@ -114,8 +114,8 @@ impl Core {
     }
 
     /// A worker is gone from its slot: its memory is nobody's, whatever an older figure says.
-    fn departs(&mut self, (device, pid): (Device, u32)) {
-        self.departed.leaves(device, pid, self.heard);
+    fn note_departure(&mut self, (device, pid): (Device, u32)) {
+        self.ended_workers.leaves(device, pid, self.heard);
     }
 
     /// The process lives on although it was killed: it hangs in the kernel, most likely in the
@@ -138,7 +138,7 @@ impl Core {
                 self.stopped(worker, "abandoned");
             }
         }
-        self.departs(place);
+        self.note_departure(place);
     }
 
     /// Classifies the end of the slot's worker and judges the attempt that it was at; `None`: it was

@@ -1,6 +1,6 @@
 //! What a fault does to its trial, and how trials end.
 
-use super::live::{End, Live};
+use super::active_trial::{ActiveTrial, End};
 use super::{Core, Mode};
 use fault::{Fault, FaultKind, Tally, Verdict};
 use protocol::AttemptId;
@@ -15,12 +15,12 @@ impl Core {
             self.note_lost_context(slot);
         }
         let job = attempt.job();
-        let Some(live) = self.live.get_mut(&job) else {
+        let Some(active) = self.active.get_mut(&job) else {
             self.end_orphan(attempt, fault.kind.word(), &fault.detail);
             return fault::judge(fault.kind, &Tally::default()).replace;
         };
-        let outcome = fault::judge(fault.kind, &live.tally);
-        live.tally.add(fault.kind);
+        let outcome = fault::judge(fault.kind, &active.tally);
+        active.tally.add(fault.kind);
         let worker = self.slots[slot].worker().map_or(0, |w| w.id);
         let previous = self.slots[slot].worker().and_then(|w| w.previous);
         let mut detail = fault.detail.clone();
@@ -100,10 +100,10 @@ impl Core {
     }
 
     fn put_back(&mut self, job: Job) {
-        if let Some(live) = self.live.get_mut(&job) {
-            live.attempt += 1;
-            live.epochs.clear();
-            live.trial.intermediate.clear();
+        if let Some(active) = self.active.get_mut(&job) {
+            active.attempt += 1;
+            active.epochs.clear();
+            active.trial.intermediate.clear();
             if job.searches() {
                 self.history.clear_reports(job.number);
             }
@@ -112,12 +112,12 @@ impl Core {
     }
 
     fn end_by_fault(&mut self, job: Job, fault: &Fault, reason: Option<&str>) {
-        let Some(live) = self.live.get(&job) else {
+        let Some(active) = self.active.get(&job) else {
             return;
         };
-        let config = self.spec.effective(&live.trial.params);
+        let config = self.spec.effective(&active.trial.params);
         let objectives = self.spec.objectives();
-        let end = live.fault_end(fault, reason, &config, &objectives, self.heard);
+        let end = active.fault_end(fault, reason, &config, &objectives, self.heard);
         self.finish(job, end);
     }
 
@@ -142,20 +142,20 @@ impl Core {
 
     /// A trial, or a repeat of one, has ended.
     pub(super) fn finish(&mut self, job: Job, end: End) {
-        let Some(live) = self.live.remove(&job) else {
+        let Some(active) = self.active.remove(&job) else {
             return;
         };
         self.retry.remove(&job);
         self.memory.held.remove(&job);
         match job.purpose {
-            Purpose::Search => self.finish_trial(live, end),
-            Purpose::Repeat(_) | Purpose::Test => self.finish_repeat(job, &live, end),
+            Purpose::Search => self.finish_trial(active, end),
+            Purpose::Repeat(_) | Purpose::Test => self.finish_repeat(job, &active, end),
         }
     }
 
-    fn finish_trial(&mut self, live: Live, end: End) {
-        let number = live.trial.number;
-        let mut trial = live.trial;
+    fn finish_trial(&mut self, active: ActiveTrial, end: End) {
+        let number = active.trial.number;
+        let mut trial = active.trial;
         let mut values = end.values.clone();
         if values.is_empty() && end.state == TrialState::Pruned && self.spec.further.is_empty() {
             // Optuna's rule, as the store applies it: not with several objectives.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::Core;
 use super::slot::Activity;
-use crate::facts::Unstarted;
+use crate::refused_starts::RefusedStarts;
 use crate::{Action, WorkerAction};
 use protocol::AttemptId;
 use search::space::Params;
@@ -31,8 +31,8 @@ pub(super) struct Unplaced {
 impl Core {
     /// Undoes starts of trials that are not on record. The points of new ones are kept, so that no
     /// proposal is wasted on who asks often: it might never be first.
-    pub(super) fn undo(&mut self, writes: &[Write], unstarted: &Unstarted) {
-        for number in unstarted.trials() {
+    pub(super) fn undo(&mut self, writes: &[Write], refused: &RefusedStarts) {
+        for number in refused.trials() {
             for write in writes {
                 if let Write::TrialCreated {
                     number: n,
@@ -58,12 +58,12 @@ impl Core {
             }
             self.drop_live(Job::trial(number));
             self.history.remove(number);
-            self.board.remove(number);
+            self.progress.remove(number);
         }
     }
 
     /// Takes in what other programs did.
-    pub(super) fn take_in(&mut self, changes: Changes) {
+    pub(super) fn merge_foreign_changes(&mut self, changes: Changes) {
         if changes.is_empty() {
             return;
         }
@@ -85,10 +85,10 @@ impl Core {
     }
 
     /// These starts have been answered: whose the contested numbers among them are is known.
-    pub(super) fn settle_contested(&mut self, writes: &[Write]) {
+    pub(super) fn resolve_contested(&mut self, writes: &[Write]) {
         for number in writes.iter().filter_map(Write::trial_started) {
             if let Some(trial) = self.contested.remove(&number)
-                && !self.live.contains_key(&Job::trial(number))
+                && !self.active.contains_key(&Job::trial(number))
             {
                 self.put_found(trial);
             }
@@ -111,11 +111,11 @@ impl Core {
     /// A trial as another program has left it.
     fn put_found(&mut self, trial: FrozenTrial) {
         let job = Job::trial(trial.number);
-        let live = self.live.contains_key(&job);
-        if !trial.state.finished() && live {
+        let active = self.active.contains_key(&job);
+        if !trial.state.finished() && active {
             return;
         }
-        if live {
+        if active {
             let waited = self.retry.contains(&job) || self.memory.held.contains(&job);
             self.drop_live(job);
             if waited {
@@ -126,7 +126,7 @@ impl Core {
             self.drop_repeats(trial.number);
         }
         self.history.put(&self.spec.space, &trial);
-        self.board.put(&trial);
+        self.progress.put(&trial);
         if let Some(weights) = &mut self.weights {
             weights.found(&trial);
         }
@@ -150,7 +150,7 @@ impl Core {
         self.forget(Job::trial(number));
         self.drop_repeats(number);
         self.history.remove(number);
-        self.board.remove(number);
+        self.progress.remove(number);
         self.waiting.remove(&number);
         if let Some(weights) = &mut self.weights {
             weights.gone(number);
@@ -173,7 +173,7 @@ impl Core {
     }
 
     fn drop_repeats(&mut self, number: u64) {
-        let jobs: Vec<Job> = self.live.keys().copied().collect();
+        let jobs: Vec<Job> = self.active.keys().copied().collect();
         let repeats = jobs.into_iter().filter(|j| j.number == number);
         repeats
             .filter(|j| !j.searches())
@@ -181,7 +181,7 @@ impl Core {
     }
 
     fn drop_live(&mut self, job: Job) {
-        self.live.remove(&job);
+        self.active.remove(&job);
         self.retry.remove(&job);
         self.memory.held.remove(&job);
     }

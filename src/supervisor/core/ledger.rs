@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Core;
-use super::live::Live;
+use super::active_trial::ActiveTrial;
 use device::Device;
 use device::Sample;
 use memory::{Entry, Usage, drift};
@@ -52,7 +52,7 @@ enum Segments {
 
 /// What a worker holds on to.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct HeldMemory {
     /// Attempts that it has measured.
     measured: u32,
     /// What it held of the host's memory after its first attempt.
@@ -65,7 +65,7 @@ pub struct Held {
     pub drift: Option<String>,
 }
 
-impl Live {
+impl ActiveTrial {
     /// A new attempt begins: nothing was measured of it yet.
     pub(super) fn forget_memory(&mut self) {
         self.usage = None;
@@ -138,10 +138,10 @@ impl Core {
     /// A worker has measured its attempt.
     pub(super) fn note_usage(&mut self, slot: usize, attempt: AttemptId, usage: Usage) {
         let device = self.slots[slot].device;
-        if let Some(live) = self.live.get_mut(&attempt.job()) {
-            live.usage = Some(usage);
-            let peak = live.used().peak(device);
-            live.peak_memory_mb = peak.map(|bytes| mib(bytes as f64));
+        if let Some(active) = self.active.get_mut(&attempt.job()) {
+            active.usage = Some(usage);
+            let peak = active.used().peak(device);
+            active.peak_memory_mb = peak.map(|bytes| mib(bytes as f64));
         }
         let capacity = self.ledger.capacities.get(&device).copied();
         if let Some(worker) = self.slots[slot].worker_mut() {
@@ -164,34 +164,34 @@ impl Core {
             let Some(worker) = slot.worker().filter(|_| slot.is_busy()) else {
                 continue;
             };
-            let Some(live) = slot.attempt().and_then(|a| self.live.get_mut(&a.job())) else {
+            let Some(active) = slot.attempt().and_then(|a| self.active.get_mut(&a.job())) else {
                 continue;
             };
             let host = sample.host.as_ref();
             let resident = host.and_then(|h| h.processes.get(&worker.pid).copied());
-            live.seen.resident = live.seen.resident.max(resident);
+            active.seen.resident = active.seen.resident.max(resident);
             let gpu = sample
                 .gpus
                 .iter()
                 .find(|g| Device::Cuda(g.index) == slot.device);
             let process = gpu.and_then(|g| g.processes.get(&worker.pid).copied());
-            live.seen.process = live.seen.process.max(process);
-            if live.epoch_over {
-                live.settled = live.settled.max(process);
+            active.seen.process = active.seen.process.max(process);
+            if active.epoch_over {
+                active.settled = active.settled.max(process);
             }
         }
     }
 
     /// Enters an attempt that ends into the ledger, as far as anything is known of it.
     pub(super) fn note_memory(&mut self, attempt: AttemptId, outcome: &str) {
-        let Some(live) = self.live.get(&attempt.job()) else {
+        let Some(active) = self.active.get(&attempt.job()) else {
             return;
         };
-        let usage = live.used();
-        if usage == Usage::default() && live.predicted.is_none() {
+        let usage = active.used();
+        if usage == Usage::default() && active.predicted.is_none() {
             return;
         }
-        let place = live.place.as_ref();
+        let place = active.place.as_ref();
         let Some(device) = place.and_then(|(device, _)| device.parse().ok()) else {
             return;
         };
@@ -199,9 +199,9 @@ impl Core {
             device,
             capacity: self.ledger.capacities.get(&device).copied(),
             usage,
-            grant: live.share.grant,
-            predicted: live.predicted,
-            halvings: live.halvings,
+            grant: active.share.grant,
+            predicted: active.predicted,
+            halvings: active.halvings,
             outcome: outcome.to_owned(),
         });
         self.outbox.push(Write::MemoryUsed {

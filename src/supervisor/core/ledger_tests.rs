@@ -247,8 +247,8 @@ fn an_attempt_is_entered_with_what_was_measured_and_expected() {
         expected: 2 * GIB,
         upper: 3 * GIB,
     };
-    let live = run.core.live.values_mut().next().unwrap();
-    (live.predicted, live.share.grant) = (Some(predicted), Some(4 * GIB));
+    let active = run.core.active.values_mut().next().unwrap();
+    (active.predicted, active.share.grant) = (Some(predicted), Some(4 * GIB));
     run.end(usage(2 * GIB));
     let entry = &run.ledger()[&(0, 0)];
     assert_eq!(entry.usage, usage(2 * GIB));
@@ -477,8 +477,8 @@ fn a_trial_is_refused_once_predictions_are_known_to_hold_and_not_before() {
 fn a_trial_counts_for_its_prediction_until_its_first_epoch_has_shown_what_it_takes() {
     let mut run = training();
     let attempt = run.attempt();
-    let live = run.core.live.get_mut(&attempt.job()).unwrap();
-    live.share.charge = 10 * GIB;
+    let active = run.core.active.get_mut(&attempt.job()).unwrap();
+    active.share.charge = 10 * GIB;
     let running = |run: &Run| run.core.room(Device::Cuda(0), None).running;
     let sampled = |run: &mut Run, process: u64| {
         let gpus = vec![gpu(0, process, process)];

@@ -115,7 +115,7 @@ impl Core {
             self.machine.host = Some(host);
         }
         for gpu in sample.gpus {
-            self.departed.look(&gpu, self.heard);
+            self.ended_workers.look(&gpu, self.heard);
             self.note_use_before(&gpu);
             self.look_at_recovery(&gpu);
             let row = self.machine.keep(gpu, self.now);
@@ -171,9 +171,9 @@ impl Core {
         for (at, on, job, kind) in ends {
             if on == gpu
                 && at + APART >= self.now
-                && let Some(live) = self.live.get_mut(&job)
+                && let Some(active) = self.active.get_mut(&job)
             {
-                live.tally.forgive(kind);
+                active.tally.forgive(kind);
             }
         }
     }

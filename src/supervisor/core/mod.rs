@@ -1,28 +1,28 @@
 //! The supervisor's core: every decision of a run, as a function of events and of the time passed
 //! in. It owns no process, no file and no clock.
 
+mod active_trial;
 mod admission;
 mod assign;
-mod best_weights;
-mod board;
-mod departed;
 mod devices;
 mod dispatch;
+mod ended_workers;
 mod ending;
 mod estimates;
 mod exits;
 mod faults;
 mod foreign;
+mod kept_weights;
 mod ledger;
-mod live;
+mod liveness;
 mod machine;
-mod pace;
 mod proposals;
 mod repeats;
 mod shortage;
 mod slot;
-mod standby;
+mod spares;
 mod storage;
+mod study_progress;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -46,25 +46,25 @@ use config::Baseline;
 use config::TestSplit;
 
 pub use assign::checkpoint_name;
-pub use best_weights::weights_kept;
 pub use estimates::in_parts;
+pub use kept_weights::weights_kept;
 pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerAction, WorkerId};
-use best_weights::Weights;
-use board::Board;
-use departed::Departed;
+use active_trial::ActiveTrial;
 use dispatch::Concurrency;
+use ended_workers::EndedWorkers;
 use estimates::Memory;
 use foreign::Unplaced;
+use kept_weights::Weights;
 use ledger::Ledger;
-use live::Live;
+use liveness::LivenessDeadlines;
 use machine::Machine;
-use pace::Pace;
 use proposals::Search;
 use repeats::Repeats;
 use slot::Slot;
 use storage::{Kept, Outage};
+use study_progress::StudyProgress;
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,9 +141,9 @@ pub struct Core {
     search: Search,
     pruner: Box<dyn Pruner>,
     history: History,
-    board: Board,
+    progress: StudyProgress,
     /// Trials and repeats of this run that have not ended.
-    live: BTreeMap<Job, Live>,
+    active: BTreeMap<Job, ActiveTrial>,
     /// Those of them that wait for a worker to run again on.
     retry: BTreeSet<Job>,
     /// What comes after the goal.
@@ -162,9 +162,9 @@ pub struct Core {
     memory: Memory,
     concurrency: Concurrency,
     ledger: Ledger,
-    pace: Pace,
+    deadlines: LivenessDeadlines,
     machine: Machine,
-    departed: Departed,
+    ended_workers: EndedWorkers,
     mode: Mode,
     /// Whose weights are kept; `None`: nobody's.
     weights: Option<Weights>,
@@ -182,7 +182,7 @@ pub struct Core {
     heard: Now,
     /// How long the supervisor did not run, by itself or with its machine: counts towards the time
     /// budget alone.
-    slept: Now,
+    suspended: Now,
     actions: Vec<Action>,
 }
 
@@ -222,30 +222,30 @@ impl Core {
         );
         let weights = Weights::new(&start.spec, &start.trials);
         let mut history = History::new(start.spec.directions());
-        let mut board = Board::new(start.spec.directions());
+        let mut progress = StudyProgress::new(start.spec.directions());
         let mut waiting = BTreeMap::new();
         for trial in &start.trials {
             history.put(&start.spec.space, trial);
-            board.put(trial);
+            progress.put(trial);
             if trial.state == TrialState::Waiting {
                 waiting.insert(trial.number, trial.clone());
             }
         }
         let by_number: BTreeMap<u64, FrozenTrial> =
             start.trials.into_iter().map(|t| (t.number, t)).collect();
-        let mut live = BTreeMap::new();
+        let mut active = BTreeMap::new();
         for again in &start.reclaimed {
             if let Some(trial) = by_number.get(&again.number) {
                 history.clear_reports(again.number);
                 let seed = study::derive_seed(start.spec.seed, again.number, "trial");
                 let mut trial = trial.clone();
                 trial.intermediate.clear();
-                let mut again_live = Live::new(trial, again.attempt, seed, again.tally);
+                let mut again_live = ActiveTrial::new(trial, again.attempt, seed, again.tally);
                 again_live.halvings = match start.spec.operation.halve {
                     true => again.tally.oom,
                     false => 0,
                 };
-                live.insert(Job::trial(again.number), again_live);
+                active.insert(Job::trial(again.number), again_live);
             }
         }
         let memory = Memory::new(start.predictor, start.peaks);
@@ -253,26 +253,26 @@ impl Core {
         let mut core = Core {
             points: start.spec.first_points(),
             memory,
-            retry: live.keys().copied().collect(),
-            reclaimed: live.len() as u64,
-            live,
+            retry: active.keys().copied().collect(),
+            reclaimed: active.len() as u64,
+            active,
             repeats,
             threads: start.threads,
             baseline: start.baseline,
             search: Search::new(start.sampler),
             pruner: start.pruner,
             history,
-            board,
+            progress,
             waiting,
             contested: BTreeMap::new(),
             unplaced: VecDeque::new(),
             renumber: false,
             concurrency,
             ledger: Ledger::new(),
-            pace: Pace::default(),
+            deadlines: LivenessDeadlines::default(),
             machine: Machine::default(),
-            departed: Departed::default(),
-            slots: standby::slots(start.devices, &start.spec),
+            ended_workers: EndedWorkers::default(),
+            slots: spares::slots(start.devices, &start.spec),
             mode: Mode::Running,
             weights,
             pending: BTreeMap::new(),
@@ -284,7 +284,7 @@ impl Core {
             outage: None,
             now: Now::ZERO,
             heard: Now::ZERO,
-            slept: Now::ZERO,
+            suspended: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
         };
@@ -295,29 +295,29 @@ impl Core {
 
     /// Whether the goal is reached already and nothing is left to run, repeats included.
     pub fn done(&self) -> bool {
-        self.live.is_empty() && self.search_done() && self.repeats.done()
+        self.active.is_empty() && self.search_done() && self.repeats.done()
     }
 
     /// Whether the goal is reached, or nothing is left to try, and no trial is under way.
     fn search_done(&self) -> bool {
         let nothing_left = self.searched_out() && self.waiting.is_empty();
-        let reached = self.board.counts().finished() >= self.spec.operation.trials;
-        (reached || nothing_left) && !self.live.keys().any(|j| j.searches())
+        let reached = self.progress.counts().finished() >= self.spec.operation.trials;
+        (reached || nothing_left) && !self.active.keys().any(|j| j.searches())
     }
 
     /// Counts now.
     pub fn counts(&self) -> Counts {
-        self.board.counts()
+        self.progress.counts()
     }
 
     /// The best trial so far.
     pub fn best(&self) -> Option<&report::Best> {
-        self.board.best()
+        self.progress.best()
     }
 
     /// The supervisor did not run for this long since the run began; `now` did not go on meanwhile.
-    pub fn slept(&mut self, time: Now) {
-        self.slept = time;
+    pub fn suspended(&mut self, time: Now) {
+        self.suspended = time;
     }
 
     /// Takes an event; gives what follows from it at once, in order: what is sent to workers, and which
@@ -338,7 +338,7 @@ impl Core {
                 spool,
             } => self.on_storage_failed(error, heals, spool),
             Event::StorageRecovered => self.on_storage_recovered(),
-            Event::StudyChanged(changes) => self.take_in(changes),
+            Event::StudyChanged(changes) => self.merge_foreign_changes(changes),
             Event::Sampled(sample) => self.on_sampled(sample),
             Event::Xid { gpu, code } => self.on_xid(gpu, code),
             Event::ProbeLost(reason) => self.on_probe_lost(&reason),
@@ -364,7 +364,7 @@ impl Core {
     pub fn go_on(&mut self, now: Now) -> Vec<Action> {
         self.now = self.now.max(now);
         if self.mode == Mode::Running && self.outage.is_none() {
-            self.relieve();
+            self.promote_spares();
             self.assign_all();
             self.spawn_needed();
             self.spawn_spares();
@@ -387,11 +387,11 @@ impl Core {
             metric: self.spec.objective.metric.clone(),
             direction: self.spec.objective.direction,
             baseline: self.baseline.clone(),
-            counts: self.board.counts(),
+            counts: self.progress.counts(),
             reclaimed: self.reclaimed,
-            best: self.board.best().cloned(),
+            best: self.progress.best().cloned(),
             further: self.spec.further.clone(),
-            front: self.board.front(),
+            front: self.progress.front(),
             sampler: self.search.sampler.into(),
             pruner: self.pruner.name().into(),
             injected: self

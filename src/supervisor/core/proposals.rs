@@ -52,7 +52,7 @@ impl Core {
     /// What comes for a worker that waits is used although something has changed meanwhile: with many workers
     /// something always has. What nobody had a use for when it came is used later only if nothing has changed since.
     pub(super) fn proposal(&mut self, number: u64) -> Option<Option<Proposal>> {
-        let revision = self.board.revision();
+        let revision = self.progress.revision();
         let answer = self.search.answer.take();
         // Other programs may have taken numbers meanwhile: who asks often must not keep us from ever beginning.
         let fits = |a: &Answer| a.number <= number && a.revision == revision;
@@ -65,7 +65,7 @@ impl Core {
 
     fn ask(&mut self, number: u64, waited_for: bool) {
         if self.search.asked.is_none() {
-            let revision = self.board.revision();
+            let revision = self.progress.revision();
             self.search.asked = Some(Question {
                 revision,
                 waited_for,
@@ -92,7 +92,7 @@ impl Core {
         };
         self.search.exhausted = Some((question.revision, exhausted));
         let revision = match question.waited_for {
-            true => self.board.revision(),
+            true => self.progress.revision(),
             false => question.revision,
         };
         self.search.answer = Some(Answer {
@@ -105,11 +105,11 @@ impl Core {
     /// Asks whether anything is left to propose where that is not known: at the beginning, and where something has
     /// changed in a study of which nothing was left.
     pub(super) fn look_for_end_of_search(&mut self) {
-        let now = self.board.revision();
+        let now = self.progress.revision();
         let known = (self.search.exhausted).is_some_and(|(at, over)| !over || at == now);
-        let wanted = self.board.counts().finished() < self.spec.operation.trials;
+        let wanted = self.progress.counts().finished() < self.spec.operation.trials;
         if !known && wanted && self.mode == Mode::Running {
-            self.ask(self.board.next_number(), false);
+            self.ask(self.progress.next_number(), false);
         }
     }
 
@@ -121,7 +121,7 @@ impl Core {
 
     /// Whether it is sure that nothing is left to propose.
     pub(super) fn searched_out(&self) -> bool {
-        let told = self.search.exhausted == Some((self.board.revision(), true));
+        let told = self.search.exhausted == Some((self.progress.revision(), true));
         told && self.unplaced.is_empty()
     }
 }

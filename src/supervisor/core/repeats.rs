@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value as Json};
 
-use super::live::{End, Live};
+use super::active_trial::{ActiveTrial, End};
 use super::{Core, Mode};
 use config::{Operation, TestPolicy};
 use fault::Tally;
@@ -196,7 +196,7 @@ impl Core {
         let wanted = self.next_repeats(&leaders);
         self.repeats.wanted.clear();
         for job in wanted {
-            if self.live.contains_key(&job) {
+            if self.active.contains_key(&job) {
                 continue;
             }
             match self.repeats.open.remove(&job) {
@@ -239,7 +239,7 @@ impl Core {
 
     /// Records and tells who won, unless that was done before.
     fn tell_selection(&mut self, selection: Selection) {
-        let trials = self.board.counts().finished();
+        let trials = self.progress.counts().finished();
         let json = selection_json(&selection, trials);
         if self.repeats.told.as_ref() != Some(&json) {
             self.outbox.extend(notes(&json));
@@ -313,14 +313,14 @@ impl Core {
             datetime_complete: None,
         };
         let seed = job.purpose.seed(self.spec.seed, job.number);
-        self.live
-            .insert(job, Live::new(trial, attempt, seed, tally));
+        self.active
+            .insert(job, ActiveTrial::new(trial, attempt, seed, tally));
         self.predict(job);
         true
     }
 
     /// A repeat has ended; only a finite value is one.
-    pub(super) fn finish_repeat(&mut self, job: Job, live: &Live, end: End) {
+    pub(super) fn finish_repeat(&mut self, job: Job, active: &ActiveTrial, end: End) {
         let metric = self.spec.objective.metric.clone();
         let (mut state, mut attrs) = (end.state, end.user_attrs);
         let own = end.values.first().copied();
@@ -345,7 +345,7 @@ impl Core {
         self.outbox.push(Write::RepeatFinished {
             number: job.number,
             purpose: job.purpose,
-            seed: live.seed,
+            seed: active.seed,
             state,
             value,
             user_attrs: attrs.clone(),
@@ -354,7 +354,7 @@ impl Core {
             job,
             state,
             value,
-            seed: live.seed,
+            seed: active.seed,
             attrs: attrs.clone(),
         });
         self.repeats.end(job, Outcome { value, attrs });

@@ -74,7 +74,7 @@ impl Core {
         let gpu = self.machine.gpu(index).filter(|g| g.memory_total > 0)?;
         let here = self.slots.iter().filter(|s| s.device == device);
         let seen = here.filter_map(|s| self.seen(device, s.worker()?.pid));
-        let own = seen.sum::<u64>() + self.departed.counted(gpu);
+        let own = seen.sum::<u64>() + self.ended_workers.counted(gpu);
         let used = match self.memory.used_before(index) {
             Some(before) if own == 0 => before,
             Some(_) | None => gpu.memory_used.saturating_sub(own),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::ledger::Held;
-use super::pace::{Opening, Silences};
+use super::ledger::HeldMemory;
+use super::liveness::{Opening, Silences};
 use super::shortage::Shortage;
 use crate::{Now, WorkerId};
 use config::SupervisorPolicy;
@@ -84,7 +84,7 @@ pub struct Worker {
     /// The silences of its present attempt.
     pub silences: Silences,
     /// What it holds on to of memory.
-    pub held: Held,
+    pub held: HeldMemory,
     /// Its last words, if it said any.
     pub error: Option<ErrorReport>,
     /// It sent garbage.
@@ -124,7 +124,7 @@ impl Worker {
             trial: None,
             previous: None,
             silences: Silences::default(),
-            held: Held::default(),
+            held: HeldMemory::default(),
             error: None,
             garbage: None,
             silent: None,

@@ -2,8 +2,8 @@
 //! kept in the spool, but nothing is started, because a start needs a durable record first.
 
 use super::{Core, Mode, Slot};
-use crate::facts::{self, Unstarted};
-use crate::{BatchEvent, Now};
+use crate::refused_starts::RefusedStarts;
+use crate::{BatchEvent, Now, spool};
 use messages::exit::Exit;
 use store::Changes;
 
@@ -63,15 +63,15 @@ impl Core {
             BatchEvent::Spooled => {
                 pending.kept = Kept::Spool;
                 if let Some(outage) = &mut self.outage {
-                    outage.spooled += facts::results(&pending.writes);
+                    outage.spooled += spool::results(&pending.writes);
                 }
             }
             BatchEvent::SpoolFailed(error) => pending.kept = Kept::Memory(error),
             BatchEvent::Written => {
-                self.on_written(batch, &Unstarted::default(), Changes::default());
+                self.on_written(batch, &RefusedStarts::default(), Changes::default());
             }
-            BatchEvent::Overtaken { unstarted, changes } => {
-                self.on_written(batch, &unstarted, changes);
+            BatchEvent::Overtaken { refused, changes } => {
+                self.on_written(batch, &refused, changes);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Core {
             let after = self.now.saturating_sub(outage.since).as_secs_f64();
             let results = match outage.spooled {
                 0 => String::new(),
-                n => format!("; it now has the {} that waited", facts::count(n)),
+                n => format!("; it now has the {} that waited", spool::count_text(n)),
             };
             self.warn(format!(
                 "the database can be written again after {after:.0} s{results}"
@@ -127,9 +127,9 @@ impl Core {
         for pending in self.pending.values() {
             match &pending.kept {
                 Kept::Nowhere => {}
-                Kept::Spool => waiting += facts::results(&pending.writes),
+                Kept::Spool => waiting += spool::results(&pending.writes),
                 Kept::Memory(error) => {
-                    unsaved += facts::results(&pending.writes);
+                    unsaved += spool::results(&pending.writes);
                     why = error;
                 }
             }
@@ -154,7 +154,7 @@ impl Core {
             text.push_str(&format!(
                 "\nwaiting in {}, to be taken in at the next start: {}",
                 outage.spool,
-                facts::count(waiting)
+                spool::count_text(waiting)
             ));
         }
         if unsaved > 0 {
@@ -162,7 +162,7 @@ impl Core {
                 "\nlost, because {} cannot be written either ({why}): {}; run again at the next \
                  start",
                 outage.spool,
-                facts::count(unsaved)
+                spool::count_text(unsaved)
             ));
         }
         (Exit::Storage, text)

@@ -1,6 +1,6 @@
 //! Deadlines: what follows from time alone.
 
-use super::pace::Opening;
+use super::liveness::Opening;
 use super::slot::{Activity, Worker};
 use super::{Core, Mode};
 use crate::{Now, WorkerAction};
@@ -28,7 +28,7 @@ impl Core {
             // Once the goal is reached, only what is under way is waited for.
             Mode::Running if self.done() => None,
             Mode::Running => {
-                (self.spec.operation.timeout).map(|timeout| timeout.saturating_sub(self.slept))
+                (self.spec.operation.timeout).map(|timeout| timeout.saturating_sub(self.suspended))
             }
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
@@ -41,7 +41,7 @@ impl Core {
     fn silence_ends(&self, slot: usize, parts: u32) -> Option<Now> {
         let worker = self.slots[slot].worker().filter(|w| w.is_busy())?;
         let deadline = self.spec.operation.supervisor.deadline;
-        let limit = self.pace.limit(deadline, &worker.silences)?;
+        let limit = self.deadlines.limit(deadline, &worker.silences)?;
         Some(worker.since + limit / parts)
     }
 
@@ -65,7 +65,7 @@ impl Core {
         let configured = self.spec.operation.supervisor.start_deadline;
         match self.slots[slot].device {
             Device::Cpu => configured,
-            Device::Cuda(_) => self.pace.start_limit(worker.opening, configured),
+            Device::Cuda(_) => self.deadlines.start_limit(worker.opening, configured),
         }
     }
 
@@ -77,7 +77,7 @@ impl Core {
         }
         if let Some(worker) = self.slots[slot].worker_at(Activity::Starting) {
             let after = heard.saturating_sub(worker.since);
-            self.pace.learn_start(worker.opening, after);
+            self.deadlines.learn_start(worker.opening, after);
             worker.opening = match spare {
                 true => Opening::Rehearsal,
                 false => Opening::Task,
@@ -90,7 +90,10 @@ impl Core {
         let slot = &self.slots[slot];
         let to_tell = |w: &&Worker| !w.slow && w.terminated.is_none() && slot.is_starting();
         let worker = slot.worker().filter(to_tell)?;
-        let slowest = self.pace.slowest_start(worker.opening).unwrap_or_default();
+        let slowest = self
+            .deadlines
+            .slowest_start(worker.opening)
+            .unwrap_or_default();
         (slot.device != Device::Cpu).then(|| worker.since + SLOW_START.max(slowest * 2))
     }
 
@@ -150,7 +153,7 @@ impl Core {
     /// Acts on every deadline that has passed.
     pub(super) fn check_times(&mut self) {
         if self.mode == Mode::Running
-            && (self.spec.operation.timeout).is_some_and(|t| self.now + self.slept >= t)
+            && (self.spec.operation.timeout).is_some_and(|t| self.now + self.suspended >= t)
             && !self.done()
         {
             self.stop(Exit::Budget, "the time budget is used up".into());

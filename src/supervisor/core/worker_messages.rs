@@ -69,8 +69,8 @@ impl Core {
                 peak_memory_mb,
             } => {
                 if self.sign_of_life(slot, attempt) {
-                    if let Some(live) = self.live.get_mut(&attempt.job()) {
-                        live.peak_memory_mb.get_or_insert(peak_memory_mb);
+                    if let Some(active) = self.active.get_mut(&attempt.job()) {
+                        active.peak_memory_mb.get_or_insert(peak_memory_mb);
                     }
                     self.on_ended(slot, attempt, ended);
                 }
@@ -141,14 +141,14 @@ impl Core {
 
     fn on_epoch(&mut self, slot: usize, attempt: AttemptId, epoch: u32, metrics: Metrics) {
         let job = attempt.job();
-        if !self.live.contains_key(&job) {
+        if !self.active.contains_key(&job) {
             // Another program has ended the trial meanwhile: there is nothing to train for.
             self.decide(slot, true);
             return;
         }
         self.slots[slot].progressed();
-        if let Some(live) = self.live.get_mut(&job) {
-            live.epoch_over = true;
+        if let Some(active) = self.active.get_mut(&job) {
+            active.epoch_over = true;
         }
         let value = self.note_epoch(job, epoch, metrics.clone());
         if !job.searches() {
@@ -197,16 +197,16 @@ impl Core {
                 value,
             }));
         }
-        if let Some(live) = self.live.get_mut(&job) {
-            live.epochs.insert(epoch, metrics);
-            live.trial.intermediate.insert(i64::from(epoch), value);
+        if let Some(active) = self.active.get_mut(&job) {
+            active.epochs.insert(epoch, metrics);
+            active.trial.intermediate.insert(i64::from(epoch), value);
         }
         value
     }
 
     fn on_ended(&mut self, slot: usize, attempt: AttemptId, ended: Ended) {
         let objectives = self.spec.objectives();
-        let Some(live) = self.live.get(&attempt.job()) else {
+        let Some(active) = self.active.get(&attempt.job()) else {
             let (outcome, detail) = match &ended {
                 Ended::Completed | Ended::Returned { .. } => ("completed", ""),
                 Ended::Pruned => ("pruned", ""),
@@ -220,12 +220,12 @@ impl Core {
             .worker()
             .is_some_and(|w| w.reserved.is_some());
         let (end, outcome) = match ended {
-            Ended::Completed => (live.result(&objectives, false, self.heard), "completed"),
+            Ended::Completed => (active.result(&objectives, false, self.heard), "completed"),
             Ended::Returned { metrics } => (
-                live.returned(&metrics, &objectives, self.heard),
+                active.returned(&metrics, &objectives, self.heard),
                 "completed",
             ),
-            Ended::Pruned => (live.result(&objectives, true, self.heard), "pruned"),
+            Ended::Pruned => (active.result(&objectives, true, self.heard), "pruned"),
             Ended::Diverged { at } => {
                 let fault = Fault::new(FaultKind::Diverged, at);
                 self.apply_fault(slot, attempt, &fault);
@@ -276,7 +276,7 @@ impl Core {
     fn learn(&mut self, slot: usize, job: Job) {
         self.learn_memory(slot, job, false);
         if let Some(worker) = self.slots[slot].worker() {
-            self.pace.learn(worker.silences);
+            self.deadlines.learn(worker.silences);
         }
         self.concurrency.ended_well();
     }

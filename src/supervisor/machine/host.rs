@@ -9,7 +9,7 @@ use process::cgroup::Place;
 use process::host::look;
 
 use crate::Event;
-use crate::post::Post;
+use crate::event_channel::EventSender;
 
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub enum Worker {
 }
 
 /// Samples until the sender of `inbox` is gone.
-pub fn watch(inbox: &Receiver<Worker>, events: &Post) {
+pub fn watch(inbox: &Receiver<Worker>, events: &EventSender) {
     let own = Place::own();
     let mut workers = BTreeSet::new();
     let mut next = Instant::now();

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use super::Event;
-use super::post::Post;
+use super::event_channel::EventSender;
 use device::probe::LIBRARY;
 use host::Worker;
 
@@ -26,7 +26,7 @@ pub struct Machine {
 impl Machine {
     /// Starts to watch, the GPUs only where the run has any (or [`LIBRARY`] is set). What cannot be
     /// watched is missing, and no reason not to run.
-    pub fn watch(gpus: bool, events: &Post) -> Machine {
+    pub fn watch(gpus: bool, events: &EventSender) -> Machine {
         let (workers, inbox) = mpsc::channel();
         let sender = events.clone();
         let started = thread::Builder::new()
@@ -53,7 +53,7 @@ impl Machine {
     }
 }
 
-fn watch_gpus(events: &Post) -> Option<OwnedFd> {
+fn watch_gpus(events: &EventSender) -> Option<OwnedFd> {
     let lost = |error: std::io::Error| {
         let reason = format!("the probe cannot be started: {error}");
         let _ = events.send(Event::ProbeLost(reason));

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Event;
-use crate::post::Post;
+use crate::event_channel::EventSender;
 use device::probe::{INTERVAL, Line};
 
 /// Before the first line the driver may have to start every GPU.
@@ -41,7 +41,7 @@ enum End {
 }
 
 /// Keeps a probe until `over` is closed, and passes on what it says.
-pub fn watch(over: &OwnedFd, events: &Post) {
+pub fn watch(over: &OwnedFd, events: &EventSender) {
     let mut left_behind: Vec<Child> = Vec::new();
     let mut failures = 0;
     // Told once, until samples come again.

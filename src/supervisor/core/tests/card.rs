@@ -40,19 +40,19 @@ pub struct Card {
 }
 
 impl Card {
-    fn new(slots: usize, standby: Standby) -> Card {
-        let mut card = Card::before_its_run(slots, standby);
+    fn new(slots: usize, spares: Standby) -> Card {
+        let mut card = Card::before_its_run(slots, spares);
         card.event(Event::Ticked);
         card
     }
 
-    fn before_its_run(slots: usize, standby: Standby) -> Card {
-        Card::of(Card::start(slots, standby))
+    fn before_its_run(slots: usize, spares: Standby) -> Card {
+        Card::of(Card::start(slots, spares))
     }
 
-    pub fn start(slots: usize, standby: Standby) -> Start {
+    pub fn start(slots: usize, spares: Standby) -> Start {
         let mut spec = spec(50, slots);
-        spec.operation.standby = standby;
+        spec.operation.standby = spares;
         Start {
             spec,
             trials: vec![],
@@ -262,8 +262,8 @@ pub fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
-    for standby in [Standby::Off, Standby::Auto] {
-        let mut card = Card::new(2, standby);
+    for spares in [Standby::Off, Standby::Auto] {
+        let mut card = Card::new(2, spares);
         while card.training().len() < 2 || card.core.slots.iter().any(|s| !settled(s)) {
             let opening = (card.core.slots.iter()).find(|s| s.is_starting());
             let worker = opening.unwrap().worker().unwrap().id;
@@ -289,18 +289,18 @@ fn a_trial_that_is_to_be_alone_shares_the_gpu_with_no_worker_at_all() {
             }
         }
         let again = card.training();
-        assert_eq!(again.len(), 1, "{standby:?}");
+        assert_eq!(again.len(), 1, "{spares:?}");
         let (worker, number, attempt) = again[0];
-        assert_eq!((number, attempt), (0, 1), "{standby:?}");
+        assert_eq!((number, attempt), (0, 1), "{spares:?}");
         assert_eq!(
             card.workers.len(),
             1,
-            "{standby:?}: nobody else has a context"
+            "{spares:?}: nobody else has a context"
         );
         card.pass(seconds(50));
-        assert_eq!(card.workers.len(), 1, "{standby:?}: nor gets one meanwhile");
+        assert_eq!(card.workers.len(), 1, "{spares:?}: nor gets one meanwhile");
         card.completes(worker);
-        assert!(card.workers.len() > 1, "{standby:?}: others come after it");
+        assert!(card.workers.len() > 1, "{spares:?}: others come after it");
     }
 }
 

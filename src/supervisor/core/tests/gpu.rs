@@ -133,7 +133,7 @@ impl Card {
         }
     }
 
-    fn live(mut self) -> Night {
+    fn active(mut self) -> Night {
         let mut disk = Disk::default();
         while self.finished.is_none() {
             if self.events.is_empty() {
@@ -165,7 +165,7 @@ impl Card {
         }
         let held = self.core.memory.held.iter();
         let passed = held
-            .filter_map(|j| Some(self.core.live.get(j)?.passed))
+            .filter_map(|j| Some(self.core.active.get(j)?.passed))
             .max();
         self.night.passed_over = self.night.passed_over.max(passed.unwrap_or(0));
     }
@@ -263,10 +263,10 @@ impl Card {
     /// What the core is at, for people.
     fn state(&self) -> String {
         let waits = |job: &Job| {
-            let live = &self.core.live[job];
+            let active = &self.core.active[job];
             format!(
                 "{job} {:?} passed {} {:?}",
-                live.predicted, live.passed, live.tally
+                active.predicted, active.passed, active.tally
             )
         };
         let held: Vec<String> = self.core.memory.held.iter().map(waits).collect();
@@ -494,11 +494,11 @@ fn old_script(trials: u64, parallel: usize, seed: u64) -> Night {
     let mut spec = study(trials, Parallel::Limit(parallel), seed);
     // It caught the error and went on; nothing was replaced.
     spec.operation.supervisor.recycle_after = 0;
-    Card::new(spec, seed, false).live()
+    Card::new(spec, seed, false).active()
 }
 
 fn tune(trials: u64, seed: u64) -> Night {
-    Card::new(study(trials, Parallel::Auto, seed), seed, true).live()
+    Card::new(study(trials, Parallel::Auto, seed), seed, true).active()
 }
 
 #[test]
@@ -532,7 +532,7 @@ fn five_thousand_trials_share_the_card_by_what_is_predicted() {
     let roomy = |trials, parallel, admits| {
         let mut card = Card::new(study(trials, parallel, 1_002), 1_002, admits);
         card.gpu.slower = simulated::roomy;
-        card.live()
+        card.active()
     };
     let auto = roomy(3_000, Parallel::Auto, true);
     let two = roomy(1_000, Parallel::Limit(2), false);

@@ -169,7 +169,7 @@ fn a_lost_gpu_is_given_up_and_its_trial_goes_on_elsewhere_unblamed() {
         .core
         .retry
         .iter()
-        .map(|j| bench.core.live[j].tally.suspected)
+        .map(|j| bench.core.active[j].tally.suspected)
         .collect();
     assert_eq!(again, [0], "waits for the other GPU, no suspect");
     assert_eq!(bench.busy(), 1);
@@ -188,8 +188,8 @@ fn a_gpu_that_is_found_lost_before_any_xid_explains_what_dies_on_it() {
             bench.dies(0, 6);
             bench.sampled(vec![gpu(0, Some("lost"))]);
         }
-        let live = bench.core.live.values();
-        let blamed = live.filter(|live| live.tally.suspected > 0).count();
+        let active = bench.core.active.values();
+        let blamed = active.filter(|active| active.tally.suspected > 0).count();
         assert_eq!(blamed, 0);
     }
 }
@@ -286,8 +286,8 @@ fn an_xid_that_comes_just_after_the_death_takes_the_suspicion_away() {
         assert_eq!(bench.outcomes, ["crash"]);
         bench.now += SECOND * later;
         bench.xid(0, 79);
-        let live = bench.core.live.values().next().unwrap();
-        assert_eq!(live.tally.suspected, suspected, "{later} s later");
+        let active = bench.core.active.values().next().unwrap();
+        assert_eq!(active.tally.suspected, suspected, "{later} s later");
     }
 }
 

@@ -149,7 +149,7 @@ fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
 fn messages_of_a_stale_attempt_change_nothing() {
     let mut world = World::new(spec(50, 1), Disk::default(), 1, 0.0);
     world.run(12);
-    let before = world.core.live.clone();
+    let before = world.core.active.clone();
     let stale = FromWorker::EpochFinished {
         attempt: AttemptId {
             number: 0,
@@ -165,7 +165,7 @@ fn messages_of_a_stale_attempt_change_nothing() {
         world.now,
     );
     assert!(actions.is_empty(), "{actions:?}");
-    assert_eq!(before.len(), world.core.live.len());
+    assert_eq!(before.len(), world.core.active.len());
 }
 
 #[test]
@@ -219,10 +219,10 @@ proptest! {
 
     #[test]
     fn workers_that_find_no_room_cost_no_slot_and_the_goal_is_reached(
-        seed in 0u64..u64::MAX, slots in 1usize..5, crowded in 0.1..0.9, standby: bool,
+        seed in 0u64..u64::MAX, slots in 1usize..5, crowded in 0.1..0.9, spares: bool,
     ) {
         let mut spec = spec(10, slots);
-        spec.operation.standby = if standby { Standby::On } else { Standby::Off };
+        spec.operation.standby = if spares { Standby::On } else { Standby::Off };
         let mut world = World::new(spec, Disk::default(), seed, 0.0);
         for slot in &mut world.core.slots {
             slot.device = Device::Cuda(0);
@@ -439,7 +439,7 @@ fn the_goal_that_is_reached_ends_the_run_well_whatever_failed_beside_it() {
     let mut spec = spec(1, 1);
     spec.operation.supervisor.max_failures = 1;
     let mut world = World::new(spec, Disk::default(), 1, 0.0);
-    let mut failed = world.core.board.clone();
+    let mut failed = world.core.progress.clone();
     let mut trial = foreign::trial(0, TrialState::Fail);
     failed.put(&trial);
     failed.ended(&trial);
@@ -447,7 +447,7 @@ fn the_goal_that_is_reached_ends_the_run_well_whatever_failed_beside_it() {
     trial.state = TrialState::Complete;
     trial.values = vec![0.5];
     failed.put(&trial);
-    world.core.board = failed;
+    world.core.progress = failed;
     world.run(1_000);
     assert_eq!(
         world.finished,

@@ -10,7 +10,7 @@ use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::foreign::Foreign;
-use crate::facts::Unstarted;
+use crate::refused_starts::RefusedStarts;
 use crate::{BatchEvent, ExitInfo, WorkerEvent, WorkerOptions};
 use config::TestSplit;
 use config::{Deadline, Objective, Operation, Parallel};
@@ -110,7 +110,7 @@ pub struct World {
     question: Option<(u64, News)>,
     /// The writer's: the study as the core knows it, and starts that others got ahead of.
     seen: Seen,
-    refused: Unstarted,
+    refused: RefusedStarts,
     soon: Vec<Write>,
     pub unwritten: Vec<(u64, Vec<Write>)>,
     pub workers: BTreeMap<WorkerId, Life>,
@@ -157,7 +157,7 @@ impl World {
             late: false,
             question: None,
             seen,
-            refused: Unstarted::default(),
+            refused: RefusedStarts::default(),
             soon: vec![],
             unwritten: vec![],
             workers: BTreeMap::new(),
@@ -264,8 +264,8 @@ impl World {
             Action::Write { batch, writes } => {
                 let starts = |w: &Write| matches!(w, Write::TrialCreated { .. });
                 if writes.iter().any(starts) {
-                    let live = self.core.live.keys().filter(|j| j.searches()).count() as u64;
-                    let sure = self.core.counts().finished() + live;
+                    let active = self.core.active.keys().filter(|j| j.searches()).count() as u64;
+                    let sure = self.core.counts().finished() + active;
                     assert!(
                         sure <= self.core.spec.operation.trials,
                         "not beyond the goal"
@@ -394,17 +394,16 @@ impl World {
         let all: Vec<Write> = self.soon.drain(..).chain(writes).collect();
         let (writes, mut late) = self.refused.without(&all);
         late.extend(self.disk.carry_out(&writes, &mut self.seen));
-        self.refused.refused(&late);
+        self.refused.add(&late);
         if late.is_empty() {
             return Event::Batch(batch, BatchEvent::Written);
         }
         assert!(self.foreign.is_some(), "nobody else is there: {late:?}");
-        let mut unstarted = Unstarted::default();
-        unstarted.refused(&late);
+        let refused = RefusedStarts::of(&late);
         Event::Batch(
             batch,
             BatchEvent::Overtaken {
-                unstarted,
+                refused,
                 changes: self.disk.changes(&mut self.seen),
             },
         )
@@ -545,14 +544,17 @@ impl World {
         assert_eq!(jobs.len(), held.len(), "one live attempt a trial");
         for a in &held {
             let job = a.job();
-            let live = self.core.live.contains_key(&job);
-            assert!(live || self.foreign.is_some());
+            let active = self.core.active.contains_key(&job);
+            assert!(active || self.foreign.is_some());
             assert!(!self.core.retry.contains(&job));
         }
         self.check_nothing_forgotten();
         for slot in &self.core.slots {
-            let live = slot.attempt().and_then(|a| self.core.live.get(&a.job()));
-            if let Some(worker) = slot.worker().filter(|_| live.is_some_and(Live::alone)) {
+            let active = slot.attempt().and_then(|a| self.core.active.get(&a.job()));
+            if let Some(worker) = slot
+                .worker()
+                .filter(|_| active.is_some_and(ActiveTrial::alone))
+            {
                 let others: Vec<_> = self.core.others_on_device_of(worker.id).collect();
                 assert_eq!(
                     others, [0; 0],
@@ -560,7 +562,7 @@ impl World {
                 );
             }
         }
-        for job in self.core.live.keys() {
+        for job in self.core.active.keys() {
             let waits = self.core.retry.contains(job);
             assert!(waits != jobs.contains(job), "a live trial waits or runs");
         }
@@ -572,12 +574,12 @@ impl World {
         }
         let goal = self.core.spec.operation.trials;
         let counts = self.core.counts();
-        let live = self.core.live.keys().filter(|j| j.searches()).count() as u64;
+        let active = self.core.active.keys().filter(|j| j.searches()).count() as u64;
         if self.foreign.is_none() {
-            assert!(counts.finished() + live <= goal.max(counts.finished()));
+            assert!(counts.finished() + active <= goal.max(counts.finished()));
         }
-        if self.core.live.len() as u64 > live {
-            assert_eq!(live, 0, "repeats come after the search");
+        if self.core.active.len() as u64 > active {
+            assert_eq!(active, 0, "repeats come after the search");
         }
     }
 }
@@ -588,11 +590,11 @@ impl World {
         let ends = |write: &Write, n: u64| matches!(write, Write::TrialFinished { number, .. } if *number == n);
         for number in &self.disk.ours {
             if self.disk.trials[number].state == TrialState::Running {
-                let live = self.core.live.contains_key(&Job::trial(*number));
+                let active = self.core.active.contains_key(&Job::trial(*number));
                 let sent = self.unwritten.iter().flat_map(|(_, writes)| writes);
                 let mut coming = sent.chain(&self.core.outbox);
                 let ended = coming.any(|w| ends(w, *number));
-                assert!(live || ended, "trial {number} is forgotten");
+                assert!(active || ended, "trial {number} is forgotten");
             }
         }
     }

@@ -1,5 +1,5 @@
 //! What a run does on its disk beside its database, on a thread of its own: a checkpoint of gigabytes
-//! on a slow disk must not keep the event loop from its workers. Errands are done one by one, in the
+//! on a slow disk must not keep the event loop from its workers. DiskThread are done one by one, in the
 //! order in which they were asked for, and all of them before the run ends.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use weights::Leader;
 
 /// Something to do on the disk.
 #[derive(Debug)]
-pub enum Errand {
+pub enum DiskTask {
     /// Keep the weights of these trials, the best first, and no others.
     KeepWeights(Vec<Leader>),
     /// Delete the checkpoint of a trial or repeat, and what else it has left.
@@ -42,30 +42,30 @@ pub struct Place {
 
 /// The thread. Dropping this waits until all that it was asked for is done.
 #[derive(Debug)]
-pub struct Errands {
-    tell: Option<Sender<Errand>>,
+pub struct DiskThread {
+    tell: Option<Sender<DiskTask>>,
     runner: Option<JoinHandle<()>>,
 }
 
-impl Errands {
+impl DiskThread {
     /// Starts the thread, after it has made room for new logs.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(place: Place) -> io::Result<Errands> {
+    pub fn start(place: Place) -> io::Result<DiskThread> {
         let (tell, told) = mpsc::channel();
         let runner = Runner::new(place);
         let runner = thread::Builder::new()
             .name("errands".into())
             .spawn(move || runner.run(&told))?;
-        Ok(Errands {
+        Ok(DiskThread {
             tell: Some(tell),
             runner: Some(runner),
         })
     }
 
     /// Asks for an errand; does not wait for it.
-    pub fn ask(&self, errand: Errand) {
+    pub fn ask(&self, errand: DiskTask) {
         if let Some(tell) = &self.tell {
             // The thread lives until nobody can ask any more.
             let _ = tell.send(errand);
@@ -73,7 +73,7 @@ impl Errands {
     }
 }
 
-impl Drop for Errands {
+impl Drop for DiskThread {
     fn drop(&mut self) {
         self.tell = None;
         if let Some(runner) = self.runner.take() {
@@ -101,13 +101,13 @@ impl Runner {
         }
     }
 
-    fn run(mut self, told: &Receiver<Errand>) {
+    fn run(mut self, told: &Receiver<DiskTask>) {
         while let Ok(errand) = told.recv() {
             self.perform(errand);
         }
     }
 
-    fn perform(&mut self, errand: Errand) {
+    fn perform(&mut self, errand: DiskTask) {
         let Place {
             dir,
             study,
@@ -115,12 +115,14 @@ impl Runner {
             ..
         } = &self.place;
         match errand {
-            Errand::KeepWeights(leaders) => weights::settle(dir, study, &leaders, *max_kept_bytes),
-            Errand::Forget(job) => forget(&dir.join(checkpoint_name(study, job))),
-            Errand::LogBegins(log) => {
+            DiskTask::KeepWeights(leaders) => {
+                weights::settle(dir, study, &leaders, *max_kept_bytes)
+            }
+            DiskTask::Forget(job) => forget(&dir.join(checkpoint_name(study, job))),
+            DiskTask::LogBegins(log) => {
                 self.used.insert(log);
             }
-            Errand::LogEnds(log) => self.log_ends(&log),
+            DiskTask::LogEnds(log) => self.log_ends(&log),
         }
     }
 
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn errands_are_done_in_their_order_and_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let errands = Errands::start(place(dir.path(), 1 << 20)).unwrap();
+        let disk = DiskThread::start(place(dir.path(), 1 << 20)).unwrap();
         let checkpoint = |number| dir.path().join(checkpoint_name("s", Job::trial(number)));
         for number in 0..50 {
             let draft = Draft {
@@ -211,15 +213,15 @@ mod tests {
             let write = &mut |to: &mut dyn Write| Ok(to.write_all(b"weights")?);
             draft.write(&parent, write).unwrap();
             // Of a trial that was forgotten first, nothing could be kept.
-            errands.ask(Errand::KeepWeights(vec![Leader {
+            disk.ask(DiskTask::KeepWeights(vec![Leader {
                 number,
                 values: vec![0.5],
                 epoch: Some(1),
                 seed: Some(7),
             }]));
-            errands.ask(Errand::Forget(Job::trial(number)));
+            disk.ask(DiskTask::Forget(Job::trial(number)));
         }
-        drop(errands);
+        drop(disk);
         assert!((0..50).all(|number| !checkpoint(number).exists()));
         let kept = weights::kept_directory(dir.path(), "s", 49);
         assert!(weights::read(&kept).unwrap().is_some());
@@ -233,7 +235,7 @@ mod tests {
         let log = |number: u32| logs.join(format!("{number}.log"));
         let mut runner = Runner::new(place(dir.path(), 1000));
         for number in 0..20 {
-            runner.perform(Errand::LogBegins(log(number)));
+            runner.perform(DiskTask::LogBegins(log(number)));
             fs::write(log(number), [b'x'; 100]).unwrap();
             let age = std::time::UNIX_EPOCH + std::time::Duration::from_secs(u64::from(number));
             fs::File::open(log(number))
@@ -242,7 +244,7 @@ mod tests {
                 .unwrap();
             // The first, which is the oldest, is printed to all the time.
             if number > 0 {
-                runner.perform(Errand::LogEnds(log(number)));
+                runner.perform(DiskTask::LogEnds(log(number)));
             }
         }
         let left: Vec<u32> = (0..20).filter(|n| log(*n).exists()).collect();
@@ -258,10 +260,10 @@ mod tests {
         for name in ["empty.log", "other.log"] {
             fs::write(logs.join(name), "").unwrap();
         }
-        runner.perform(Errand::LogBegins(logs.join("empty.log")));
-        runner.perform(Errand::LogEnds(logs.join("empty.log")));
+        runner.perform(DiskTask::LogBegins(logs.join("empty.log")));
+        runner.perform(DiskTask::LogEnds(logs.join("empty.log")));
         // Of this one nobody has said that it begins.
-        runner.perform(Errand::LogEnds(logs.join("other.log")));
+        runner.perform(DiskTask::LogEnds(logs.join("other.log")));
         assert!(!logs.join("empty.log").exists() && logs.join("other.log").exists());
     }
 }

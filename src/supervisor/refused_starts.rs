@@ -11,12 +11,12 @@ use store::Write;
 
 /// Starts that are not on record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unstarted {
+pub struct RefusedStarts {
     trials: BTreeSet<u64>,
     attempts: BTreeSet<AttemptId>,
 }
 
-impl Unstarted {
+impl RefusedStarts {
     /// What of a batch has happened: its starts are left out, and so is what refers to them, here
     /// and in later batches.
     pub fn facts(&mut self, writes: &[Write]) -> Vec<Write> {
@@ -39,8 +39,15 @@ impl Unstarted {
         self.trials.iter().copied()
     }
 
+    /// The starts among these writes.
+    pub fn of(writes: &[Write]) -> RefusedStarts {
+        let mut refused = RefusedStarts::default();
+        refused.add(writes);
+        refused
+    }
+
     /// Notes that the starts among these writes were refused.
-    pub fn refused(&mut self, writes: &[Write]) {
+    pub fn add(&mut self, writes: &[Write]) {
         for write in writes {
             self.note(write);
         }
@@ -159,22 +166,6 @@ fn of_repeat(number: u64, purpose: Purpose, attempt: u32) -> AttemptId {
     }
 }
 
-/// How many trials and repeats end with these writes.
-pub fn results(writes: &[Write]) -> u64 {
-    let ends = |w: &&Write| {
-        matches!(
-            w,
-            Write::TrialFinished { .. } | Write::RepeatFinished { .. }
-        )
-    };
-    writes.iter().filter(ends).count() as u64
-}
-
-/// `1 result`, `3 results`.
-pub fn count(n: u64) -> String {
-    format!("{n} result{}", if n == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Map;
@@ -229,30 +220,30 @@ mod tests {
 
     #[test]
     fn a_start_and_what_refers_to_it_have_not_happened() {
-        let mut unstarted = Unstarted::default();
+        let mut refused = RefusedStarts::default();
         let batch = [ended(3, 0), finished(3), created(4), started(4, 0)];
-        assert_eq!(unstarted.facts(&batch), [ended(3, 0), finished(3)]);
-        assert_eq!(unstarted.facts(&[ended(4, 0), ended(2, 1)]), [ended(2, 1)]);
-        assert_eq!(unstarted.facts(&[finished(4)]), []);
+        assert_eq!(refused.facts(&batch), [ended(3, 0), finished(3)]);
+        assert_eq!(refused.facts(&[ended(4, 0), ended(2, 1)]), [ended(2, 1)]);
+        assert_eq!(refused.facts(&[finished(4)]), []);
     }
 
     #[test]
     fn a_new_attempt_that_was_not_started_leaves_its_trial_alone() {
-        let mut unstarted = Unstarted::default();
-        assert_eq!(unstarted.facts(&[started(2, 1)]), []);
+        let mut refused = RefusedStarts::default();
+        assert_eq!(refused.facts(&[started(2, 1)]), []);
         let end = [ended(2, 1), finished(2)];
-        assert_eq!(unstarted.facts(&end), [finished(2)]);
+        assert_eq!(refused.facts(&end), [finished(2)]);
     }
 
     #[test]
     fn a_refused_start_counts_again_once_it_is_started_anew() {
-        let mut unstarted = Unstarted::default();
-        unstarted.refused(&[ended(1, 0), created(2), started(2, 0), started(0, 1)]);
+        let mut refused = RefusedStarts::default();
+        refused.add(&[ended(1, 0), created(2), started(2, 0), started(0, 1)]);
         let stale = [ended(2, 0), ended(0, 1)];
-        assert_eq!(unstarted.without(&stale), (vec![], stale.to_vec()));
+        assert_eq!(refused.without(&stale), (vec![], stale.to_vec()));
         let anew = [started(0, 1), ended(0, 1)];
-        assert_eq!(unstarted.without(&anew).0, anew);
+        assert_eq!(refused.without(&anew).0, anew);
         let anew = [created(2), started(2, 0), ended(2, 0)];
-        assert_eq!(unstarted.without(&anew).0, anew);
+        assert_eq!(refused.without(&anew).0, anew);
     }
 }

@@ -9,26 +9,26 @@ use super::{Event, Now};
 
 /// Where events are sent to.
 #[derive(Debug, Clone)]
-pub struct Post {
+pub struct EventSender {
     clock: Clock,
     sender: Sender<(Now, Event)>,
 }
 
 /// Where they come out, in the order in which they were sent.
 #[derive(Debug)]
-pub struct Inbox(Receiver<(Now, Event)>);
+pub struct EventReceiver(Receiver<(Now, Event)>);
 
 /// Nobody takes events any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
 /// A channel of events that have the times of this clock.
-pub fn channel(clock: Clock) -> (Post, Inbox) {
+pub fn channel(clock: Clock) -> (EventSender, EventReceiver) {
     let (sender, receiver) = mpsc::channel();
-    (Post { clock, sender }, Inbox(receiver))
+    (EventSender { clock, sender }, EventReceiver(receiver))
 }
 
-impl Post {
+impl EventSender {
     /// Sends an event that has come now.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Post {
     }
 }
 
-impl Inbox {
+impl EventReceiver {
     /// The next event and when it came.
     ///
     /// # Errors

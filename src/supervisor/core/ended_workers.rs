@@ -12,7 +12,7 @@ const SETTLES: Now = Now::from_secs(2);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Departed {
+pub(super) struct EndedWorkers {
     /// By GPU and process id: when it ended.
     pids: BTreeMap<(usize, u32), Now>,
     /// When the last worker of a GPU ended.
@@ -21,7 +21,7 @@ pub(super) struct Departed {
     seen: BTreeMap<usize, Now>,
 }
 
-impl Departed {
+impl EndedWorkers {
     /// A worker is gone from its device.
     pub(super) fn leaves(&mut self, device: Device, pid: u32, now: Now) {
         if let Device::Cuda(gpu) = device {

@@ -27,7 +27,7 @@ pub(super) fn slots(devices: Vec<Device>, spec: &StudySpec) -> Vec<Slot> {
 impl Core {
     /// Puts ready spare workers where workers are wanted: into empty slots, and into those whose
     /// worker is leaving.
-    pub(super) fn relieve(&mut self) {
+    pub(super) fn promote_spares(&mut self) {
         for spare in 0..self.slots.len() {
             if !self.ready_spare(spare) || self.workers_needed() == 0 {
                 continue;

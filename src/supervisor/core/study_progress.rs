@@ -9,7 +9,7 @@ use search::study::{Direction, FrozenTrial, TrialState};
 
 /// Counts over all trials, kept up to date trial by trial.
 #[derive(Debug, Clone)]
-pub struct Board {
+pub struct StudyProgress {
     directions: Vec<Direction>,
     trials: BTreeMap<u64, (TrialState, bool)>,
     /// Trials that may be the best, should those before them be taken away.
@@ -23,10 +23,10 @@ pub struct Board {
     revision: u64,
 }
 
-impl Board {
+impl StudyProgress {
     /// An empty board; one direction an objective.
-    pub fn new(directions: Vec<Direction>) -> Board {
-        Board {
+    pub fn new(directions: Vec<Direction>) -> StudyProgress {
+        StudyProgress {
             front: Front::new(directions.clone()),
             directions,
             trials: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::admission::Share;
+use super::admission::Reservation;
 use crate::Now;
 use config::{Objective, objectives::MEASURED};
 use fault::{Fault, FaultKind, Tally, cuda};
@@ -16,7 +16,7 @@ use task::Metrics;
 
 /// A trial that is running or waits to be run again.
 #[derive(Debug, Clone)]
-pub struct Live {
+pub struct ActiveTrial {
     /// The trial as the store has it.
     pub trial: FrozenTrial,
     /// The current attempt, or the next one between two.
@@ -38,7 +38,7 @@ pub struct Live {
     /// What it is predicted to need.
     pub predicted: Option<Estimate>,
     /// What it has of its device in the current attempt.
-    pub share: Share,
+    pub share: Reservation,
     /// How often its batches are halved.
     pub halvings: u32,
     /// Trials after it that were started while it waited for memory.
@@ -64,10 +64,10 @@ pub struct End {
     pub system_attrs: Map<String, Json>,
 }
 
-impl Live {
+impl ActiveTrial {
     /// A new trial, or one that is taken up again at `attempt`.
-    pub fn new(trial: FrozenTrial, attempt: u32, seed: u64, tally: Tally) -> Live {
-        Live {
+    pub fn new(trial: FrozenTrial, attempt: u32, seed: u64, tally: Tally) -> ActiveTrial {
+        ActiveTrial {
             trial,
             attempt,
             seed,
@@ -78,7 +78,7 @@ impl Live {
             peak_memory_mb: None,
             usage: None,
             predicted: None,
-            share: Share::default(),
+            share: Reservation::default(),
             halvings: 0,
             passed: 0,
             seen: Usage::default(),

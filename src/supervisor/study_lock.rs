@@ -31,7 +31,7 @@ use store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
 
 /// Who holds a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LockOwner {
     /// Process id.
     pub pid: u32,
     /// Host name.
@@ -40,10 +40,10 @@ pub struct Holder {
     pub since: String,
 }
 
-impl Holder {
+impl LockOwner {
     /// This process, from now on.
-    pub fn this_process() -> Holder {
-        Holder {
+    pub fn this_process() -> LockOwner {
+        LockOwner {
             pid: std::process::id(),
             host: nix::unistd::gethostname().map_or_else(
                 |_| "unknown".to_owned(),
@@ -54,8 +54,8 @@ impl Holder {
     }
 
     /// One of whom nothing but the process id is known.
-    fn unknown(pid: u32) -> Holder {
-        Holder {
+    fn unknown(pid: u32) -> LockOwner {
+        LockOwner {
             pid,
             host: "this machine".to_owned(),
             since: "an unknown time".to_owned(),
@@ -65,7 +65,7 @@ impl Holder {
 
 /// The study is held by this process until this value is dropped or the process ends.
 #[derive(Debug)]
-pub struct Hold {
+pub struct StudyLock {
     /// Device and inode of the lock file.
     id: (u64, u64),
     /// Where an empty file was made to be held.
@@ -76,7 +76,7 @@ pub struct Hold {
     pid: u32,
 }
 
-impl Drop for Hold {
+impl Drop for StudyLock {
     /// A start that came to nothing leaves no database. Others cannot be in it: it is held still.
     fn drop(&mut self) {
         let unused = |path: &&PathBuf| is_empty_database(path);
@@ -88,14 +88,14 @@ impl Drop for Hold {
     }
 }
 
-impl Hold {
+impl StudyLock {
     /// Takes hold of a study in the database at `storage`. Where there is none, an empty file is
     /// made: what is to be held has to be there.
     ///
     /// # Errors
     /// Another process holds it (exit 6, saying who), or the database or the lock file cannot be
     /// made or is no file (exit 7).
-    pub fn take(storage: &Path, study: &str, me: &Holder) -> Result<Hold, Failure> {
+    pub fn take(storage: &Path, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
         let storage = plain::real(storage);
         let path = lock_of(&directory_of(&storage), study);
         let failed = |e: io::Error| {
@@ -104,7 +104,7 @@ impl Hold {
                 path.display()
             ))
         };
-        let held = || held(study, holder_by_name(&storage, study).as_ref());
+        let held = || held(study, owner_by_name(&storage, study).as_ref());
         let made = (!storage.exists()).then(|| storage.clone());
         let database = loop {
             let mut lock = Lock::of(lockable(&storage)?);
@@ -128,7 +128,7 @@ impl Hold {
             .and_then(|()| file.write_all(text.as_bytes()))
             .map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
-        Ok(Hold {
+        Ok(StudyLock {
             id: (meta.dev(), meta.ino()),
             made,
             _place: place,
@@ -150,7 +150,7 @@ impl Hold {
             return Ok(());
         }
         let pid = locked_by(&self.database.file, &row);
-        Err(held(study, pid.map(Holder::unknown).as_ref()))
+        Err(held(study, pid.map(LockOwner::unknown).as_ref()))
     }
 
     /// Device and inode of the lock file, which no other study of this machine has.
@@ -198,14 +198,14 @@ impl<F: AsFd> Drop for Lock<F> {
 }
 
 /// Who works on the study now, if anybody does, also under a name that it had.
-pub fn holder(storage: &Path, study: &StudySummary) -> Option<Holder> {
-    holder_by_name(storage, &study.name).or_else(|| {
+pub fn lock_owner(storage: &Path, study: &StudySummary) -> Option<LockOwner> {
+    owner_by_name(storage, &study.name).or_else(|| {
         let database = looked_at(&plain::real(storage))?;
-        locked_by(&database, &row_name(study.study_id)).map(Holder::unknown)
+        locked_by(&database, &row_name(study.study_id)).map(LockOwner::unknown)
     })
 }
 
-fn holder_by_name(storage: &Path, study: &str) -> Option<Holder> {
+fn owner_by_name(storage: &Path, study: &str) -> Option<LockOwner> {
     let storage = plain::real(storage);
     let pid = looked_at(&storage).and_then(|database| locked_by(&database, study));
     let mut place = plain::open(
@@ -222,7 +222,7 @@ fn holder_by_name(storage: &Path, study: &str) -> Option<Holder> {
     let noted = place.as_mut().and_then(read);
     // What the file says is old where its holder is not the database's.
     let noted = noted.filter(|noted| placed || pid == Some(noted.pid));
-    Some(noted.unwrap_or_else(|| Holder::unknown(pid.unwrap_or_default())))
+    Some(noted.unwrap_or_else(|| LockOwner::unknown(pid.unwrap_or_default())))
 }
 
 /// Process id of who has the database's lock of a study or of a row.
@@ -272,15 +272,15 @@ fn in_the_way(file: impl AsFd, mut lock: libc::flock) -> Option<libc::flock> {
     (lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock)
 }
 
-fn read(file: &mut File) -> Option<Holder> {
+fn read(file: &mut File) -> Option<LockOwner> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-fn held(study: &str, holder: Option<&Holder>) -> Failure {
-    let who = match holder {
+fn held(study: &str, lock_owner: Option<&LockOwner>) -> Failure {
+    let who = match lock_owner {
         Some(h) => format!("process {} on {} since {}", h.pid, h.host, h.since),
         None => "another process".to_owned(),
     };
@@ -291,5 +291,5 @@ fn held(study: &str, holder: Option<&Holder>) -> Failure {
 }
 
 #[cfg(test)]
-#[path = "hold_tests.rs"]
+#[path = "study_lock_tests.rs"]
 mod tests;

@@ -75,13 +75,13 @@ const START_FLOOR: Duration = Duration::from_secs(60);
 
 /// The silences of recent attempts, and the starts of recent workers on GPUs.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct LivenessDeadlines {
     recent: VecDeque<Silences>,
     /// How long after its start each worker was done with a part of its opening.
     starts: VecDeque<(Opening, Duration)>,
 }
 
-impl Pace {
+impl LivenessDeadlines {
     /// Notes an attempt that did not hang.
     pub fn learn(&mut self, silences: Silences) {
         self.recent.push_back(silences);
@@ -156,69 +156,77 @@ mod tests {
         silences
     }
 
-    fn limit(pace: &Pace, now: &Silences) -> u64 {
-        pace.limit(LEARNED, now).unwrap().as_secs()
+    fn limit(deadlines: &LivenessDeadlines, now: &Silences) -> u64 {
+        deadlines.limit(LEARNED, now).unwrap().as_secs()
     }
 
     #[test]
     fn each_stage_has_its_own_deadline_once_three_attempts_were_seen() {
-        let mut pace = Pace::default();
-        pace.learn(silences(25, 1));
-        pace.learn(silences(20, 4));
+        let mut deadlines = LivenessDeadlines::default();
+        deadlines.learn(silences(25, 1));
+        deadlines.learn(silences(20, 4));
         let training = silences(1, 1);
-        assert_eq!(limit(&pace, &training), 600, "too little was seen");
-        pace.learn(silences(20, 2));
-        assert_eq!(limit(&pace, &training), 80);
-        assert_eq!(limit(&pace, &Silences::default()), 500);
+        assert_eq!(limit(&deadlines, &training), 600, "too little was seen");
+        deadlines.learn(silences(20, 2));
+        assert_eq!(limit(&deadlines, &training), 80);
+        assert_eq!(limit(&deadlines, &Silences::default()), 500);
     }
 
     #[test]
     fn the_deadline_keeps_within_its_bounds() {
-        let mut pace = Pace::default();
+        let mut deadlines = LivenessDeadlines::default();
         for _ in 0..3 {
-            pace.learn(silences(0, 0));
+            deadlines.learn(silences(0, 0));
         }
-        assert_eq!(limit(&pace, &silences(0, 0)), 60);
-        assert_eq!(limit(&pace, &silences(0, 9)), 180, "its own silence counts");
-        assert_eq!(limit(&pace, &silences(0, 900)), 600);
+        assert_eq!(limit(&deadlines, &silences(0, 0)), 60);
+        assert_eq!(
+            limit(&deadlines, &silences(0, 9)),
+            180,
+            "its own silence counts"
+        );
+        assert_eq!(limit(&deadlines, &silences(0, 900)), 600);
     }
 
     #[test]
     fn old_attempts_are_forgotten() {
-        let mut pace = Pace::default();
-        pace.learn(silences(1, 25));
+        let mut deadlines = LivenessDeadlines::default();
+        deadlines.learn(silences(1, 25));
         for _ in 0..RECENT {
-            pace.learn(silences(1, 5));
+            deadlines.learn(silences(1, 5));
         }
-        assert_eq!(limit(&pace, &silences(1, 1)), 100);
+        assert_eq!(limit(&deadlines, &silences(1, 1)), 100);
     }
 
     #[test]
     fn the_start_deadline_is_learned_from_one_start_and_each_part_has_its_own() {
-        let mut pace = Pace::default();
+        let mut deadlines = LivenessDeadlines::default();
         let seconds = Duration::from_secs;
-        let limit = |pace: &Pace, at| pace.start_limit(at, seconds(600)).as_secs();
-        assert_eq!(limit(&pace, Opening::Device), 600);
-        pace.learn_start(Opening::Device, seconds(2));
-        pace.learn_start(Opening::Task, seconds(8));
-        assert_eq!(limit(&pace, Opening::Device), 60);
-        assert_eq!(limit(&pace, Opening::Task), 160);
-        assert_eq!(limit(&pace, Opening::Rehearsal), 600, "none was seen");
-        pace.learn_start(Opening::Task, seconds(45));
+        let limit =
+            |deadlines: &LivenessDeadlines, at| deadlines.start_limit(at, seconds(600)).as_secs();
+        assert_eq!(limit(&deadlines, Opening::Device), 600);
+        deadlines.learn_start(Opening::Device, seconds(2));
+        deadlines.learn_start(Opening::Task, seconds(8));
+        assert_eq!(limit(&deadlines, Opening::Device), 60);
+        assert_eq!(limit(&deadlines, Opening::Task), 160);
+        assert_eq!(limit(&deadlines, Opening::Rehearsal), 600, "none was seen");
+        deadlines.learn_start(Opening::Task, seconds(45));
         assert_eq!(
-            limit(&pace, Opening::Task),
+            limit(&deadlines, Opening::Task),
             600,
             "the configured one is the most"
         );
-        assert_eq!(pace.start_limit(Opening::Device, seconds(20)), seconds(20));
+        assert_eq!(
+            deadlines.start_limit(Opening::Device, seconds(20)),
+            seconds(20)
+        );
     }
 
     #[test]
     fn a_deadline_that_is_set_is_not_learned() {
-        let pace = Pace::default();
+        let deadlines = LivenessDeadlines::default();
         let none = Silences::default();
         let set = Deadline::Fixed(Duration::from_secs(5));
-        assert_eq!(pace.limit(set, &none), Some(Duration::from_secs(5)));
-        assert_eq!(pace.limit(Deadline::Off, &none), None);
+        assert_eq!(deadlines.limit(set, &none), Some(Duration::from_secs(5)));
+        assert_eq!(deadlines.limit(Deadline::Off, &none), None);
     }
 }

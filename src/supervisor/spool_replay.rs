@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use super::facts;
 use super::signals;
 use super::spool::{self, Entry, Spool};
 use messages::exit::Failure;
@@ -31,7 +30,7 @@ pub fn check(storage: &Path, dir: &Path, study: &str) -> Result<(), Failure> {
         "{}: the database is gone, but {} of the study {study} are kept for it in {}; put the \
          database or a copy of it back, or move that file away to begin anew",
         storage.display(),
-        facts::count(waiting),
+        spool::count_text(waiting),
         files::paths::spool_of(dir, study).display()
     )))
 }
@@ -71,7 +70,7 @@ pub fn with_spool(error: StoreError, dir: &Path, study: &str) -> Failure {
         failure.message.push_str(&format!(
             "\nwaiting in {}, to be taken in once the database can be used: {}",
             files::paths::spool_of(dir, study).display(),
-            facts::count(waiting)
+            spool::count_text(waiting)
         ));
     }
     failure
@@ -90,7 +89,7 @@ pub fn reserve(dir: &Path, study: &str) -> Result<Spool, Failure> {
 ///
 /// # Errors
 /// Storage failed (7); the spool is then as it was, and taking it in again changes nothing twice.
-pub fn take_in(
+pub fn replay_spool(
     store: &mut Store,
     study_id: i64,
     dir: &Path,
@@ -107,7 +106,7 @@ pub fn take_in(
     for entry in &contents.entries {
         for writes in by_trial(&entry.writes) {
             match write(store, study_id, entry, &writes)? {
-                TakenIn::Written => taken += facts::results(&writes),
+                TakenIn::Written => taken += spool::results(&writes),
                 TakenIn::There => {}
                 TakenIn::Refused(_) if !holds_an_end(&writes) => {}
                 TakenIn::Refused(reason) => {
@@ -133,7 +132,7 @@ pub fn take_in(
         warn(format!(
             "taken in from {}, where it waited for the database: {}",
             path.display(),
-            facts::count(taken)
+            spool::count_text(taken)
         ));
     }
     if contents.torn {

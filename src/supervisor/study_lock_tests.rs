@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-fn somebody() -> Holder {
-    Holder {
+fn somebody() -> LockOwner {
+    LockOwner {
         pid: 42,
         host: "lab".into(),
         since: "2026-01-02T03:04:05Z".into(),
@@ -20,22 +20,27 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (dir, storage)
 }
 
-fn exit(taken: Result<Hold, Failure>) -> Exit {
+fn exit(taken: Result<StudyLock, Failure>) -> Exit {
     taken.unwrap_err().exit
 }
 
 #[test]
 fn a_study_is_free_at_once_although_a_fork_has_the_files_open_still() {
     let (_dir, storage) = place();
-    let hold = Hold::take(&storage, "s", &somebody()).unwrap();
+    let study_lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
     // What a fork gets: other descriptors of the same open files.
     let of_a_fork = (
-        hold._place.file.try_clone().unwrap(),
-        hold.database.file.as_fd().try_clone_to_owned().unwrap(),
+        study_lock._place.file.try_clone().unwrap(),
+        study_lock
+            .database
+            .file
+            .as_fd()
+            .try_clone_to_owned()
+            .unwrap(),
     );
-    drop(hold);
-    assert_eq!(holder_by_name(&storage, "s"), None);
-    Hold::take(&storage, "s", &somebody()).unwrap();
+    drop(study_lock);
+    assert_eq!(owner_by_name(&storage, "s"), None);
+    StudyLock::take(&storage, "s", &somebody()).unwrap();
     drop(of_a_fork);
 }
 
@@ -48,11 +53,11 @@ fn who_looks_is_in_nobodys_way() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done() {
-                    holder_by_name(&storage, "s");
+                    owner_by_name(&storage, "s");
                 }
             });
         }
-        let all = (0..2000).try_for_each(|_| Hold::take(&storage, "s", &somebody()).map(drop));
+        let all = (0..2000).try_for_each(|_| StudyLock::take(&storage, "s", &somebody()).map(drop));
         taken.store(true, std::sync::atomic::Ordering::Relaxed);
         all.unwrap();
     });
@@ -62,34 +67,34 @@ fn who_looks_is_in_nobodys_way() {
 fn a_held_study_says_who_holds_it_and_is_free_again_afterwards() {
     let (_dir, storage) = place();
     let me = somebody();
-    assert_eq!(holder_by_name(&storage, "s"), None);
-    let hold = Hold::take(&storage, "s", &me).unwrap();
-    assert_eq!(holder_by_name(&storage, "s"), Some(me.clone()));
-    let failure = Hold::take(&storage, "s", &me).unwrap_err();
+    assert_eq!(owner_by_name(&storage, "s"), None);
+    let study_lock = StudyLock::take(&storage, "s", &me).unwrap();
+    assert_eq!(owner_by_name(&storage, "s"), Some(me.clone()));
+    let failure = StudyLock::take(&storage, "s", &me).unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(
         failure
             .message
             .contains("process 42 on lab since 2026-01-02")
     );
-    Hold::take(&storage, "other", &me).unwrap();
-    drop(hold);
-    assert_eq!(holder_by_name(&storage, "s"), None);
-    Hold::take(&storage, "s", &me).unwrap();
+    StudyLock::take(&storage, "other", &me).unwrap();
+    drop(study_lock);
+    assert_eq!(owner_by_name(&storage, "s"), None);
+    StudyLock::take(&storage, "s", &me).unwrap();
 }
 
 #[test]
 fn a_study_is_held_under_every_name_of_its_database() {
     let (dir, storage) = place();
-    let _hold = Hold::take(&storage, "s", &somebody()).unwrap();
+    let _hold = StudyLock::take(&storage, "s", &somebody()).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let (soft, hard) = (elsewhere.path().join("soft.db"), dir.path().join("hard.db"));
     symlink(&storage, &soft).unwrap();
     fs::hard_link(&storage, &hard).unwrap();
     for name in [soft, hard] {
-        assert_eq!(exit(Hold::take(&name, "s", &somebody())), Exit::Held);
+        assert_eq!(exit(StudyLock::take(&name, "s", &somebody())), Exit::Held);
         assert_eq!(
-            holder_by_name(&name, "s").unwrap().pid,
+            owner_by_name(&name, "s").unwrap().pid,
             42,
             "{}",
             name.display()
@@ -101,23 +106,26 @@ fn a_study_is_held_under_every_name_of_its_database() {
 #[test]
 fn a_study_is_held_although_its_directory_was_removed_or_its_database_replaced() {
     let (dir, storage) = place();
-    let _hold = Hold::take(&storage, "s", &somebody()).unwrap();
+    let _hold = StudyLock::take(&storage, "s", &somebody()).unwrap();
     fs::remove_dir_all(dir.path().join("tune.db.d/locks")).unwrap();
-    let failure = Hold::take(&storage, "s", &somebody()).unwrap_err();
+    let failure = StudyLock::take(&storage, "s", &somebody()).unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(
         failure.message.contains("process 42 on this machine"),
         "{failure}"
     );
-    assert_eq!(holder_by_name(&storage, "s"), Some(Holder::unknown(42)));
+    assert_eq!(owner_by_name(&storage, "s"), Some(LockOwner::unknown(42)));
 
     let (dir, storage) = place();
-    let _hold = Hold::take(&storage, "s", &somebody()).unwrap();
+    let _hold = StudyLock::take(&storage, "s", &somebody()).unwrap();
     let other = dir.path().join("other.db");
     fs::write(&other, "").unwrap();
     fs::rename(&other, &storage).unwrap();
-    assert_eq!(exit(Hold::take(&storage, "s", &somebody())), Exit::Held);
-    assert_eq!(holder_by_name(&storage, "s"), Some(somebody()));
+    assert_eq!(
+        exit(StudyLock::take(&storage, "s", &somebody())),
+        Exit::Held
+    );
+    assert_eq!(owner_by_name(&storage, "s"), Some(somebody()));
 }
 
 #[test]
@@ -127,7 +135,7 @@ fn a_hold_that_was_refused_leaves_nothing_locked() {
     let lock = dir.path().join("tune.db.d/locks/s.lock");
     fs::write(dir.path().join("precious"), "content").unwrap();
     symlink(dir.path().join("precious"), &lock).unwrap();
-    let failure = Hold::take(&storage, "s", &somebody()).unwrap_err();
+    let failure = StudyLock::take(&storage, "s", &somebody()).unwrap_err();
     assert_eq!(failure.exit, Exit::Storage);
     assert!(
         failure.message.contains("a link stands in its place"),
@@ -135,7 +143,7 @@ fn a_hold_that_was_refused_leaves_nothing_locked() {
     );
     assert_eq!(fs::read(dir.path().join("precious")).unwrap(), b"content");
     fs::remove_file(&lock).unwrap();
-    Hold::take(&storage, "s", &somebody()).unwrap();
+    StudyLock::take(&storage, "s", &somebody()).unwrap();
 }
 
 #[test]
@@ -151,9 +159,9 @@ fn every_process_id_fits_between_two_studies() {
 #[test]
 fn a_study_that_was_renamed_is_held_under_its_new_name_as_well() {
     let (_dir, storage) = place();
-    let mut first = Hold::take(&storage, "s", &somebody()).unwrap();
+    let mut first = StudyLock::take(&storage, "s", &somebody()).unwrap();
     first.row(3, "s").unwrap();
-    let mut renamed = Hold::take(&storage, "t", &Holder::unknown(43)).unwrap();
+    let mut renamed = StudyLock::take(&storage, "t", &LockOwner::unknown(43)).unwrap();
     let failure = renamed.row(3, "t").unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(failure.message.contains("process 42 "), "{failure}");
