@@ -48,14 +48,14 @@ impl Origin {
     }
 }
 
-/// The hold on the study that a run is about.
+/// The study that a run is about, locked for this process.
 #[derive(Debug)]
 pub struct LockedStudy {
     pub(super) lock: StudyLock,
     pub(super) owner: LockOwner,
 }
 
-/// Finds out which study a run is about, takes hold of it, and sets its name in `spec`.
+/// Finds out which study a run is about, locks it, and sets its name in `spec`.
 ///
 /// # Errors
 /// The study to begin with does not exist (2), the study is held (6), no lock can be made (7).
@@ -79,10 +79,10 @@ pub fn lock_study(
                 asked.clone()
             }
         };
-        // Taking hold makes the file: what waits for one that is gone is seen before.
+        // The lock makes the file: what waits for one that is gone is seen before.
         spool_replay::check(storage, &dir, &spec.study)?;
         let lock = StudyLock::take(storage, &spec.study, &owner)?;
-        // Another run may have made this very fork before the hold was taken.
+        // Another run may have made this very fork before the lock was taken.
         let still =
             *origin != Origin::Fork || fork_name(storage, &asked, spec, prepared)? == spec.study;
         if still {

@@ -1,4 +1,4 @@
-//! Who works on a study: locks that the kernel gives back when their holder dies.
+//! Who works on a study: locks that the kernel gives back when their owner dies.
 //!
 //! There are three of them. One is on the database itself, whatever its name, on a range far behind
 //! its end that stands for the study: whoever opens this file finds it, through any link, and
@@ -10,7 +10,7 @@
 //! A lock belongs to the open file, not to the process. Every fork (that of the guardian, those
 //! that become workers) has the open file as well until it closes it or becomes another program,
 //! so closing the descriptor is not enough to give the lock back at once: that is said to the
-//! kernel. Who only looks takes no lock, because that would turn away who comes to take hold.
+//! kernel. Who only looks takes no lock, because that would turn away who comes to lock it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -29,7 +29,7 @@ use files::plain;
 use messages::exit::{Exit, Failure};
 use store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
 
-/// Who holds a study.
+/// The process that has locked a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockOwner {
     /// Process id.
@@ -72,7 +72,7 @@ pub struct StudyLock {
     made: Option<PathBuf>,
     _place: Lock<File>,
     database: Lock<Descriptor>,
-    /// The holder's process id.
+    /// The owner's process id.
     pid: u32,
 }
 
@@ -89,7 +89,7 @@ impl Drop for StudyLock {
 }
 
 impl StudyLock {
-    /// Takes hold of a study in the database at `storage`. Where there is none, an empty file is
+    /// Locks a study in the database at `storage`. Where there is none, an empty file is
     /// made: what is to be held has to be there.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl StudyLock {
         })
     }
 
-    /// Takes hold of the study's row as well, once it is known: a study that another program renames
+    /// Locks the study's row as well, once it is known: a study that another program renames
     /// while it is worked on would else be free under its new name.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ fn owner_by_name(storage: &Path, study: &str) -> Option<LockOwner> {
         return None;
     }
     let noted = place.as_mut().and_then(read);
-    // What the file says is old where its holder is not the database's.
+    // What the file says is old where its owner is not the database's.
     let noted = noted.filter(|noted| placed || pid == Some(noted.pid));
     Some(noted.unwrap_or_else(|| LockOwner::unknown(pid.unwrap_or_default())))
 }
@@ -237,7 +237,7 @@ fn row_name(study_id: i64) -> String {
 }
 
 /// The lock of a study on its database: its first byte stands for the study, its length is the
-/// process id of its holder, which the kernel does not tell of such locks. All of it lies where no
+/// process id of its owner, which the kernel does not tell of such locks. All of it lies where no
 /// file has content, and SQLite has its own locks elsewhere.
 fn range(study: &str, pid: u32) -> libc::flock {
     const FROM: i64 = 1 << 62;

@@ -391,7 +391,7 @@ impl Core {
         let expandable = self.ledger.expandable();
         let mut started = Worker::new(worker, reserved, self.now);
         started.held.plain = !expandable;
-        self.slots[slot].state = State::Held(started);
+        self.slots[slot].state = State::Held(Box::new(started));
         let options = WorkerOptions {
             device: self.slots[slot].device,
             threads: self.threads,

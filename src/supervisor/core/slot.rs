@@ -42,7 +42,7 @@ pub enum State {
         not_before: Now,
     },
     /// A worker.
-    Held(Worker),
+    Held(Box<Worker>),
     /// No more workers: they died too often, or the device is gone.
     Drained,
 }
