@@ -29,7 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use files::bounded;
 use messages::exit::Failure;
-use store::{Store, StoreError};
+use store::{Store, StoreError, StoreErrorKind};
 
 /// How often a copy is tried before it is given up.
 const TRIES: u32 = 200;
@@ -342,46 +342,36 @@ fn open_in(path: &Path) -> Vec<(u32, String)> {
 /// An error of the copy as one of the original: whatever is wrong with it is bad input.
 fn failure(path: &Path, copy: &Path, error: StoreError) -> Failure {
     let shown = path.display();
-    let text = match error {
-        StoreError::OlderSchema { what, .. } => format!(
+    use StoreErrorKind::{
+        CannotOpen, Content, Corrupt, Foreign, Full, Io, Newer, NotADatabase, Older, ReadOnly,
+    };
+    let said = error.to_string();
+    if matches!(error.kind, Full | Io(_) | CannotOpen(_) | ReadOnly) {
+        let said = named(&said, copy, path);
+        return Failure::storage(format!("{shown}: its copy cannot be read: {said}"));
+    }
+    let text = if let Older(what) = error.kind {
+        format!(
             "the tables are those of an Optuna before 3.2 ({what}); make a copy, and on the copy run \
              optuna storage upgrade --storage sqlite:///COPY once"
-        ),
-        StoreError::NewerSchema { what, .. } => {
-            format!("it was written by a newer version ({what}); update tune")
-        }
-        StoreError::Foreign { found, .. } => {
-            format!("this SQLite database is none of Optuna's ({found})")
-        }
-        StoreError::Corrupt { what, .. } => format!(
+        )
+    } else if let Newer(what) = error.kind {
+        format!("it was written by a newer version ({what}); update tune")
+    } else if let Foreign(found) = error.kind {
+        format!("this SQLite database is none of Optuna's ({found})")
+    } else if let Corrupt(what) = error.kind {
+        format!(
             "the database is damaged ({what}); save what can be read of a copy with sqlite3 COPY \
              .recover"
-        ),
-        StoreError::NotADatabase { .. } => {
-            "this is no SQLite database, or a damaged one".to_owned()
-        }
-        StoreError::Content { what, .. } => format!(
+        )
+    } else if let NotADatabase = error.kind {
+        "this is no SQLite database, or a damaged one".to_owned()
+    } else if let Content(what) = error.kind {
+        format!(
             "{what}; the row was changed by hand, and Optuna cannot read it either: correct a copy"
-        ),
-        StoreError::Full { .. } | StoreError::Io { .. } | StoreError::ReadOnly { .. } => {
-            return Failure::storage(format!(
-                "{shown}: its copy cannot be read: {}",
-                named(&error.to_string(), copy, path)
-            ));
-        }
-        StoreError::NotFound { .. }
-        | StoreError::NotAFile { .. }
-        | StoreError::Names { .. }
-        | StoreError::Network { .. }
-        | StoreError::NoLog { .. }
-        | StoreError::Locked { .. }
-        | StoreError::Moved { .. }
-        | StoreError::UnknownStudy { .. }
-        | StoreError::UnknownTrial { .. }
-        | StoreError::StudyExists { .. }
-        | StoreError::Transition { .. }
-        | StoreError::Invalid { .. }
-        | StoreError::Sql { .. } => error.to_string(),
+        )
+    } else {
+        said
     };
     Failure::input(format!("{shown}: {}", named(&text, copy, path)))
 }

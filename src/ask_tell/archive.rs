@@ -7,7 +7,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::study::abandoned;
 use super::{Archive, Asked, Opened};
-use store::{Changes, RunRecord, Seen, Store, StoreError, StudySummary, Write, Written};
+use store::{
+    Changes, NewStudy, RunRecord, Seen, Store, StoreError, StoreErrorKind, StudySummary, Write,
+    Written,
+};
 use supervisor::{LockOwner, StudyLock, compatible};
 
 /// How long a request waits for another program's lock before it is refused.
@@ -114,7 +117,13 @@ fn create(store: &mut Store, asked: &Asked, study: &str) -> Result<i64, StoreErr
     identity.insert("task.kind".into(), KIND.into());
     let direction = asked.direction.to_string();
     identity.insert("objective.direction".into(), direction.into());
-    store.create_study(study, &[asked.direction], &user_attrs(asked), &identity)
+    let new = NewStudy {
+        name: study,
+        directions: &[asked.direction],
+        user_attrs: &user_attrs(asked),
+        identity: &identity,
+    };
+    store.create_study(&new, &[])
 }
 
 /// The attributes of a study that a session sets.
@@ -197,39 +206,15 @@ fn begin(
 
 /// The client has named the file itself: what to do with a project directory is no help to it.
 fn text(error: StoreError) -> String {
-    use StoreError as E;
-    let other = "it is left as it is; name another file";
-    let said = match &error {
-        E::NotFound { path } => format!("{path}: there is no such database"),
-        E::NotADatabase { path } => format!("{path}: this file is no SQLite database; {other}"),
-        E::NotAFile { path, found } => format!("{path}: this is {found} and no file; {other}"),
-        E::Foreign { path, found } => {
-            format!("{path}: this SQLite database belongs to another program ({found}); {other}")
-        }
-        E::Network { path, kind } => format!(
-            "{path}: lies on a network file system ({kind}), where SQLite's write-ahead log would \
-             lose data; name a file on a local disk"
-        ),
-        E::NoLog { path, mode } => format!(
-            "{path}: this file system allows no write-ahead log (journal mode stays {mode}); name \
-             a file on a local disk"
-        ),
-        E::Names { .. }
-        | E::Corrupt { .. }
-        | E::NewerSchema { .. }
-        | E::OlderSchema { .. }
-        | E::Full { .. }
-        | E::ReadOnly { .. }
-        | E::Locked { .. }
-        | E::Moved { .. }
-        | E::Io { .. }
-        | E::Content { .. }
-        | E::UnknownStudy { .. }
-        | E::UnknownTrial { .. }
-        | E::StudyExists { .. }
-        | E::Transition { .. }
-        | E::Invalid { .. }
-        | E::Sql { .. } => error.to_string(),
+    use StoreErrorKind::{Foreign, Network, NoLog, NotADatabase, NotAFile, NotFound};
+    let said = if matches!(error.kind, NotADatabase | NotAFile(_) | Foreign(_)) {
+        error.message("it is left as it is; name another file")
+    } else if matches!(error.kind, Network(_) | NoLog(_)) {
+        error.message("name a file on a local disk")
+    } else if matches!(error.kind, NotFound) {
+        error.message("")
+    } else {
+        error.to_string()
     };
     format!("storage: {said}")
 }

@@ -16,7 +16,7 @@ use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use messages::json_number;
 use search::study::FrozenTrial;
-use store::{NewStudy, Store, StoreError, StudySummary};
+use store::{NewStudy, Store, StoreErrorKind, StudySummary};
 use supervisor::{LockOwner, StudyLock, spool};
 
 /// `tune adopt`
@@ -278,9 +278,11 @@ fn taken(storage: &Path, name: &str) -> Failure {
 fn write(storage: &Path, study: &NewStudy, trials: &[FrozenTrial]) -> Result<(), Failure> {
     let _hold = StudyLock::take(storage, study.name, &LockOwner::this_process())?;
     let mut store = Store::open(storage)?;
-    match store.create_study_with(study, trials) {
+    match store.create_study(study, trials) {
         Ok(_) => Ok(()),
-        Err(StoreError::StudyExists { name, .. }) => Err(taken(storage, &name)),
+        Err(error) if matches!(error.kind, StoreErrorKind::StudyExists(_)) => {
+            Err(taken(storage, study.name))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -14,6 +14,7 @@ use files::bounded;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::FrozenTrial;
+use search::study::carry::waiting;
 use store::{Store, StudySummary};
 use supervisor::{lock_owner, patiently};
 
@@ -48,7 +49,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         0 => 0..0,
         _ => patiently(PATIENCE, &mut warn, || {
             let mut store = Store::open_existing(&storage)?;
-            store.enqueue_all(study.study_id, &plan.points, &Map::new())
+            store.add_trials(study.study_id, &plan.trials())
         })?,
     };
     let store = Store::open_read_only(&storage)?;
@@ -135,6 +136,12 @@ struct Plan {
 }
 
 impl Plan {
+    /// The points as trials that wait.
+    fn trials(&self) -> Vec<FrozenTrial> {
+        let points = self.points.iter();
+        points.map(|point| waiting(point, Map::new())).collect()
+    }
+
     fn new(points: Vec<Params>, trials: &[FrozenTrial], skip: bool) -> Plan {
         let mut plan = Plan {
             points: Vec::new(),

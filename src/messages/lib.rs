@@ -1,6 +1,7 @@
 //! What `tune` says to people and scripts: exit codes and the failures that carry one, JSON numbers, JSON as
 //! Python writes it, text that cannot drive a terminal, and the time of day.
 
+pub mod any_float;
 pub mod clock;
 pub mod exit;
 mod json;

@@ -13,8 +13,9 @@ use config::StudySpec;
 use device::Device;
 use fault::ErrorReport;
 use memory::Usage;
-use search::study::{Job, Purpose};
 use task::{Ended, Epoch, Metrics, TrialSpec};
+
+pub use search::study::AttemptId;
 
 /// Version of this protocol; supervisor and worker are of one build, so a difference means that files
 /// were replaced under a running study.
@@ -118,7 +119,7 @@ pub enum FromWorker {
         /// From 1.
         epoch: u32,
         /// By name.
-        #[serde(with = "task::any_float")]
+        #[serde(with = "messages::any_float")]
         metrics: Metrics,
     },
     /// The attempt goes on from a checkpoint that an earlier attempt kept: what that one had
@@ -162,30 +163,10 @@ pub enum FromWorker {
     },
 }
 
-/// Names one attempt of one training; messages of any other than the current one are stale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AttemptId {
-    /// Trial number.
-    pub number: u64,
-    /// What the training is for.
-    pub purpose: Purpose,
-    /// Attempt, from 0.
-    pub attempt: u32,
-}
-
-impl AttemptId {
-    /// What it is an attempt at.
-    pub fn job(self) -> Job {
-        Job {
-            number: self.number,
-            purpose: self.purpose,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use search::study::Purpose;
 
     #[test]
     fn non_finite_metrics_survive_the_wire() {

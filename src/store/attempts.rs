@@ -1,15 +1,17 @@
-//! Runs and attempts: what Optuna has no place for.
+//! Attempts: what ran in which worker, and how it ended. Those at trials are in `tune_attempts`, those at repeats and at
+//! the test in `tune_repeat_attempts`, whose key has the purpose, too.
 
 use std::collections::BTreeMap;
 
-use rusqlite::{OptionalExtension, Row};
-use serde_json::Value as Json;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Row};
 
-use super::error::Cause;
-use super::{RunRecord, Store, StoreError};
-use messages::python_json;
+use super::apply::Batch;
+use super::studies::named;
+use super::{AttemptEnd, Store, StoreError, StoreErrorKind as Kind};
+use search::study::{AttemptId, Job, Purpose};
 
-/// One execution of a trial in one worker.
+/// One execution of a trial, or of a repeat of one, in one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptRecord {
     /// Attempt, from 0.
@@ -47,66 +49,85 @@ pub struct Reclaimable {
     pub last: Option<AttemptRecord>,
 }
 
-/// A run as it is stored.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunEntry {
-    /// Row id.
-    pub run_id: i64,
-    /// What it was started with.
-    pub record: RunRecord,
-    /// Naive UTC.
-    pub started: String,
-    /// Naive UTC; `None` while it runs, or when it was killed.
-    pub ended: Option<String>,
-    /// Exit code.
-    pub exit: Option<u8>,
+/// The table that holds the attempts for a purpose, and its key but for the attempt's number: the columns, and the
+/// parameters `?1` to `?3` (row id of the trial, [`columns`]) that they are compared with.
+struct Table {
+    name: &'static str,
+    key: &'static str,
+    job: &'static str,
 }
 
-pub(super) const COLUMNS: &str =
-    "a.attempt, a.run_id, a.worker, a.pid, a.device, a.log, a.started, a.ended,
-     a.outcome, a.detail, a.again";
+fn table(purpose: Purpose) -> Table {
+    match purpose {
+        Purpose::Search => Table {
+            name: "tune_attempts",
+            key: "trial_id",
+            job: "?1",
+        },
+        Purpose::Repeat(_) | Purpose::Test => Table {
+            name: "tune_repeat_attempts",
+            key: "trial_id, purpose, repeat",
+            job: "?1, ?2, ?3",
+        },
+    }
+}
+
+/// The columns `purpose` and `repeat`.
+pub(super) fn columns(purpose: Purpose) -> (&'static str, u32) {
+    match purpose {
+        Purpose::Search => ("search", 0),
+        Purpose::Repeat(repeat) => ("repeat", repeat),
+        Purpose::Test => ("test", 0),
+    }
+}
+
+/// What the columns `number`, `purpose` and `repeat` name, which come first in a row.
+pub(super) fn job(row: &Row<'_>) -> Result<Job, Kind> {
+    let number = row.get(0)?;
+    let purpose = match row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)? {
+        "search" => Purpose::Search,
+        "repeat" => Purpose::Repeat(row.get(2)?),
+        "test" => Purpose::Test,
+        other => {
+            return Err(Kind::Content(format!(
+                "a repeat of trial {number} is for {other:?}"
+            )));
+        }
+    };
+    Ok(Job { number, purpose })
+}
 
 impl Store {
-    /// Records that a run starts, and returns its id.
-    ///
-    /// # Errors
-    /// No such study; writing failed.
-    pub fn begin_run(&mut self, study_id: i64, run: &RunRecord) -> Result<i64, StoreError> {
-        let now = self.now();
-        self.insert_run(study_id, run, &now).map_err(|c| self.at(c))
-    }
-
-    /// When a run of the study was recorded, in naive UTC: together with its id this tells the run
-    /// from every other one. `None`: this database has no such run.
-    ///
-    /// # Errors
-    /// Reading failed.
-    pub fn run_started(&self, study_id: i64, run_id: i64) -> Result<Option<String>, StoreError> {
-        self.conn
-            .query_row(
-                "SELECT started FROM tune_runs WHERE study_id = ?1 AND run_id = ?2",
-                (study_id, run_id),
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(|e| self.at(Cause::from(e)))
-    }
-
-    /// The runs of a study, in order.
-    ///
-    /// # Errors
-    /// Reading failed.
-    pub fn runs(&self, study_id: i64) -> Result<Vec<RunEntry>, StoreError> {
-        self.read_runs(study_id).map_err(|c| self.at(c))
-    }
-
     /// The trials that runs of `tune` have left RUNNING, ascending by number; never those of other
     /// programs. Only for who holds the study: a live run's trials look the same.
     ///
     /// # Errors
     /// Reading failed.
     pub fn reclaimable(&self, study_id: i64) -> Result<Vec<Reclaimable>, StoreError> {
-        self.read_reclaimable(study_id).map_err(|c| self.at(c))
+        if !self.own_tables {
+            return Ok(Vec::new());
+        }
+        self.read(|conn| {
+            let running = "t.state = 'RUNNING' AND ?2 IS NULL";
+            let mut attempts = of_trials(conn, study_id, running, None)?;
+            let mut statement = conn.prepare_cached(
+                "SELECT t.number FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND t.state = 'RUNNING' ORDER BY t.number",
+            )?;
+            let numbers = statement.query_map([study_id], |row| row.get(0))?;
+            let reclaimable = numbers.map(|number| {
+                let number = number?;
+                let last = attempts
+                    .remove(&Job::trial(number))
+                    .and_then(|mut all| all.pop());
+                Ok(Reclaimable {
+                    number,
+                    attempts: last.as_ref().map_or(0, |a| a.attempt + 1),
+                    last,
+                })
+            });
+            reclaimable.collect()
+        })
     }
 
     /// The attempts of one trial, in order.
@@ -114,10 +135,11 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn attempts(&self, study_id: i64, number: u64) -> Result<Vec<AttemptRecord>, StoreError> {
-        let all = self
-            .read_attempts(study_id, Some(number), false)
-            .map_err(|c| self.at(c))?;
-        Ok(all.into_values().next().unwrap_or_default())
+        if !self.own_tables {
+            return Ok(Vec::new());
+        }
+        let of_it = |conn: &Connection| of_trials(conn, study_id, "t.number = ?2", Some(number));
+        Ok(self.read(of_it)?.into_values().next().unwrap_or_default())
     }
 
     /// The attempts of all trials that have any, by trial number.
@@ -128,8 +150,14 @@ impl Store {
         &self,
         study_id: i64,
     ) -> Result<BTreeMap<u64, Vec<AttemptRecord>>, StoreError> {
-        self.read_attempts(study_id, None, false)
-            .map_err(|c| self.at(c))
+        if !self.own_tables {
+            return Ok(BTreeMap::new());
+        }
+        let all = self.read(|conn| of_trials(conn, study_id, "?2 IS NULL", None))?;
+        Ok(all
+            .into_iter()
+            .map(|(job, attempts)| (job.number, attempts))
+            .collect())
     }
 
     /// How many attempts each trial has had, for trials that have had one.
@@ -137,16 +165,10 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn attempt_counts(&self, study_id: i64) -> Result<BTreeMap<u64, u32>, StoreError> {
-        self.per_trial(study_id, "COUNT(*)").map_err(|c| self.at(c))
-    }
-
-    /// The number of each trial's next attempt, for trials that have had one.
-    ///
-    /// # Errors
-    /// Reading failed.
-    pub fn last_attempts(&self, study_id: i64) -> Result<BTreeMap<u64, u32>, StoreError> {
-        self.per_trial(study_id, "MAX(a.attempt) + 1")
-            .map_err(|c| self.at(c))
+        let query = "SELECT t.number, COUNT(*)
+             FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
+             WHERE t.study_id = ?1 GROUP BY t.trial_id";
+        self.count(query, study_id)
     }
 
     /// How many attempts ended by which fault, by the fault's word.
@@ -154,174 +176,197 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn faults(&self, study_id: i64) -> Result<BTreeMap<String, u64>, StoreError> {
-        self.read_faults(study_id).map_err(|c| self.at(c))
-    }
-
-    fn read_faults(&self, study_id: i64) -> Result<BTreeMap<String, u64>, Cause> {
-        if !self.own_tables {
-            return Ok(BTreeMap::new());
-        }
-        let mut statement = self.conn.prepare_cached(
-            "SELECT a.outcome, COUNT(*)
+        let query = "SELECT a.outcome, COUNT(*)
              FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
              WHERE t.study_id = ?1 AND a.outcome NOT IN ('completed', 'pruned', 'interrupted')
-             GROUP BY a.outcome",
-        )?;
-        let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+             GROUP BY a.outcome";
+        self.count(query, study_id)
     }
 
-    fn insert_run(&mut self, study_id: i64, run: &RunRecord, now: &str) -> Result<i64, Cause> {
-        if !self.study_exists(study_id)? {
-            return Err(Cause::UnknownStudy(study_id));
-        }
-        self.conn.execute(
-            "INSERT INTO tune_runs
-             (study_id, pid, host, version, command_json, operation_json, started)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            (
-                study_id,
-                run.pid,
-                &run.host,
-                &run.version,
-                Json::from(run.command.as_slice()).to_string(),
-                run.operation.to_string(),
-                now,
-            ),
-        )?;
-        let run_id = self.conn.last_insert_rowid();
-        // What is open was left by a run that was killed. Not every trial of these starts again:
-        // another program may have ended it.
-        self.conn.execute(
-            "UPDATE tune_attempts SET ended = ?2, outcome = 'interrupted', detail = '', again =
-                 (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
-             WHERE ended IS NULL
-                 AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)",
-            (study_id, now),
-        )?;
-        Ok(run_id)
-    }
-
-    fn read_runs(&self, study_id: i64) -> Result<Vec<RunEntry>, Cause> {
-        if !self.own_tables {
-            return Ok(Vec::new());
-        }
-        let mut statement = self.conn.prepare_cached(
-            "SELECT run_id, pid, host, version, command_json, operation_json, started, ended,
-                    exit_code
-             FROM tune_runs WHERE study_id = ?1 ORDER BY run_id",
-        )?;
-        let mut rows = statement.query([study_id])?;
-        let mut runs = Vec::new();
-        while let Some(row) = rows.next()? {
-            let run_id: i64 = row.get(0)?;
-            let (command, operation): (String, String) = (row.get(4)?, row.get(5)?);
-            let json = |text: &str| {
-                python_json(text)
-                    .ok_or_else(|| Cause::Content(format!("run {run_id} holds no JSON")))
-            };
-            let command = json(&command)?;
-            let words = command.as_array().map_or(&[][..], Vec::as_slice);
-            runs.push(RunEntry {
-                run_id,
-                record: RunRecord {
-                    pid: row.get(1)?,
-                    host: row.get(2)?,
-                    version: row.get(3)?,
-                    command: words
-                        .iter()
-                        .filter_map(Json::as_str)
-                        .map(str::to_owned)
-                        .collect(),
-                    operation: json(&operation)?,
-                },
-                started: row.get(6)?,
-                ended: row.get(7)?,
-                exit: row.get(8)?,
-            });
-        }
-        Ok(runs)
-    }
-
-    fn read_reclaimable(&self, study_id: i64) -> Result<Vec<Reclaimable>, Cause> {
-        if !self.own_tables {
-            return Ok(Vec::new());
-        }
-        let tx = self.conn.unchecked_transaction()?;
-        let mut attempts = self.read_attempts(study_id, None, true)?;
-        let mut statement = tx.prepare_cached(
-            "SELECT t.number FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND t.state = 'RUNNING' ORDER BY t.number",
-        )?;
-        let mut rows = statement.query([study_id])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let number: u64 = row.get(0)?;
-            let last = attempts.remove(&number).and_then(|mut all| all.pop());
-            found.push(Reclaimable {
-                number,
-                attempts: last.as_ref().map_or(0, |a| a.attempt + 1),
-                last,
-            });
-        }
-        Ok(found)
-    }
-
-    fn read_attempts(
+    /// The counts that a query about a study gives.
+    fn count<K: FromSql + Ord, N: FromSql>(
         &self,
+        query: &str,
         study_id: i64,
-        number: Option<u64>,
-        running: bool,
-    ) -> Result<BTreeMap<u64, Vec<AttemptRecord>>, Cause> {
-        let mut attempts: BTreeMap<u64, Vec<AttemptRecord>> = BTreeMap::new();
-        if !self.own_tables {
-            return Ok(attempts);
-        }
-        let which = match (number, running) {
-            (Some(_), _) => "t.number = ?2",
-            (None, true) => "t.state = 'RUNNING' AND ?2 IS NULL",
-            (None, false) => "?2 IS NULL",
-        };
-        let mut statement = self.conn.prepare_cached(&format!(
-            "SELECT t.number, {COLUMNS}
-             FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND {which} ORDER BY t.number, a.attempt"
-        ))?;
-        let mut rows = statement.query((study_id, number))?;
-        while let Some(row) = rows.next()? {
-            attempts.entry(row.get(0)?).or_default().push(record(row)?);
-        }
-        Ok(attempts)
-    }
-
-    /// A number of a trial's attempts `a`, by the trial's number.
-    fn per_trial(&self, study_id: i64, of_attempts: &str) -> Result<BTreeMap<u64, u32>, Cause> {
+    ) -> Result<BTreeMap<K, N>, StoreError> {
         if !self.own_tables {
             return Ok(BTreeMap::new());
         }
-        let mut statement = self.conn.prepare_cached(&format!(
-            "SELECT t.number, {of_attempts}
-             FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
-             WHERE t.study_id = ?1 GROUP BY t.trial_id"
-        ))?;
-        let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.read(|conn| {
+            let mut statement = conn.prepare_cached(query)?;
+            let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 }
 
-/// The columns of [`COLUMNS`], behind the first column.
-pub(super) fn record(row: &Row<'_>) -> Result<AttemptRecord, Cause> {
+/// Attempts by what they are attempts at, in order.
+type ByJob = BTreeMap<Job, Vec<AttemptRecord>>;
+
+/// The attempts at the trials `t` that meet a condition, whose parameter `?2` is `number`.
+fn of_trials(
+    conn: &Connection,
+    study_id: i64,
+    condition: &str,
+    number: Option<u64>,
+) -> Result<ByJob, Kind> {
+    let from = format!("'search', 0, {COLUMNS} FROM trials t JOIN tune_attempts a");
+    by_job(conn, &from, condition, (study_id, number))
+}
+
+/// The attempts at repeats and tests of a study; of one trial only where it is given.
+pub(super) fn of_repeats(
+    conn: &Connection,
+    study_id: i64,
+    number: Option<u64>,
+) -> Result<ByJob, Kind> {
+    let from = format!("a.purpose, a.repeat, {COLUMNS} FROM trials t JOIN tune_repeat_attempts a");
+    by_job(
+        conn,
+        &from,
+        "(?2 IS NULL OR t.number = ?2)",
+        (study_id, number),
+    )
+}
+
+fn by_job(
+    conn: &Connection,
+    from: &str,
+    condition: &str,
+    parameters: (i64, Option<u64>),
+) -> Result<ByJob, Kind> {
+    let mut attempts = ByJob::new();
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT t.number, {from} ON a.trial_id = t.trial_id
+         WHERE t.study_id = ?1 AND {condition} ORDER BY t.number, a.attempt"
+    ))?;
+    let mut rows = statement.query(parameters)?;
+    while let Some(row) = rows.next()? {
+        attempts.entry(job(row)?).or_default().push(record(row)?);
+    }
+    Ok(attempts)
+}
+
+/// The columns of an attempt, in the order of [`record`].
+const COLUMNS: &str = "a.attempt, a.run_id, a.worker, a.pid, a.device, a.log, a.started, a.ended,
+     a.outcome, a.detail, a.again";
+
+/// The columns of [`COLUMNS`], behind those of [`job`].
+fn record(row: &Row<'_>) -> Result<AttemptRecord, Kind> {
     Ok(AttemptRecord {
-        attempt: row.get(1)?,
-        run_id: row.get(2)?,
-        worker: row.get(3)?,
-        pid: row.get(4)?,
-        device: row.get(5)?,
-        log: row.get(6)?,
-        started: row.get(7)?,
-        ended: row.get(8)?,
-        outcome: row.get(9)?,
-        detail: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
-        again: row.get::<_, Option<bool>>(11)?.unwrap_or(false),
+        attempt: row.get(3)?,
+        run_id: row.get(4)?,
+        worker: row.get(5)?,
+        pid: row.get(6)?,
+        device: row.get(7)?,
+        log: row.get(8)?,
+        started: row.get(9)?,
+        ended: row.get(10)?,
+        outcome: row.get(11)?,
+        detail: row.get::<_, Option<String>>(12)?.unwrap_or_default(),
+        again: row.get::<_, Option<bool>>(13)?.unwrap_or(false),
     })
+}
+
+/// Ends the attempts at trials of a study that are open. Not every trial of these starts again: another program may
+/// have ended it.
+pub(super) fn interrupt_attempts(conn: &Connection, study_id: i64, now: &str) -> Result<(), Kind> {
+    conn.execute(
+        "UPDATE tune_attempts SET ended = ?2, outcome = 'interrupted', detail = '', again =
+             (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
+         WHERE ended IS NULL
+             AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)",
+        (study_id, now),
+    )?;
+    Ok(())
+}
+
+impl Batch<'_> {
+    /// Records an attempt that is about to be sent to a worker; one before it that nobody ended was interrupted.
+    pub(super) fn start_attempt(
+        &self,
+        trial_id: i64,
+        id: AttemptId,
+        (worker, pid): (u64, u32),
+        device: &str,
+        log: &str,
+    ) -> Result<(), Kind> {
+        let Table { name, key, job } = table(id.purpose);
+        let (word, repeat) = columns(id.purpose);
+        self.conn
+            .prepare_cached(&format!(
+                "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = 1
+                 WHERE ({key}) = ({job}) AND ended IS NULL"
+            ))?
+            .execute((trial_id, word, repeat, self.now))?;
+        let added = self
+            .conn
+            .prepare_cached(&format!(
+                "INSERT INTO {name}
+                 ({key}, attempt, run_id, worker, pid, device, log, started)
+                 VALUES ({job}, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+                 ON CONFLICT DO NOTHING"
+            ))?
+            .execute((
+                trial_id,
+                word,
+                repeat,
+                id.attempt,
+                self.run_id,
+                worker,
+                pid,
+                device,
+                log,
+                self.now,
+            ))?;
+        match added {
+            1 => Ok(()),
+            _ => Err(self.contradicts(id, &format!("is in {name} before it has started"))),
+        }
+    }
+
+    /// Records the end of an attempt that is under way.
+    pub(super) fn end_attempt(&self, id: AttemptId, end: &AttemptEnd) -> Result<(), Kind> {
+        let (trial_id, _) = self.trial(id.number)?;
+        let Table { name, key, job } = table(id.purpose);
+        let (word, repeat) = columns(id.purpose);
+        let changed = self
+            .conn
+            .prepare_cached(&format!(
+                "UPDATE {name} SET ended = ?5, outcome = ?6, detail = ?7, again = ?8
+                 WHERE ({key}) = ({job}) AND attempt = ?4 AND ended IS NULL"
+            ))?
+            .execute((
+                trial_id,
+                word,
+                repeat,
+                id.attempt,
+                self.now,
+                &end.outcome,
+                &end.detail,
+                end.again,
+            ))?;
+        match changed {
+            1 => Ok(()),
+            _ => Err(self.contradicts(id, &format!("is to end, but is not under way in {name}"))),
+        }
+    }
+
+    /// Whether an attempt has ended with this outcome.
+    pub(super) fn attempt_ended(&self, id: AttemptId, outcome: &str) -> Result<bool, Kind> {
+        let (trial_id, _) = self.trial(id.number)?;
+        let Table { name, key, job } = table(id.purpose);
+        let (word, repeat) = columns(id.purpose);
+        let mut statement = self.conn.prepare_cached(&format!(
+            "SELECT 1 FROM {name}
+             WHERE ({key}) = ({job}) AND attempt = ?4 AND ended IS NOT NULL AND outcome = ?5"
+        ))?;
+        Ok(statement.exists((trial_id, word, repeat, id.attempt, outcome))?)
+    }
+
+    fn contradicts(&self, id: AttemptId, what: &str) -> Kind {
+        let study = named(self.conn, self.study_id);
+        let (attempt, job) = (id.attempt, id.job());
+        Kind::Content(format!("attempt {attempt} of {job} of {study} {what}"))
+    }
 }

@@ -8,14 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::OptionalExtension;
+use rusqlite::Row;
 
-use super::apply::{Batch, next_number};
-use super::error::Cause;
-use super::open::stamp;
+use super::apply::Batch;
 use super::read::{Which, read_trials, state};
-use super::{Store, StoreError, Write};
-use search::study::{FrozenTrial, Purpose, TrialState};
+use super::rows::next_number;
+use super::studies::must_be_there;
+use super::{Store, StoreError, StoreErrorKind as Kind, Write};
+use search::study::{FrozenTrial, TrialState};
 
 /// A trial at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,18 +92,16 @@ pub fn overtaken(write: &Write, trial: Option<Glimpse>, next: u64) -> bool {
     match write {
         Write::TrialCreated { number, .. } => *number != next,
         Write::TrialClaimed { .. } => !is(TrialState::Waiting),
+        Write::AttemptStarted { id, .. } if !id.job().searches() => !is(TrialState::Complete),
         Write::AttemptStarted { .. } | Write::Reported { .. } | Write::TrialFinished { .. } => {
             !(ours && is(TrialState::Running))
         }
-        Write::AttemptEnded { .. }
-        | Write::MemoryUsed {
-            purpose: Purpose::Search,
-            ..
-        } => !ours,
-        Write::RepeatStarted { .. }
-        | Write::RepeatAttemptEnded { .. }
-        | Write::RepeatFinished { .. }
-        | Write::MemoryUsed { .. } => !is(TrialState::Complete),
+        Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } if id.job().searches() => {
+            !ours
+        }
+        Write::AttemptEnded { .. } | Write::MemoryUsed { .. } | Write::RepeatFinished { .. } => {
+            !is(TrialState::Complete)
+        }
         Write::TrialNoted { .. } => trial.is_none(),
         Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => false,
     }
@@ -116,34 +114,28 @@ impl Store {
     /// # Errors
     /// The study was deleted; reading failed, or a row makes no sense. `seen` is then as it was.
     pub fn changes(&self, study_id: i64, seen: &mut Seen) -> Result<Changes, StoreError> {
-        self.read_changes(study_id, seen).map_err(|c| self.at(c))
-    }
-
-    fn read_changes(&self, study_id: i64, seen: &mut Seen) -> Result<Changes, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        must_be_there(&tx, study_id)?;
-        let mut now = BTreeMap::new();
-        let mut statement = tx.prepare_cached(
-            "SELECT t.number, t.state, o.trial_id IS NOT NULL
-             FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND t.number IS NOT NULL",
-        )?;
-        let mut rows = statement.query([study_id])?;
-        while let Some(row) = rows.next()? {
-            let number: u64 = row.get(0)?;
-            let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-            let state = state(word, || format!("trial {number}"))?;
-            let ours = row.get(2)?;
-            now.insert(number, Glimpse { state, ours });
-        }
-        let mut updated = seen.clone();
-        let (gone, read) = updated.update(now);
-        let trials = match read.is_empty() {
-            true => Vec::new(),
-            false => read_trials(&tx, study_id, Which::These(&read))?,
-        };
-        *seen = updated;
-        Ok(Changes { gone, trials })
+        self.read(|conn| {
+            must_be_there(conn, study_id)?;
+            let mut now = BTreeMap::new();
+            let mut statement = conn.prepare_cached(
+                "SELECT t.state, o.trial_id IS NOT NULL, t.number
+                 FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND t.number IS NOT NULL",
+            )?;
+            let mut rows = statement.query([study_id])?;
+            while let Some(row) = rows.next()? {
+                let number: u64 = row.get(2)?;
+                now.insert(number, glimpse(row, number)?);
+            }
+            let mut updated = seen.clone();
+            let (gone, read) = updated.update(now);
+            let trials = match read.is_empty() {
+                true => Vec::new(),
+                false => read_trials(conn, study_id, Which::These(&read))?,
+            };
+            *seen = updated;
+            Ok(Changes { gone, trials })
+        })
     }
 
     /// Carries out a batch for a run, but for what other programs got ahead of: that is left out and
@@ -162,7 +154,7 @@ impl Store {
             return Ok(Vec::new());
         }
         self.must_be_writable(writes)?;
-        let done = self.transact(study_id, run_id, &stamp(time), |batch| {
+        let done = self.transact((study_id, run_id), time, |batch| {
             must_be_there(batch.conn, study_id)?;
             let (mut written, mut late) = (Vec::new(), Vec::new());
             for write in writes {
@@ -175,33 +167,25 @@ impl Store {
             }
             Ok((written, late))
         });
-        let (written, late) = done.map_err(|c| self.at(c))?;
+        let (written, late) = done.map_err(|kind| self.at(kind))?;
         written.into_iter().for_each(|write| seen.note(write));
         Ok(late)
     }
 }
 
 impl Batch<'_> {
-    fn is_overtaken(&self, write: &Write) -> Result<bool, Cause> {
+    fn is_overtaken(&self, write: &Write) -> Result<bool, Kind> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
-        let found = self
-            .conn
-            .prepare_cached(
-                "SELECT t.state, o.trial_id IS NOT NULL
-                 FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND t.number = ?2",
-            )?
-            .query_row((self.study_id, number), |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
-            })
-            .optional()?;
-        let trial = match found {
-            Some((word, ours)) => Some(Glimpse {
-                state: state(&word, || format!("trial {number}"))?,
-                ours,
-            }),
+        let mut statement = self.conn.prepare_cached(
+            "SELECT t.state, o.trial_id IS NOT NULL
+             FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND t.number = ?2",
+        )?;
+        let mut found = statement.query((self.study_id, number))?;
+        let trial = match found.next()? {
+            Some(row) => Some(glimpse(row, number)?),
             None => None,
         };
         let next = match matches!(write, Write::TrialCreated { .. }) {
@@ -212,13 +196,11 @@ impl Batch<'_> {
     }
 }
 
-/// Whoever deletes a study ends the run that works on it.
-fn must_be_there(conn: &rusqlite::Connection, study_id: i64) -> Result<(), Cause> {
-    let there = conn
-        .prepare_cached("SELECT 1 FROM studies WHERE study_id = ?1")?
-        .exists([study_id])?;
-    match there {
-        true => Ok(()),
-        false => Err(Cause::UnknownStudy(study_id)),
-    }
+/// State and ownership of a trial, the first two columns.
+fn glimpse(row: &Row<'_>, number: u64) -> Result<Glimpse, Kind> {
+    let word = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+    Ok(Glimpse {
+        state: state(word, || format!("trial {number}"))?,
+        ours: row.get(1)?,
+    })
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::place::FileId;
+use super::file::FileId;
 
 /// A descriptor of a file that SQLite may have open, too.
 #[derive(Debug)]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Value as Json, json};
 
-use super::error::Cause;
-use super::{Store, StoreError};
+use super::{Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
 
 impl Store {
@@ -15,14 +14,11 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn optuna_version(&self) -> Result<Option<String>, StoreError> {
-        let query = "SELECT library_version FROM version_info";
-        let found = self
-            .conn
-            .query_row(query, [], |row| row.get::<_, Option<String>>(0))
-            .optional();
-        found
-            .map(Option::flatten)
-            .map_err(|e| self.at(Cause::from(e)))
+        self.read(|conn| {
+            let mut statement = conn.prepare("SELECT library_version FROM version_info")?;
+            let version = statement.query_row([], |row| row.get(0)).optional()?;
+            Ok(version.flatten())
+        })
     }
 
     /// The last heartbeat (naive UTC) of each trial that is RUNNING, by number. Only programs that
@@ -31,28 +27,24 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn heartbeats(&self, study_id: i64) -> Result<BTreeMap<u64, String>, StoreError> {
-        self.read_heartbeats(study_id).map_err(|c| self.at(c))
-    }
-
-    fn read_heartbeats(&self, study_id: i64) -> Result<BTreeMap<u64, String>, Cause> {
-        let there =
-            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'trial_heartbeats'";
-        if !self.conn.prepare(there)?.exists([])? {
-            return Ok(BTreeMap::new());
-        }
-        let mut statement = self.conn.prepare(
-            "SELECT t.number, h.heartbeat FROM trials t
-             JOIN trial_heartbeats h ON h.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND t.state = 'RUNNING'",
-        )?;
-        let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.read(|conn| {
+            if !conn.table_exists(None, "trial_heartbeats")? {
+                return Ok(BTreeMap::new());
+            }
+            let mut statement = conn.prepare(
+                "SELECT t.number, h.heartbeat FROM trials t
+                 JOIN trial_heartbeats h ON h.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND t.state = 'RUNNING'",
+            )?;
+            let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 }
 
 /// Choices that are lists or objects, which Optuna warns of but stores, become their text: no
 /// configuration can ask for them, but the trials can be read.
-pub(super) fn make_readable(conn: &Connection) -> Result<(), Cause> {
+pub(super) fn make_readable(conn: &Connection) -> Result<(), Kind> {
     let mut statement = conn.prepare(
         "SELECT DISTINCT distribution_json FROM trial_params
          WHERE distribution_json LIKE '%CategoricalDistribution%'",

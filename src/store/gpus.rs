@@ -3,8 +3,7 @@
 use rusqlite::Row;
 
 use super::apply::Batch;
-use super::error::Cause;
-use super::{Store, StoreError};
+use super::{Store, StoreError, StoreErrorKind as Kind};
 use device::GpuMinute;
 
 /// The columns, in the order of [`row`] and of [`Batch::put_gpu_minute`].
@@ -18,21 +17,19 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn last_gpu_minutes(&self, run_id: i64) -> Result<Vec<(String, GpuMinute)>, StoreError> {
-        self.read_last_gpu_minutes(run_id).map_err(|c| self.at(c))
-    }
-
-    fn read_last_gpu_minutes(&self, run_id: i64) -> Result<Vec<(String, GpuMinute)>, Cause> {
-        // Files of an earlier version, opened for reading, do not have the table yet.
-        if !self.conn.table_exists(None, "tune_gpu_samples")? {
-            return Ok(Vec::new());
-        }
-        // SQLite takes the other columns from the row that has the greatest time.
-        let mut statement = self.conn.prepare_cached(&format!(
-            "SELECT {COLUMNS}, MAX(time) FROM tune_gpu_samples WHERE run_id = ?1
-             GROUP BY gpu ORDER BY gpu"
-        ))?;
-        let rows = statement.query_map([run_id], |r| Ok((r.get(16)?, row(r)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.read(|conn| {
+            // Files of an earlier version, opened for reading, do not have the table yet.
+            if !conn.table_exists(None, "tune_gpu_samples")? {
+                return Ok(Vec::new());
+            }
+            // SQLite takes the other columns from the row that has the greatest time.
+            let mut statement = conn.prepare_cached(&format!(
+                "SELECT {COLUMNS}, MAX(time) FROM tune_gpu_samples WHERE run_id = ?1
+                 GROUP BY gpu ORDER BY gpu"
+            ))?;
+            let rows = statement.query_map([run_id], |r| Ok((r.get(16)?, row(r)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 }
 
@@ -62,7 +59,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<GpuMinute> {
 
 impl Batch<'_> {
     /// Writes a row; again, where a spool is taken in a second time.
-    pub(super) fn put_gpu_minute(&self, minute: &GpuMinute) -> Result<(), Cause> {
+    pub(super) fn put_gpu_minute(&self, minute: &GpuMinute) -> Result<(), Kind> {
         self.conn
             .prepare_cached(&format!(
                 "INSERT OR REPLACE INTO tune_gpu_samples ({COLUMNS}, run_id, time)

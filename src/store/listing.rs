@@ -6,7 +6,7 @@ use std::io::Write as _;
 use rusqlite::Row;
 use serde::de::IgnoredAny;
 
-use super::error::Cause;
+use super::StoreErrorKind as Kind;
 use super::read::{Reader, number, parameter};
 use messages::json_number;
 use messages::python_json;
@@ -24,7 +24,7 @@ pub struct Members {
 }
 
 /// Those of all trials that were read.
-pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Cause> {
+pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Kind> {
     let mut all = vec![Members::default(); reader.trials.len()];
     let columns = "r.param_name, r.param_value, r.distribution_json";
     let order = "ORDER BY t.trial_id, r.param_name";
@@ -50,7 +50,7 @@ pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Cause> {
             let put = json.map(|json| put_json(out, json)).transpose()?;
             put.flatten().ok_or_else(|| {
                 let whose = format!("attribute {key:?} of trial {}", trial.number);
-                Cause::Content(format!("{whose} is no JSON"))
+                Kind::Content(format!("{whose} is no JSON"))
             })
         },
     )?;
@@ -70,7 +70,7 @@ pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Cause> {
     Ok(all)
 }
 
-fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, Cause> {
+fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, Kind> {
     let text = row.get_ref(column)?.as_str();
     Ok(text.map_err(rusqlite::Error::from)?)
 }
@@ -81,14 +81,14 @@ fn comma(out: &mut Vec<u8>) {
     }
 }
 
-fn put_key(out: &mut Vec<u8>, key: &str) -> Result<(), Cause> {
+fn put_key(out: &mut Vec<u8>, key: &str) -> Result<(), Kind> {
     comma(out);
     serde_json::to_writer(&mut *out, key).map_err(unwritten)?;
     out.push(b':');
     Ok(())
 }
 
-fn put_number(out: &mut Vec<u8>, value: f64) -> Result<(), Cause> {
+fn put_number(out: &mut Vec<u8>, value: f64) -> Result<(), Kind> {
     let put = match value.is_finite() {
         true => serde_json::to_writer(out, &value),
         false => serde_json::to_writer(out, &json_number(value)),
@@ -96,7 +96,7 @@ fn put_number(out: &mut Vec<u8>, value: f64) -> Result<(), Cause> {
     put.map_err(unwritten)
 }
 
-fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<(), Cause> {
+fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<(), Kind> {
     match value {
         Value::Float(x) => put_number(out, *x),
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Str(_) => {
@@ -107,7 +107,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<(), Cause> {
 
 /// Puts JSON as Python writes it; `None` where it is none. Most of it is standard JSON in one line,
 /// and stays as it is.
-fn put_json(out: &mut Vec<u8>, text: &str) -> Result<Option<()>, Cause> {
+fn put_json(out: &mut Vec<u8>, text: &str) -> Result<Option<()>, Kind> {
     let plain = !text.bytes().any(|b| b == b'\\' || b == b'\n');
     if plain && serde_json::from_str::<IgnoredAny>(text).is_ok() {
         out.extend_from_slice(text.as_bytes());
@@ -121,6 +121,6 @@ fn put_json(out: &mut Vec<u8>, text: &str) -> Result<Option<()>, Cause> {
 }
 
 /// Writing to memory does not fail.
-fn unwritten(error: impl std::fmt::Display) -> Cause {
-    Cause::Content(format!("a trial cannot be written as JSON: {error}"))
+fn unwritten(error: impl std::fmt::Display) -> Kind {
+    Kind::Content(format!("a trial cannot be written as JSON: {error}"))
 }

@@ -17,11 +17,11 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Store;
 use super::descriptor::Descriptor;
-use super::error::{Cause, Shown, StoreError};
+
+use super::file::FileId;
 use super::open::keep_log_on_close;
-use super::place::FileId;
+use super::{Store, StoreError, StoreErrorKind as Kind};
 use files::bounded;
 
 const HEADER: usize = 32;
@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Something within the log is damaged.
-pub(super) fn check(path: &Path) -> Result<Option<Damage>, Cause> {
+pub(super) fn check(path: &Path) -> Result<Option<Damage>, Kind> {
     let Some(found) = damage(path) else {
         return Ok(None);
     };
@@ -55,7 +55,7 @@ pub(super) fn check(path: &Path) -> Result<Option<Damage>, Cause> {
     if found.unwritten {
         return Ok(Some(found));
     }
-    Err(Cause::Corrupt(format!(
+    Err(Kind::Corrupt(format!(
         "its write-ahead log {} is damaged in frame {}, with {} transactions behind it",
         path.display(),
         found.frame,
@@ -321,12 +321,10 @@ impl Store {
         };
         match watch.fate() {
             Fate::Whole => Ok(()),
-            Fate::Moved => Err(StoreError::Moved {
-                path: Shown(watch.log().to_path_buf()),
-            }),
+            Fate::Moved => Err(Kind::Moved.at(watch.log())),
             Fate::Cut => {
                 keep_log_on_close(&self.conn, true).map_err(|c| self.at(c))?;
-                Err(self.at(Cause::Corrupt(
+                Err(self.at(Kind::Corrupt(
                     "somebody has cut its write-ahead log short, or overwritten it, while it was \
                      in use"
                         .to_owned(),

@@ -1,16 +1,16 @@
 //! The memory ledger: what attempts used, and what can be learned from it.
 
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 
 use super::apply::Batch;
-use super::error::Cause;
-use super::repeats::{columns, purpose};
-use super::{Store, StoreError};
+use super::attempts::{columns, job};
+use super::read::points;
+use super::{Store, StoreError, StoreErrorKind as Kind};
 use config::StudySpec;
 use device::Device;
 use memory::{Entry, Estimate, Observation, Usage};
 use search::space::Params;
-use search::study::{Job, Purpose};
+use search::study::{AttemptId, Job};
 
 /// A line of the ledger, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +34,10 @@ pub struct MemoryObservation {
     pub halvings: u32,
 }
 
-const COLUMNS: &str = "m.device, m.outcome, m.capacity, m.allocated, m.reserved, m.unallocated,
-    m.inactive_split, m.retries, m.ooms, m.process, m.context, m.resident, m.resident_before,
-    m.granted, m.predicted_lower, m.predicted_expected, m.predicted_upper, m.halvings";
+/// The columns of a line, in the order of [`entry`] and of [`Batch::put_memory`].
+const COLUMNS: &str = "device, outcome, capacity, allocated, reserved, unallocated, inactive_split,
+    retries, ooms, process, context, resident, resident_before, granted, predicted_lower,
+    predicted_expected, predicted_upper, halvings";
 
 impl Store {
     /// The ledger of a study, by trial, purpose and attempt.
@@ -44,7 +45,7 @@ impl Store {
     /// # Errors
     /// Reading failed, or a row makes no sense.
     pub fn memory(&self, study_id: i64) -> Result<Vec<MemoryRecord>, StoreError> {
-        self.read_memory(study_id).map_err(|c| self.at(c))
+        self.read(|conn| lines(conn, study_id))
     }
 
     /// What all studies of this task kind and task, in the order in which they were made, say about
@@ -64,66 +65,58 @@ impl Store {
             let latest = runs.iter().rev();
             let spec = latest.filter_map(|r| StudySpec::from_record(&r.record.operation));
             if let Some(spec) = spec.take(1).find(|s| s.kind == kind && s.task == task) {
-                let read = self.observations_of(study.study_id, &spec);
-                found.extend(read.map_err(|c| self.at(c))?);
+                found.extend(self.read(|conn| observations(conn, study.study_id, &spec))?);
             }
         }
         Ok(found)
     }
+}
 
-    fn observations_of(
-        &self,
-        study_id: i64,
-        spec: &StudySpec,
-    ) -> Result<Vec<MemoryObservation>, Cause> {
-        let records = self.read_memory(study_id)?;
-        if records.is_empty() {
-            return Ok(Vec::new());
-        }
-        let points = self.points_of(study_id)?;
-        let observed = |record: MemoryRecord| {
-            let config: Params = spec.effective(points.get(&record.job.number)?);
-            Some(MemoryObservation {
-                observation: record.entry.observation(config)?,
-                device: record.entry.device,
-                halvings: record.entry.halvings,
-            })
-        };
-        Ok(records.into_iter().filter_map(observed).collect())
+fn observations(
+    conn: &Connection,
+    study_id: i64,
+    spec: &StudySpec,
+) -> Result<Vec<MemoryObservation>, Kind> {
+    let records = lines(conn, study_id)?;
+    if records.is_empty() {
+        return Ok(Vec::new());
     }
+    let points = points(conn, study_id)?;
+    let observed = |record: MemoryRecord| {
+        let config: Params = spec.effective(points.get(&record.job.number)?);
+        Some(MemoryObservation {
+            observation: record.entry.observation(config)?,
+            device: record.entry.device,
+            halvings: record.entry.halvings,
+        })
+    };
+    Ok(records.into_iter().filter_map(observed).collect())
+}
 
-    fn read_memory(&self, study_id: i64) -> Result<Vec<MemoryRecord>, Cause> {
-        // Files of an earlier version, opened for reading, do not have the table yet.
-        if !self.conn.table_exists(None, "tune_memory")? {
-            return Ok(Vec::new());
-        }
-        let mut statement = self.conn.prepare_cached(&format!(
-            "SELECT t.number, m.purpose, m.repeat, m.attempt, {COLUMNS}
-             FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
-             WHERE t.study_id = ?1
-             ORDER BY t.number, m.purpose <> 'search', m.purpose, m.repeat, m.attempt"
-        ))?;
-        let mut rows = statement.query([study_id])?;
-        let mut records = Vec::new();
-        while let Some(row) = rows.next()? {
-            let number = row.get(0)?;
-            let purpose = match row.get::<_, String>(1)?.as_str() {
-                "search" => Purpose::Search,
-                other => purpose(other, row.get(2)?, number)?,
-            };
-            let job = Job { number, purpose };
-            records.push(MemoryRecord {
-                job,
-                attempt: row.get(3)?,
-                entry: entry(row, job)?,
-            });
-        }
-        Ok(records)
+fn lines(conn: &Connection, study_id: i64) -> Result<Vec<MemoryRecord>, Kind> {
+    // Files of an earlier version, opened for reading, do not have the table yet.
+    if !conn.table_exists(None, "tune_memory")? {
+        return Ok(Vec::new());
     }
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT t.number, m.purpose, m.repeat, m.attempt, {COLUMNS}
+         FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
+         WHERE t.study_id = ?1
+         ORDER BY t.number, m.purpose <> 'search', m.purpose, m.repeat, m.attempt"
+    ))?;
+    let records = statement.query_and_then([study_id], |row| {
+        let job = job(row)?;
+        Ok(MemoryRecord {
+            job,
+            attempt: row.get(3)?,
+            entry: entry(row, job)?,
+        })
+    })?;
+    records.collect()
 }
 
 /// The columns of [`COLUMNS`], behind the first four.
-fn entry(row: &Row<'_>, job: Job) -> Result<Entry, Cause> {
+fn entry(row: &Row<'_>, job: Job) -> Result<Entry, Kind> {
     let device: String = row.get(4)?;
     let predicted = match (row.get(18)?, row.get(19)?, row.get(20)?) {
         (Some(lower), Some(expected), Some(upper)) => Some(Estimate {
@@ -135,7 +128,7 @@ fn entry(row: &Row<'_>, job: Job) -> Result<Entry, Cause> {
     };
     Ok(Entry {
         device: (device.parse())
-            .map_err(|()| Cause::Content(format!("{job} was trained on {device:?}")))?,
+            .map_err(|()| Kind::Content(format!("{job} was trained on {device:?}")))?,
         outcome: row.get(5)?,
         capacity: row.get(6)?,
         usage: Usage {
@@ -158,32 +151,23 @@ fn entry(row: &Row<'_>, job: Job) -> Result<Entry, Cause> {
 
 impl Batch<'_> {
     /// Writes a line; one that is written again is replaced.
-    pub(super) fn note_memory(
-        &self,
-        number: u64,
-        purpose: Purpose,
-        attempt: u32,
-        entry: &Entry,
-    ) -> Result<(), Cause> {
-        let (trial_id, _) = self.trial(number)?;
-        let (word, repeat) = columns(purpose);
+    pub(super) fn put_memory(&self, id: AttemptId, entry: &Entry) -> Result<(), Kind> {
+        let (trial_id, _) = self.trial(id.number)?;
+        let (word, repeat) = columns(id.purpose);
         let usage = &entry.usage;
         let predicted = |part: fn(&Estimate) -> u64| entry.predicted.as_ref().map(part);
         self.conn
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "INSERT OR REPLACE INTO tune_memory
-                 (trial_id, purpose, repeat, attempt, device, outcome, capacity, allocated,
-                  reserved, unallocated, inactive_split, retries, ooms, process, context, resident,
-                  resident_before, granted, predicted_lower, predicted_expected, predicted_upper,
-                  halvings)
+                 (trial_id, purpose, repeat, attempt, {COLUMNS})
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                         ?17, ?18, ?19, ?20, ?21, ?22)",
-            )?
+                         ?17, ?18, ?19, ?20, ?21, ?22)"
+            ))?
             .execute(rusqlite::params![
                 trial_id,
                 word,
                 repeat,
-                attempt,
+                id.attempt,
                 entry.device.to_string(),
                 entry.outcome,
                 entry.capacity,

@@ -1,15 +1,16 @@
 //! From an empty file, or one that Optuna or an older `tune` wrote, to the current tables.
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::error::Cause;
+use super::StoreErrorKind as Kind;
+use super::open::in_transaction;
 use super::schema::{
     MIGRATIONS, OPTUNA, OPTUNA_LIBRARY, OPTUNA_OLDER_REVISIONS, OPTUNA_REVISION, OPTUNA_SCHEMA,
 };
 
 /// What a file holds before anything is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Contents {
     /// No table at all.
     Empty,
     /// Optuna's tables, and ours after this many migrations.
@@ -23,22 +24,22 @@ pub(super) enum Found {
 ///
 /// # Errors
 /// A file of another program, or of a newer or older version; one that Optuna may be making just now.
-pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
+pub(super) fn inspect(conn: &Connection) -> Result<Contents, Kind> {
     let mut names = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
     let tables = names
         .query_map([], |row| row.get::<_, String>(0))?
         .collect::<Result<Vec<_>, _>>()?;
     let has = |name: &str| tables.iter().any(|t| t == name);
     if tables.is_empty() {
-        return Ok(Found::Empty);
+        return Ok(Contents::Empty);
     }
     if !(has("studies") && has("trials") && has("version_info")) {
         let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
-        let cause = Cause::Foreign(format!("tables {}", some.join(", ")));
+        let foreign = Kind::Foreign(format!("tables {}", some.join(", ")));
         let optunas = |name: &String| OPTUNA.contains(&format!("CREATE TABLE {name} ("));
         return Err(match tables.iter().all(optunas) {
-            true => Cause::Unfinished(Box::new(cause)),
-            false => cause,
+            true => Kind::Unfinished(Box::new(foreign)),
+            false => foreign,
         });
     }
     check_optuna(conn, has("alembic_version"))?;
@@ -52,17 +53,17 @@ pub(super) fn inspect(conn: &Connection) -> Result<Found, Cause> {
         0
     };
     if migrations > MIGRATIONS.len() {
-        return Err(Cause::Newer(format!(
+        return Err(Kind::Newer(format!(
             "its tune_ tables are of version {migrations}, this program knows {}",
             MIGRATIONS.len()
         )));
     }
-    Ok(Found::Optuna { migrations })
+    Ok(Contents::Optuna { migrations })
 }
 
-fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
+fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Kind> {
     // Optuna notes its versions when it has made all tables.
-    let without = |what: &str| Cause::Unfinished(Box::new(Cause::Older(what.to_owned())));
+    let without = |what: &str| Kind::Unfinished(Box::new(Kind::Older(what.to_owned())));
     let version = conn
         .query_row("SELECT schema_version FROM version_info", [], |row| {
             row.get::<_, Option<i64>>(0)
@@ -79,12 +80,12 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
     };
     match version {
         Some(v) if v > OPTUNA_SCHEMA => {
-            return Err(Cause::Newer(format!(
+            return Err(Kind::Newer(format!(
                 "Optuna's schema version is {v}, this program knows {OPTUNA_SCHEMA}"
             )));
         }
         Some(v) if v < OPTUNA_SCHEMA => {
-            return Err(Cause::Older(format!(
+            return Err(Kind::Older(format!(
                 "schema version {v}, not {OPTUNA_SCHEMA}"
             )));
         }
@@ -94,9 +95,9 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
     match revision.as_deref() {
         Some(OPTUNA_REVISION) => Ok(()),
         Some(r) if OPTUNA_OLDER_REVISIONS.contains(&r) => {
-            Err(Cause::Older(format!("revision {r}, not {OPTUNA_REVISION}")))
+            Err(Kind::Older(format!("revision {r}, not {OPTUNA_REVISION}")))
         }
-        Some(r) => Err(Cause::Newer(format!(
+        Some(r) => Err(Kind::Newer(format!(
             "Optuna's revision is {r}, this program knows {OPTUNA_REVISION}"
         ))),
         None => Err(without("no revision")),
@@ -104,14 +105,14 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Cause> {
 }
 
 /// Refuses triggers that neither Optuna, which has none, nor a migration has made: they change what is written.
-pub(super) fn check_triggers(conn: &Connection) -> Result<(), Cause> {
+pub(super) fn check_triggers(conn: &Connection) -> Result<(), Kind> {
     let all = "SELECT name, COALESCE(sql, '') FROM sqlite_master WHERE type = 'trigger'";
     let mut all = conn.prepare(all)?;
     let mut rows = all.query([])?;
     while let Some(row) = rows.next()? {
         let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
         if !MIGRATIONS.iter().any(|(_, sql)| sql.contains(&text)) {
-            return Err(Cause::Foreign(format!("the trigger {name:?}")));
+            return Err(Kind::Foreign(format!("the trigger {name:?}")));
         }
     }
     Ok(())
@@ -119,40 +120,40 @@ pub(super) fn check_triggers(conn: &Connection) -> Result<(), Cause> {
 
 /// Brings the file to the current tables in one transaction. The state is read again inside of
 /// it: another program may have been faster.
-pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Cause> {
-    let done = Found::Optuna {
+pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Kind> {
+    let done = Contents::Optuna {
         migrations: MIGRATIONS.len(),
     };
     if inspect(conn)? == done {
         return Ok(());
     }
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let applied = match inspect(&tx)? {
-        Found::Empty => {
-            create_optuna(&tx)?;
-            0
-        }
-        Found::Optuna { migrations } => migrations,
-    };
-    tx.execute_batch(
-        "CREATE TABLE IF NOT EXISTS tune_migrations (
+    in_transaction(conn, |tx| {
+        let applied = match inspect(tx)? {
+            Contents::Empty => {
+                create_optuna(tx)?;
+                0
+            }
+            Contents::Optuna { migrations } => migrations,
+        };
+        tx.execute_batch(
+            "CREATE TABLE IF NOT EXISTS tune_migrations (
             version INTEGER PRIMARY KEY,
             name TEXT NOT NULL,
             applied TEXT NOT NULL
         )",
-    )?;
-    for (i, (name, sql)) in MIGRATIONS.iter().enumerate().skip(applied) {
-        tx.execute_batch(sql)?;
-        tx.execute(
-            "INSERT INTO tune_migrations (version, name, applied) VALUES (?1, ?2, ?3)",
-            (i + 1, name, now),
         )?;
-    }
-    tx.commit()?;
-    Ok(())
+        for (i, (name, sql)) in MIGRATIONS.iter().enumerate().skip(applied) {
+            tx.execute_batch(sql)?;
+            tx.execute(
+                "INSERT INTO tune_migrations (version, name, applied) VALUES (?1, ?2, ?3)",
+                (i + 1, name, now),
+            )?;
+        }
+        Ok(())
+    })
 }
 
-fn create_optuna(tx: &Transaction<'_>) -> Result<(), Cause> {
+fn create_optuna(tx: &Connection) -> Result<(), Kind> {
     tx.execute_batch(OPTUNA)?;
     tx.execute(
         "INSERT INTO version_info (version_info_id, schema_version, library_version) VALUES (1, ?1, ?2)",

@@ -6,23 +6,28 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, geteuid};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::descriptor::Descriptor;
-use super::error::{Cause, Shown, StoreError};
+use super::file::{
+    FileId, beside, directory, has_log, log_of, looks_whole, make_directory, must_be_local,
+    must_exist, must_have_one_name,
+};
 use super::log::{self, Watch};
-use super::migrate::{Found, check_triggers, inspect, migrate};
-use super::place::{FileId, directory, network_file_system};
-use files::{no_file, plain};
+use super::migrate::{Contents, check_triggers, inspect, migrate};
+use super::{StoreError, StoreErrorKind as Kind};
+use files::plain;
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long another program is given to make the tables of a database.
 const MAKING: Duration = Duration::from_secs(3);
+
+/// What is wrong where only the owner of a database can read it.
+const LEFT_LOG: &str = "a run that was killed has left its write-ahead log to be taken in, which \
+    another user than its owner cannot do: let the owner run tune status once";
 
 /// How often the switch to the write-ahead log, for which SQLite does not wait, is tried.
 const WAL_TRIES: u32 = 40;
@@ -77,10 +82,8 @@ impl Store {
         let path = &plain::real(path);
         must_be_local(path)?;
         looks_whole(path)?;
-        let at = |cause: Cause| cause.at(path);
-        let read_only = || StoreError::ReadOnly {
-            path: Shown(path.to_path_buf()),
-        };
+        let at = |kind: Kind| kind.at(path);
+        let read_only = || Kind::ReadOnly.at(path);
         // The log and its index are made beside the file.
         let all = AccessFlags::W_OK | AccessFlags::X_OK;
         access(directory(path), all).map_err(|_| read_only())?;
@@ -91,9 +94,9 @@ impl Store {
         must_have_one_name(path)?;
         log::check(&log_of(path)).map_err(at)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
+        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Kind::from(e)))?;
         keep_log_on_close(&conn, has_log(path)).map_err(at)?;
-        Ok(inspect_patiently(&conn).map_err(at)? != Found::Empty)
+        Ok(inspect_patiently(&conn).map_err(at)? != Contents::Empty)
     }
 
     /// Opens the database for reading and writing; never makes one.
@@ -118,27 +121,19 @@ impl Store {
         if !log_of(path).exists() {
             must_have_one_name(path)?;
         }
-        let at = |cause: Cause| cause.at(path);
+        let at = |kind: Kind| kind.at(path);
         let look = Look::at(path);
         let opened = look
             .open(path)
             .and_then(|conn| Ok((inspect_patiently(&conn)?, conn)));
-        let (found, conn) = opened.map_err(|cause| match look {
-            Look::AtLog if cause.cannot_open() && !beside(path, "-shm").exists() => {
-                StoreError::Io {
-                    path: Shown(path.to_path_buf()),
-                    what:
-                        "a run that was killed has left its write-ahead log to be taken in, which \
-                       another user than its owner cannot do: let the owner run tune status once"
-                            .to_owned(),
-                }
+        let (contents, conn) = opened.map_err(|kind| {
+            let refused = matches!(kind, Kind::CannotOpen(_) | Kind::ReadOnly);
+            match refused && look == Look::AtLog && !beside(path, "-shm").exists() {
+                true => at(Kind::Io(LEFT_LOG.to_owned())),
+                false => at(kind),
             }
-            Look::AsOwner | Look::AtLog | Look::Alone => at(cause),
         })?;
-        let own_tables = match found {
-            Found::Empty => return Err(at(Cause::Foreign("no tables".to_owned()))),
-            Found::Optuna { migrations } => migrations > 0,
-        };
+        let own_tables = has_own_tables(contents).map_err(at)?;
         Store::assemble(conn, path, own_tables).map_err(at)
     }
 
@@ -148,7 +143,7 @@ impl Store {
     /// See [`Store::open_existing`].
     pub fn open_if_any(path: &Path) -> Result<Option<Store>, StoreError> {
         match Store::open_read_only(path) {
-            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) if matches!(error.kind, Kind::NotFound) => Ok(None),
             opened => opened.map(Some),
         }
     }
@@ -161,14 +156,12 @@ impl Store {
     pub fn open_copy(path: &Path) -> Result<Store, StoreError> {
         must_exist(path)?;
         looks_whole(path)?;
-        let at = |cause: Cause| cause.at(path);
+        let at = |kind: Kind| kind.at(path);
         log::check(&log_of(path)).map_err(at)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
-        let own_tables = match inspect_patiently(&conn).map_err(at)? {
-            Found::Empty => return Err(at(Cause::Foreign("no tables".to_owned()))),
-            Found::Optuna { migrations } => migrations > 0,
-        };
+        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Kind::from(e)))?;
+        let contents = inspect_patiently(&conn).map_err(at)?;
+        let own_tables = has_own_tables(contents).map_err(at)?;
         quick_check(&conn).map_err(at)?;
         super::foreign::make_readable(&conn).map_err(at)?;
         Store::assemble(conn, path, own_tables).map_err(at)
@@ -187,7 +180,7 @@ impl Store {
     pub fn probe_lock(&self) -> Result<(), StoreError> {
         self.conn
             .execute_batch("BEGIN IMMEDIATE; ROLLBACK")
-            .map_err(|e| self.at(Cause::from(e)))
+            .map_err(|e| self.at(Kind::from(e)))
     }
 
     /// Takes the time of everything written from `clock`, for tests and replays.
@@ -214,6 +207,24 @@ impl Store {
         }
     }
 
+    /// Reads as of one moment.
+    pub(super) fn read<T>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Kind>,
+    ) -> Result<T, StoreError> {
+        let read = || query(&*self.conn.unchecked_transaction()?);
+        read().map_err(|kind| self.at(kind))
+    }
+
+    /// Writes in one transaction: all of it is durable, or nothing was written.
+    pub(super) fn write<T>(
+        &mut self,
+        change: impl FnOnce(&Connection) -> Result<T, Kind>,
+    ) -> Result<T, StoreError> {
+        let changed = in_transaction(&mut self.conn, change);
+        changed.map_err(|kind| self.at(kind))
+    }
+
     /// Now, by the store's clock.
     pub fn time(&self) -> jiff::Timestamp {
         (self.clock)()
@@ -224,20 +235,20 @@ impl Store {
         stamp(self.time())
     }
 
-    pub(super) fn at(&self, cause: Cause) -> StoreError {
-        cause.at(&self.path)
+    pub(super) fn at(&self, kind: Kind) -> StoreError {
+        kind.at(&self.path)
     }
 
     fn open_writable(path: &Path, create: OpenFlags) -> Result<Store, StoreError> {
         must_be_local(path)?;
         looks_whole(path)?;
         must_have_one_name(path)?;
-        let at = |cause: Cause| cause.at(path);
+        let at = |kind: Kind| kind.at(path);
         if let Some(gap) = log::check(&log_of(path)).map_err(at)? {
             keep_dropped(path, gap);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
-        let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Cause::from(e)))?;
+        let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Kind::from(e)))?;
         let now = stamp(messages::clock::now());
         // A connection that is closed copies what a crash left in the log into the file: not into
         // one that is refused.
@@ -247,12 +258,12 @@ impl Store {
         store.watch = Watch::of(log_of(path), beside(path, "-shm"));
         if store.watch.is_some() {
             let by_hand = store.conn.pragma_update(None, "wal_autocheckpoint", 0);
-            by_hand.map_err(|e| at(Cause::from(e)))?;
+            by_hand.map_err(|e| at(Kind::from(e)))?;
         }
         Ok(store)
     }
 
-    fn assemble(conn: Connection, path: &Path, own_tables: bool) -> Result<Store, Cause> {
+    fn assemble(conn: Connection, path: &Path, own_tables: bool) -> Result<Store, Kind> {
         conn.busy_timeout(LOCK_PATIENCE)?;
         conn.set_prepared_statement_cache_capacity(64);
         Ok(Store {
@@ -272,6 +283,17 @@ impl Drop for Store {
         // SQLite copies the log into the database when it is closed.
         let _ = self.log_must_be_intact();
     }
+}
+
+/// Makes changes in one transaction: all of them are durable, or none was made.
+pub(super) fn in_transaction<T>(
+    conn: &mut Connection,
+    change: impl FnOnce(&Connection) -> Result<T, Kind>,
+) -> Result<T, Kind> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = change(&tx)?;
+    tx.commit()?;
+    Ok(done)
 }
 
 /// A time as Optuna 5 stores it: naive UTC with microseconds.
@@ -299,10 +321,10 @@ fn keep_dropped(path: &Path, gap: log::Damage) {
 }
 
 /// Checks first, writes after.
-fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> {
-    let found = inspect_patiently(conn)?;
-    if found == Found::Empty && !create {
-        return Err(Cause::Foreign("no tables".to_owned()));
+fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Kind> {
+    let contents = inspect_patiently(conn)?;
+    if !create {
+        has_own_tables(contents)?;
     }
     check_triggers(conn)?;
     quick_check(conn)?;
@@ -314,213 +336,67 @@ fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Cause> 
     finished(|| migrate(conn, now))
 }
 
+/// Whether our tables are there beside Optuna's, which must be.
+fn has_own_tables(contents: Contents) -> Result<bool, Kind> {
+    match contents {
+        Contents::Empty => Err(Kind::Foreign("no tables".to_owned())),
+        Contents::Optuna { migrations } => Ok(migrations > 0),
+    }
+}
+
 /// The first statement on a connection may find another program recovering the log, or making the tables, which Optuna
 /// does one by one.
-fn inspect_patiently(conn: &Connection) -> Result<Found, Cause> {
+fn inspect_patiently(conn: &Connection) -> Result<Contents, Kind> {
     conn.busy_timeout(LOCK_PATIENCE)?;
     finished(|| inspect(conn))
 }
 
 /// Tries again, for a while, as long as another program seems to be making the database.
-fn finished<T>(mut attempt: impl FnMut() -> Result<T, Cause>) -> Result<T, Cause> {
+fn finished<T>(mut attempt: impl FnMut() -> Result<T, Kind>) -> Result<T, Kind> {
     let start = Instant::now();
     loop {
         match attempt() {
-            Err(Cause::Unfinished(_)) if start.elapsed() < MAKING => thread::sleep(MAKING / 100),
+            Err(Kind::Unfinished(_)) if start.elapsed() < MAKING => thread::sleep(MAKING / 100),
             result => return result,
         }
     }
 }
 
-pub(super) fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Cause> {
+pub(super) fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Kind> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
     Ok(())
 }
 
-fn quick_check(conn: &Connection) -> Result<(), Cause> {
+fn quick_check(conn: &Connection) -> Result<(), Kind> {
     let found: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if found == "ok" {
         Ok(())
     } else {
-        Err(Cause::Corrupt(found.lines().collect::<Vec<_>>().join(" ")))
+        Err(Kind::Corrupt(found.lines().collect::<Vec<_>>().join(" ")))
     }
 }
 
-fn write_ahead(conn: &Connection) -> Result<(), Cause> {
+fn write_ahead(conn: &Connection) -> Result<(), Kind> {
     let mut tries = 0;
     loop {
-        let mode = conn
-            .query_row("PRAGMA journal_mode = WAL", [], |row| {
-                row.get::<_, String>(0)
-            })
-            .map_err(Cause::from);
-        match mode {
+        let mode = conn.query_row("PRAGMA journal_mode = WAL", [], |row| {
+            row.get::<_, String>(0)
+        });
+        match mode.map_err(Kind::from) {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
-            Ok(mode) => return Err(Cause::NoLog(mode)),
-            Err(cause) if cause.busy() && tries < WAL_TRIES => {
+            Ok(mode) => return Err(Kind::NoLog(mode)),
+            Err(Kind::Locked) if tries < WAL_TRIES => {
                 tries += 1;
-                std::thread::sleep(Duration::from_millis(25));
+                thread::sleep(Duration::from_millis(25));
             }
-            Err(cause) => return Err(cause),
+            Err(kind) => return Err(kind),
         }
     }
 }
 
-fn data_version(conn: &Connection) -> Result<i64, Cause> {
+fn data_version(conn: &Connection) -> Result<i64, Kind> {
     let mut statement = conn.prepare_cached("PRAGMA data_version")?;
     Ok(statement.query_row([], |row| row.get(0))?)
-}
-
-/// A descriptor of the database for locks; an empty file is made where there is none.
-///
-/// # Errors
-/// What [`Store::open`] would refuse before it looks into the file.
-pub fn lockable(path: &Path) -> Result<Descriptor, StoreError> {
-    must_be_local(path)?;
-    looks_whole(path)?;
-    make_directory(path)?;
-    let shown = || Shown(path.to_path_buf());
-    let descriptor = Descriptor::of(path, true).map_err(|error| {
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
-                StoreError::ReadOnly { path: shown() }
-            }
-            Some(_) | None => StoreError::Io {
-                path: shown(),
-                what: error.to_string(),
-            },
-        }
-    })?;
-    // Nothing is put beside a file that is none of ours.
-    let mut start = [0; 16];
-    let begun = descriptor.read_at(&mut start, 0).is_ok();
-    match begun && start != *b"SQLite format 3\0" {
-        true => Err(StoreError::NotADatabase { path: shown() }),
-        false => Ok(descriptor),
-    }
-}
-
-/// Whether the file is there and nothing was ever written to the database.
-pub fn is_empty_database(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) && !has_log(path)
-}
-
-/// A descriptor of the database to look for locks; `None` where there is no file that this user can
-/// read.
-pub fn looked_at(path: &Path) -> Option<Descriptor> {
-    looks_whole(path).ok()?;
-    Descriptor::of(path, false).ok()
-}
-
-fn make_directory(path: &Path) -> Result<(), StoreError> {
-    if path.exists() || path.is_symlink() {
-        return Ok(());
-    }
-    std::fs::create_dir_all(directory(path)).map_err(|e| StoreError::Io {
-        path: Shown(path.to_path_buf()),
-        what: format!("cannot make its directory: {e}"),
-    })
-}
-
-fn must_be_local(path: &Path) -> Result<(), StoreError> {
-    match network_file_system(path) {
-        None => Ok(()),
-        Some(kind) => Err(StoreError::Network {
-            path: Shown(path.to_path_buf()),
-            kind,
-        }),
-    }
-}
-
-/// An empty file is what a run that has only begun has made: no database yet.
-fn must_exist(path: &Path) -> Result<(), StoreError> {
-    match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > 0 || !meta.is_file() || has_log(path) => Ok(()),
-        Err(_) if path.is_symlink() => Ok(()),
-        Ok(_) | Err(_) => Err(StoreError::NotFound {
-            path: Shown(path.to_path_buf()),
-        }),
-    }
-}
-
-/// A database with two names has two places for a log, and whoever opens it by the one knows
-/// nothing of what was committed by the other.
-fn must_have_one_name(path: &Path) -> Result<(), StoreError> {
-    match std::fs::metadata(path).map_or(1, |meta| meta.nlink()) {
-        0 | 1 => Ok(()),
-        names => Err(StoreError::Names {
-            path: Shown(path.to_path_buf()),
-            names,
-        }),
-    }
-}
-
-/// What a look from outside tells, before SQLite touches anything.
-fn looks_whole(path: &Path) -> Result<(), StoreError> {
-    let shown = || Shown(path.to_path_buf());
-    let not_a_file = |found: String| {
-        Err(StoreError::NotAFile {
-            path: shown(),
-            found,
-        })
-    };
-    let meta = match std::fs::metadata(path) {
-        Ok(meta) => meta,
-        // SQLite would make the file that the link names, on whatever lies under a mount point.
-        Err(_) if path.is_symlink() => {
-            let target = std::fs::read_link(path).unwrap_or_default();
-            return not_a_file(format!(
-                "a link to {}, which is not there",
-                target.display()
-            ));
-        }
-        Err(_) => return Ok(()),
-    };
-    if let Some(found) = no_file(meta.file_type()) {
-        return not_a_file(found.to_owned());
-    }
-    // SQLite would wait for a pipe.
-    for part in ["-wal", "-shm", "-journal"] {
-        let beside = beside(path, part);
-        let Ok(there) = std::fs::symlink_metadata(&beside) else {
-            continue;
-        };
-        if let Some(found) = no_file(there.file_type()) {
-            return Err(StoreError::NotAFile {
-                path: Shown(beside),
-                found: found.to_owned(),
-            });
-        }
-        must_have_one_name(&beside)?;
-    }
-    match meta.len() {
-        // SQLite throws the log of an empty file away.
-        0 if has_log(path) => Err(StoreError::Corrupt {
-            path: shown(),
-            what: "the file is empty, but its write-ahead log is not".to_owned(),
-        }),
-        // SQLite takes a file of a single byte for an empty one and would overwrite it; no
-        // database is smaller than its smallest page.
-        1..512 => Err(StoreError::NotADatabase { path: shown() }),
-        _ => Ok(()),
-    }
-}
-
-/// The write-ahead log of a database.
-fn log_of(path: &Path) -> PathBuf {
-    beside(path, "-wal")
-}
-
-/// A file of SQLite's beside a database.
-fn beside(path: &Path, part: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(part);
-    PathBuf::from(name)
-}
-
-/// Whether a write-ahead log with content lies beside the database.
-fn has_log(path: &Path) -> bool {
-    std::fs::metadata(log_of(path)).is_ok_and(|m| m.len() > 0)
 }
 
 /// How a database is opened for who only reads. SQLite makes the log and its index where they are
@@ -553,7 +429,7 @@ impl Look {
         }
     }
 
-    fn open(self, path: &Path) -> Result<Connection, Cause> {
+    fn open(self, path: &Path) -> Result<Connection, Kind> {
         let mut uri = String::from("file:");
         for &byte in path.as_os_str().as_bytes() {
             if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use rusqlite::{Connection, Row, Statement};
 use serde_json::{Map, Value as Json};
 
-use super::error::Cause;
 use super::listing::{self, Members};
-use super::sense::named;
-use super::{Store, StoreError};
+use super::studies::named;
+use super::{Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
 use search::space::{Domain, Params, Value, distribution_from_json};
 use search::study::{FrozenTrial, TrialState};
@@ -19,8 +18,7 @@ impl Store {
     /// # Errors
     /// Reading failed, or a row makes no sense.
     pub fn trials(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
-        self.trials_where(study_id, Which::All)
-            .map_err(|c| self.at(c))
+        self.read(|conn| read_trials(conn, study_id, Which::All))
     }
 
     /// All trials of a study, ascending by number, with what decides which is the best and which
@@ -31,7 +29,23 @@ impl Store {
     /// # Errors
     /// See [`Store::trials`].
     pub fn outlines(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
-        self.outlines_of(study_id).map_err(|c| self.at(c))
+        self.read(|conn| {
+            let mut reader = Reader::new(conn, study_id, Which::All);
+            reader.read_trials()?;
+            reader.read_values()?;
+            reader.read_attributes(
+                "trial_user_attributes",
+                "AND t.state = 'PRUNED' AND r.\"key\" = 'infeasible'",
+                |t| &mut t.user_attrs,
+            )?;
+            reader.read_attributes(
+                "trial_system_attributes",
+                "AND t.state = 'COMPLETE'
+                 AND (r.\"key\" = 'constraints' OR r.\"key\" GLOB 'constraints:*')",
+                |t| &mut t.system_attrs,
+            )?;
+            Ok(reader.trials)
+        })
     }
 
     /// All trials of a study, ascending by number, for who only shows them: parameters, user
@@ -41,7 +55,13 @@ impl Store {
     /// # Errors
     /// See [`Store::trials`].
     pub fn listing(&self, study_id: i64) -> Result<Vec<(FrozenTrial, Members)>, StoreError> {
-        self.listing_of(study_id).map_err(|c| self.at(c))
+        self.read(|conn| {
+            let mut reader = Reader::new(conn, study_id, Which::All);
+            reader.read_trials()?;
+            reader.read_values()?;
+            let members = listing::members(&mut reader)?;
+            Ok(reader.trials.into_iter().zip(members).collect())
+        })
     }
 
     /// All trials of a study, ascending by number, with what a table of them shows: states, times,
@@ -51,7 +71,16 @@ impl Store {
     /// # Errors
     /// See [`Store::trials`].
     pub fn overviews(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
-        self.overviews_of(study_id).map_err(|c| self.at(c))
+        self.read(|conn| {
+            let mut reader = Reader::new(conn, study_id, Which::All);
+            reader.read_trials()?;
+            reader.read_points()?;
+            reader.read_values()?;
+            reader.read_attributes("trial_user_attributes", "AND r.\"key\" = 'fault'", |t| {
+                &mut t.user_attrs
+            })?;
+            Ok(reader.trials)
+        })
     }
 
     /// One trial.
@@ -59,9 +88,9 @@ impl Store {
     /// # Errors
     /// See [`Store::trials`].
     pub fn trial(&self, study_id: i64, number: u64) -> Result<Option<FrozenTrial>, StoreError> {
-        self.trials_where(study_id, Which::These(&[number]))
-            .map(|trials| trials.into_iter().next())
-            .map_err(|c| self.at(c))
+        let one = Which::These(&[number]);
+        let found = self.read(|conn| read_trials(conn, study_id, one))?;
+        Ok(found.into_iter().next())
     }
 
     /// The parameters of all trials of a study, by number, and nothing else of them.
@@ -69,62 +98,17 @@ impl Store {
     /// # Errors
     /// See [`Store::trials`].
     pub fn points(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, StoreError> {
-        self.points_of(study_id).map_err(|c| self.at(c))
+        self.read(|conn| points(conn, study_id))
     }
+}
 
-    pub(super) fn points_of(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Which::All);
-        reader.read_trials()?;
-        reader.read_points()?;
-        let trials = reader.trials.into_iter();
-        Ok(trials.map(|t| (t.number, t.params)).collect())
-    }
-
-    fn overviews_of(&self, study_id: i64) -> Result<Vec<FrozenTrial>, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Which::All);
-        reader.read_trials()?;
-        reader.read_points()?;
-        reader.read_values()?;
-        reader.read_attributes("trial_user_attributes", "AND r.\"key\" = 'fault'", |t| {
-            &mut t.user_attrs
-        })?;
-        Ok(reader.trials)
-    }
-
-    fn trials_where(&self, study_id: i64, which: Which<'_>) -> Result<Vec<FrozenTrial>, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        read_trials(&tx, study_id, which)
-    }
-
-    fn listing_of(&self, study_id: i64) -> Result<Vec<(FrozenTrial, Members)>, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Which::All);
-        reader.read_trials()?;
-        reader.read_values()?;
-        let members = listing::members(&mut reader)?;
-        Ok(reader.trials.into_iter().zip(members).collect())
-    }
-
-    fn outlines_of(&self, study_id: i64) -> Result<Vec<FrozenTrial>, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        let mut reader = Reader::new(&tx, study_id, Which::All);
-        reader.read_trials()?;
-        reader.read_values()?;
-        reader.read_attributes(
-            "trial_user_attributes",
-            "AND t.state = 'PRUNED' AND r.\"key\" = 'infeasible'",
-            |t| &mut t.user_attrs,
-        )?;
-        reader.read_attributes(
-            "trial_system_attributes",
-            "AND t.state = 'COMPLETE'
-             AND (r.\"key\" = 'constraints' OR r.\"key\" GLOB 'constraints:*')",
-            |t| &mut t.system_attrs,
-        )?;
-        Ok(reader.trials)
-    }
+/// The parameters of all trials of a study, by number.
+pub(super) fn points(conn: &Connection, study_id: i64) -> Result<BTreeMap<u64, Params>, Kind> {
+    let mut reader = Reader::new(conn, study_id, Which::All);
+    reader.read_trials()?;
+    reader.read_points()?;
+    let trials = reader.trials.into_iter();
+    Ok(trials.map(|t| (t.number, t.params)).collect())
 }
 
 /// Reads trials as a transaction sees them.
@@ -132,7 +116,7 @@ pub(super) fn read_trials(
     conn: &Connection,
     study_id: i64,
     which: Which<'_>,
-) -> Result<Vec<FrozenTrial>, Cause> {
+) -> Result<Vec<FrozenTrial>, Kind> {
     let mut reader = Reader::new(conn, study_id, which);
     reader.read_trials()?;
     reader.read_params()?;
@@ -195,7 +179,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_trials(&mut self) -> Result<(), Cause> {
+    fn read_trials(&mut self) -> Result<(), Kind> {
         let condition = self.condition("number");
         let mut statement = self.conn.prepare_cached(&format!(
             "SELECT t.trial_id, t.number, t.state, t.datetime_start, t.datetime_complete
@@ -206,10 +190,10 @@ impl<'a> Reader<'a> {
             let trial_id: i64 = row.get(0)?;
             let number: Option<u64> = row.get(1)?;
             let number = number.ok_or_else(|| {
-                Cause::Content(format!("the trial with id {trial_id} has no number"))
+                Kind::Content(format!("the trial with id {trial_id} has no number"))
             })?;
             if self.trials.last().is_some_and(|last| last.number == number) {
-                return Err(Cause::Content(format!(
+                return Err(Kind::Content(format!(
                     "{} has two trials with the number {number}",
                     named(self.conn, self.study_id)
                 )));
@@ -250,8 +234,8 @@ impl<'a> Reader<'a> {
             &mut FrozenTrial,
             &Row<'_>,
             &mut HashMap<String, Domain>,
-        ) -> Result<(), Cause>,
-    ) -> Result<(), Cause> {
+        ) -> Result<(), Kind>,
+    ) -> Result<(), Kind> {
         let mut statement = self.statement(table, columns, rest)?;
         let mut rows = statement.query((self.study_id, &self.only))?;
         let mut whose: Option<(i64, Option<usize>)> = None;
@@ -267,7 +251,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn statement(&self, table: &str, columns: &str, rest: &str) -> Result<Statement<'a>, Cause> {
+    fn statement(&self, table: &str, columns: &str, rest: &str) -> Result<Statement<'a>, Kind> {
         let condition = self.condition("trial_id");
         Ok(self.conn.prepare(&format!(
             "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
@@ -275,7 +259,7 @@ impl<'a> Reader<'a> {
         ))?)
     }
 
-    fn read_params(&mut self) -> Result<(), Cause> {
+    fn read_params(&mut self) -> Result<(), Kind> {
         self.each_param(|trial, name, value, domain| {
             trial.params.insert(name.clone(), value);
             trial.distributions.insert(name, domain.clone());
@@ -283,7 +267,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The parameters without their distributions.
-    fn read_points(&mut self) -> Result<(), Cause> {
+    fn read_points(&mut self) -> Result<(), Kind> {
         self.each_param(|trial, name, value, _| {
             trial.params.insert(name, value);
         })
@@ -292,7 +276,7 @@ impl<'a> Reader<'a> {
     fn each_param(
         &mut self,
         mut take: impl FnMut(&mut FrozenTrial, String, Value, &Domain),
-    ) -> Result<(), Cause> {
+    ) -> Result<(), Kind> {
         let columns = "r.param_name, r.param_value, r.distribution_json";
         let order = "ORDER BY t.trial_id";
         self.each("trial_params", columns, order, |_, trial, row, domains| {
@@ -303,7 +287,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn read_values(&mut self) -> Result<(), Cause> {
+    fn read_values(&mut self) -> Result<(), Kind> {
         let columns = "r.value, r.value_type";
         self.each(
             "trial_values",
@@ -312,7 +296,7 @@ impl<'a> Reader<'a> {
             |_, trial, row, _| {
                 let value = number(row, 1, || format!("the value of trial {}", trial.number))?;
                 if value.is_nan() {
-                    return Err(Cause::Content(format!(
+                    return Err(Kind::Content(format!(
                         "the value of trial {} is NaN",
                         trial.number
                     )));
@@ -323,7 +307,7 @@ impl<'a> Reader<'a> {
         )
     }
 
-    fn read_intermediate(&mut self) -> Result<(), Cause> {
+    fn read_intermediate(&mut self) -> Result<(), Kind> {
         let columns = "r.step, r.intermediate_value, r.intermediate_value_type";
         self.each(
             "trial_intermediate_values",
@@ -345,7 +329,7 @@ impl<'a> Reader<'a> {
         table: &str,
         rest: &str,
         map: impl Fn(&mut FrozenTrial) -> &mut Map<String, Json>,
-    ) -> Result<(), Cause> {
+    ) -> Result<(), Kind> {
         self.each(table, "r.key, r.value_json", rest, |_, trial, row, _| {
             let (key, value) = attribute(row, || format!("trial {}", trial.number))?;
             map(trial).insert(key, value);
@@ -360,9 +344,9 @@ pub(super) fn parameter<'d>(
     name: &str,
     trial: u64,
     domains: &'d mut HashMap<String, Domain>,
-) -> Result<(Value, &'d Domain), Cause> {
+) -> Result<(Value, &'d Domain), Kind> {
     let wrong =
-        |what: &str| Cause::Content(format!("parameter {name:?} of trial {trial} has {what}"));
+        |what: &str| Kind::Content(format!("parameter {name:?} of trial {trial} has {what}"));
     let internal: Option<f64> = row.get(2)?;
     let text = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
     if !domains.contains_key(text) {
@@ -381,9 +365,9 @@ pub(super) fn parameter<'d>(
 }
 
 /// A state's word.
-pub(super) fn state(word: &str, whose: impl Fn() -> String) -> Result<TrialState, Cause> {
+pub(super) fn state(word: &str, whose: impl Fn() -> String) -> Result<TrialState, Kind> {
     word.parse().map_err(|()| {
-        Cause::Content(format!(
+        Kind::Content(format!(
             "{} has the state {word:?}, expected WAITING, RUNNING, COMPLETE, PRUNED or FAIL",
             whose()
         ))
@@ -391,10 +375,7 @@ pub(super) fn state(word: &str, whose: impl Fn() -> String) -> Result<TrialState
 }
 
 /// Key and value of an attribute, from the second and third column.
-pub(super) fn attribute(
-    row: &Row<'_>,
-    whose: impl Fn() -> String,
-) -> Result<(String, Json), Cause> {
+pub(super) fn attribute(row: &Row<'_>, whose: impl Fn() -> String) -> Result<(String, Json), Kind> {
     let key: String = row.get(1)?;
     let text: Option<&str> = row
         .get_ref(2)?
@@ -402,7 +383,7 @@ pub(super) fn attribute(
         .map_err(rusqlite::Error::from)?;
     match text.and_then(python_json) {
         Some(value) => Ok((key, value)),
-        None => Err(Cause::Content(format!(
+        None => Err(Kind::Content(format!(
             "attribute {key:?} of {} is no JSON",
             whose()
         ))),
@@ -410,11 +391,7 @@ pub(super) fn attribute(
 }
 
 /// A number and, in the next column, its type.
-pub(super) fn number(
-    row: &Row<'_>,
-    column: usize,
-    what: impl Fn() -> String,
-) -> Result<f64, Cause> {
+pub(super) fn number(row: &Row<'_>, column: usize, what: impl Fn() -> String) -> Result<f64, Kind> {
     let value: Option<f64> = row.get(column)?;
     let kind = row
         .get_ref(column + 1)?
@@ -425,11 +402,11 @@ pub(super) fn number(
         ("INF_POS", _) => Ok(f64::INFINITY),
         ("INF_NEG", _) => Ok(f64::NEG_INFINITY),
         ("NAN", _) => Ok(f64::NAN),
-        ("FINITE", None) => Err(Cause::Content(format!(
+        ("FINITE", None) => Err(Kind::Content(format!(
             "{} is of type FINITE, but missing",
             what()
         ))),
-        _ => Err(Cause::Content(format!(
+        _ => Err(Kind::Content(format!(
             "{} is of type {kind:?}, expected FINITE, INF_POS, INF_NEG or NAN",
             what()
         ))),

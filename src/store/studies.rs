@@ -1,17 +1,16 @@
 //! Studies: finding, making and describing them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value as Json};
 
-use super::error::Cause;
-use super::fresh::new_study;
 use super::read::attribute;
-use super::{NewStudy, Store, StoreError};
+use super::rows::{OF_STUDIES, add_trials, new_study, put_attributes};
+use super::{Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
-use messages::to_python_json;
-use search::study::{Direction, TrialState};
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// Trials by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,13 +82,26 @@ impl StudySummary {
     }
 }
 
+/// A study that is made at once with its first trials.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewStudy<'a> {
+    /// Name; nothing in the database has it yet.
+    pub name: &'a str,
+    /// One direction an objective.
+    pub directions: &'a [Direction],
+    /// User attributes of the study.
+    pub user_attrs: &'a Map<String, Json>,
+    /// What the study's values depend on.
+    pub identity: &'a Map<String, Json>,
+}
+
 impl Store {
     /// All studies, in the order in which they were made.
     ///
     /// # Errors
     /// Reading failed, or a row makes no sense.
     pub fn studies(&self) -> Result<Vec<StudySummary>, StoreError> {
-        self.summaries(None).map_err(|c| self.at(c))
+        self.read(|conn| summaries(conn, None, self.own_tables))
     }
 
     /// The study with this name.
@@ -97,27 +109,49 @@ impl Store {
     /// # Errors
     /// See [`Store::studies`].
     pub fn find_study(&self, name: &str) -> Result<Option<StudySummary>, StoreError> {
-        self.find(name).map_err(|c| self.at(c))
+        self.read(|conn| {
+            let mut statement =
+                conn.prepare_cached("SELECT study_id FROM studies WHERE study_name = ?1")?;
+            let id = statement.query_row([name], |row| row.get(0)).optional()?;
+            let Some(id) = id else { return Ok(None) };
+            Ok(summaries(conn, Some(id), self.own_tables)?.pop())
+        })
     }
 
-    /// Makes a study and returns its id. `identity` is what its values depend on.
+    /// Makes a study that holds these trials, and returns its id: all of it, or nothing. The
+    /// trials keep what they have, but for their row ids and their numbers, which count from 0 in
+    /// the given order.
     ///
     /// # Errors
-    /// There is one with this name; writing failed.
+    /// There is a study with this name; a trial is RUNNING, which is no state to arrive in, or
+    /// breaks one of Optuna's rules; writing failed.
     pub fn create_study(
         &mut self,
-        name: &str,
-        directions: &[Direction],
-        user_attrs: &Map<String, Json>,
-        identity: &Map<String, Json>,
+        study: &NewStudy,
+        trials: &[FrozenTrial],
     ) -> Result<i64, StoreError> {
-        let study = NewStudy {
-            name,
-            directions,
-            user_attrs,
-            identity,
-        };
-        self.create_study_with(&study, &[])
+        let now = self.now();
+        self.write(|conn| {
+            let study_id = insert_study(conn, study, &now)?;
+            add_trials(conn, study_id, study.directions.len(), trials)?;
+            Ok(study_id)
+        })
+    }
+
+    /// Adds trials to a study, as [`Store::create_study`] does, and returns their numbers: all of
+    /// them, or none. May be called while a run of another process writes.
+    ///
+    /// # Errors
+    /// No such study; what [`Store::create_study`] refuses of trials; writing failed.
+    pub fn add_trials(
+        &mut self,
+        study_id: i64,
+        trials: &[FrozenTrial],
+    ) -> Result<Range<u64>, StoreError> {
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            add_trials(conn, study_id, objectives(conn, study_id)?, trials)
+        })
     }
 
     /// What a study's values depend on; `None` for a study that another program made.
@@ -125,7 +159,21 @@ impl Store {
     /// # Errors
     /// See [`Store::studies`].
     pub fn identity(&self, study_id: i64) -> Result<Option<Map<String, Json>>, StoreError> {
-        self.read_identity(study_id).map_err(|c| self.at(c))
+        if !self.own_tables {
+            return Ok(None);
+        }
+        self.read(|conn| {
+            let mut statement =
+                conn.prepare_cached("SELECT identity_json FROM tune_studies WHERE study_id = ?1")?;
+            let text = statement.query_row([study_id], |row| row.get::<_, String>(0));
+            match text.optional()?.as_deref().map(python_json) {
+                None => Ok(None),
+                Some(Some(Json::Object(map))) => Ok(Some(map)),
+                Some(_) => Err(Kind::Content(format!(
+                    "the identity of study {study_id} is no JSON object"
+                ))),
+            }
+        })
     }
 
     /// Sets what the values of a study that another program made depend on, and user attributes
@@ -140,95 +188,66 @@ impl Store {
         user_attrs: &Map<String, Json>,
     ) -> Result<(), StoreError> {
         let now = self.now();
-        if !self.study_exists(study_id).map_err(|c| self.at(c))? {
-            return Err(self.at(Cause::UnknownStudy(study_id)));
-        }
-        let write = |conn: &mut Connection| -> Result<(), Cause> {
-            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            put_study_attributes(&tx, study_id, user_attrs)?;
-            put_identity(&tx, study_id, identity, &now)?;
-            Ok(tx.commit()?)
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            put_attributes(conn, OF_STUDIES, study_id, user_attrs)?;
+            put_identity(conn, study_id, identity, &now)
+        })
+    }
+}
+
+/// Summaries of all studies, or of one.
+fn summaries(
+    conn: &Connection,
+    only: Option<i64>,
+    own_tables: bool,
+) -> Result<Vec<StudySummary>, Kind> {
+    let mut studies = BTreeMap::new();
+    let mut statement = conn.prepare_cached(
+        "SELECT study_id, study_name FROM studies WHERE ?1 IS NULL OR study_id = ?1",
+    )?;
+    let mut rows = statement.query([only])?;
+    while let Some(row) = rows.next()? {
+        let study = StudySummary {
+            study_id: row.get(0)?,
+            name: row.get(1)?,
+            directions: Vec::new(),
+            counts: Counts::default(),
+            user_attrs: Map::new(),
+            last_activity: None,
         };
-        write(&mut self.conn).map_err(|c| self.at(c))
+        studies.insert(study.study_id, study);
     }
+    add_directions(conn, &mut studies, only)?;
+    add_counts(conn, &mut studies, only)?;
+    add_user_attributes(conn, &mut studies, only)?;
+    if own_tables {
+        add_runs(conn, &mut studies, only)?;
+    }
+    Ok(studies.into_values().collect())
+}
 
-    pub(super) fn study_exists(&self, study_id: i64) -> Result<bool, Cause> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT 1 FROM studies WHERE study_id = ?1")?
-            .exists([study_id])?)
+/// Whoever deletes a study ends the run that works on it.
+pub(super) fn must_be_there(conn: &Connection, study_id: i64) -> Result<(), Kind> {
+    let there = conn
+        .prepare_cached("SELECT 1 FROM studies WHERE study_id = ?1")?
+        .exists([study_id])?;
+    match there {
+        true => Ok(()),
+        false => Err(Kind::UnknownStudy(study_id)),
     }
+}
 
-    fn find(&self, name: &str) -> Result<Option<StudySummary>, Cause> {
-        let id = self
-            .conn
-            .query_row(
-                "SELECT study_id FROM studies WHERE study_name = ?1",
-                [name],
-                |r| r.get(0),
-            )
-            .optional()?;
-        let Some(id) = id else { return Ok(None) };
-        Ok(self.summaries(Some(id))?.into_iter().next())
-    }
-
-    fn read_identity(&self, study_id: i64) -> Result<Option<Map<String, Json>>, Cause> {
-        if !self.own_tables {
-            return Ok(None);
-        }
-        let text = self
-            .conn
-            .query_row(
-                "SELECT identity_json FROM tune_studies WHERE study_id = ?1",
-                [study_id],
-                |row| row.get::<_, String>(0),
-            )
-            .optional()?;
-        match text.as_deref().map(python_json) {
-            None => Ok(None),
-            Some(Some(Json::Object(map))) => Ok(Some(map)),
-            Some(_) => Err(Cause::Content(format!(
-                "the identity of study {study_id} is no JSON object"
-            ))),
-        }
-    }
-
-    /// Summaries of all studies, or of one.
-    fn summaries(&self, only: Option<i64>) -> Result<Vec<StudySummary>, Cause> {
-        let tx = self.conn.unchecked_transaction()?;
-        let mut studies = BTreeMap::new();
-        let mut statement = tx.prepare_cached(
-            "SELECT study_id, study_name FROM studies WHERE ?1 IS NULL OR study_id = ?1",
-        )?;
-        let mut rows = statement.query([only])?;
-        while let Some(row) = rows.next()? {
-            let study = StudySummary {
-                study_id: row.get(0)?,
-                name: row.get(1)?,
-                directions: Vec::new(),
-                counts: Counts::default(),
-                user_attrs: Map::new(),
-                last_activity: None,
-            };
-            studies.insert(study.study_id, study);
-        }
-        add_directions(&tx, &mut studies, only)?;
-        add_counts(&tx, &mut studies, only)?;
-        add_user_attributes(&tx, &mut studies, only)?;
-        if self.own_tables {
-            add_runs(&tx, &mut studies, only)?;
-        }
-        Ok(studies.into_values().collect())
-    }
+/// How many objectives a study has.
+pub(super) fn objectives(conn: &Connection, study_id: i64) -> Result<usize, Kind> {
+    let count = "SELECT COUNT(*) FROM study_directions WHERE study_id = ?1";
+    let mut statement = conn.prepare_cached(count)?;
+    Ok(statement.query_row([study_id], |row| row.get(0))?)
 }
 
 type Studies = BTreeMap<i64, StudySummary>;
 
-fn add_directions(
-    conn: &Connection,
-    studies: &mut Studies,
-    only: Option<i64>,
-) -> Result<(), Cause> {
+fn add_directions(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
     let mut statement = conn.prepare_cached(
         "SELECT study_id, direction FROM study_directions
          WHERE ?1 IS NULL OR study_id = ?1 ORDER BY study_id, objective",
@@ -237,7 +256,7 @@ fn add_directions(
     while let Some(row) = rows.next()? {
         let (id, word): (i64, String) = (row.get(0)?, row.get(1)?);
         let direction = word.parse().map_err(|()| {
-            Cause::Content(format!(
+            Kind::Content(format!(
                 "study {id} has the direction {word:?}, expected MINIMIZE or MAXIMIZE"
             ))
         })?;
@@ -248,7 +267,7 @@ fn add_directions(
     Ok(())
 }
 
-fn add_counts(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Cause> {
+fn add_counts(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
     let mut statement = conn.prepare_cached(
         "SELECT study_id, state, COUNT(*), MAX(datetime_start), MAX(datetime_complete) FROM trials
          WHERE ?1 IS NULL OR study_id = ?1 GROUP BY study_id, state",
@@ -272,7 +291,7 @@ fn add_user_attributes(
     conn: &Connection,
     studies: &mut Studies,
     only: Option<i64>,
-) -> Result<(), Cause> {
+) -> Result<(), Kind> {
     let mut statement = conn.prepare_cached(
         "SELECT study_id, key, value_json FROM study_user_attributes
          WHERE ?1 IS NULL OR study_id = ?1 ORDER BY study_user_attribute_id",
@@ -288,7 +307,7 @@ fn add_user_attributes(
     Ok(())
 }
 
-fn add_runs(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Cause> {
+fn add_runs(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
     let mut statement = conn.prepare_cached(
         "SELECT study_id, MAX(started), MAX(ended) FROM tune_runs
          WHERE ?1 IS NULL OR study_id = ?1 GROUP BY study_id",
@@ -304,9 +323,9 @@ fn add_runs(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Resu
 }
 
 /// Makes a study without trials and returns its row id.
-pub(super) fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, Cause> {
+fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, Kind> {
     if study.directions.is_empty() || study.name.is_empty() {
-        return Err(Cause::Invalid(
+        return Err(Kind::Invalid(
             "a study without a name or without an objective".to_owned(),
         ));
     }
@@ -314,7 +333,7 @@ pub(super) fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Re
         .prepare_cached("SELECT 1 FROM studies WHERE study_name = ?1")?
         .exists([study.name])?;
     if taken {
-        return Err(Cause::StudyExists(study.name.to_owned()));
+        return Err(Kind::StudyExists(study.name.to_owned()));
     }
     let id = new_study(conn, study.name)?;
     for (objective, direction) in study.directions.iter().enumerate() {
@@ -323,25 +342,9 @@ pub(super) fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Re
             (direction.optuna(), id, objective),
         )?;
     }
-    put_study_attributes(conn, id, study.user_attrs)?;
+    put_attributes(conn, OF_STUDIES, id, study.user_attrs)?;
     put_identity(conn, id, study.identity, now)?;
     Ok(id)
-}
-
-/// Merges user attributes into a study.
-pub(super) fn put_study_attributes(
-    conn: &Connection,
-    study_id: i64,
-    attributes: &Map<String, Json>,
-) -> Result<(), Cause> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO study_user_attributes (study_id, key, value_json) VALUES (?1, ?2, ?3)
-         ON CONFLICT (study_id, key) DO UPDATE SET value_json = excluded.value_json",
-    )?;
-    for (key, value) in attributes {
-        statement.execute((study_id, key, to_python_json(value)))?;
-    }
-    Ok(())
 }
 
 fn put_identity(
@@ -349,7 +352,7 @@ fn put_identity(
     study_id: i64,
     identity: &Map<String, Json>,
     now: &str,
-) -> Result<(), Cause> {
+) -> Result<(), Kind> {
     let text = serde_json::Value::Object(identity.clone()).to_string();
     conn.execute(
         "INSERT INTO tune_studies (study_id, identity_json, created) VALUES (?1, ?2, ?3)
@@ -357,4 +360,17 @@ fn put_identity(
         (study_id, text, now),
     )?;
     Ok(())
+}
+
+/// How a study is called in messages about its rows.
+pub(super) fn named(conn: &Connection, study_id: i64) -> String {
+    let name = conn.query_row(
+        "SELECT study_name FROM studies WHERE study_id = ?1",
+        [study_id],
+        |row| row.get::<_, String>(0),
+    );
+    name.map_or_else(
+        |_| format!("study {study_id}"),
+        |name| format!("the study {name:?}"),
+    )
 }

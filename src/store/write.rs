@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use device::GpuMinute;
 use memory::Entry;
 use search::space::{Domain, Params};
-use search::study::{Purpose, TrialState};
+use search::study::{AttemptId, Job, TrialState};
 use std::collections::BTreeMap;
 
 /// One write. A batch is one transaction: all of it is durable, or nothing.
@@ -38,12 +38,14 @@ pub enum Write {
         /// User attributes (`seed`, ...).
         user_attrs: Map<String, Json>,
     },
-    /// An attempt is about to be sent to a worker. Forgets what an earlier attempt reported.
+    /// An attempt is about to be sent to a worker. At a trial, it forgets what an earlier attempt
+    /// reported; the first one at a repeat, or at the test, of a COMPLETE trial makes the repeat.
     AttemptStarted {
-        /// Trial number.
-        number: u64,
-        /// Attempt, from 0.
-        attempt: u32,
+        /// Which attempt.
+        #[serde(flatten)]
+        id: AttemptId,
+        /// The training's seed.
+        seed: u64,
         /// Worker, a number unique within the run.
         worker: u64,
         /// Process id of the worker.
@@ -60,15 +62,15 @@ pub enum Write {
         /// Epoch, from 1.
         step: i64,
         /// Value; may be infinite or NaN.
-        #[serde(with = "any_float")]
+        #[serde(with = "messages::any_float")]
         value: f64,
     },
     /// An attempt has ended.
+    #[serde(alias = "repeat_attempt_ended")]
     AttemptEnded {
-        /// Trial number.
-        number: u64,
-        /// Attempt.
-        attempt: u32,
+        /// Which attempt.
+        #[serde(flatten)]
+        id: AttemptId,
         /// How.
         end: AttemptEnd,
     },
@@ -80,50 +82,18 @@ pub enum Write {
         /// COMPLETE, PRUNED or FAIL.
         state: TrialState,
         /// One value an objective; empty with FAIL.
-        #[serde(with = "any_floats")]
+        #[serde(with = "messages::any_float")]
         values: Vec<f64>,
         /// Merged into the user attributes.
         user_attrs: Map<String, Json>,
         /// Merged into the system attributes (`constraints:...`).
         system_attrs: Map<String, Json>,
     },
-    /// An attempt at a repeat, or at the test, of a COMPLETE trial is about to be sent to a worker.
-    /// The first one makes the repeat.
-    RepeatStarted {
-        /// Trial number.
-        number: u64,
-        /// What for; not the search.
-        purpose: Purpose,
-        /// Attempt, from 0.
-        attempt: u32,
-        /// The repeat's seed.
-        seed: u64,
-        /// Worker, a number unique within the run.
-        worker: u64,
-        /// Process id of the worker.
-        pid: u32,
-        /// `cpu`, `cuda:0`.
-        device: String,
-        /// Path of the attempt's log, relative to `tune.db.d/`.
-        log: String,
-    },
-    /// An attempt at a repeat has ended.
-    RepeatAttemptEnded {
-        /// Trial number.
-        number: u64,
-        /// What for.
-        purpose: Purpose,
-        /// Attempt.
-        attempt: u32,
-        /// How.
-        end: AttemptEnd,
-    },
     /// A repeat has ended.
     RepeatFinished {
-        /// Trial number.
-        number: u64,
-        /// What for.
-        purpose: Purpose,
+        /// Which repeat.
+        #[serde(flatten)]
+        job: Job,
         /// The repeat's seed.
         seed: u64,
         /// COMPLETE; PRUNED or FAIL where it failed for good.
@@ -135,12 +105,9 @@ pub enum Write {
     },
     /// What an attempt used of memory.
     MemoryUsed {
-        /// Trial number.
-        number: u64,
-        /// What the training was for.
-        purpose: Purpose,
-        /// Attempt.
-        attempt: u32,
+        /// Which attempt.
+        #[serde(flatten)]
+        id: AttemptId,
         /// The ledger's line.
         entry: Box<Entry>,
     },
@@ -174,15 +141,13 @@ impl Write {
         match self {
             Write::TrialCreated { number, .. }
             | Write::TrialClaimed { number, .. }
-            | Write::AttemptStarted { number, .. }
             | Write::Reported { number, .. }
-            | Write::AttemptEnded { number, .. }
             | Write::TrialFinished { number, .. }
-            | Write::RepeatStarted { number, .. }
-            | Write::RepeatAttemptEnded { number, .. }
-            | Write::RepeatFinished { number, .. }
-            | Write::MemoryUsed { number, .. }
             | Write::TrialNoted { number, .. } => Some(*number),
+            Write::AttemptStarted { id, .. }
+            | Write::AttemptEnded { id, .. }
+            | Write::MemoryUsed { id, .. } => Some(id.number),
+            Write::RepeatFinished { job, .. } => Some(job.number),
             Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => {
                 None
             }
@@ -191,81 +156,29 @@ impl Write {
 
     /// The trial that it makes run, if it does that.
     pub fn trial_started(&self) -> Option<u64> {
-        match self {
-            Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } => {
-                Some(*number)
-            }
-            Write::AttemptStarted { .. }
-            | Write::Reported { .. }
-            | Write::AttemptEnded { .. }
-            | Write::TrialFinished { .. }
-            | Write::RepeatStarted { .. }
-            | Write::RepeatAttemptEnded { .. }
-            | Write::RepeatFinished { .. }
-            | Write::MemoryUsed { .. }
-            | Write::TrialNoted { .. }
-            | Write::GpuSampled { .. }
-            | Write::StudyAttributes { .. }
-            | Write::RunEnded { .. } => None,
+        if let Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } = self {
+            return Some(*number);
         }
+        None
     }
 
-    /// Whether it is about a trial that has ended, and that it leaves as it is.
-    pub fn leaves_trial(&self) -> bool {
-        match self {
-            Write::RepeatStarted { .. }
-            | Write::RepeatAttemptEnded { .. }
-            | Write::RepeatFinished { .. }
-            | Write::MemoryUsed { .. }
-            | Write::TrialNoted { .. } => true,
-            Write::TrialCreated { .. }
-            | Write::TrialClaimed { .. }
-            | Write::AttemptStarted { .. }
-            | Write::Reported { .. }
-            | Write::AttemptEnded { .. }
-            | Write::TrialFinished { .. }
-            | Write::StudyAttributes { .. }
-            | Write::GpuSampled { .. }
-            | Write::RunEnded { .. } => false,
+    /// The attempt that it starts, if it does that.
+    pub fn attempt_started(&self) -> Option<AttemptId> {
+        if let Write::AttemptStarted { id, .. } = self {
+            return Some(*id);
         }
-    }
-}
-
-/// A number that may be NaN or infinite, which JSON numbers cannot.
-mod any_float {
-    use messages::{json_number, number_from_json};
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        json_number(*value).serialize(serializer)
+        None
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        let json = serde_json::Value::deserialize(deserializer)?;
-        number_from_json(&json).ok_or_else(|| D::Error::custom(format!("{json} is no number")))
-    }
-}
-
-/// The same for several of them.
-mod any_floats {
-    use messages::{json_number, number_from_json};
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-        let all: Vec<serde_json::Value> = values.iter().map(|v| json_number(*v)).collect();
-        all.serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-        let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
-        all.iter()
-            .map(|json| {
-                number_from_json(json)
-                    .ok_or_else(|| D::Error::custom(format!("{json} is no number")))
-            })
-            .collect()
+    /// The trial or repeat that it ends, if it does that.
+    pub fn job_ended(&self) -> Option<Job> {
+        if let Write::TrialFinished { number, .. } = self {
+            return Some(Job::trial(*number));
+        }
+        if let Write::RepeatFinished { job, .. } = self {
+            return Some(*job);
+        }
+        None
     }
 }
 

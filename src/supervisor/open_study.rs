@@ -195,7 +195,7 @@ pub(super) fn open_study(
     }
     let warning = match known {
         true => {
-            store.must_make_sense(&study, &spec.directions())?;
+            store.must_be_consistent(&study, &spec.directions())?;
             None
         }
         false => claim(store, &study, &identity)?,
@@ -292,7 +292,7 @@ fn make(
         user_attrs: &attrs,
         identity,
     };
-    Ok((store.create_study_with(&study, &trials)?, fork))
+    Ok((store.create_study(&study, &trials)?, fork))
 }
 
 /// A study that the new one is made from.

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use protocol::AttemptId;
-use search::study::Purpose;
 use store::Write;
 
 /// Starts that are not on record.
@@ -80,14 +79,14 @@ impl RefusedStarts {
             self.trials.remove(&number);
             self.attempts.retain(|a| a.number != number);
         }
-        if let Some(attempt) = attempt_started(write) {
+        if let Some(attempt) = write.attempt_started() {
             self.attempts.remove(&attempt);
         }
     }
 
     /// Notes a start; false for anything else.
     fn note(&mut self, write: &Write) -> bool {
-        let (trial, attempt) = (write.trial_started(), attempt_started(write));
+        let (trial, attempt) = (write.trial_started(), write.attempt_started());
         self.trials.extend(trial);
         self.attempts.extend(attempt);
         trial.is_some() || attempt.is_some()
@@ -96,73 +95,19 @@ impl RefusedStarts {
     fn concerns(&self, write: &Write) -> bool {
         let trial = write.number().is_some_and(|n| self.trials.contains(&n));
         let attempt = match write {
-            Write::AttemptEnded {
-                number, attempt, ..
-            } => Some(of_trial(*number, *attempt)),
-            Write::RepeatAttemptEnded {
-                number,
-                purpose,
-                attempt,
-                ..
-            }
-            | Write::MemoryUsed {
-                number,
-                purpose,
-                attempt,
-                ..
-            } => Some(of_repeat(*number, *purpose, *attempt)),
+            Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } => Some(id),
             Write::TrialCreated { .. }
             | Write::TrialClaimed { .. }
             | Write::AttemptStarted { .. }
             | Write::Reported { .. }
             | Write::TrialFinished { .. }
-            | Write::RepeatStarted { .. }
             | Write::RepeatFinished { .. }
             | Write::TrialNoted { .. }
             | Write::GpuSampled { .. }
             | Write::StudyAttributes { .. }
             | Write::RunEnded { .. } => None,
         };
-        trial || attempt.is_some_and(|a| self.attempts.contains(&a))
-    }
-}
-
-/// The attempt that a write starts, if it starts one.
-fn attempt_started(write: &Write) -> Option<AttemptId> {
-    match write {
-        Write::AttemptStarted {
-            number, attempt, ..
-        } => Some(of_trial(*number, *attempt)),
-        Write::RepeatStarted {
-            number,
-            purpose,
-            attempt,
-            ..
-        } => Some(of_repeat(*number, *purpose, *attempt)),
-        Write::TrialCreated { .. }
-        | Write::TrialClaimed { .. }
-        | Write::Reported { .. }
-        | Write::AttemptEnded { .. }
-        | Write::TrialFinished { .. }
-        | Write::RepeatAttemptEnded { .. }
-        | Write::RepeatFinished { .. }
-        | Write::MemoryUsed { .. }
-        | Write::TrialNoted { .. }
-        | Write::GpuSampled { .. }
-        | Write::StudyAttributes { .. }
-        | Write::RunEnded { .. } => None,
-    }
-}
-
-fn of_trial(number: u64, attempt: u32) -> AttemptId {
-    of_repeat(number, Purpose::Search, attempt)
-}
-
-fn of_repeat(number: u64, purpose: Purpose, attempt: u32) -> AttemptId {
-    AttemptId {
-        number,
-        purpose,
-        attempt,
+        trial || attempt.is_some_and(|a| self.attempts.contains(a))
     }
 }
 
@@ -172,7 +117,7 @@ mod tests {
 
     use super::*;
     use search::space::Params;
-    use search::study::TrialState;
+    use search::study::{Job, TrialState};
     use store::AttemptEnd;
 
     fn created(number: u64) -> Write {
@@ -187,8 +132,8 @@ mod tests {
 
     fn started(number: u64, attempt: u32) -> Write {
         Write::AttemptStarted {
-            number,
-            attempt,
+            id: Job::trial(number).attempt(attempt),
+            seed: 1234,
             worker: 0,
             pid: 1,
             device: "cpu".into(),
@@ -198,8 +143,7 @@ mod tests {
 
     fn ended(number: u64, attempt: u32) -> Write {
         Write::AttemptEnded {
-            number,
-            attempt,
+            id: Job::trial(number).attempt(attempt),
             end: AttemptEnd {
                 outcome: "interrupted".into(),
                 detail: String::new(),

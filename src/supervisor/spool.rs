@@ -174,13 +174,7 @@ impl Spool {
 
 /// How many trials and repeats end with these writes.
 pub fn results(writes: &[Write]) -> u64 {
-    let ends = |w: &&Write| {
-        matches!(
-            w,
-            Write::TrialFinished { .. } | Write::RepeatFinished { .. }
-        )
-    };
-    writes.iter().filter(ends).count() as u64
+    writes.iter().filter_map(Write::job_ended).count() as u64
 }
 
 /// `1 result`, `3 results`.
@@ -297,7 +291,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use search::study::TrialState;
+    use search::study::{Job, TrialState};
     use store::AttemptEnd;
 
     fn entry(number: u64) -> Entry {
@@ -315,8 +309,7 @@ mod tests {
                     value: f64::INFINITY,
                 },
                 Write::AttemptEnded {
-                    number,
-                    attempt: 0,
+                    id: Job::trial(number).attempt(0),
                     end: AttemptEnd {
                         outcome: "completed".into(),
                         detail: String::new(),

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::signals;
 use super::spool::{self, Entry, Spool};
 use messages::exit::Failure;
-use store::{Store, StoreError, TakenIn, Write};
+use store::{Replayed, Store, StoreError, StoreErrorKind, Write};
 
 /// How often a locked database is tried; each try waits for the lock itself, too.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -48,8 +48,10 @@ pub fn patiently<T>(
     let mut told = false;
     loop {
         match attempt() {
-            Err(error @ StoreError::Locked { .. })
-                if start.elapsed() < patience && !signals::requested() =>
+            Err(error)
+                if matches!(error.kind, StoreErrorKind::Locked)
+                    && start.elapsed() < patience
+                    && !signals::requested() =>
             {
                 if !told {
                     warn(format!("{error}; waiting for at most {patience:?}"));
@@ -106,10 +108,10 @@ pub fn replay_spool(
     for entry in &contents.entries {
         for writes in by_trial(&entry.writes) {
             match write(store, study_id, entry, &writes)? {
-                TakenIn::Written => taken += spool::results(&writes),
-                TakenIn::There => {}
-                TakenIn::Refused(_) if !holds_an_end(&writes) => {}
-                TakenIn::Refused(reason) => {
+                Replayed::Written => taken += spool::results(&writes),
+                Replayed::Before => {}
+                Replayed::Refused(_) if !holds_an_end(&writes) => {}
+                Replayed::Refused(reason) => {
                     let part = Entry {
                         writes,
                         ..entry.clone()
@@ -158,15 +160,15 @@ fn write(
     study_id: i64,
     entry: &Entry,
     writes: &[Write],
-) -> Result<TakenIn, StoreError> {
+) -> Result<Replayed, StoreError> {
     let started = store.run_started(study_id, entry.run)?;
     if started.as_ref() != Some(&entry.started) {
-        return Ok(TakenIn::Refused(
+        return Ok(Replayed::Refused(
             "the database does not know the run: it was replaced, or restored from an older copy"
                 .to_owned(),
         ));
     }
-    store.take_in(study_id, entry.run, entry.time, writes)
+    store.replay(study_id, entry.run, entry.time, writes)
 }
 
 /// What is not worth keeping: reports of a trial that goes on, or that has ended.
@@ -174,10 +176,7 @@ fn holds_an_end(writes: &[Write]) -> bool {
     writes.iter().any(|w| {
         matches!(
             w,
-            Write::AttemptEnded { .. }
-                | Write::TrialFinished { .. }
-                | Write::RepeatAttemptEnded { .. }
-                | Write::RepeatFinished { .. }
+            Write::AttemptEnded { .. } | Write::TrialFinished { .. } | Write::RepeatFinished { .. }
         )
     })
 }

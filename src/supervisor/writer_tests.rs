@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::event_channel::{self, EventReceiver};
 use crate::{spool, spool_replay};
 use search::space::Params;
-use search::study::{Direction, FrozenTrial, TrialState};
+use search::study::{Direction, FrozenTrial, Job, TrialState};
 use store::{AttemptEnd, RunRecord};
 
 /// A writer at work, and the other ends of its channels.
@@ -32,7 +32,15 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(&dir.path().join("tune.db")).unwrap();
         let study = store
-            .create_study("s", &[Direction::Minimize], &Map::new(), &Map::new())
+            .create_study(
+                &store::NewStudy {
+                    name: "s",
+                    directions: &[Direction::Minimize],
+                    user_attrs: &Map::new(),
+                    identity: &Map::new(),
+                },
+                &[],
+            )
             .unwrap();
         let record = RunRecord {
             pid: 7,
@@ -125,8 +133,8 @@ fn start(number: u64) -> [Write; 2] {
             system_attrs: Map::new(),
         },
         Write::AttemptStarted {
-            number,
-            attempt: 0,
+            id: Job::trial(number).attempt(0),
+            seed: 1234,
             worker: 1,
             pid: 9,
             device: "cpu".into(),
@@ -150,8 +158,7 @@ fn end(number: u64, value: f64) -> [Write; 2] {
 
 fn ended(number: u64, outcome: &str) -> Write {
     Write::AttemptEnded {
-        number,
-        attempt: 0,
+        id: Job::trial(number).attempt(0),
         end: AttemptEnd {
             outcome: outcome.into(),
             detail: String::new(),
@@ -369,9 +376,10 @@ fn a_lock_at_the_start_is_waited_for_and_said_once() {
     let result =
         spool_replay::patiently(Duration::from_secs(60), &mut |w| warnings.push(w), || {
             tries += 1;
-            let path = store::Shown("tune.db".into());
+            let path = "tune.db".into();
+            let kind = store::StoreErrorKind::Locked;
             if tries < 3 {
-                Err(StoreError::Locked { path })
+                Err(StoreError { path, kind })
             } else {
                 Ok(tries)
             }
@@ -381,8 +389,9 @@ fn a_lock_at_the_start_is_waited_for_and_said_once() {
     let mut tries = 0;
     let result = spool_replay::patiently(Duration::from_millis(1), &mut |_| {}, || {
         tries += 1;
-        let path = store::Shown("tune.db".into());
-        Err::<(), _>(StoreError::Locked { path })
+        let path = "tune.db".into();
+        let kind = store::StoreErrorKind::Locked;
+        Err::<(), _>(StoreError { path, kind })
     });
     assert!(result.is_err() && tries <= 2);
 }

@@ -7,7 +7,7 @@ mod epoch;
 pub mod synthetic;
 
 pub use early_stopping::EarlyStopping;
-pub use epoch::{Epoch, any_float};
+pub use epoch::Epoch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use crate::common::Project;
 use crate::common::optuna::{printed, script, versions};
 use messages::json_number;
 use search::space::{Domain, Params, Value, distribution_to_json};
-use search::study::{Direction, FrozenTrial, TrialState};
+use search::study::carry::waiting;
+use search::study::{Direction, FrozenTrial, Job, TrialState};
 use serde_json::{Map, Value as Json, json};
 use store::{RunRecord, Store, Write, Written};
 
@@ -148,8 +149,8 @@ fn reported(number: u64, step: i64, value: f64) -> Write {
 
 fn attempt(number: u64) -> Write {
     Write::AttemptStarted {
-        number,
-        attempt: 0,
+        id: Job::trial(number).attempt(0),
+        seed: 1234,
         worker: 1,
         pid: 2,
         device: "cpu".to_owned(),
@@ -173,7 +174,15 @@ fn write_study(path: &Path) -> (Store, i64) {
     let mut store = Store::open(path).unwrap();
     let attributes = object(json!({"baseline": {"value": 0.25, "what": "always é"}, "nan": "NaN"}));
     let study = store
-        .create_study("criteria", &[Direction::Maximize], &attributes, &Map::new())
+        .create_study(
+            &store::NewStudy {
+                name: "criteria",
+                directions: &[Direction::Maximize],
+                user_attrs: &attributes,
+                identity: &Map::new(),
+            },
+            &[],
+        )
         .unwrap();
     let run = begin(&mut store, study);
     let mut batch = vec![
@@ -225,7 +234,7 @@ fn write_study(path: &Path) -> (Store, i64) {
     ]
     .into();
     store
-        .enqueue(study, &fixed, &object(json!({"memo": "später"})))
+        .add_trials(study, &[waiting(&fixed, object(json!({"memo": "später"})))])
         .unwrap();
     (store, study)
 }
@@ -418,7 +427,15 @@ fn a_study_that_optuna_deletes_leaves_nothing_of_ours_behind() {
         python(&version, &[], "delete", &path, "criteria");
         assert!(store.studies().unwrap().is_empty());
         let again = store
-            .create_study("again", &[Direction::Minimize], &Map::new(), &Map::new())
+            .create_study(
+                &store::NewStudy {
+                    name: "again",
+                    directions: &[Direction::Minimize],
+                    user_attrs: &Map::new(),
+                    identity: &Map::new(),
+                },
+                &[],
+            )
             .unwrap();
         assert_eq!(again, study);
         assert!(store.all_attempts(again).unwrap().is_empty());

@@ -47,7 +47,15 @@ fn own(path: &Path, baseline: f64) -> Store {
     });
     let attributes = object(json!({"baseline": {"value": baseline, "what": "always class 0"}}));
     let study = store
-        .create_study("criteria", &[Direction::Maximize], &attributes, &Map::new())
+        .create_study(
+            &store::NewStudy {
+                name: "criteria",
+                directions: &[Direction::Maximize],
+                user_attrs: &attributes,
+                identity: &Map::new(),
+            },
+            &[],
+        )
         .unwrap();
     let record = RunRecord {
         pid: 1,
@@ -69,8 +77,8 @@ fn own(path: &Path, baseline: f64) -> Store {
 
 fn attempt(number: u64, attempt: u32) -> Write {
     Write::AttemptStarted {
-        number,
-        attempt,
+        id: Job::trial(number).attempt(attempt),
+        seed: 1234,
         worker: 1,
         pid: 4711,
         device: "cuda:0".to_owned(),
@@ -85,8 +93,7 @@ fn ended(number: u64, attempt: u32, outcome: &str) -> Write {
         again: outcome == "oom",
     };
     Write::AttemptEnded {
-        number,
-        attempt,
+        id: Job::trial(number).attempt(attempt),
         end,
     }
 }

@@ -34,7 +34,7 @@ impl Purpose {
 }
 
 /// One training that ends once, whatever number of attempts it takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Job {
     /// The trial's number.
     pub number: u64,
@@ -67,6 +67,15 @@ impl Job {
         }
     }
 
+    /// One attempt at it, from 0.
+    pub fn attempt(self, attempt: u32) -> AttemptId {
+        AttemptId {
+            number: self.number,
+            purpose: self.purpose,
+            attempt,
+        }
+    }
+
     /// Whether the search counts it and learns from it.
     pub fn searches(self) -> bool {
         self.purpose == Purpose::Search
@@ -90,6 +99,28 @@ impl fmt::Display for Job {
             Purpose::Search => write!(f, "trial {}", self.number),
             Purpose::Repeat(repeat) => write!(f, "trial {}, repeat {repeat}", self.number),
             Purpose::Test => write!(f, "trial {}, test", self.number),
+        }
+    }
+}
+
+/// Names one attempt at one training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// Trial number.
+    pub number: u64,
+    /// What the training is for.
+    #[serde(default)]
+    pub purpose: Purpose,
+    /// Attempt, from 0.
+    pub attempt: u32,
+}
+
+impl AttemptId {
+    /// What it is an attempt at.
+    pub fn job(self) -> Job {
+        Job {
+            number: self.number,
+            purpose: self.purpose,
         }
     }
 }

@@ -13,7 +13,7 @@ mod violation;
 
 pub use family::{family, next_fork};
 pub use history::{Entry, History, News};
-pub use job::{Job, Purpose};
+pub use job::{AttemptId, Job, Purpose};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};
 pub use violation::{is_constraint, violation};

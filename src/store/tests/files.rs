@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::StoreError;
+use crate::{StoreError, StoreErrorKind as Kind};
 use messages::exit::{Exit, Failure};
 
 /// The schema of a file, as the text of its statements by name.
@@ -103,7 +103,7 @@ fn what_does_not_exist_is_not_made_by_a_query() {
         Store::open_existing(&path).unwrap_err(),
         Store::open_read_only(&path).unwrap_err(),
     ] {
-        assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
+        assert!(matches!(error.kind, Kind::NotFound), "{error}");
     }
     assert!(!path.exists());
 }
@@ -132,7 +132,7 @@ fn a_file_that_is_no_database_is_refused_and_left() {
     ] {
         std::fs::write(&path, content).unwrap();
         let error = refused(&path);
-        assert!(matches!(error, StoreError::NotADatabase { .. }), "{error}");
+        assert!(matches!(error.kind, Kind::NotADatabase), "{error}");
     }
     let failure = Failure::from(refused(&path));
     assert_eq!(failure.exit, Exit::Storage);
@@ -147,10 +147,7 @@ fn a_truncated_or_damaged_database_is_refused_and_left() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let error = refused(&path);
         assert!(
-            matches!(
-                error,
-                StoreError::Corrupt { .. } | StoreError::NotADatabase { .. }
-            ),
+            matches!(error.kind, Kind::Corrupt(_) | Kind::NotADatabase),
             "{length}: {error}"
         );
     }
@@ -161,7 +158,10 @@ fn a_truncated_or_damaged_database_is_refused_and_left() {
     std::fs::write(&path, &damaged).unwrap();
     assert!(matches!(
         Store::open(&path),
-        Err(StoreError::Corrupt { .. })
+        Err(StoreError {
+            kind: Kind::Corrupt(_),
+            ..
+        })
     ));
     assert!(std::fs::read(&path).unwrap() == damaged);
 }
@@ -269,7 +269,7 @@ fn rows_that_contradict_each_other_are_named() {
         let study = bench.store.studies().unwrap().remove(0);
         let checked = bench
             .store
-            .must_make_sense(&study, &[Direction::Minimize])
+            .must_be_consistent(&study, &[Direction::Minimize])
             .map_err(|e| e.to_string());
         checked.err().unwrap_or_default()
     };
@@ -304,7 +304,13 @@ fn a_database_is_one_whatever_link_names_it_and_refused_by_two_names_of_its_own(
         return; // Another file system.
     }
     for opened in [Store::open(&second), Store::open_read_only(&second)] {
-        assert!(matches!(opened, Err(StoreError::Names { names: 2, .. })));
+        assert!(matches!(
+            opened,
+            Err(StoreError {
+                kind: Kind::Names(2),
+                ..
+            })
+        ));
     }
     // Its log is beside this one.
     assert!(Store::open_existing(&bench.path()).is_err());
@@ -435,9 +441,9 @@ fn queries_work_while_a_run_writes() {
     bench.store.conn.execute_batch("ROLLBACK").unwrap();
     let mut writer = Store::open_read_only(&bench.path()).unwrap();
     let error = writer
-        .enqueue(bench.study, &Params::new(), &Map::new())
+        .add_trials(bench.study, &[waiting(&Params::new(), Map::new())])
         .unwrap_err();
-    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    assert!(matches!(error.kind, Kind::ReadOnly), "{error}");
 }
 
 #[test]
@@ -449,7 +455,7 @@ fn a_database_that_was_replaced_under_a_run_is_noticed() {
         .store
         .apply(bench.study, bench.run, &[created(1)])
         .unwrap_err();
-    assert!(matches!(error, StoreError::Moved { .. }), "{error}");
+    assert!(matches!(error.kind, Kind::Moved), "{error}");
     std::fs::rename(bench.dir.path().join("moved.db"), bench.path()).unwrap();
     assert_eq!(bench.apply(&[created(1)]), Written::Done);
 }
@@ -497,7 +503,13 @@ fn a_database_that_optuna_is_making_just_now_is_waited_for() {
     conn.execute_batch("CREATE TABLE studies (study_id INTEGER)")
         .unwrap();
     let refused = Store::open(&half).map(drop);
-    assert!(matches!(refused, Err(StoreError::Foreign { .. })));
+    assert!(matches!(
+        refused,
+        Err(StoreError {
+            kind: Kind::Foreign(_),
+            ..
+        })
+    ));
 }
 
 /// A database and its log as a crash leaves them: everything since `last` is only in the log.
@@ -538,7 +550,7 @@ fn a_refused_database_keeps_its_log_and_its_log_stays_out_of_it() {
     let path = crashed(&dir, "UPDATE version_info SET schema_version = 13");
     let log = std::fs::read(log_of(&path)).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
+    assert!(matches!(error.kind, Kind::Newer(_)), "{error}");
     assert!(std::fs::read(log_of(&path)).unwrap() == log);
 }
 

@@ -69,7 +69,15 @@ fn another_study_of_the_file_is_nobodys_business() {
     let mut seen = bench.seen();
     let other = bench
         .store
-        .create_study("t", &[Direction::Minimize], &Map::new(), &Map::new())
+        .create_study(
+            &NewStudy {
+                name: "t",
+                directions: &[Direction::Minimize],
+                user_attrs: &Map::new(),
+                identity: &Map::new(),
+            },
+            &[],
+        )
         .unwrap();
     asks(&bench.other(), other, 0, "RUNNING");
     assert!(bench.store.foreign_change());
@@ -222,9 +230,15 @@ fn new_rows_begin_without_what_deleted_ones_have_left() {
     bench.apply(&[started(0, 0), finished]);
     other.execute_batch("DELETE FROM studies").unwrap();
     let minimize = [search::study::Direction::Minimize];
-    let again = bench
-        .store
-        .create_study("again", &minimize, &Map::new(), &Map::new());
+    let again = bench.store.create_study(
+        &NewStudy {
+            name: "again",
+            directions: &minimize,
+            user_attrs: &Map::new(),
+            identity: &Map::new(),
+        },
+        &[],
+    );
     assert_eq!(again.unwrap(), bench.study, "the same id");
     assert!(bench.store.trials(bench.study).unwrap().is_empty());
     let values = other.query_row("SELECT COUNT(*) FROM trial_values", [], |row| row.get(0));

@@ -1,7 +1,7 @@
 //! Samples of GPUs.
 
 use super::{Bench, run_record};
-use crate::{Store, TakenIn, Write};
+use crate::{Replayed, Store, Write};
 use device::GpuMinute;
 
 fn sampled(gpu: usize, memory_used: u64) -> Write {
@@ -49,9 +49,9 @@ fn taking_a_sample_in_twice_keeps_one_row() {
     let time = messages::clock::now();
     for _ in 0..2 {
         let taken = (bench.store)
-            .take_in(bench.study, bench.run, time, &[sampled(0, 10)])
+            .replay(bench.study, bench.run, time, &[sampled(0, 10)])
             .unwrap();
-        assert_eq!(taken, TakenIn::Written);
+        assert_eq!(taken, Replayed::Written);
     }
     assert_eq!(rows(&bench), 1);
 }

@@ -1,8 +1,6 @@
 //! Studies that are made with trials from elsewhere.
 
 use super::*;
-use crate::NewStudy;
-use search::study::FrozenTrial;
 
 const DIRECTIONS: [Direction; 1] = [Direction::Minimize];
 
@@ -21,7 +19,10 @@ fn foreign() -> Vec<FrozenTrial> {
     let fixed = Params::from([("choice".to_owned(), Value::from("NaN"))]);
     bench
         .store
-        .enqueue(bench.study, &fixed, &attrs(json!({"note": "try this"})))
+        .add_trials(
+            bench.study,
+            &[waiting(&fixed, attrs(json!({"note": "try this"})))],
+        )
         .unwrap();
     bench.store.trials(bench.study).unwrap()
 }
@@ -33,7 +34,7 @@ fn take(bench: &mut Bench, trials: &[FrozenTrial]) -> Result<i64, crate::StoreEr
         user_attrs: &attrs(json!({"from": "elsewhere"})),
         identity: &Map::new(),
     };
-    bench.store.create_study_with(&study, trials)
+    bench.store.create_study(&study, trials)
 }
 
 #[test]
@@ -72,19 +73,21 @@ fn points_are_enqueued_together_or_not_at_all() {
     bench.apply(&[created(0)]);
     let point = |name: &str| Params::from([("choice".to_owned(), Value::from(name))]);
     let points = [point("a"), point("b"), point("c")];
-    let note = attrs(json!({"by": "hand"}));
+    let trials = points
+        .each_ref()
+        .map(|point| waiting(point, attrs(json!({"by": "hand"}))));
     let study = bench.study;
     let refuse = "CREATE TEMP TRIGGER refuse BEFORE INSERT ON trials WHEN NEW.number = 3
                   BEGIN SELECT RAISE(ABORT, 'no'); END";
     bench.store.conn.execute_batch(refuse).unwrap();
-    bench.store.enqueue_all(study, &points, &note).unwrap_err();
+    bench.store.add_trials(study, &trials).unwrap_err();
     assert_eq!(bench.store.trials(study).unwrap().len(), 1);
     bench
         .store
         .conn
         .execute_batch("DROP TRIGGER refuse")
         .unwrap();
-    let numbers = bench.store.enqueue_all(study, &points, &note).unwrap();
+    let numbers = bench.store.add_trials(study, &trials).unwrap();
     assert_eq!(numbers, 1..4);
     let trials = bench.store.trials(study).unwrap();
     for (trial, point) in trials[1..].iter().zip(&points) {

@@ -5,7 +5,7 @@ use ::memory::{Entry, Estimate, Usage};
 use config::{Objective, Operation, StudySpec};
 use device::Device;
 use search::space::Space;
-use search::study::{Job, Purpose};
+use search::study::Purpose;
 
 fn entry(peak: u64, outcome: &str) -> Entry {
     Entry {
@@ -36,9 +36,7 @@ fn entry(peak: u64, outcome: &str) -> Entry {
 
 fn used(number: u64, purpose: Purpose, attempt: u32, entry: &Entry) -> Write {
     Write::MemoryUsed {
-        number,
-        purpose,
-        attempt,
+        id: Job { number, purpose }.attempt(attempt),
         entry: Box::new(entry.clone()),
     }
 }
@@ -127,7 +125,15 @@ fn observations_come_from_all_studies_of_the_task_with_the_whole_configuration()
     for (name, task) in [("a", "mine"), ("b", "other"), ("c", "mine")] {
         let study = bench
             .store
-            .create_study(name, &[Direction::Minimize], &Map::new(), &Map::new())
+            .create_study(
+                &NewStudy {
+                    name,
+                    directions: &[Direction::Minimize],
+                    user_attrs: &Map::new(),
+                    identity: &Map::new(),
+                },
+                &[],
+            )
             .unwrap();
         let run = bench.store.begin_run(study, &recorded(task)).unwrap();
         let ends = [(1_000, "oom"), (2_000, "completed"), (3_000, "killed")];

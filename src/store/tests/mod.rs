@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value as Json, json};
 use tempfile::TempDir;
 
-use super::{AttemptEnd, RunRecord, Store, Write, Written};
+use super::{AttemptEnd, NewStudy, RunRecord, Store, Write, Written};
 use search::space::{Domain, Params, Value};
-use search::study::{Direction, FrozenTrial, TrialState};
+use search::study::carry::waiting;
+use search::study::{Direction, FrozenTrial, Job, TrialState};
 
 /// A store in a directory of its own, with one study and one run.
 struct Bench {
@@ -36,7 +37,15 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(&dir.path().join("tune.db")).unwrap();
         let study = store
-            .create_study("s", directions, &Map::new(), &Map::new())
+            .create_study(
+                &NewStudy {
+                    name: "s",
+                    directions,
+                    user_attrs: &Map::new(),
+                    identity: &Map::new(),
+                },
+                &[],
+            )
             .unwrap();
         let run = store.begin_run(study, &run_record()).unwrap();
         Bench {
@@ -99,8 +108,8 @@ fn created(number: u64) -> Write {
 
 fn started(number: u64, attempt: u32) -> Write {
     Write::AttemptStarted {
-        number,
-        attempt,
+        id: Job::trial(number).attempt(attempt),
+        seed: 1234,
         worker: 3,
         pid: 99,
         device: "cuda:0".to_owned(),
@@ -118,8 +127,7 @@ fn reported(number: u64, step: i64, value: f64) -> Write {
 
 fn ended(number: u64, attempt: u32, outcome: &str, again: bool) -> Write {
     Write::AttemptEnded {
-        number,
-        attempt,
+        id: Job::trial(number).attempt(attempt),
         end: AttemptEnd {
             outcome: outcome.to_owned(),
             detail: String::new(),

@@ -1,14 +1,13 @@
 //! Repeats of trials, in tables of their own.
 
 use super::*;
-use crate::TakenIn;
-use search::study::{Job, Purpose};
+use crate::Replayed;
+use search::study::Purpose;
 
 fn repeat_started(purpose: Purpose, attempt: u32) -> Write {
-    Write::RepeatStarted {
-        number: 0,
-        purpose,
-        attempt,
+    let job = Job { number: 0, purpose };
+    Write::AttemptStarted {
+        id: job.attempt(attempt),
         seed: 77,
         worker: 3,
         pid: 99,
@@ -18,10 +17,9 @@ fn repeat_started(purpose: Purpose, attempt: u32) -> Write {
 }
 
 fn repeat_ended(purpose: Purpose, attempt: u32, outcome: &str) -> Write {
-    Write::RepeatAttemptEnded {
-        number: 0,
-        purpose,
-        attempt,
+    let job = Job { number: 0, purpose };
+    Write::AttemptEnded {
+        id: job.attempt(attempt),
         end: AttemptEnd {
             outcome: outcome.to_owned(),
             detail: String::new(),
@@ -32,8 +30,7 @@ fn repeat_ended(purpose: Purpose, attempt: u32, outcome: &str) -> Write {
 
 fn repeat_finished(purpose: Purpose, state: TrialState, value: Option<f64>) -> Write {
     Write::RepeatFinished {
-        number: 0,
-        purpose,
+        job: Job { number: 0, purpose },
         seed: 77,
         state,
         value,
@@ -112,14 +109,14 @@ fn a_repeat_ends_once_and_only_of_a_complete_trial() {
     assert!(
         bench
             .error(&[repeat_ended(other, 0, "x")])
-            .contains("cannot end")
+            .contains("not under way")
     );
     let none = repeat_finished(Purpose::Search, TrialState::Fail, None);
     assert!(bench.error(&[none]).contains("no repeat"));
     bench.start(1);
     let mut running = repeat_started(other, 0);
-    if let Write::RepeatStarted { number, .. } = &mut running {
-        *number = 1;
+    if let Write::AttemptStarted { id, .. } = &mut running {
+        id.number = 1;
     }
     assert!(bench.error(&[running]).contains("RUNNING"));
 }
@@ -135,14 +132,14 @@ fn ends_that_waited_in_a_spool_are_taken_in_once() {
     ];
     let (study, run) = (bench.study, bench.run);
     let time = jiff::Timestamp::UNIX_EPOCH;
-    let mut take = |writes: &[Write]| bench.store.take_in(study, run, time, writes).unwrap();
-    assert_eq!(take(&writes), TakenIn::Written);
-    assert_eq!(take(&writes), TakenIn::There);
+    let mut take = |writes: &[Write]| bench.store.replay(study, run, time, writes).unwrap();
+    assert_eq!(take(&writes), Replayed::Written);
+    assert_eq!(take(&writes), Replayed::Before);
     let other = [repeat_finished(purpose, TrialState::Fail, None)];
-    assert!(matches!(take(&other), TakenIn::Refused(_)));
+    assert!(matches!(take(&other), Replayed::Refused(_)));
     // One whose start could not be recorded is made by its end.
     let unstarted = [repeat_finished(Purpose::Test, TrialState::Fail, None)];
-    assert_eq!(take(&unstarted), TakenIn::Written);
+    assert_eq!(take(&unstarted), Replayed::Written);
 }
 
 #[test]

@@ -189,10 +189,8 @@ fn a_waiting_trial_is_claimed_once() {
         ("s".to_owned(), "NaN".into()),
     ]
     .into();
-    let number = bench
-        .store
-        .enqueue(bench.study, &params, &attrs(json!({"memo": "x"})))
-        .unwrap();
+    let trial = waiting(&params, attrs(json!({"memo": "x"})));
+    let number = bench.store.add_trials(bench.study, &[trial]).unwrap().start;
     let waiting = bench.store.trial(bench.study, number).unwrap().unwrap();
     assert_eq!(waiting.state, TrialState::Waiting);
     assert_eq!(waiting.fixed_params(), params);
@@ -228,10 +226,8 @@ fn a_new_attempt_forgets_reports_and_closes_what_was_interrupted() {
     assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
     assert!(attempts[0].again && attempts[0].ended.is_some());
     assert_eq!(attempts[1].log, "logs/0-1.log");
-    assert_eq!(
-        bench.store.last_attempts(bench.study).unwrap(),
-        [(0, 2)].into()
-    );
+    let all = bench.store.all_attempts(bench.study).unwrap();
+    assert_eq!(all, [(0, attempts)].into());
 }
 
 #[test]
@@ -309,7 +305,7 @@ fn a_trial_that_another_program_ended_cannot_end_again() {
             .apply(bench.study, bench.run, &[write])
             .unwrap_err();
         assert!(
-            matches!(error, crate::StoreError::Transition { number: 0, .. }),
+            matches!(error.kind, crate::StoreErrorKind::Transition(0, ..)),
             "{error}"
         );
         assert!(!error.transient());
@@ -437,7 +433,15 @@ fn the_identity_of_a_study_survives_and_its_name_is_unique() {
     let identity = attrs(json!({"space.lr.high": 0.1, "train.epochs": 4}));
     let id = bench
         .store
-        .create_study("t", &[Direction::Maximize], &Map::new(), &identity)
+        .create_study(
+            &NewStudy {
+                name: "t",
+                directions: &[Direction::Maximize],
+                user_attrs: &Map::new(),
+                identity: &identity,
+            },
+            &[],
+        )
         .unwrap();
     assert_eq!(bench.store.identity(id).unwrap(), Some(identity));
     let claimed = attrs(json!({"claimed": 3}));
@@ -446,9 +450,15 @@ fn the_identity_of_a_study_survives_and_its_name_is_unique() {
     let found = bench.store.find_study("t").unwrap().unwrap();
     assert_eq!(found.user_attrs["claimed"], 3);
     assert!(bench.store.claim(99, &Map::new(), &claimed).is_err());
-    let again = bench
-        .store
-        .create_study("t", &[Direction::Maximize], &Map::new(), &Map::new());
+    let again = bench.store.create_study(
+        &NewStudy {
+            name: "t",
+            directions: &[Direction::Maximize],
+            user_attrs: &Map::new(),
+            identity: &Map::new(),
+        },
+        &[],
+    );
     assert!(again.unwrap_err().to_string().contains("already"));
     assert_eq!(bench.store.studies().unwrap().len(), 2);
 }
@@ -460,7 +470,7 @@ fn a_commit_of_another_connection_is_noticed_and_an_own_one_is_not() {
     assert!(!bench.store.foreign_change());
     let mut other = Store::open_existing(&bench.path()).unwrap();
     other
-        .enqueue(bench.study, &Params::new(), &Map::new())
+        .add_trials(bench.study, &[waiting(&Params::new(), Map::new())])
         .unwrap();
     assert!(bench.store.foreign_change());
     assert!(!bench.store.foreign_change());
@@ -493,7 +503,15 @@ fn what_we_keep_of_a_study_goes_when_optuna_deletes_it() {
         .unwrap();
     let id = bench
         .store
-        .create_study("new", &[Direction::Minimize], &Map::new(), &Map::new())
+        .create_study(
+            &NewStudy {
+                name: "new",
+                directions: &[Direction::Minimize],
+                user_attrs: &Map::new(),
+                identity: &Map::new(),
+            },
+            &[],
+        )
         .unwrap();
     assert_eq!(id, bench.study, "SQLite hands the id out again");
     assert_eq!(bench.store.identity(id).unwrap(), Some(Map::new()));
@@ -524,7 +542,7 @@ fn a_full_disk_is_transient_and_the_same_batch_succeeds_once_there_is_room() {
         .store
         .apply(bench.study, bench.run, &batch)
         .unwrap_err();
-    assert!(matches!(error, crate::StoreError::Full { .. }), "{error}");
+    assert!(matches!(error.kind, crate::StoreErrorKind::Full), "{error}");
     assert!(error.transient());
     assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);
     limit(&bench.store, 1_000_000);

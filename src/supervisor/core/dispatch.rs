@@ -10,8 +10,7 @@ use super::slot::{Activity, Slot, State, Worker};
 use super::{Core, Mode};
 use crate::{WorkerAction, WorkerOptions};
 use device::Device;
-use protocol::AttemptId;
-use search::study::{Job, Purpose};
+use search::study::Job;
 use store::Write;
 
 /// So many trials may have been proposed and wait for memory, at most: each of them was proposed
@@ -423,31 +422,14 @@ impl Core {
         active.place = Some((device.clone(), worker.id));
         active.epochs.clear();
         active.forget_memory();
-        let attempt = AttemptId {
-            number: job.number,
-            purpose: job.purpose,
-            attempt: active.attempt,
-        };
-        let (number, log) = (job.number, log_name(&self.spec.study, attempt));
-        self.outbox.push(match job.purpose {
-            Purpose::Search => Write::AttemptStarted {
-                number,
-                attempt: attempt.attempt,
-                worker: worker.id,
-                pid: worker.pid,
-                device,
-                log,
-            },
-            Purpose::Repeat(_) | Purpose::Test => Write::RepeatStarted {
-                number,
-                purpose: job.purpose,
-                attempt: attempt.attempt,
-                seed: active.seed,
-                worker: worker.id,
-                pid: worker.pid,
-                device,
-                log,
-            },
+        let attempt = job.attempt(active.attempt);
+        self.outbox.push(Write::AttemptStarted {
+            id: attempt,
+            seed: active.seed,
+            worker: worker.id,
+            pid: worker.pid,
+            device,
+            log: log_name(&self.spec.study, attempt),
         });
         worker.activity = Activity::Recording(attempt);
         let sends = Some((worker.id, attempt));

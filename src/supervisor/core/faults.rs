@@ -124,20 +124,7 @@ impl Core {
     /// Records the end of an attempt.
     pub(super) fn end_attempt(&mut self, attempt: AttemptId, end: AttemptEnd) {
         self.note_memory(attempt, &end.outcome);
-        let (number, purpose, attempt) = (attempt.number, attempt.purpose, attempt.attempt);
-        self.outbox.push(match purpose {
-            Purpose::Search => Write::AttemptEnded {
-                number,
-                attempt,
-                end,
-            },
-            Purpose::Repeat(_) | Purpose::Test => Write::RepeatAttemptEnded {
-                number,
-                purpose,
-                attempt,
-                end,
-            },
-        });
+        self.outbox.push(Write::AttemptEnded { id: attempt, end });
     }
 
     /// A trial, or a repeat of one, has ended.

@@ -204,12 +204,7 @@ impl Core {
             halvings: active.halvings,
             outcome: outcome.to_owned(),
         });
-        self.outbox.push(Write::MemoryUsed {
-            number: attempt.number,
-            purpose: attempt.purpose,
-            attempt: attempt.attempt,
-            entry,
-        });
+        self.outbox.push(Write::MemoryUsed { id: attempt, entry });
     }
 
     /// Whether the slot's worker should be replaced, because of what it holds on to.

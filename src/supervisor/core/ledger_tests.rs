@@ -19,7 +19,6 @@ use protocol::{FromWorker, ToWorker, VERSION};
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::space::Space;
-use search::study::Purpose;
 use task::{Ended, Metrics};
 
 const GIB: u64 = 1 << 30;
@@ -143,12 +142,9 @@ impl Run {
 
     fn ledger(&self) -> BTreeMap<(u64, u32), Entry> {
         let entry = |w: &Write| match w {
-            Write::MemoryUsed {
-                number,
-                attempt,
-                entry,
-                purpose: Purpose::Search,
-            } => Some(((*number, *attempt), (**entry).clone())),
+            Write::MemoryUsed { id, entry } if id.job().searches() => {
+                Some(((id.number, id.attempt), (**entry).clone()))
+            }
             _ => None,
         };
         self.writes().iter().filter_map(entry).collect()

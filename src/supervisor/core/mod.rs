@@ -186,31 +186,6 @@ pub struct Core {
     actions: Vec<Action>,
 }
 
-/// What ends with a write.
-fn ended_job(write: &Write) -> Option<Job> {
-    match write {
-        Write::TrialFinished { number, .. } => Some(Job::trial(*number)),
-        Write::RepeatFinished {
-            number, purpose, ..
-        } => Some(Job {
-            number: *number,
-            purpose: *purpose,
-        }),
-        Write::TrialCreated { .. }
-        | Write::TrialClaimed { .. }
-        | Write::AttemptStarted { .. }
-        | Write::Reported { .. }
-        | Write::AttemptEnded { .. }
-        | Write::RepeatStarted { .. }
-        | Write::RepeatAttemptEnded { .. }
-        | Write::MemoryUsed { .. }
-        | Write::TrialNoted { .. }
-        | Write::GpuSampled { .. }
-        | Write::StudyAttributes { .. }
-        | Write::RunEnded { .. } => None,
-    }
-}
-
 impl Core {
     /// A core at the start of a run.
     pub fn new(start: Start) -> Core {
@@ -423,7 +398,7 @@ impl Core {
             batch,
             writes: writes.clone(),
         });
-        let ends = writes.iter().filter_map(ended_job).collect();
+        let ends = writes.iter().filter_map(Write::job_ended).collect();
         let pending = Pending {
             writes,
             sends,

@@ -343,8 +343,7 @@ impl Core {
             attrs.insert("error_msg".into(), message.into());
         }
         self.outbox.push(Write::RepeatFinished {
-            number: job.number,
-            purpose: job.purpose,
+            job,
             seed: active.seed,
             state,
             value,

@@ -14,10 +14,13 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
     });
     let study = store
         .create_study(
-            text,
-            &[Direction::Maximize],
-            &object(attributes),
-            &Map::new(),
+            &store::NewStudy {
+                name: text,
+                directions: &[Direction::Maximize],
+                user_attrs: &object(attributes),
+                identity: &Map::new(),
+            },
+            &[],
         )
         .unwrap();
     let record = RunRecord {
@@ -39,8 +42,8 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
             system_attrs: attrs.clone(),
         },
         Write::AttemptStarted {
-            number: 0,
-            attempt: 0,
+            id: Job::trial(0).attempt(0),
+            seed: 1234,
             worker: 1,
             pid: 4711,
             device: text.to_owned(),
@@ -55,8 +58,7 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
     };
     let end = [
         Write::AttemptEnded {
-            number: 0,
-            attempt: 0,
+            id: Job::trial(0).attempt(0),
             end,
         },
         Write::TrialFinished {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
 use memory::Entry;
-use search::study::{Job, Purpose};
+use search::study::Job;
 use store::{Changes, Glimpse, Seen};
 
 /// What is durable.
@@ -148,20 +148,30 @@ impl Disk {
                 };
                 self.trials.insert(*number, trial);
             }
-            Write::AttemptStarted {
-                number, attempt, ..
-            } => {
-                let attempts = self.attempts.entry(*number).or_default();
-                assert_eq!(attempts.len(), *attempt as usize, "attempts have no gaps");
-                attempts.push(None);
-                self.trials.get_mut(number).unwrap().intermediate.clear();
+            Write::AttemptStarted { id, seed, .. } if !id.job().searches() => {
+                assert_eq!(self.trials[&id.number].state, TrialState::Complete);
+                let repeat = self.repeats.entry(id.job()).or_default();
+                assert_eq!(repeat.ended, None, "a repeat ends once");
+                assert_eq!(repeat.attempts.len(), id.attempt as usize, "no gaps");
+                repeat.seed = *seed;
+                repeat.attempts.push(None);
             }
-            Write::AttemptEnded {
-                number,
-                attempt,
-                end,
-            } => {
-                let slot = &mut self.attempts.get_mut(number).unwrap()[*attempt as usize];
+            Write::AttemptStarted { id, .. } => {
+                let attempts = self.attempts.entry(id.number).or_default();
+                assert_eq!(attempts.len(), id.attempt as usize, "attempts have no gaps");
+                attempts.push(None);
+                self.trials
+                    .get_mut(&id.number)
+                    .unwrap()
+                    .intermediate
+                    .clear();
+            }
+            Write::AttemptEnded { id, end } => {
+                let attempts = match id.job().searches() {
+                    true => self.attempts.get_mut(&id.number).unwrap(),
+                    false => &mut self.repeats.get_mut(&id.job()).unwrap().attempts,
+                };
+                let slot = &mut attempts[id.attempt as usize];
                 assert_eq!(*slot, None, "an attempt ends once");
                 *slot = Some(end.outcome.clone());
             }
@@ -185,54 +195,23 @@ impl Disk {
                 trial.values = values.clone();
                 trial.user_attrs.extend(user_attrs.clone());
             }
-            Write::MemoryUsed {
-                number,
-                purpose,
-                attempt,
-                entry,
-            } => {
-                let attempts = self.attempts_of(job(*number, *purpose));
-                assert!(attempts.len() > *attempt as usize, "it was started");
+            Write::MemoryUsed { id, entry } => {
+                let attempts = self.attempts_of(id.job());
+                assert!(attempts.len() > id.attempt as usize, "it was started");
                 self.memory
-                    .insert((job(*number, *purpose), *attempt), (**entry).clone());
+                    .insert((id.job(), id.attempt), (**entry).clone());
             }
             Write::TrialNoted { number, user_attrs } => {
                 let trial = self.trials.get_mut(number).unwrap();
                 trial.user_attrs.extend(user_attrs.clone());
             }
-            Write::RepeatStarted {
-                number,
-                purpose,
-                attempt,
-                seed,
-                ..
-            } => {
-                assert_eq!(self.trials[number].state, TrialState::Complete);
-                let repeat = self.repeats.entry(job(*number, *purpose)).or_default();
-                assert_eq!(repeat.ended, None, "a repeat ends once");
-                assert_eq!(repeat.attempts.len(), *attempt as usize, "no gaps");
-                repeat.seed = *seed;
-                repeat.attempts.push(None);
-            }
-            Write::RepeatAttemptEnded {
-                number,
-                purpose,
-                attempt,
-                end,
-            } => {
-                let repeat = self.repeats.get_mut(&job(*number, *purpose)).unwrap();
-                let slot = &mut repeat.attempts[*attempt as usize];
-                assert_eq!(*slot, None, "an attempt ends once");
-                *slot = Some(end.outcome.clone());
-            }
             Write::RepeatFinished {
-                number,
-                purpose,
+                job,
                 value,
                 user_attrs,
                 ..
             } => {
-                let repeat = self.repeats.get_mut(&job(*number, *purpose)).unwrap();
+                let repeat = self.repeats.get_mut(job).unwrap();
                 let before = repeat.ended.replace(Outcome {
                     value: *value,
                     attrs: user_attrs.clone(),
@@ -258,8 +237,4 @@ impl Disk {
             }
         }
     }
-}
-
-fn job(number: u64, purpose: Purpose) -> Job {
-    Job { number, purpose }
 }

@@ -1,0 +1,288 @@
+//! Rows of trials and studies in Optuna's tables.
+//!
+//! SQLite gives the highest id again once its row is gone, and who deletes a row in SQLite's shell or a script deletes
+//! nothing that refers to it: a new row would begin with the parameters, results and trials of the one before. So what
+//! refers to the id of a new row is deleted first.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rusqlite::Connection;
+use rusqlite::types::ToSql;
+use serde_json::{Map, Value as Json};
+
+use super::StoreErrorKind as Kind;
+use messages::to_python_json;
+use search::space::{Domain, Params, Value, distribution_to_json};
+use search::study::{FrozenTrial, TrialState};
+
+/// What Optuna's tables hold of a trial.
+const OF_TRIAL: [&str; 6] = [
+    "trial_params",
+    "trial_values",
+    "trial_intermediate_values",
+    "trial_user_attributes",
+    "trial_system_attributes",
+    "trial_heartbeats",
+];
+
+/// What Optuna's tables hold of a study, but for its trials.
+const OF_STUDY: [&str; 3] = [
+    "study_directions",
+    "study_user_attributes",
+    "study_system_attributes",
+];
+
+/// The row of a new trial, with its state and times (naive UTC); gives its id, of which nothing else is known.
+pub(super) fn new_trial(
+    conn: &Connection,
+    (study_id, number): (i64, u64),
+    state: &str,
+    (start, complete): (&dyn ToSql, &dyn ToSql),
+) -> Result<i64, Kind> {
+    conn.prepare_cached(
+        "INSERT INTO trials (number, study_id, state, datetime_start, datetime_complete)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((number, study_id, state, start, complete))?;
+    let trial_id = conn.last_insert_rowid();
+    delete_left(conn, &OF_TRIAL, "trial_id", trial_id)?;
+    Ok(trial_id)
+}
+
+/// The row of a new study; gives its id, of which nothing else is known.
+pub(super) fn new_study(conn: &Connection, name: &str) -> Result<i64, Kind> {
+    conn.execute("INSERT INTO studies (study_name) VALUES (?1)", [name])?;
+    let study_id = conn.last_insert_rowid();
+    let mut of_another = conn.prepare("SELECT trial_id FROM trials WHERE study_id = ?1")?;
+    let trials = of_another.query_map([study_id], |row| row.get(0))?;
+    for trial_id in trials.collect::<Result<Vec<i64>, _>>()? {
+        delete_left(conn, &OF_TRIAL, "trial_id", trial_id)?;
+    }
+    delete_left(conn, &["trials"], "study_id", study_id)?;
+    delete_left(conn, &OF_STUDY, "study_id", study_id)?;
+    Ok(study_id)
+}
+
+fn delete_left(conn: &Connection, tables: &[&str], key: &str, id: i64) -> Result<(), Kind> {
+    for table in tables {
+        conn.prepare_cached(&format!("DELETE FROM {table} WHERE {key} = ?1"))?
+            .execute([id])?;
+    }
+    Ok(())
+}
+
+/// Adds trials to a study, with all that they have but for their row ids and numbers, which count on from the highest.
+/// Gives their numbers.
+pub(super) fn add_trials(
+    conn: &Connection,
+    study_id: i64,
+    objectives: usize,
+    trials: &[FrozenTrial],
+) -> Result<Range<u64>, Kind> {
+    let first = next_number(conn, study_id)?;
+    let numbers = first..first + trials.len() as u64;
+    for (number, trial) in numbers.clone().zip(trials) {
+        add_trial(conn, (study_id, number), objectives, trial)?;
+    }
+    Ok(numbers)
+}
+
+fn add_trial(
+    conn: &Connection,
+    (study_id, number): (i64, u64),
+    objectives: usize,
+    trial: &FrozenTrial,
+) -> Result<(), Kind> {
+    if trial.state == TrialState::Running {
+        return Err(Kind::Invalid(format!(
+            "trial {number} is still RUNNING and cannot be taken over"
+        )));
+    }
+    check_values(number, trial.state, &trial.values, objectives)?;
+    let times = (&trial.datetime_start as _, &trial.datetime_complete as _);
+    let trial_id = new_trial(conn, (study_id, number), trial.state.optuna(), times)?;
+    put_params(conn, trial_id, number, &trial.params, &trial.distributions)?;
+    put_values(conn, trial_id, &trial.values)?;
+    for (step, value) in &trial.intermediate {
+        put_report(conn, trial_id, *step, *value)?;
+    }
+    put_attributes(conn, USER, trial_id, &trial.user_attrs)?;
+    for (key, value) in &trial.system_attrs {
+        // A string choice stays a string, even one that says NaN.
+        let text = match key.as_str() {
+            "fixed_params" => params_json(&trial.fixed_params()),
+            _ => to_python_json(value),
+        };
+        put_attribute(conn, SYSTEM, trial_id, key, &text)?;
+    }
+    Ok(())
+}
+
+/// The number that the study's next trial gets.
+pub(super) fn next_number(conn: &Connection, study_id: i64) -> Result<u64, Kind> {
+    Ok(conn
+        .prepare_cached("SELECT COALESCE(MAX(number), -1) + 1 FROM trials WHERE study_id = ?1")?
+        .query_row([study_id], |row| row.get(0))?)
+}
+
+/// Optuna's rules for the values of a trial that ends.
+pub(super) fn check_values(
+    number: u64,
+    to: TrialState,
+    values: &[f64],
+    objectives: usize,
+) -> Result<(), Kind> {
+    let wrong = |what: &str| Err(Kind::Invalid(format!("trial {number}, {to}: {what}")));
+    if values.iter().any(|v| v.is_nan()) {
+        return wrong("NaN is no value");
+    }
+    let fits = match to {
+        TrialState::Complete => values.len() == objectives,
+        TrialState::Pruned => values.is_empty() || values.len() == objectives,
+        TrialState::Fail | TrialState::Waiting | TrialState::Running => values.is_empty(),
+    };
+    if fits {
+        Ok(())
+    } else {
+        wrong(&format!(
+            "{} values for {objectives} objectives",
+            values.len()
+        ))
+    }
+}
+
+/// Stores parameters with their distributions.
+pub(super) fn put_params(
+    conn: &Connection,
+    trial_id: i64,
+    number: u64,
+    params: &Params,
+    distributions: &BTreeMap<String, Domain>,
+) -> Result<(), Kind> {
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
+         VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for (name, value) in params {
+        let wrong = |what: &str| {
+            Kind::Invalid(format!(
+                "parameter {name} = {value} of trial {number} {what}"
+            ))
+        };
+        let domain = distributions
+            .get(name)
+            .ok_or_else(|| wrong("has no distribution"))?;
+        let internal = domain
+            .to_internal(value)
+            .filter(|x| x.is_finite())
+            .ok_or_else(|| wrong("does not lie in its distribution"))?;
+        statement.execute((trial_id, name, internal, distribution_to_json(domain)))?;
+    }
+    Ok(())
+}
+
+/// Parameters as a Python dict in JSON; a string choice stays a string, whatever it says.
+fn params_json(params: &Params) -> String {
+    let pairs: Vec<String> = params
+        .iter()
+        .map(|(name, value)| {
+            let text = match value {
+                Value::Float(_) => to_python_json(&value.to_json()),
+                Value::Null | Value::Bool(_) | Value::Int(_) | Value::Str(_) => {
+                    value.to_json().to_string()
+                }
+            };
+            format!("{}: {text}", Json::from(name.as_str()))
+        })
+        .collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
+/// A number as Optuna stores it: the finite value, and the type.
+fn typed(value: f64) -> (Option<f64>, &'static str) {
+    if value.is_nan() {
+        (None, "NAN")
+    } else if value == f64::INFINITY {
+        (None, "INF_POS")
+    } else if value == f64::NEG_INFINITY {
+        (None, "INF_NEG")
+    } else {
+        (Some(value), "FINITE")
+    }
+}
+
+/// Stores the values of a trial, one an objective.
+pub(super) fn put_values(conn: &Connection, trial_id: i64, values: &[f64]) -> Result<(), Kind> {
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO trial_values (trial_id, objective, value, value_type)
+         VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (trial_id, objective) DO UPDATE SET
+             value = excluded.value, value_type = excluded.value_type",
+    )?;
+    for (objective, &value) in values.iter().enumerate() {
+        let (stored, kind) = typed(value);
+        statement.execute((trial_id, objective, stored, kind))?;
+    }
+    Ok(())
+}
+
+/// Stores a value that a trial has reported.
+pub(super) fn put_report(
+    conn: &Connection,
+    trial_id: i64,
+    step: i64,
+    value: f64,
+) -> Result<(), Kind> {
+    let (stored, kind) = typed(value);
+    conn.prepare_cached(
+        "INSERT INTO trial_intermediate_values
+         (trial_id, step, intermediate_value, intermediate_value_type)
+         VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (trial_id, step) DO UPDATE SET
+             intermediate_value = excluded.intermediate_value,
+             intermediate_value_type = excluded.intermediate_value_type",
+    )?
+    .execute((trial_id, step, stored, kind))?;
+    Ok(())
+}
+
+/// A table of attributes, and its column that says whose they are.
+type Attributes = (&'static str, &'static str);
+
+/// User attributes of trials.
+pub(super) const USER: Attributes = ("trial_user_attributes", "trial_id");
+
+/// System attributes of trials.
+pub(super) const SYSTEM: Attributes = ("trial_system_attributes", "trial_id");
+
+/// User attributes of studies.
+pub(super) const OF_STUDIES: Attributes = ("study_user_attributes", "study_id");
+
+/// Merges attributes into those of a trial or study.
+pub(super) fn put_attributes(
+    conn: &Connection,
+    table: Attributes,
+    owner: i64,
+    attributes: &Map<String, Json>,
+) -> Result<(), Kind> {
+    for (key, value) in attributes {
+        put_attribute(conn, table, owner, key, &to_python_json(value))?;
+    }
+    Ok(())
+}
+
+fn put_attribute(
+    conn: &Connection,
+    (table, whose): Attributes,
+    owner: i64,
+    key: &str,
+    text: &str,
+) -> Result<(), Kind> {
+    conn.prepare_cached(&format!(
+        "INSERT INTO {table} ({whose}, key, value_json) VALUES (?1, ?2, ?3)
+         ON CONFLICT ({whose}, key) DO UPDATE SET value_json = excluded.value_json"
+    ))?
+    .execute((owner, key, text))?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Runs: which process worked on a study, when, and with what.
+
+use rusqlite::{OptionalExtension, Row};
+use serde_json::Value as Json;
+
+use super::apply::Batch;
+use super::attempts::interrupt_attempts;
+use super::studies::must_be_there;
+use super::{RunRecord, Store, StoreError, StoreErrorKind as Kind};
+use messages::python_json;
+
+/// A run as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEntry {
+    /// Row id.
+    pub run_id: i64,
+    /// What it was started with.
+    pub record: RunRecord,
+    /// Naive UTC.
+    pub started: String,
+    /// Naive UTC; `None` while it runs, or when it was killed.
+    pub ended: Option<String>,
+    /// Exit code.
+    pub exit: Option<u8>,
+}
+
+impl Store {
+    /// Records that a run starts, and returns its id. What is open of its attempts was left by a run
+    /// that was killed.
+    ///
+    /// # Errors
+    /// No such study; writing failed.
+    pub fn begin_run(&mut self, study_id: i64, run: &RunRecord) -> Result<i64, StoreError> {
+        let now = self.now();
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            conn.execute(
+                "INSERT INTO tune_runs
+                 (study_id, pid, host, version, command_json, operation_json, started)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                (
+                    study_id,
+                    run.pid,
+                    &run.host,
+                    &run.version,
+                    Json::from(run.command.as_slice()).to_string(),
+                    run.operation.to_string(),
+                    &now,
+                ),
+            )?;
+            let run_id = conn.last_insert_rowid();
+            interrupt_attempts(conn, study_id, &now)?;
+            Ok(run_id)
+        })
+    }
+
+    /// When a run of the study was recorded, in naive UTC: together with its id this tells the run
+    /// from every other one. `None`: this database has no such run.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn run_started(&self, study_id: i64, run_id: i64) -> Result<Option<String>, StoreError> {
+        self.read(|conn| {
+            let query = "SELECT started FROM tune_runs WHERE study_id = ?1 AND run_id = ?2";
+            let mut statement = conn.prepare_cached(query)?;
+            let started = statement.query_row((study_id, run_id), |row| row.get(0));
+            Ok(started.optional()?)
+        })
+    }
+
+    /// The runs of a study, in order.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn runs(&self, study_id: i64) -> Result<Vec<RunEntry>, StoreError> {
+        if !self.own_tables {
+            return Ok(Vec::new());
+        }
+        self.read(|conn| {
+            let mut statement = conn.prepare_cached(
+                "SELECT run_id, pid, host, version, command_json, operation_json, started, ended,
+                        exit_code
+                 FROM tune_runs WHERE study_id = ?1 ORDER BY run_id",
+            )?;
+            let runs = statement.query_and_then([study_id], run)?;
+            runs.collect()
+        })
+    }
+}
+
+fn run(row: &Row<'_>) -> Result<RunEntry, Kind> {
+    let run_id: i64 = row.get(0)?;
+    let json = |column: usize| {
+        let json = python_json(
+            row.get_ref(column)?
+                .as_str()
+                .map_err(rusqlite::Error::from)?,
+        );
+        json.ok_or_else(|| Kind::Content(format!("run {run_id} holds no JSON")))
+    };
+    let command = json(4)?;
+    let words = command.as_array().into_iter().flatten();
+    Ok(RunEntry {
+        run_id,
+        record: RunRecord {
+            pid: row.get(1)?,
+            host: row.get(2)?,
+            version: row.get(3)?,
+            command: words.filter_map(Json::as_str).map(str::to_owned).collect(),
+            operation: json(5)?,
+        },
+        started: row.get(6)?,
+        ended: row.get(7)?,
+        exit: row.get(8)?,
+    })
+}
+
+impl Batch<'_> {
+    /// Records that the run ended.
+    pub(super) fn end_run(&self, exit: u8) -> Result<(), Kind> {
+        let changed = self
+            .conn
+            .prepare_cached("UPDATE tune_runs SET ended = ?2, exit_code = ?3 WHERE run_id = ?1")?
+            .execute((self.run_id, self.now, exit))?;
+        if changed == 1 {
+            Ok(())
+        } else {
+            Err(Kind::Invalid(format!(
+                "there is no run {} to end",
+                self.run_id
+            )))
+        }
+    }
+}
