@@ -4,7 +4,8 @@ use serde_json::{Value as Json, json};
 
 use config::Prepared;
 use config::StudySpec;
-use config::acts::{acts_of, dead_where};
+use config::active_when::{condition_of, dead_where};
+use config::kinds::keys_of;
 use messages::printable;
 use report::format::value;
 use report::{baseline_json, param_lines, params_json};
@@ -40,7 +41,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
     });
     lines.extend(prepared.warnings.iter().map(|w| format!("warning: {w}")));
     space_lines(spec, &mut lines);
-    acts_lines(spec, &mut lines);
+    condition_lines(spec, &mut lines);
     if !spec.fixed.is_empty() {
         lines.extend(["".to_owned(), "fixed".to_owned()]);
         lines.extend(param_lines(&spec.fixed, "  "));
@@ -59,7 +60,7 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
             json!({
                 "name": p.name, "domain": domain(&p.domain),
                 "default": p.default.as_ref().map(Value::to_json),
-                "conditions": conditions(p), "acts_where": acts(spec, p),
+                "conditions": conditions(p), "acts_where": acts_where(spec, p).as_slice(),
             })
         })
         .collect();
@@ -167,11 +168,10 @@ fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {
 }
 
 /// Where the searched parameters act, and what makes them dead.
-fn acts_lines(spec: &StudySpec, lines: &mut Vec<String>) {
+fn condition_lines(spec: &StudySpec, lines: &mut Vec<String>) {
     let all = spec.space.parameters.iter();
     let bound: Vec<(&str, String)> = all
-        .map(|p| (p.name.as_str(), acts(spec, p).join("; ")))
-        .filter(|(_, acts)| !acts.is_empty())
+        .filter_map(|p| Some((p.name.as_str(), acts_where(spec, p)?)))
         .collect();
     if bound.is_empty() {
         return;
@@ -185,12 +185,11 @@ fn acts_lines(spec: &StudySpec, lines: &mut Vec<String>) {
     lines.push(format!("  {:width$}  everywhere", "the others"));
 }
 
-fn acts(spec: &StudySpec, parameter: &Parameter) -> Vec<String> {
-    let keys = config::kinds::kind(&spec.kind).map_or(&[][..], |kind| kind.keys);
-    acts_of(keys, &parameter.name)
-        .iter()
-        .map(|acts| format!("where {acts}; {}", dead_where(keys, acts)))
-        .collect()
+fn acts_where(spec: &StudySpec, parameter: &Parameter) -> Option<String> {
+    let keys = keys_of(&spec.kind);
+    let condition = condition_of(keys, &parameter.name)?;
+    let dead = dead_where(keys, condition);
+    Some(format!("where {condition}; {dead}"))
 }
 
 fn constraints(spec: &StudySpec) -> Vec<String> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse};
 use crate::check_report;
 use config::Prepared;
-use config::acts::idle;
+use config::active_when::inactive_values;
 use config::places::{Project, find_project, find_task};
 use config::{Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve};
 use device::Device;
@@ -170,7 +170,9 @@ pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
     let preparation = preparation(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     let mut prepared = preparation.prepare(spec).map_err(input)?;
-    prepared.warnings.extend(idle(spec, kind.keys, &[], None));
+    prepared
+        .warnings
+        .extend(inactive_values(spec, kind.keys, &[], None));
     let asked = matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again);
     if asked && prepared.test.is_none() {
         let why = match kind.accepts_any_parameter {

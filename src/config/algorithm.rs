@@ -1,19 +1,98 @@
-//! A sampler or pruner that a program asks for in JSON, by the tables of a configuration's keys.
+//! Samplers and pruners with their options, by the tables of keys: from a configuration, or from the
+//! JSON in which a program asks for one.
 
 use serde_json::{Map, Value as Json};
 
-use super::keys::{Algorithm, PRUNERS, SAMPLERS, Setting};
-use super::problem::{Source, hint};
-use super::pruners::{WRAPPED, contradiction};
-use super::settings::option_value;
-use super::tree::{Item, Node, parse_value};
+use super::document::Document;
+use super::keys::{Algorithm, PRUNERS, SAMPLERS};
+use super::problem::{Problem, Source, hint};
+use super::pruners::{WRAPPED, WRAPPED_KIND, contradiction, wraps};
+use super::tree::{Item, Node};
+use super::values::{Base, value_of};
+use crate::Key;
 
 use search::pruner::PrunerSpec;
 use search::sampler::SamplerSpec;
 use search::space::{Params, Value};
 
-/// The option that names the pruner inside another.
-const WRAPPED_KIND: &str = "wrapped.kind";
+/// The options of the chosen kind, defaults filled in, those of a wrapped pruner under their prefix.
+/// An option of another kind is a problem, unless the kind was chosen on the command line over a
+/// file that configures another one.
+pub(super) fn read_options(
+    section: &str,
+    kind: String,
+    algorithms: &[Algorithm],
+    document: &Document,
+    problems: &mut Vec<Problem>,
+) -> (String, Params) {
+    let chosen = algorithms.iter().find(|a| a.name == kind);
+    let options = chosen.map_or(&[][..], |a| a.options);
+    let mut params = Params::new();
+    for option in options {
+        let key = format!("{section}.{}", option.name);
+        let mut value = option.preset.value();
+        if let Some(node) = document.key(&key) {
+            match value_of(option.ty, node, Base::nowhere()) {
+                Ok(given) => value = Some(given),
+                Err(expected) => problems.push(node.problem(key, node.found(), expected)),
+            }
+        }
+        params.extend(value.map(|value| (option.name.to_owned(), value)));
+    }
+    refuse_options_of_others(section, &kind, options, algorithms, document, problems);
+    if let Some(wrong) = contradiction(&kind, &params) {
+        let key = format!("{section}.{}", wrong.option);
+        let kind_key = format!("{section}.kind");
+        let node = document.key(&key).or_else(|| document.key(&kind_key));
+        let source = node.map_or_else(|| document.whole(), |n| n.source.clone());
+        problems.push(Problem::new(&source, key, wrong.found, wrong.expected));
+    }
+    let wrapped = params.get(WRAPPED_KIND);
+    if let Some(inner) = wrapped.and_then(Value::as_str).map(str::to_owned) {
+        let section = format!("{section}.{WRAPPED}");
+        let (_, options) = read_options(&section, inner, algorithms, document, problems);
+        let named = |(name, value)| (format!("{WRAPPED}.{name}"), value);
+        params.extend(options.into_iter().map(named));
+    }
+    (kind, params)
+}
+
+/// An option of another kind is a problem.
+fn refuse_options_of_others(
+    section: &str,
+    kind: &str,
+    options: &[Key],
+    algorithms: &[Algorithm],
+    document: &Document,
+    problems: &mut Vec<Problem>,
+) {
+    let kind_node = document.key(&format!("{section}.kind"));
+    let chosen_outside = kind_node.is_some_and(|n| !n.source.is_file());
+    let known = |name: &str| algorithms.iter().any(|a| a.has(name));
+    for (key, node) in &document.keys {
+        let Some(name) = key.strip_prefix(&format!("{section}.")) else {
+            continue;
+        };
+        // The options of a pruner inside another are looked at on their own.
+        let inner = name.strip_prefix(WRAPPED).and_then(|n| n.strip_prefix('.'));
+        let inside = inner.is_some_and(known);
+        if name == "kind"
+            || options.iter().any(|o| o.name == name)
+            || (inside && wraps(options))
+            || !(inside || known(name))
+            || (chosen_outside && node.source.is_file())
+        {
+            continue;
+        }
+        let found = format!("an option that {section} {kind} does not have");
+        let names: Vec<&str> = options.iter().map(|o| o.name).collect();
+        let expected = match names.as_slice() {
+            [] => "no options".to_owned(),
+            names => format!("one of {}", names.join(", ")),
+        };
+        problems.push(node.problem(key, found, expected));
+    }
+}
 
 /// The sampler that `json` asks for: a kind's name, or an object with `kind` and its options.
 /// `field` is what messages call it.
@@ -21,7 +100,7 @@ const WRAPPED_KIND: &str = "wrapped.kind";
 /// # Errors
 /// What is wrong, in words: an unknown kind or option, or a value that the option does not have.
 pub fn sampler_from_json(field: &str, json: &Json) -> Result<SamplerSpec, String> {
-    let (kind, options) = read(field, json, &SAMPLERS)?;
+    let (kind, options) = read_json(field, json, &SAMPLERS)?;
     Ok(SamplerSpec { kind, options })
 }
 
@@ -30,11 +109,15 @@ pub fn sampler_from_json(field: &str, json: &Json) -> Result<SamplerSpec, String
 /// # Errors
 /// See [`sampler_from_json`].
 pub fn pruner_from_json(field: &str, json: &Json) -> Result<PrunerSpec, String> {
-    let (kind, options) = read(field, json, &PRUNERS)?;
+    let (kind, options) = read_json(field, json, &PRUNERS)?;
     Ok(PrunerSpec { kind, options })
 }
 
-fn read(field: &str, json: &Json, algorithms: &[Algorithm]) -> Result<(String, Params), String> {
+fn read_json(
+    field: &str,
+    json: &Json,
+    algorithms: &[Algorithm],
+) -> Result<(String, Params), String> {
     let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
     let unknown = |field: &str, found: &Json| {
         let near = hint(found.as_str().unwrap_or_default(), names.iter().copied());
@@ -77,7 +160,7 @@ fn read(field: &str, json: &Json, algorithms: &[Algorithm]) -> Result<(String, P
 }
 
 /// The field of an option: all that a pruner inside another has is one object.
-fn field_of(setting: &Setting) -> &'static str {
+fn field_of(setting: &Key<'static>) -> &'static str {
     match setting.name {
         WRAPPED_KIND => WRAPPED,
         name => name,
@@ -109,46 +192,40 @@ fn refuse_strangers(
 /// The pruner inside another: a kind's name, or an object with its options.
 fn wrapped(
     field: &str,
-    setting: &Setting,
+    setting: &Key,
     given: &Map<String, Json>,
     algorithms: &[Algorithm],
 ) -> Result<Params, String> {
     let field = format!("{field}.{WRAPPED}");
     let inner: Vec<Algorithm> = (algorithms.iter().copied())
-        .filter(|a| !a.options.iter().any(|o| o.name == WRAPPED_KIND))
+        .filter(|a| !wraps(a.options))
         .collect();
-    let preset = Json::from(setting.preset);
-    let (kind, options) = read(&field, given.get(WRAPPED).unwrap_or(&preset), &inner)?;
+    let preset = setting.preset.value().map_or(Json::Null, |v| v.to_json());
+    let (kind, options) = read_json(&field, given.get(WRAPPED).unwrap_or(&preset), &inner)?;
     let named = |(name, value)| (format!("{WRAPPED}.{name}"), value);
     let mut all: Params = options.into_iter().map(named).collect();
     all.insert(WRAPPED_KIND.to_owned(), Value::Str(kind));
     Ok(all)
 }
 
-/// The value of an option, or its preset.
-fn option(field: &str, setting: &Setting, given: Option<&Json>) -> Result<Option<Value>, String> {
-    let source = Source::Flag(field.to_owned());
+/// The value of an option, or its default.
+fn option(field: &str, option: &Key, given: Option<&Json>) -> Result<Option<Value>, String> {
     let Some(json) = given else {
-        // An empty preset is none.
-        let preset = Some(setting.preset).filter(|p| !p.is_empty());
-        let node = preset.and_then(|p| parse_value(p, &source).ok());
-        return Ok(node.and_then(|n| option_value(setting.ty, &n).ok()));
-    };
-    let wrong = |expected: String| {
-        let name = setting.name;
-        format!("{field}.{name}: found {}, expected {expected}", brief(json))
+        return Ok(option.preset.value());
     };
     let item = match Value::from_json(json) {
         Some(value) => Item::Scalar(value),
         // No option is a list or a table.
         None => Item::Array(Vec::new()),
     };
-    let node = Node {
-        item,
-        source,
-        raw: None,
+    let node = Node::new(item, Source::Flag(field.to_owned()));
+    let wrong = |expected: String| {
+        let name = option.name;
+        format!("{field}.{name}: found {}, expected {expected}", brief(json))
     };
-    option_value(setting.ty, &node).map(Some).map_err(wrong)
+    value_of(option.ty, &node, Base::nowhere())
+        .map(Some)
+        .map_err(wrong)
 }
 
 /// A value as messages show it.

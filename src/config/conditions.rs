@@ -43,7 +43,7 @@ impl Scope<'_> {
     pub fn key(&self, name: &str) -> Option<&Key<'_>> {
         self.keys
             .iter()
-            .find(|k| k.name == name && !matches!(k.ty, KeyType::Path | KeyType::List))
+            .find(|k| k.name == name && !k.ty.is_list() && k.ty != KeyType::Path)
     }
 
     /// ` (did you mean X?)` among all keys.
@@ -62,7 +62,7 @@ impl Scope<'_> {
         let Some(table) = node.table() else {
             let found = format!("a condition that is {}", node.found());
             let expected = "a table such as { \"model.name\" = [\"minilm\"] }";
-            problems.push(Problem::new(&node.source, owner, found, expected));
+            problems.push(node.problem(owner, found, expected));
             return Vec::new();
         };
         let mut entries = Vec::new();
@@ -86,7 +86,7 @@ impl Scope<'_> {
         let Some(key) = self.key(parent) else {
             let found = format!("a condition on {parent}, which the task does not read");
             let expected = format!("a parameter or a fixed training key{}", self.hint(parent));
-            problems.push(Problem::new(&node.source, owner, found, expected));
+            problems.push(node.problem(owner, found, expected));
             return None;
         };
         let searched = self.searched.get(parent);
@@ -100,7 +100,7 @@ impl Scope<'_> {
         if continuous {
             let found = format!("a condition on {parent}, a float");
             let expected = "a parent with choices, a boolean or an integer";
-            problems.push(Problem::new(&node.source, owner, found, expected));
+            problems.push(node.problem(owner, found, expected));
             return None;
         }
         let nodes = node.array().unwrap_or(std::slice::from_ref(node));
@@ -111,12 +111,7 @@ impl Scope<'_> {
             .collect();
         if nodes.is_empty() {
             let found = format!("a condition on {parent} without values");
-            problems.push(Problem::new(
-                &node.source,
-                owner,
-                found,
-                "one value or more",
-            ));
+            problems.push(node.problem(owner, found, "one value or more"));
         }
         if problems.len() > before {
             return None;
@@ -137,7 +132,7 @@ impl Scope<'_> {
         node: &Node,
         problems: &mut Vec<Problem>,
     ) -> Option<Value> {
-        let expected = match value_of(key, node, self.base) {
+        let expected = match value_of(key.ty, node, self.base) {
             Ok(value) => match self.searched.get(key.name) {
                 Some(Searched {
                     domain: Some(domain),
@@ -149,7 +144,7 @@ impl Scope<'_> {
         };
         let found = format!("a condition on {} = {}", key.name, node.found());
         let expected = format!("a value that {} can have: {expected}", key.name);
-        problems.push(Problem::new(&node.source, owner, found, expected));
+        problems.push(node.problem(owner, found, expected));
         None
     }
 
@@ -170,7 +165,7 @@ impl Scope<'_> {
             None => format!("a parameter that never exists: {parent} has no value"),
         };
         let expected = "a condition that can hold, or no such parameter";
-        problems.push(Problem::new(&node.source, owner, found, expected));
+        problems.push(node.problem(owner, found, expected));
     }
 
     /// Reads `high_when = [{ if = {...}, high = ... }]`.
@@ -184,7 +179,7 @@ impl Scope<'_> {
         let Some(nodes) = node.array() else {
             let found = format!("high_when = {}", node.found());
             let expected = "a list such as [{ if = { \"model.name\" = [\"large\"] }, high = 384 }]";
-            problems.push(Problem::new(&node.source, owner, found, expected));
+            problems.push(node.problem(owner, found, expected));
             return Vec::new();
         };
         let mut bounds = Vec::new();
@@ -192,11 +187,11 @@ impl Scope<'_> {
             let unknown = node.table().into_iter().flatten();
             for (name, entry) in unknown.filter(|(k, _)| k != "if" && k != "high") {
                 let found = format!("unknown {name} in high_when");
-                problems.push(Problem::new(&entry.source, owner, found, "if and high"));
+                problems.push(entry.problem(owner, found, "if and high"));
             }
             let (Some(condition), Some(high)) = (node.get("if"), node.get("high")) else {
                 let found = "a conditional bound without if or high";
-                problems.push(Problem::new(&node.source, owner, found, "if and high"));
+                problems.push(node.problem(owner, found, "if and high"));
                 continue;
             };
             let when = self.conditions(owner, condition, Purpose::Narrows, problems);
@@ -232,7 +227,7 @@ fn conditional_high(
             let what = if int { "an integer" } else { "a number" };
             let expected = format!("{what} of at least low = {low}");
             let found = format!("high = {} in high_when", node.found());
-            problems.push(Problem::new(&node.source, owner, found, expected));
+            problems.push(node.problem(owner, found, expected));
             None
         }
     }
@@ -255,13 +250,29 @@ pub(super) fn parents_first(parameters: Vec<Parameter>) -> Result<Vec<Parameter>
     Ok(sorted)
 }
 
-fn parents(parameter: &Parameter) -> impl Iterator<Item = &str> {
+/// The conditions of a parameter, those of its bounds included.
+pub(super) fn conditions_of(parameter: &Parameter) -> impl Iterator<Item = &Condition> {
     let bounds = parameter.high_when.iter().flat_map(|h| &h.when);
-    parameter
-        .when
-        .iter()
-        .chain(bounds)
-        .map(|c| c.parent.as_str())
+    parameter.when.iter().chain(bounds)
+}
+
+/// The parameters that these conditions are about.
+pub(super) fn parents(parameter: &Parameter) -> impl Iterator<Item = &str> {
+    conditions_of(parameter).map(|c| c.parent.as_str())
+}
+
+/// `minilm | large`.
+pub(super) fn alternatives(values: &[Value]) -> String {
+    let values: Vec<String> = values.iter().map(Value::to_string).collect();
+    values.join(" | ")
+}
+
+/// A value as it stands in a file.
+pub(super) fn quoted(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) => format!("{text:?}"),
+        None => value.to_string(),
+    }
 }
 
 /// Follows parents that wait until one comes up again.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::overrides::Overrides;
 use super::problem::{Problem, Source};
-use super::tree::{Item, Node, Table, parse_value};
+use super::tree::{Item, Node, Table, find, parse_value};
 
 /// What an entry of `[space]` may hold.
 pub(super) const ENTRY_KEYS: [&str; 10] = [
@@ -27,7 +27,7 @@ pub(super) const STRUCTURED: [&str; 4] = ["models", "space", "constraints", "poi
 const PARAMS: &str = "params.";
 
 /// The parts of a configuration.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Document {
     pub file: PathBuf,
     /// Every top-level name of the file.
@@ -50,13 +50,7 @@ impl Document {
     pub fn new(root: Table, file: &Path, problems: &mut Vec<Problem>) -> Document {
         let mut document = Document {
             file: file.to_owned(),
-            sections: Vec::new(),
-            keys: Vec::new(),
-            declared: Vec::new(),
-            models: Vec::new(),
-            space: Vec::new(),
-            constraints: Vec::new(),
-            points: Vec::new(),
+            ..Document::default()
         };
         for (name, node) in root {
             document.sections.push((name.clone(), node.source.clone()));
@@ -117,12 +111,29 @@ impl Document {
 
     /// The value of a plain key.
     pub fn key(&self, name: &str) -> Option<&Node> {
-        super::tree::find(&self.keys, name)
+        find(&self.keys, name)
     }
 
     /// The source of what is missing altogether.
     pub fn whole(&self) -> Source {
         Source::File(self.file.clone(), None)
+    }
+
+    /// Where a key has its value, else the whole file.
+    pub fn source_of(&self, key: &str) -> Source {
+        let node = self.key(key);
+        node.map_or_else(|| self.whole(), |n| n.source.clone())
+    }
+
+    /// Where a section begins, else the whole file.
+    pub fn source_of_section(&self, section: &str) -> Source {
+        let found = self.sections.iter().find(|(name, _)| name == section);
+        found.map_or_else(|| self.whole(), |(_, source)| source.clone())
+    }
+
+    /// Whether a flag or the environment gives a key its value.
+    pub fn overridden(&self, key: &str) -> bool {
+        self.key(key).is_some_and(|node| !node.source.is_file())
     }
 
     /// Applies the overrides in their order.
@@ -180,12 +191,7 @@ impl Document {
             ("models", [_, ..]) => replace(&mut self.models, &rest.join("."), node),
             ("constraints" | "points", [_, ..]) => {
                 let expected = format!("{section}=[...], which replaces all of them");
-                problems.push(Problem::new(
-                    &node.source,
-                    path.join("."),
-                    "a part",
-                    expected,
-                ));
+                problems.push(node.problem(path.join("."), "a part", expected));
             }
             (_, []) => {
                 match section.as_str() {
@@ -215,11 +221,7 @@ impl Document {
         let index = match self.space.iter().position(|(k, _)| *k == name) {
             Some(index) => index,
             None => {
-                let entry = Node {
-                    item: Item::Table(Table::new()),
-                    source: node.source.clone(),
-                    raw: None,
-                };
+                let entry = Node::new(Item::Table(Table::new()), node.source.clone());
                 self.space.push((name, entry));
                 self.space.len() - 1
             }
@@ -241,16 +243,31 @@ impl Document {
         set(table, &path[field..], node);
     }
 
+    /// Of keys that are both fixed and searched an override wins over the file, and among overrides
+    /// the fixed value does. Two in the file are a problem.
+    pub fn drop_overruled(&mut self, problems: &mut Vec<Problem>) {
+        let searched = self.space.iter().map(|(name, _)| name.clone());
+        for name in searched.collect::<Vec<_>>() {
+            let (Some(fixed), Some(entry)) = (self.key(&name), find(&self.space, &name)) else {
+                continue;
+            };
+            if !fixed.source.is_file() {
+                self.space.retain(|(k, _)| *k != name);
+            } else if entry.overridden() {
+                self.keys.retain(|(k, _)| *k != name);
+            } else {
+                let found = format!("{} beside an entry in [space]", fixed.found());
+                let expected = "either a fixed value or a searched parameter";
+                problems.push(fixed.problem(&name, found, expected));
+            }
+        }
+    }
+
     fn refuse_repetitions(&self, problems: &mut Vec<Problem>) {
         for table in [&self.keys, &self.space, &self.models] {
             for (index, (name, node)) in table.iter().enumerate() {
                 if table[..index].iter().any(|(k, _)| k == name) {
-                    problems.push(Problem::new(
-                        &node.source,
-                        name,
-                        "it a second time",
-                        "it once",
-                    ));
+                    problems.push(node.problem(name, "it a second time", "it once"));
                 }
             }
         }
@@ -321,16 +338,14 @@ fn set(table: &mut Table, path: &[String], node: Node) {
         replace(table, first, node);
         return;
     }
-    let mut inner = match super::tree::find(table, first).map(|n| n.item.clone()) {
+    let mut inner = match find(table, first).map(|n| n.item.clone()) {
         Some(Item::Table(inner)) => inner,
         Some(Item::Scalar(_) | Item::Array(_)) | None => Table::new(),
     };
     let source = node.source.clone();
     // A condition's parent is one name, whether or not it was quoted.
     set(&mut inner, &[rest.join(".")], node);
-    let item = Item::Table(inner);
-    let raw = None;
-    replace(table, first, Node { item, source, raw });
+    replace(table, first, Node::new(Item::Table(inner), source));
 }
 
 #[cfg(test)]

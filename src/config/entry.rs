@@ -3,7 +3,7 @@
 use super::document::ENTRY_KEYS;
 use super::problem::{Problem, hint};
 use super::tree::Node;
-use super::values::{Base, describe, value_of};
+use super::values::{Base, value_of};
 use crate::{Key, KeyType};
 use search::space::{Domain, Value};
 
@@ -54,8 +54,8 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     fn problem(&mut self, at: &Node, found: impl Into<String>, expected: impl Into<String>) {
-        let problem = Problem::new(&at.source, self.key.name, found, expected);
-        self.problems.push(problem);
+        self.problems
+            .push(at.problem(self.key.name, found, expected));
     }
 
     fn refuse_unknown(&mut self) {
@@ -88,7 +88,7 @@ impl Entry<'_> {
         };
         let mut choices: Vec<Value> = Vec::new();
         for node in nodes {
-            match value_of(self.key, node, self.base) {
+            match value_of(self.key.ty, node, self.base) {
                 Ok(value) if choices.contains(&value) => {
                     let found = format!("the choice {} a second time", node.found());
                     self.problem(node, found, "each choice once");
@@ -105,26 +105,18 @@ impl Entry<'_> {
     fn range(&mut self) -> Option<Domain> {
         let flag = self.flag("int");
         let log = self.flag("log").unwrap_or(false);
-        let int = match (self.key.ty, flag) {
-            (KeyType::Int { .. }, Some(false)) => {
-                self.problem(
-                    self.node,
-                    "int = false",
-                    "int = true: the key is an integer",
-                );
-                return None;
-            }
-            (KeyType::Int { .. }, Some(true) | None) => true,
-            (KeyType::Float { .. } | KeyType::Any, flag) => flag.unwrap_or(false),
-            (
-                KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::List | KeyType::Path,
-                _,
-            ) => {
-                let expected = format!("choices, each {}", describe(self.key.ty));
-                self.problem(self.node, "a range", expected);
-                return None;
-            }
-        };
+        if self.key.ty.range().is_none() {
+            let expected = format!("choices, each {}", self.key.ty);
+            self.problem(self.node, "a range", expected);
+            return None;
+        }
+        let integer = matches!(self.key.ty, KeyType::Int { .. });
+        if integer && flag == Some(false) {
+            let expected = "int = true: the key is an integer";
+            self.problem(self.node, "int = false", expected);
+            return None;
+        }
+        let int = integer || flag.unwrap_or(false);
         let (low, high) = (self.number("low", int), self.number("high", int));
         let step = match self.node.get("step") {
             Some(_) => Some(self.number("step", int)?),
@@ -159,19 +151,13 @@ impl Entry<'_> {
                 "low <= high",
             );
         }
-        let (least, most) = match self.key.ty {
-            KeyType::Float { low, high } => (low, high),
-            KeyType::Int { low, high } => (low as f64, high as f64),
-            KeyType::Any => (f64::NEG_INFINITY, f64::INFINITY),
-            KeyType::Bool | KeyType::Text | KeyType::Choice(_) | KeyType::List | KeyType::Path => {
-                return;
-            }
+        let Some((least, most)) = self.key.ty.range() else {
+            return;
         };
         for (name, value, x) in [("low", low, a), ("high", high, b)] {
             if x < least || x > most {
                 let at = self.node.get(name).unwrap_or(self.node);
-                let expected =
-                    format!("a range within the key's bounds: {}", describe(self.key.ty));
+                let expected = format!("a range within the key's bounds: {}", self.key.ty);
                 self.problem(at, format!("{name} = {value}"), expected);
             }
         }
@@ -226,7 +212,7 @@ impl Entry<'_> {
 
     fn default(&mut self, domain: &Domain) -> Option<Value> {
         let node = self.node.get("default")?;
-        match value_of(self.key, node, self.base) {
+        match value_of(self.key.ty, node, self.base) {
             Ok(value) if domain.contains(&value) => domain.clamp(&value),
             // Choices narrowed from outside (a script's HPO_MODEL_CHOICES) may leave the file's
             // default behind; the first choice stands in for it.

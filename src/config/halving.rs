@@ -2,7 +2,6 @@
 
 use super::document::Document;
 use super::problem::Problem;
-use super::resolve::source_of;
 use super::spec::Operation;
 use super::tree::Node;
 use crate::BATCH_SIZE;
@@ -13,14 +12,14 @@ use search::space::Value;
 const SETTING: &str = "gpu.oom";
 
 /// Reads it where the batch size is searched, and checks that the task kind can do it.
-pub(super) fn settle(
+pub(super) fn read(
     document: &Document,
     kind: &'static TaskKind,
     operation: &mut Operation,
     problems: &mut Vec<Problem>,
 ) {
     let mut refuse = |node: &Node, key: &str, found: String, expected: &str| {
-        problems.push(Problem::new(&node.source, key, found, expected));
+        problems.push(node.problem(key, found, expected));
     };
     for (name, entry) in &document.space {
         let Some(node) = entry.get("oom") else {
@@ -39,7 +38,7 @@ pub(super) fn settle(
     }
     if operation.halve && !kind.halves_batches {
         let found = format!("halve, which the task kind {} cannot do", kind.name);
-        let source = source_of(document, SETTING);
+        let source = document.source_of(SETTING);
         problems.push(Problem::new(&source, SETTING, found, "\"alone\""));
     }
 }

@@ -6,8 +6,10 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use super::StudySpec;
-use crate::Prepared;
-use crate::{Key, KeyType, Role};
+use super::values::defaults;
+use crate::kind::with_passed_on;
+use crate::kinds::keys_of;
+use crate::{Key, KeyType, Prepared, Role};
 use search::space::{Condition, Constraint, Domain, Parameter, Space, Value};
 
 /// One difference between two identities.
@@ -33,12 +35,8 @@ impl fmt::Display for Difference {
 /// The identity of a study: what its values depend on, as a flat map from dotted key to JSON.
 /// Operational keys are not in it, nor are paths of fingerprinted data.
 pub fn identity(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
-    let keys = crate::kinds::kind(&spec.kind).map_or(&[][..], |k| k.keys);
-    let passed_on = (spec.fixed.keys())
-        .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
-        .map(|name| Key::passed_on(name));
-    let all: Vec<Key> = keys.iter().copied().chain(passed_on).collect();
-    identity_of(spec, &all, prepared)
+    let fixed: Vec<String> = spec.fixed.keys().cloned().collect();
+    identity_of(spec, &with_passed_on(keys_of(&spec.kind), &fixed), prepared)
 }
 
 /// [`identity`] with the task kind's keys as an argument.
@@ -174,9 +172,10 @@ fn parameter(name: &str, json: &Json) -> Option<Parameter> {
 /// A study may be older than a key of its task kind. It was trained as the key's default has it,
 /// so that a key which only one identity has is no difference where the other one has the default.
 pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Difference> {
-    let presets = presets(asked);
+    let kind = asked.get("task.kind").and_then(Json::as_str);
+    let defaults = defaults(keys_of(kind.unwrap_or_default()));
     let value = |map: &Map<String, Json>, key: &str| match map.get(key) {
-        None if !map.contains_key(&format!("space.{key}")) => presets.get(key).cloned(),
+        None if !map.contains_key(&format!("space.{key}")) => defaults.get(key).map(Value::to_json),
         found => found.cloned(),
     };
     let keys: BTreeSet<&String> = was.keys().chain(asked.keys()).collect();
@@ -187,17 +186,6 @@ pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Di
             was: was.get(key).map(|json| text(key, json)),
             asked: asked.get(key).map(|json| text(key, json)),
         })
-        .collect()
-}
-
-/// The defaults of the keys of an identity's task kind.
-fn presets(identity: &Map<String, Json>) -> Map<String, Json> {
-    let kind = identity.get("task.kind").and_then(Json::as_str);
-    let keys = kind
-        .and_then(crate::kinds::kind)
-        .map_or(&[][..], |k| k.keys);
-    keys.iter()
-        .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?.to_json())))
         .collect()
 }
 

@@ -17,6 +17,28 @@ pub struct Metric {
     pub range: Option<(f64, f64)>,
 }
 
+impl Metric {
+    /// A metric that may have any value.
+    pub const fn new(name: &'static str, direction: Direction) -> Metric {
+        let range = None;
+        Metric {
+            name,
+            direction,
+            range,
+        }
+    }
+
+    /// A metric whose values lie between these.
+    pub const fn within(name: &'static str, direction: Direction, low: f64, high: f64) -> Metric {
+        let range = Some((low, high));
+        Metric {
+            name,
+            direction,
+            range,
+        }
+    }
+}
+
 /// The score of the trivial answer (for a classifier: always the majority class), on the same
 /// validation split and by the same metric as the trials' values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,6 +111,17 @@ pub struct TaskKind {
     pub halves_batches: bool,
     /// Whether trials need libtorch on every device; the others need it on GPUs alone.
     pub needs_libtorch: bool,
+}
+
+/// The keys that a kind declares, and those of `names` that it passes on without knowing them.
+pub(super) fn with_passed_on<'a>(declared: &[Key<'a>], names: &'a [String]) -> Vec<Key<'a>> {
+    let mut keys = declared.to_vec();
+    for name in names {
+        if !declared.iter().any(|key| key.name == name) {
+            keys.push(Key::passed_on(name));
+        }
+    }
+    keys
 }
 
 /// The key of the batch size.

@@ -4,23 +4,24 @@
 //! ```text
 //! tree       TOML with the line of every value
 //! document   its parts, with the overrides applied
-//! settings   tune's own keys, by the tables in `keys`
-//! fixed      the task kind's keys that are not searched
+//! settings   tune's own keys, by the tables in `keys`: how a run is operated
+//! values     values of keys that are not searched, by their entries
+//! unknown    sections and keys that nobody reads
 //! space      [space], [[constraints]], [[points]]: entry (one domain), conditions
-//! acts       where searched parameters act, by what the task kind declares
+//! active_when  where searched parameters act, by what the task kind declares
 //! points     points that people enqueue
 //! satisfiable  whether any point satisfies the constraints
 //! resolve    all of it, to a StudySpec or every problem at once
 //! ```
 
-pub mod acts;
+pub mod active_when;
 mod algorithm;
 mod conditions;
 mod document;
 mod entry;
-mod fixed;
 mod halving;
 mod identity;
+pub mod key;
 pub mod keys;
 mod kind;
 pub mod kinds;
@@ -32,7 +33,6 @@ mod problem;
 mod pruners;
 mod resolve;
 mod satisfiable;
-mod schema;
 mod settings;
 mod space;
 mod spec;
@@ -42,17 +42,20 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unknown;
 mod values;
 
+pub use active_when::ActiveWhen;
 pub use algorithm::{pruner_from_json, sampler_from_json};
 pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
+pub use key::{Key, KeyType, Preset, Role};
 pub use kind::{
     BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, greatest, test_metric,
 };
 pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment, text_of};
 pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
-pub use schema::{Acts, Key, KeyType, Preset, Role};
+
 pub use spec::{
     Deadline, Objective, Operation, Parallel, Standby, StudySpec, SupervisorPolicy, TestPolicy,
 };

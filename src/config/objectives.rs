@@ -4,7 +4,6 @@
 use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS};
 use super::problem::{Problem, hint};
-use super::resolve::source_of;
 use super::settings::Settings;
 use super::spec::{Objective, Operation, TestPolicy};
 use crate::TaskKind;
@@ -29,7 +28,7 @@ pub(super) fn read(
     kind: &'static TaskKind,
     problems: &mut Vec<Problem>,
 ) -> Vec<Objective> {
-    let outside = |key: &str| document.key(key).is_some_and(|n| !n.source.is_file());
+    let outside = |key: &str| document.overridden(key);
     let single = [METRIC, DIRECTION].map(|key| (key, document.key(key).is_some()));
     let given = single.iter().find(|(_, given)| *given).map(|(key, _)| *key);
     match (settings.texts(METRICS), given) {
@@ -44,7 +43,7 @@ pub(super) fn read(
         }
         (Some(_), Some(key)) if outside(key) == outside(METRICS) => {
             let expected = "either objective.metrics, or objective.metric and objective.direction";
-            let source = source_of(document, METRICS);
+            let source = document.source_of(METRICS);
             problems.push(Problem::new(
                 &source,
                 METRICS,
@@ -59,7 +58,7 @@ pub(super) fn read(
 
 /// Whether several objectives are asked for, valid or not.
 pub(super) fn several_asked(document: &Document, settings: &Settings) -> bool {
-    let outside = |key: &str| document.key(key).is_some_and(|n| !n.source.is_file());
+    let outside = |key: &str| document.overridden(key);
     let overruled = !outside(METRICS) && [METRIC, DIRECTION].iter().any(|key| outside(key));
     !overruled && settings.texts(METRICS).is_some_and(|m| m.len() > 1)
 }
@@ -67,15 +66,14 @@ pub(super) fn several_asked(document: &Document, settings: &Settings) -> bool {
 /// What goes with several objectives: no trial is pruned, as in Optuna, there is no single winner to
 /// repeat or to test, and `auto` is the sampler that was measured to be the better one
 /// (docs/several-objectives.md).
-pub(super) fn settle(document: &Document, operation: &mut Operation, problems: &mut Vec<Problem>) {
+pub(super) fn fit_to_several(
+    document: &Document,
+    operation: &mut Operation,
+    problems: &mut Vec<Problem>,
+) {
     let mut problem = |key: &str, found: &str, expected: &str| {
         let found = format!("{found} beside several objectives in {METRICS}");
-        problems.push(Problem::new(
-            &source_of(document, key),
-            key,
-            found,
-            expected,
-        ));
+        problems.push(Problem::new(&document.source_of(key), key, found, expected));
     };
     let kind = operation.pruner.kind.as_str();
     if !["auto", "none"].contains(&kind) {
@@ -168,8 +166,7 @@ fn free(
     problems: &mut Vec<Problem>,
 ) -> Option<Objective> {
     if direction.is_none() && document.key(DIRECTION).is_none() {
-        let section = document.sections.iter().find(|(n, _)| n == "objective");
-        let source = section.map_or_else(|| document.whole(), |(_, source)| source.clone());
+        let source = document.source_of_section("objective");
         let expected = "minimize or maximize";
         problems.push(Problem::new(&source, DIRECTION, "nothing", expected));
     }
@@ -186,7 +183,7 @@ fn several(
     problems: &mut Vec<Problem>,
 ) -> Vec<Objective> {
     let before = problems.len();
-    let source = source_of(document, METRICS);
+    let source = document.source_of(METRICS);
     let mut objectives: Vec<Objective> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let (metric, asked) = split(text);
@@ -253,7 +250,7 @@ fn unknown(
     }
     let near = hint(name, names.iter().copied());
     problems.push(Problem::new(
-        &source_of(document, key),
+        &document.source_of(key),
         key,
         format!("{name:?}, which task kind {} does not report", kind.name),
         format!("one of {}{near}", names.join(", ")),

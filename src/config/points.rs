@@ -5,53 +5,41 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use super::conditions::{alternatives, quoted};
 use super::problem::{Problem, Problems, Source, hint};
-use super::tree::parse_value;
-use search::space::{Domain, Parameter, Params, Space, Value};
+use super::tree::{Item, Node, Table, find, parse_value};
+use search::space::{Domain, Expr, Parameter, Params, Space, Value};
 use search::study::FrozenTrial;
 
 /// A point as it was given; all or some of its parameters.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Given {
     source: Source,
-    /// What could be read of it.
-    entries: Vec<Entry>,
+    /// What could be read of it: single values.
+    entries: Table,
     /// Nothing was given.
     empty: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct Entry {
-    name: String,
-    value: Value,
-    /// The value as typed on the command line, where a number can stand for a string.
-    raw: Option<String>,
-    source: Source,
-}
-
 /// One point from the words of a command line, each `KEY=VALUE`; values are as in `--set`.
 pub fn point_of_words(words: &[(String, String)], problems: &mut Vec<Problem>) -> Given {
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries = Table::new();
     for (name, text) in words {
         let source = Source::Flag(format!("{name}={text}"));
-        if entries.iter().any(|e| e.name == *name) {
+        if find(&entries, name).is_some() {
             problems.push(Problem::new(&source, name, "it a second time", "it once"));
             continue;
         }
-        let node = parse_value(text, &source).map_err(|error| format!("{text} ({error})"));
-        let value = node.and_then(|n| n.scalar().cloned().ok_or_else(|| n.found()));
-        match value {
-            Ok(value) => entries.push(Entry {
-                name: name.clone(),
-                value,
-                raw: Some(text.clone()),
-                source,
-            }),
-            Err(found) => {
-                let expected = "a number, true, false or a word";
-                problems.push(Problem::new(&source, name, found, expected));
+        let found = match parse_value(text, &source) {
+            Ok(node) if node.scalar().is_some() => {
+                entries.push((name.clone(), node));
+                continue;
             }
-        }
+            Ok(node) => node.found(),
+            Err(error) => format!("{text} ({error})"),
+        };
+        let expected = "a number, true, false or a word";
+        problems.push(Problem::new(&source, name, found, expected));
     }
     Given {
         source: Source::Flag("the point".into()),
@@ -103,15 +91,12 @@ fn point_of_object(
     source: Source,
     problems: &mut Vec<Problem>,
 ) -> Given {
-    let mut entries = Vec::new();
+    let mut entries = Table::new();
     for (name, json) in object {
         match Value::from_json(json) {
-            Some(value) => entries.push(Entry {
-                name: name.clone(),
-                value,
-                raw: None,
-                source: source.clone(),
-            }),
+            Some(value) => {
+                entries.push((name.clone(), Node::new(Item::Scalar(value), source.clone())))
+            }
             None => {
                 let expected = "a number, true, false, null or a string";
                 problems.push(Problem::new(&source, name, json.to_string(), expected));
@@ -148,14 +133,14 @@ pub fn check_points(
 fn point(space: &Space, given: &Given, problems: &mut Vec<Problem>) -> Params {
     let before = problems.len();
     let mut params = Params::new();
-    let mut known: Vec<(&Entry, &Parameter)> = Vec::new();
-    for entry in &given.entries {
-        match value(space, entry) {
+    let mut known: Vec<(&Node, &Parameter)> = Vec::new();
+    for (name, node) in &given.entries {
+        match value(space, name, node) {
             Ok((parameter, value)) => {
-                params.insert(entry.name.clone(), value);
-                known.push((entry, parameter));
+                params.insert(name.clone(), value);
+                known.push((node, parameter));
             }
-            Err(problem) => problems.push(problem),
+            Err((found, expected)) => problems.push(node.problem(name, found, expected)),
         }
     }
     if given.empty {
@@ -166,18 +151,12 @@ fn point(space: &Space, given: &Given, problems: &mut Vec<Problem>) -> Params {
             expected: "at least one parameter".into(),
         });
     }
-    for (entry, parameter) in known {
-        problems.extend(beside_others(space, entry, parameter, &params));
+    for (node, parameter) in known {
+        problems.extend(beside_others(space, node, parameter, &params));
     }
     if problems.len() == before {
         problems.extend(space.violations(&params).map(|constraint| {
-            let names = constraint.expr.names();
-            let value = |n: &&str| params.get(*n).or_else(|| space.fixed.get(*n));
-            let values: Vec<String> = names
-                .iter()
-                .filter_map(|n| value(n).map(|v| format!("{n} = {v}")))
-                .collect();
-            let found = values.join(", ");
+            let found = named_values(&constraint.expr, space, &params);
             let expected = constraint.expr.to_string();
             Problem::new(&given.source, "constraints", found, expected)
         }));
@@ -185,51 +164,50 @@ fn point(space: &Space, given: &Given, problems: &mut Vec<Problem>) -> Params {
     params
 }
 
-/// The parameter and its value in the widest domain that the parameter can have.
-fn value<'a>(space: &'a Space, entry: &Entry) -> Result<(&'a Parameter, Value), Problem> {
-    let problem =
-        |found: String, expected: String| Problem::new(&entry.source, &entry.name, found, expected);
-    let Some((_, parameter)) = space.find(&entry.name) else {
-        let names = || space.parameters.iter().map(|p| p.name.as_str());
-        if let Some(fixed) = space.fixed.get(&entry.name) {
-            let found = format!("a value for a key that the study fixes at {fixed}");
-            return Err(problem(found, "a searched parameter".into()));
-        }
-        let near = hint(&entry.name, names());
-        let all: Vec<&str> = names().collect();
-        return Err(problem(
-            "a parameter that the study does not search".into(),
-            format!("one of {}{near}", all.join(", ")),
-        ));
-    };
-    match taken(&parameter.domain, entry) {
-        Some(value) => Ok((parameter, value)),
-        None => Err(problem(shown(entry), expected(&parameter.domain))),
+/// What an expression compares, at a point: `a = 1, b = 2`.
+pub(super) fn named_values(expr: &Expr, space: &Space, point: &Params) -> String {
+    let value = |name: &str| point.get(name).or_else(|| space.fixed.get(name));
+    let names = expr.names().into_iter();
+    let values = names.filter_map(|name| Some(format!("{name} = {}", value(name)?)));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// The parameter and its value in the widest domain that the parameter can have; else what was found
+/// and expected.
+fn value<'a>(
+    space: &'a Space,
+    name: &str,
+    node: &Node,
+) -> Result<(&'a Parameter, Value), (String, String)> {
+    if let Some((_, parameter)) = space.find(name) {
+        let domain = &parameter.domain;
+        let value = within(domain, node).ok_or_else(|| (node.found(), expected(domain)))?;
+        return Ok((parameter, value));
     }
+    if let Some(fixed) = space.fixed.get(name) {
+        let found = format!("a value for a key that the study fixes at {fixed}");
+        return Err((found, "a searched parameter".into()));
+    }
+    let all: Vec<&str> = space.parameters.iter().map(|p| p.name.as_str()).collect();
+    let near = hint(name, all.iter().copied());
+    let found = "a parameter that the study does not search".into();
+    Err((found, format!("one of {}{near}", all.join(", "))))
 }
 
 /// The domain's own value that is meant: a bare word may also name a choice that is a string and
 /// reads like a number.
-fn taken(domain: &Domain, entry: &Entry) -> Option<Value> {
-    if domain.contains(&entry.value) {
-        return domain.clamp(&entry.value);
+fn within(domain: &Domain, node: &Node) -> Option<Value> {
+    let value = node.scalar()?;
+    if domain.contains(value) {
+        return domain.clamp(value);
     }
-    let raw = entry.raw.as_deref()?;
-    let typed = Value::from(raw);
-    let null = raw == "null" && domain.contains(&Value::Null);
+    let raw = node.raw.as_deref()?;
     match domain {
-        Domain::Categorical { .. } if null => Some(Value::Null),
-        Domain::Categorical { .. } => domain.clamp(&typed),
-        Domain::Float { .. } | Domain::Int { .. } => None,
-    }
-}
-
-fn shown(entry: &Entry) -> String {
-    match &entry.value {
-        Value::Str(text) => format!("{text:?}"),
-        other @ (Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_)) => {
-            format!("{other} ({})", other.type_name())
+        Domain::Categorical { .. } if raw == "null" && domain.contains(&Value::Null) => {
+            Some(Value::Null)
         }
+        Domain::Categorical { .. } => domain.clamp(&Value::from(raw)),
+        Domain::Float { .. } | Domain::Int { .. } => None,
     }
 }
 
@@ -238,16 +216,9 @@ fn expected(domain: &Domain) -> String {
         Domain::Float { .. } => format!("a number in {domain}"),
         Domain::Int { .. } => format!("an integer in {domain}"),
         Domain::Categorical { choices } => {
-            let all: Vec<String> = choices.iter().map(choice).collect();
+            let all: Vec<String> = choices.iter().map(quoted).collect();
             format!("one of {}", all.join(", "))
         }
-    }
-}
-
-fn choice(value: &Value) -> String {
-    match value.as_str() {
-        Some(text) => format!("{text:?}"),
-        None => value.to_string(),
     }
 }
 
@@ -255,7 +226,7 @@ fn choice(value: &Value) -> String {
 /// one whose range is narrower there.
 fn beside_others(
     space: &Space,
-    entry: &Entry,
+    node: &Node,
     parameter: &Parameter,
     params: &Params,
 ) -> Option<Problem> {
@@ -267,12 +238,14 @@ fn beside_others(
             Some(v) => format!("it beside {parent} = {v}"),
             None => format!("it without {parent}"),
         };
-        let values: Vec<String> = condition.values.iter().map(Value::to_string).collect();
-        let expected = format!("it only beside {parent} = {}", values.join(" | "));
-        return Some(Problem::new(&entry.source, &entry.name, found, expected));
+        let values = alternatives(&condition.values);
+        let expected = format!("it only beside {parent} = {values}");
+        return Some(node.problem(&parameter.name, found, expected));
     }
     let domain = space.active_domain(parameter, params)?;
-    let value = params.get(&entry.name).filter(|v| !domain.contains(v))?;
+    let value = params
+        .get(&parameter.name)
+        .filter(|v| !domain.contains(v))?;
     let narrow = parameter.high_when.iter();
     let narrow = narrow.filter(|h| space.all_hold(&h.when, params));
     let mut beside: Vec<String> = narrow
@@ -280,12 +253,8 @@ fn beside_others(
         .filter_map(|c| Some(format!("{} = {}", c.parent, given(&c.parent)?)))
         .collect();
     beside.dedup();
-    Some(Problem::new(
-        &entry.source,
-        &entry.name,
-        value.to_string(),
-        format!("{} beside {}", expected(&domain), beside.join(", ")),
-    ))
+    let expected = format!("{} beside {}", expected(&domain), beside.join(", "));
+    Some(node.problem(&parameter.name, value.to_string(), expected))
 }
 
 /// The space that trials were drawn from, as far as they show it: every parameter that any of them
@@ -296,13 +265,7 @@ pub fn space_of_trials<'a>(trials: impl IntoIterator<Item = &'a FrozenTrial>) ->
         match space.parameters.iter_mut().find(|p| p.name == *name) {
             // The later one says of which kind the parameter is now.
             Some(parameter) => parameter.domain = domain.widened(&parameter.domain),
-            None => space.parameters.push(Parameter {
-                name: name.clone(),
-                domain: domain.clone(),
-                when: Vec::new(),
-                high_when: Vec::new(),
-                default: None,
-            }),
+            None => space.parameters.push(Parameter::new(name, domain.clone())),
         }
     }
     space

@@ -1,106 +1,110 @@
 //! The kinds of pruners and their options, as data.
 
-use super::keys::{Algorithm, Setting, SettingType, int, setting};
+use super::keys::Algorithm;
+use crate::key::{FRACTION, Key, KeyType, Preset, float, int, int_or_auto, operational};
 use search::space::{Params, Value};
 
 /// Where the pruner inside `patient` has its kind and options.
-pub const WRAPPED: &str = "wrapped";
+pub(super) const WRAPPED: &str = "wrapped";
 
-const COUNT: SettingType = int(0, 1_000_000);
-const STEPS: SettingType = int(1, 1_000_000);
-const ANY: SettingType = SettingType::Float {
-    low: -1e300,
-    high: 1e300,
-};
-const PART: SettingType = SettingType::Float {
-    low: 0.0,
-    high: 1.0,
-};
+/// The option that names the pruner inside another.
+pub(super) const WRAPPED_KIND: &str = "wrapped.kind";
 
-const STARTUP: Setting = setting(
-    "n_startup_trials",
-    COUNT,
-    "5",
-    "no pruning before this many trials are complete",
-);
-const WARMUP: Setting = setting(
-    "n_warmup_steps",
-    COUNT,
-    "0",
-    "no pruning in a trial's epochs before this one, which is checked",
-);
-const INTERVAL: Setting = setting(
-    "interval_steps",
-    STEPS,
-    "1",
-    "epochs from one check to the next",
-);
-const LEAST: Setting = setting(
-    "n_min_trials",
-    STEPS,
-    "1",
-    "trials that must have reported the epoch",
-);
-const BOOTSTRAP: Setting = setting(
-    "bootstrap_count",
-    COUNT,
-    "0",
-    "at each rung, the first so many trials end",
-);
+/// Whether a pruner with these options has another one inside.
+pub(super) fn wraps(options: &[Key]) -> bool {
+    options.iter().any(|option| option.name == WRAPPED_KIND)
+}
 
-#[rustfmt::skip]
-const AUTO: [Setting; 3] = [
-    setting("n_startup_trials", COUNT, "8", "no pruning before this many trials are complete; fewer than 6 count as 6"),
-    setting("n_warmup_steps", SettingType::IntOrAuto { low: 0, high: 1_000_000 }, "auto", "no pruning in a trial's epochs before this one; auto: a tenth of the longest trial. A first report is never judged"),
-    setting("chance", PART, "0.05", "a trial ends if its chance of a new best value, for each epoch that is left, is below this part of a new trial's"),
+const COUNT: KeyType = int(0, 1_000_000);
+const STEPS: KeyType = int(1, 1_000_000);
+const ANY: KeyType = float(-1e300, 1e300);
+
+const STARTUP: Key<'static> = operational("n_startup_trials", COUNT, Preset::Int(5))
+    .help("no pruning before this many trials are complete");
+const WARMUP: Key<'static> = operational("n_warmup_steps", COUNT, Preset::Int(0))
+    .help("no pruning in a trial's epochs before this one, which is checked");
+const INTERVAL: Key<'static> =
+    operational("interval_steps", STEPS, Preset::Int(1)).help("epochs from one check to the next");
+const LEAST: Key<'static> = operational("n_min_trials", STEPS, Preset::Int(1))
+    .help("trials that must have reported the epoch");
+const BOOTSTRAP: Key<'static> = operational("bootstrap_count", COUNT, Preset::Int(0))
+    .help("at each rung, the first so many trials end");
+
+const AUTO: [Key<'static>; 3] = [
+    operational("n_startup_trials", COUNT, Preset::Int(8))
+        .help("no pruning before this many trials are complete; fewer than 6 count as 6"),
+    operational("n_warmup_steps", int_or_auto(0, 1_000_000), Preset::Text("auto"))
+        .help("no pruning in a trial's epochs before this one; auto: a tenth of the longest trial. A first report is never judged"),
+    operational("chance", FRACTION, Preset::Float(0.05))
+        .help("a trial ends if its chance of a new best value, for each epoch that is left, is below this part of a new trial's"),
 ];
 
-const MEDIAN: [Setting; 4] = [STARTUP, WARMUP, INTERVAL, LEAST];
+const MEDIAN: [Key<'static>; 4] = [STARTUP, WARMUP, INTERVAL, LEAST];
 
-#[rustfmt::skip]
-const PERCENTILE: [Setting; 5] = [
-    setting("percentile", SettingType::Float { low: 0.0, high: 100.0 }, "25.0", "the part that goes on, in percent"),
-    STARTUP, WARMUP, INTERVAL, LEAST,
+const PERCENTILE: [Key<'static>; 5] = [
+    operational("percentile", float(0.0, 100.0), Preset::Float(25.0))
+        .help("the part that goes on, in percent"),
+    STARTUP,
+    WARMUP,
+    INTERVAL,
+    LEAST,
 ];
 
-#[rustfmt::skip]
-const ASHA: [Setting; 4] = [
-    setting("min_resource", SettingType::IntOrAuto { low: 1, high: 1_000_000 }, "auto", "epochs until the first rung; auto: a hundredth of the longest trial, at least 1"),
-    setting("reduction_factor", int(2, 1_000_000), "4", "one trial of so many goes on at a rung; the next rung lies so many times higher"),
-    setting("min_early_stopping_rate", int(0, 62), "0", "so many of the lowest rungs are left out"),
+const ASHA: [Key<'static>; 4] = [
+    operational(
+        "min_resource",
+        int_or_auto(1, 1_000_000),
+        Preset::Text("auto"),
+    )
+    .help("epochs until the first rung; auto: a hundredth of the longest trial, at least 1"),
+    operational("reduction_factor", int(2, 1_000_000), Preset::Int(4))
+        .help("one trial of so many goes on at a rung; the next rung lies so many times higher"),
+    operational("min_early_stopping_rate", int(0, 62), Preset::Int(0))
+        .help("so many of the lowest rungs are left out"),
     BOOTSTRAP,
 ];
 
-#[rustfmt::skip]
-const HYPERBAND: [Setting; 4] = [
-    setting("min_resource", STEPS, "1", "epochs until the first rung of the first bracket"),
-    setting("max_resource", SettingType::IntOrAuto { low: 1, high: 1_000_000 }, "auto", "epochs of a whole trial; auto: those of the task, else of the longest complete trial"),
-    setting("reduction_factor", int(2, 1_000_000), "3", "one trial of so many goes on at a rung; the next rung lies so many times higher"),
+const HYPERBAND: [Key<'static>; 4] = [
+    operational("min_resource", STEPS, Preset::Int(1))
+        .help("epochs until the first rung of the first bracket"),
+    operational(
+        "max_resource",
+        int_or_auto(1, 1_000_000),
+        Preset::Text("auto"),
+    )
+    .help("epochs of a whole trial; auto: those of the task, else of the longest complete trial"),
+    operational("reduction_factor", int(2, 1_000_000), Preset::Int(3))
+        .help("one trial of so many goes on at a rung; the next rung lies so many times higher"),
     BOOTSTRAP,
 ];
 
-#[rustfmt::skip]
-const PATIENT: [Setting; 3] = [
-    setting("patience", COUNT, "4", "so many reports without an improvement are borne"),
-    setting("min_delta", SettingType::Float { low: 0.0, high: 1e300 }, "0.0", "reports are worse than the best before if they are so by more than this"),
-    setting("wrapped.kind", SettingType::Word(&["auto", "none", "median", "percentile", "asha", "hyperband", "threshold", "wilcoxon"]), "auto", "who decides once patience is exhausted; none: patience alone, so that every trial that gets worse for long ends without a value. Its options stand beside, as wrapped.NAME"),
+const PATIENT: [Key<'static>; 3] = [
+    operational("patience", COUNT, Preset::Int(4))
+        .help("so many reports without an improvement are borne"),
+    operational("min_delta", float(0.0, 1e300), Preset::Float(0.0))
+        .help("reports are worse than the best before if they are so by more than this"),
+    operational(WRAPPED_KIND, KeyType::Choice(&["auto", "none", "median", "percentile", "asha", "hyperband", "threshold", "wilcoxon"]), Preset::Text("auto"))
+        .help("who decides once patience is exhausted; none: patience alone, so that every trial that gets worse for long ends without a value. Its options stand beside, as wrapped.NAME"),
 ];
 
-#[rustfmt::skip]
-const THRESHOLD: [Setting; 4] = [
-    setting("lower", ANY, "", "a report below this ends the trial; default: no limit"),
-    setting("upper", ANY, "", "a report above this ends the trial; default: no limit"),
-    WARMUP, INTERVAL,
+const THRESHOLD: [Key<'static>; 4] = [
+    operational("lower", ANY, Preset::Optional)
+        .help("a report below this ends the trial; default: no limit"),
+    operational("upper", ANY, Preset::Optional)
+        .help("a report above this ends the trial; default: no limit"),
+    WARMUP,
+    INTERVAL,
 ];
 
-#[rustfmt::skip]
-const WILCOXON: [Setting; 2] = [
-    setting("p_threshold", PART, "0.1", "a trial ends if the chance that it is no worse than the best one is below this"),
-    setting("n_startup_steps", COUNT, "2", "no pruning before this many folds that the best trial has as well; at least 2"),
+const WILCOXON: [Key<'static>; 2] = [
+    operational("p_threshold", FRACTION, Preset::Float(0.1))
+        .help("a trial ends if the chance that it is no worse than the best one is below this"),
+    operational("n_startup_steps", COUNT, Preset::Int(2))
+        .help("no pruning before this many folds that the best trial has as well; at least 2"),
 ];
 
 /// The words of `pruner.kind`.
-pub(super) const KINDS: SettingType = SettingType::Word(&[
+pub(super) const KINDS: KeyType = KeyType::Choice(&[
     "auto",
     "none",
     "median",
@@ -112,26 +116,17 @@ pub(super) const KINDS: SettingType = SettingType::Word(&[
     "wilcoxon",
 ]);
 
-const fn kind(name: &'static str, options: &'static [Setting], help: &'static str) -> Algorithm {
-    Algorithm {
-        name,
-        options,
-        help,
-    }
-}
-
 /// Every pruner.
-#[rustfmt::skip]
 pub const PRUNERS: [Algorithm; 9] = [
-    kind("auto", &AUTO, "ends a trial that, by what the complete trials teach, is far less likely to bring a new best value than a new one"),
-    kind("none", &[], "no trial is ended early"),
-    kind("median", &MEDIAN, "ends a trial whose best value so far is worse than the median of the others' at the same epoch"),
-    kind("percentile", &PERCENTILE, "like median, with another part that goes on"),
-    kind("asha", &ASHA, "asynchronous successive halving: at rungs of few epochs only the best go on"),
-    kind("hyperband", &HYPERBAND, "successive halving with several first rungs, among which the trials are dealt"),
-    kind("patient", &PATIENT, "asks another pruner only about trials that have stopped improving"),
-    kind("threshold", &THRESHOLD, "ends a trial whose value leaves fixed limits"),
-    kind("wilcoxon", &WILCOXON, "ends a trial that is worse than the best one fold by fold; each step is a fold"),
+    Algorithm::new("auto", &AUTO).help("ends a trial that, by what the complete trials teach, is far less likely to bring a new best value than a new one"),
+    Algorithm::new("none", &[]).help("no trial is ended early"),
+    Algorithm::new("median", &MEDIAN).help("ends a trial whose best value so far is worse than the median of the others' at the same epoch"),
+    Algorithm::new("percentile", &PERCENTILE).help("like median, with another part that goes on"),
+    Algorithm::new("asha", &ASHA).help("asynchronous successive halving: at rungs of few epochs only the best go on"),
+    Algorithm::new("hyperband", &HYPERBAND).help("successive halving with several first rungs, among which the trials are dealt"),
+    Algorithm::new("patient", &PATIENT).help("asks another pruner only about trials that have stopped improving"),
+    Algorithm::new("threshold", &THRESHOLD).help("ends a trial whose value leaves fixed limits"),
+    Algorithm::new("wilcoxon", &WILCOXON).help("ends a trial that is worse than the best one fold by fold; each step is a fold"),
 ];
 
 /// Options that do not go together.

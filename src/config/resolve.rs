@@ -9,8 +9,12 @@ use super::overrides::Overrides;
 use super::problem::{Problem, Problems, Source, hint};
 use super::satisfiable::refuse_unsatisfiable;
 use super::settings::Settings;
-use super::tree::Node;
-use super::values::Base;
+use super::tree::{Node, find};
+use super::unknown::refuse_unknown;
+use super::values::{Base, Values};
+use super::{halving, objectives};
+use crate::active_when::refuse_dead;
+use crate::kind::with_passed_on;
 use crate::{Key, TaskKind};
 use files::bounded;
 use files::name::LONGEST_TEXT;
@@ -75,36 +79,36 @@ pub fn resolve_text(
             document.declare(&mut problems);
         }
     }
-    let settings = Settings::read(&document, &mut problems);
     let base = Base {
         dir: input.absolute.parent().unwrap_or(Path::new("/")),
         home: input.home,
     };
+    let settings = Settings::read(&document, base, &mut problems);
     let models = models(&document, base, &mut problems);
     let (task, study) = names(&document, &settings, input.absolute, &mut problems);
     let kind = kind(&document, &settings, kinds, &mut problems);
     let declared = document.declared.clone();
-    let keys: Vec<Key> = kind.map_or(&[][..], |k| k.keys).to_vec();
-    let passed_on = (declared.iter())
-        .filter(|name| !keys.iter().any(|k| k.name == name.as_str()))
-        .map(|name| Key::passed_on(name));
-    let keys: Vec<Key> = keys.iter().copied().chain(passed_on).collect();
-    super::fixed::refuse_unknown(&document, kind, &keys, &mut problems);
+    let keys = with_passed_on(kind.map_or(&[][..], |k| k.keys), &declared);
+    refuse_unknown(&document, kind, &keys, &mut problems);
     let Some(kind) = kind else {
         return Err(Problems(problems).sorted());
     };
-    super::fixed::settle(&mut document, &mut problems);
-    let objectives = super::objectives::read(&document, &settings, kind, &mut problems);
-    let lists = super::fixed::lists(&document, &keys, &mut problems);
-    let fixed = super::fixed::read(&document, &keys, base, &mut problems);
+    document.drop_overruled(&mut problems);
+    let objectives = objectives::read(&document, &settings, kind, &mut problems);
+    let searched = |key: &&Key| find(&document.space, key.name).is_some();
+    let unsearched = keys.iter().filter(|key| key.ty.is_list() || !searched(key));
+    let Values {
+        single: fixed,
+        lists,
+    } = Values::read(unsearched, &document, base, &mut problems);
     let (space, points) = super::space::read(&document, kind, &keys, &fixed, base, &mut problems);
-    super::acts::refuse_dead(&document, &keys, &space, &mut problems);
+    refuse_dead(&document, &keys, &space, &mut problems);
     let written = |name: &&String| document.key(name).is_some();
     let written = fixed.keys().filter(written).cloned().collect();
     let mut operation = settings.operation();
-    super::halving::settle(&document, kind, &mut operation, &mut problems);
-    if super::objectives::several_asked(&document, &settings) {
-        super::objectives::settle(&document, &mut operation, &mut problems);
+    halving::read(&document, kind, &mut operation, &mut problems);
+    if objectives::several_asked(&document, &settings) {
+        objectives::fit_to_several(&document, &mut operation, &mut problems);
     }
     let seed = settings.number("study.seed");
     if problems.is_empty() {
@@ -139,12 +143,6 @@ fn named(document: &Document, kinds: &[&'static TaskKind]) -> Option<&'static Ta
     kinds.iter().copied().find(|k| k.name == name)
 }
 
-pub(super) fn source_of(document: &Document, key: &str) -> Source {
-    document
-        .key(key)
-        .map_or_else(|| document.whole(), |n| n.source.clone())
-}
-
 fn kind(
     document: &Document,
     settings: &Settings,
@@ -163,7 +161,7 @@ fn kind(
     let kind = kinds.iter().copied().find(|k| k.name == name);
     if kind.is_none() {
         let near = hint(name, names.iter().copied());
-        let source = source_of(document, "task.kind");
+        let source = document.source_of("task.kind");
         let found = format!("unknown task kind {name:?}");
         problems.push(Problem::new(&source, "task.kind", found, expected(&near)));
     }
@@ -181,8 +179,7 @@ fn models(
             Some(Value::Str(path)) if !path.is_empty() => {
                 models.insert(name.clone(), base.expand(path));
             }
-            Some(_) | None => problems.push(Problem::new(
-                &node.source,
+            Some(_) | None => problems.push(node.problem(
                 format!("models.{name}"),
                 Node::found(node),
                 "a checkpoint's directory",
@@ -202,7 +199,7 @@ fn names(
     let task = file.file_stem().unwrap_or_default().to_string_lossy();
     let study = settings.text("study.name").unwrap_or(&task);
     if let Err(expected) = check_name(study) {
-        let source = source_of(document, "study.name");
+        let source = document.source_of("study.name");
         let found = format!("{study:?}");
         problems.push(Problem::new(&source, "study.name", found, expected));
     }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::{Purpose, Scope, Searched, parents_first};
 use super::document::{Document, flatten};
-use super::problem::Problem;
+use super::points::named_values;
+use super::problem::{Problem, hint};
 use super::tree::Node;
 use super::values::{Base, value_of};
 use crate::{Key, KeyType, Role, TaskKind};
@@ -40,15 +41,16 @@ pub(super) fn read(
         base,
     };
     let parameters = conditional(drafts, document, &scope, problems);
-    let constraints = constraints(document, &scope, problems);
+    let (constraints, nodes): (Vec<_>, Vec<_>) =
+        constraints(document, &scope, problems).into_iter().unzip();
     let space = Space {
         parameters,
-        constraints: constraints.iter().map(|(c, _)| c.clone()).collect(),
+        constraints,
         fixed: fixed.clone(),
     };
     let points = points(document, &scope, problems);
     if problems.len() == before {
-        refuse_violations(&space, &constraints, &points, document, problems);
+        refuse_violations(&space, &nodes, &points, document, problems);
     }
     (space, points.into_iter().map(|(p, _)| p).collect())
 }
@@ -64,10 +66,10 @@ fn draft(
     let Some(key) = keys.iter().find(|k| k.name == name) else {
         let readable = keys.iter().filter(|k| k.role == Role::Training);
         let names: Vec<&str> = readable.map(|k| k.name).collect();
-        let near = super::problem::hint(name, names.iter().copied());
+        let near = hint(name, names.iter().copied());
         let found = format!("a parameter that task kind {} does not read", kind.name);
         let expected = format!("one of {}{near}", names.join(", "));
-        problems.push(Problem::new(&node.source, name, found, expected));
+        problems.push(node.problem(name, found, expected));
         return None;
     };
     if key.role != Role::Training {
@@ -79,21 +81,18 @@ fn draft(
         };
         let found = format!("a searched {what} key");
         let expected = format!("a fixed value in [{section}]");
-        problems.push(Problem::new(&node.source, name, found, expected));
+        problems.push(node.problem(name, found, expected));
         return None;
     }
     if node.table().is_none() {
         let expected = "a table such as { low = 0.0, high = 0.5 } or { choices = [8, 16] }";
-        problems.push(Problem::new(&node.source, name, node.found(), expected));
+        problems.push(node.problem(name, node.found(), expected));
         return None;
     }
     let (domain, default) = super::entry::read(key, node, base, problems)?;
     Some(Parameter {
-        name: name.to_owned(),
-        domain,
-        when: Vec::new(),
-        high_when: Vec::new(),
         default,
+        ..Parameter::new(name, domain)
     })
 }
 
@@ -140,12 +139,12 @@ fn constraints<'a>(
         for (name, entry) in node.table().into_iter().flatten() {
             if name != "expr" && name != "when" {
                 let found = format!("unknown {name}");
-                problems.push(Problem::new(&entry.source, &owner, found, "expr and when"));
+                problems.push(entry.problem(&owner, found, "expr and when"));
             }
         }
         let Some(expr) = node.get("expr") else {
             let expected = "expr, such as \"train.batch_size * train.grad_accum <= 64\"";
-            problems.push(Problem::new(&node.source, &owner, "no expr", expected));
+            problems.push(node.problem(&owner, "no expr", expected));
             continue;
         };
         let parsed = expression(&owner, expr, scope, problems);
@@ -166,14 +165,14 @@ fn expression(
 ) -> Option<Expr> {
     let Some(Value::Str(text)) = node.scalar() else {
         let expected = "a string with a comparison";
-        problems.push(Problem::new(&node.source, owner, node.found(), expected));
+        problems.push(node.problem(owner, node.found(), expected));
         return None;
     };
     let expr: Expr = match text.parse::<Expr>() {
         Ok(expr) => expr,
         Err(e) => {
             let found = format!("{text:?}, at character {} {}", e.at, e.found);
-            problems.push(Problem::new(&node.source, owner, found, e.expected));
+            problems.push(node.problem(owner, found, e.expected));
             return None;
         }
     };
@@ -185,7 +184,7 @@ fn expression(
             None => format!("{name}, which the task does not read, in a constraint"),
         };
         let expected = format!("numbers and keys with numbers{}", scope.hint(name));
-        problems.push(Problem::new(&node.source, owner, found, expected));
+        problems.push(node.problem(owner, found, expected));
         sound = false;
     }
     sound.then_some(expr)
@@ -200,12 +199,11 @@ impl Scope<'_> {
                 choices.iter().all(|c| c.as_f64().is_some())
             }
             (Some(Domain::Float { .. } | Domain::Int { .. }), _) => true,
-            (None, Some(KeyType::Float { .. } | KeyType::Int { .. })) => true,
             (None, Some(KeyType::Any)) => {
                 let value = self.fixed.get(name);
                 value.is_some_and(|v| v.as_f64().is_some())
             }
-            (None, Some(_) | None) => false,
+            (None, ty) => ty.is_some_and(|ty| ty.range().is_some()),
         }
     }
 }
@@ -228,7 +226,7 @@ fn points<'a>(
             }
             None => {
                 let expected = "a table of parameters and values";
-                problems.push(Problem::new(&node.source, &owner, node.found(), expected));
+                problems.push(node.problem(&owner, node.found(), expected));
                 continue;
             }
         }
@@ -268,7 +266,7 @@ fn coordinate(
     problems: &mut Vec<Problem>,
 ) -> Coordinate {
     let key = scope.keys.iter().find(|k| k.name == name);
-    let value = key.map(|key| value_of(key, node, scope.base));
+    let value = key.map(|key| value_of(key.ty, node, scope.base));
     let (found, expected) = match (scope.searched.get(name), value) {
         (Some(Searched { domain: None, .. }), _) => return Coordinate::Impossible,
         (
@@ -299,14 +297,14 @@ fn coordinate(
         }
         (Some(_), None) | (None, Some(_) | None) => {
             let names = scope.searched.keys().map(String::as_str);
-            let near = super::problem::hint(name, names);
+            let near = hint(name, names);
             (
                 format!("{name}, which is not searched"),
                 format!("parameters of [space]{near}"),
             )
         }
     };
-    problems.push(Problem::new(&node.source, owner, found, expected));
+    problems.push(node.problem(owner, found, expected));
     Coordinate::Impossible
 }
 
@@ -314,46 +312,32 @@ fn coordinate(
 /// otherwise.
 fn refuse_violations(
     space: &Space,
-    constraints: &[(Constraint, &Node)],
+    nodes: &[&Node],
     points: &[(Params, &Node)],
     document: &Document,
     problems: &mut Vec<Problem>,
 ) {
     let violated = |point: &Params, constraint: &Constraint| {
-        let one = Space {
-            constraints: vec![constraint.clone()],
-            fixed: space.fixed.clone(),
-            ..Space::default()
-        };
-        one.violated(point).map(|_| {
-            let names = constraint.expr.names();
-            let value = |n: &&str| point.get(*n).or_else(|| space.fixed.get(*n));
-            let values: Vec<String> = names
-                .iter()
-                .filter_map(|n| value(n).map(|v| format!("{n} = {v}")))
-                .collect();
-            values.join(", ")
-        })
+        let violated = space.violations(point).any(|v| std::ptr::eq(v, constraint));
+        violated.then(|| named_values(&constraint.expr, space, point))
     };
     let expected = "a point that satisfies the constraint, or another constraint";
-    for (constraint, node) in constraints {
+    for (constraint, node) in space.constraints.iter().zip(nodes) {
         if space.has_defaults()
             && let Some(values) = violated(&space.point(&Params::new()), constraint)
         {
-            let found = format!(
-                "{} violated at the point of the defaults: {values}",
-                constraint.expr
-            );
-            problems.push(Problem::new(&node.source, "constraints", found, expected));
+            let expr = &constraint.expr;
+            let found = format!("{expr} violated at the point of the defaults: {values}");
+            problems.push(node.problem("constraints", found, expected));
         }
     }
     for (point, node) in points {
         let index = document.points.iter().position(|p| std::ptr::eq(p, *node));
         let owner = format!("points[{}]", index.unwrap_or_default());
-        for (constraint, _) in constraints {
+        for constraint in &space.constraints {
             if let Some(values) = violated(&space.point(point), constraint) {
                 let found = format!("{} violated: {values}", constraint.expr);
-                problems.push(Problem::new(&node.source, owner.clone(), found, expected));
+                problems.push(node.problem(owner.clone(), found, expected));
             }
         }
     }

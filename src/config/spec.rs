@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::values::defaults;
+use crate::kinds::keys_of;
 use device::{Device, DevicePolicy};
 use inject::InjectSpec;
 use search::pruner::{Horizon, PrunerSpec};
@@ -294,11 +296,7 @@ impl StudySpec {
     /// Everything a trial with these parameters is trained with: fixed keys, parameters, and the
     /// presets of the task kind for searched keys that are inactive in this trial.
     pub fn effective(&self, params: &Params) -> Params {
-        let keys = crate::kinds::kind(&self.kind).map_or(&[][..], |kind| kind.keys);
-        let mut all: Params = keys
-            .iter()
-            .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
-            .collect();
+        let mut all = defaults(keys_of(&self.kind));
         all.extend(self.fixed.clone());
         all.extend(params.iter().map(|(k, v)| (k.clone(), v.clone())));
         all

@@ -4,136 +4,53 @@ use std::path::Path;
 
 use search::study::Direction;
 
-use crate::{
-    Input, Key, KeyType, Metric, Overrides, Preset, Problems, Role, StudySpec, TaskKind,
-    resolve_text,
-};
+use crate::key::{Key, KeyType, Preset, data, float, int, operational, training};
+use crate::{Input, Metric, Overrides, Problems, StudySpec, TaskKind, resolve_text};
 
-const fn key(name: &'static str, ty: KeyType, preset: Preset, role: Role) -> Key<'static> {
-    Key {
-        name,
-        ty,
-        preset,
-        role,
-        help: "a key",
-        acts: &[],
-    }
+const fn number(name: &'static str, low: f64, high: f64) -> Key<'static> {
+    training(name, float(low, high), Preset::Float(low))
 }
-const fn float(name: &'static str, low: f64, high: f64) -> Key<'static> {
-    key(
-        name,
-        KeyType::Float { low, high },
-        Preset::Float(low),
-        Role::Training,
-    )
-}
-const fn int(name: &'static str, low: i64, high: i64) -> Key<'static> {
-    key(
-        name,
-        KeyType::Int { low, high },
-        Preset::Int(low),
-        Role::Training,
-    )
+const fn count(name: &'static str, low: i64, high: i64) -> Key<'static> {
+    training(name, int(low, high), Preset::Int(low))
 }
 const fn word(name: &'static str, words: &'static [&'static str]) -> Key<'static> {
-    key(
-        name,
-        KeyType::Choice(words),
-        Preset::Text(words[0]),
-        Role::Training,
-    )
+    training(name, KeyType::Choice(words), Preset::Text(words[0]))
 }
 
 const KEYS: &[Key<'static>] = &[
-    key("data.path", KeyType::Path, Preset::Optional, Role::Data),
-    key("data.text", KeyType::Text, Preset::Text("text"), Role::Data),
-    key(
-        "data.text_pair",
-        KeyType::Text,
-        Preset::Optional,
-        Role::Data,
-    ),
-    key(
-        "data.label",
-        KeyType::Text,
-        Preset::Text("label"),
-        Role::Data,
-    ),
-    key("data.group", KeyType::Text, Preset::Optional, Role::Data),
-    key(
-        "data.split.train",
-        KeyType::Float {
-            low: 0.0,
-            high: 1.0,
-        },
-        Preset::Float(0.8),
-        Role::Data,
-    ),
-    key(
-        "data.split.validation",
-        KeyType::Float {
-            low: 0.0,
-            high: 1.0,
-        },
-        Preset::Float(0.1),
-        Role::Data,
-    ),
-    key(
-        "data.split.test",
-        KeyType::Float {
-            low: 0.0,
-            high: 1.0,
-        },
-        Preset::Float(0.1),
-        Role::Data,
-    ),
-    key(
-        "data.split.seed",
-        KeyType::Int {
-            low: 0,
-            high: i64::MAX,
-        },
-        Preset::Int(0),
-        Role::Data,
-    ),
-    key(
-        "data.loaders",
-        KeyType::Int { low: 0, high: 64 },
-        Preset::Int(0),
-        Role::Operational,
-    ),
-    float("task.step_ms", 0.0, 1e6),
-    int("task.steps", 1, 1_000_000),
-    float("task.noise", 0.0, 1e6),
-    key(
-        "train.epochs",
-        KeyType::Int {
-            low: 1,
-            high: 10_000,
-        },
-        Preset::Required,
-        Role::Training,
-    ),
-    int("train.patience", 0, 10_000),
-    float("train.min_delta", 0.0, 1.0),
-    int("train.batch_size", 1, 4096),
-    int("train.grad_accum", 1, 1024),
-    float("train.clip_grad", 0.0, 100.0),
-    key(
+    data("data.path", KeyType::Path, Preset::Optional),
+    data("data.text", KeyType::Text, Preset::Text("text")),
+    data("data.text_pair", KeyType::Text, Preset::Optional),
+    data("data.label", KeyType::Text, Preset::Text("label")),
+    data("data.group", KeyType::Text, Preset::Optional),
+    data("data.split.train", float(0.0, 1.0), Preset::Float(0.8)),
+    data("data.split.validation", float(0.0, 1.0), Preset::Float(0.1)),
+    data("data.split.test", float(0.0, 1.0), Preset::Float(0.1)),
+    data("data.split.seed", int(0, i64::MAX), Preset::Int(0)),
+    operational("data.loaders", int(0, 64), Preset::Int(0)),
+    number("task.step_ms", 0.0, 1e6),
+    count("task.steps", 1, 1_000_000),
+    number("task.noise", 0.0, 1e6),
+    training("train.epochs", int(1, 10_000), Preset::Required),
+    count("train.patience", 0, 10_000),
+    number("train.min_delta", 0.0, 1.0),
+    count("train.batch_size", 1, 4096),
+    count("train.grad_accum", 1, 1024),
+    number("train.clip_grad", 0.0, 100.0),
+    training(
         "train.grad_checkpointing",
         KeyType::Bool,
         Preset::Bool(false),
-        Role::Training,
     ),
-    int("train.freeze_encoder_layers", 0, 100),
-    int("tok.max_length", 1, 8192),
-    float("optim.lr", 1e-9, 10.0),
-    float("optim.weight_decay", 0.0, 1.0),
-    float("optim.beta1", 0.0, 1.0),
-    float("optim.beta2", 0.0, 1.0),
-    float("optim.eps", 0.0, 1.0),
-    float("optim.momentum", 0.0, 1.0),
-    float("optim.layerwise_lr_decay", 0.0, 1.0),
+    count("train.freeze_encoder_layers", 0, 100),
+    count("tok.max_length", 1, 8192),
+    number("optim.lr", 1e-9, 10.0),
+    number("optim.weight_decay", 0.0, 1.0),
+    number("optim.beta1", 0.0, 1.0),
+    number("optim.beta2", 0.0, 1.0),
+    number("optim.eps", 0.0, 1.0),
+    number("optim.momentum", 0.0, 1.0),
+    number("optim.layerwise_lr_decay", 0.0, 1.0),
     word("optim.name", &["adam", "sgd", "rmsprop"]),
     word(
         "sched.name",
@@ -145,28 +62,23 @@ const KEYS: &[Key<'static>] = &[
             "one_cycle",
         ],
     ),
-    float("sched.warmup_ratio", 0.0, 1.0),
-    int("sched.cosine_cycles", 1, 100),
-    float("sched.poly_power", 0.0, 10.0),
-    key(
-        "model.name",
-        KeyType::Text,
-        Preset::Optional,
-        Role::Training,
-    ),
-    float("model.dropout", 0.0, 1.0),
-    float("model.attn_dropout", 0.0, 1.0),
-    int("model.layers", 1, 100),
-    int("model.width", 1, 65_536),
+    number("sched.warmup_ratio", 0.0, 1.0),
+    count("sched.cosine_cycles", 1, 100),
+    number("sched.poly_power", 0.0, 10.0),
+    training("model.name", KeyType::Text, Preset::Optional),
+    number("model.dropout", 0.0, 1.0),
+    number("model.attn_dropout", 0.0, 1.0),
+    count("model.layers", 1, 100),
+    count("model.width", 1, 65_536),
     word("head.pooling", &["cls", "mean", "max", "attn"]),
-    int("head.layers", 1, 16),
-    int("head.hidden", 1, 65_536),
+    count("head.layers", 1, 16),
+    count("head.hidden", 1, 65_536),
     word("head.activation", &["gelu", "relu", "silu"]),
-    float("head.dropout", 0.0, 1.0),
+    number("head.dropout", 0.0, 1.0),
     word("loss.cls.type", &["ce", "ce_label_smooth", "focal"]),
-    float("loss.cls.label_smoothing", 0.0, 1.0),
-    float("loss.cls.gamma", 0.0, 10.0),
-    float("loss.cls.alpha", 0.0, 1.0),
+    number("loss.cls.label_smoothing", 0.0, 1.0),
+    number("loss.cls.gamma", 0.0, 10.0),
+    number("loss.cls.alpha", 0.0, 1.0),
     word("loss.cls.balance", &["none", "weighted", "effective_num"]),
 ];
 
@@ -175,16 +87,8 @@ pub static WHOLE: TaskKind = TaskKind {
     name: "whole",
     keys: KEYS,
     metrics: &[
-        Metric {
-            name: "loss",
-            direction: Direction::Minimize,
-            range: None,
-        },
-        Metric {
-            name: "macro_f1",
-            direction: Direction::Maximize,
-            range: Some((0.0, 1.0)),
-        },
+        Metric::new("loss", Direction::Minimize),
+        Metric::within("macro_f1", Direction::Maximize, 0.0, 1.0),
     ],
     presets: &[],
     folds: None,

@@ -28,6 +28,11 @@ pub(super) enum Item {
 pub(super) type Table = Vec<(String, Node)>;
 
 impl Node {
+    pub fn new(item: Item, source: Source) -> Node {
+        let raw = None;
+        Node { item, source, raw }
+    }
+
     pub fn scalar(&self) -> Option<&Value> {
         match &self.item {
             Item::Scalar(value) => Some(value),
@@ -63,6 +68,25 @@ impl Node {
             Item::Array(_) => "an array".into(),
             Item::Table(_) => "a table".into(),
         }
+    }
+
+    /// The text of a string, or of whatever a flag or the environment gave.
+    pub fn text(&self) -> Option<&str> {
+        match &self.item {
+            Item::Scalar(Value::Str(text)) => Some(text),
+            Item::Scalar(_) => self.raw.as_deref(),
+            Item::Array(_) | Item::Table(_) => None,
+        }
+    }
+
+    /// A problem with this value.
+    pub fn problem(
+        &self,
+        key: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Problem {
+        Problem::new(&self.source, key, found, expected)
     }
 
     /// Whether this value or any below it comes from a flag or the environment.
@@ -111,11 +135,7 @@ pub(super) fn parse_value(text: &str, source: &Source) -> Result<Node, String> {
         Err(error) if text.starts_with(['[', '{', '"', '\'']) => {
             return Err(one_line(error.message()));
         }
-        Err(_) => Node {
-            item: Item::Scalar(bare(text)),
-            source: source.clone(),
-            raw: None,
-        },
+        Err(_) => Node::new(Item::Scalar(bare(text)), source.clone()),
     };
     node.raw = Some(text.to_owned());
     Ok(node)
@@ -179,31 +199,22 @@ impl Origin<'_> {
     fn item(&self, item: &toml_edit::Item, outer: &Source) -> Node {
         match item {
             toml_edit::Item::Value(value) => self.value(value, outer),
-            toml_edit::Item::Table(table) => Node {
-                item: Item::Table(self.table(table.iter_keys(), outer)),
-                source: self.source(table.span(), outer),
-                raw: None,
-            },
-            toml_edit::Item::ArrayOfTables(tables) => Node {
-                item: Item::Array(tables.iter().map(|t| self.element(t, outer)).collect()),
-                source: outer.clone(),
-                raw: None,
-            },
-            toml_edit::Item::None => Node {
-                item: Item::Table(Table::new()),
-                source: outer.clone(),
-                raw: None,
-            },
+            toml_edit::Item::Table(table) => {
+                let item = Item::Table(self.table(table.iter_keys(), outer));
+                Node::new(item, self.source(table.span(), outer))
+            }
+            toml_edit::Item::ArrayOfTables(tables) => {
+                let elements = tables.iter().map(|t| self.element(t, outer));
+                Node::new(Item::Array(elements.collect()), outer.clone())
+            }
+            toml_edit::Item::None => Node::new(Item::Table(Table::new()), outer.clone()),
         }
     }
 
     fn element(&self, table: &toml_edit::Table, outer: &Source) -> Node {
         let source = self.source(table.span(), outer);
-        Node {
-            item: Item::Table(self.table(table.iter_keys(), &source)),
-            source,
-            raw: None,
-        }
+        let item = Item::Table(self.table(table.iter_keys(), &source));
+        Node::new(item, source)
     }
 
     fn value(&self, value: &toml_edit::Value, outer: &Source) -> Node {
@@ -221,11 +232,7 @@ impl Origin<'_> {
                 Item::Table(self.table(table.iter_keys(), &source))
             }
         };
-        Node {
-            item,
-            source,
-            raw: None,
-        }
+        Node::new(item, source)
     }
 
     fn source(&self, span: Option<Range<usize>>, outer: &Source) -> Source {

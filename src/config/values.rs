@@ -1,11 +1,15 @@
-//! Values of the keys that a task kind declares.
+//! Values of keys: read from the document by what their entries say, checked, defaults filled in.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
-use super::problem::hint;
-use super::tree::{Item, Node};
-use crate::{Key, KeyType};
-use search::space::Value;
+use super::document::Document;
+use super::problem::{Problem, hint};
+use super::tree::Node;
+use crate::{Key, KeyType, Preset, Role};
+use device::DevicePolicy;
+use search::space::{Params, Value};
 
 /// What relative paths and `~` start at.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +21,12 @@ pub(super) struct Base<'a> {
 }
 
 impl Base<'_> {
+    /// For keys that are no paths.
+    pub fn nowhere() -> Base<'static> {
+        let (dir, home) = (Path::new("/"), None);
+        Base { dir, home }
+    }
+
     /// The absolute path that `text` means.
     pub fn expand(&self, text: &str) -> PathBuf {
         let path = match (text.strip_prefix('~'), self.home) {
@@ -44,79 +54,168 @@ impl Base<'_> {
     }
 }
 
-/// The value of a key; the error says what was expected.
-pub(super) fn value_of(key: &Key, node: &Node, base: Base) -> Result<Value, String> {
-    let value = node.scalar();
-    let text = match &node.item {
-        Item::Scalar(Value::Str(text)) => Some(text.as_str()),
-        Item::Scalar(_) => node.raw.as_deref(),
-        Item::Array(_) | Item::Table(_) => None,
+/// The value of a key; the error says what was expected. Times, sizes, shares and devices are
+/// checked and stay as they are written.
+pub(super) fn value_of(ty: KeyType, node: &Node, base: Base) -> Result<Value, String> {
+    let (value, text) = (node.scalar(), node.text());
+    let float = |low, high| {
+        let number = value.and_then(Value::as_f64).filter(|x| x.is_finite());
+        number
+            .filter(|x| (low..=high).contains(x))
+            .map(Value::Float)
     };
-    let found = match key.ty {
-        KeyType::Float { low, high } => value
-            .and_then(Value::as_f64)
-            .filter(|x| x.is_finite() && *x >= low && *x <= high)
-            .map(Value::Float),
-        KeyType::Int { low, high } => match value {
-            Some(Value::Int(i)) if (low..=high).contains(i) => Some(Value::Int(*i)),
-            Some(_) | None => None,
-        },
+    let int = |low, high| match value {
+        Some(Value::Int(i)) if (low..=high).contains(i) => Some(Value::Int(*i)),
+        Some(_) | None => None,
+    };
+    let text_if = |test: &dyn Fn(&str) -> bool| text.filter(|t| test(t)).map(Value::from);
+    let found = match ty {
+        KeyType::Float { low, high } => float(low, high),
+        KeyType::Int { low, high } => int(low, high),
+        KeyType::IntOrAuto { low, high } => text_if(&|t| t == "auto").or_else(|| int(low, high)),
         KeyType::Bool => value.and_then(Value::as_bool).map(Value::Bool),
-        KeyType::Text => text.map(Value::from),
-        KeyType::Choice(words) => text.filter(|t| words.contains(t)).map(Value::from),
+        KeyType::Text => text_if(&|_| true),
+        KeyType::Choice(words) => text_if(&|t| words.contains(&t)),
         KeyType::Any => value.cloned(),
-        // Read elsewhere: it is no single value.
-        KeyType::List => None,
+        // Read elsewhere: they are no single values.
+        KeyType::List | KeyType::Metrics => None,
         KeyType::Path => text
             .filter(|t| !t.is_empty())
             .map(|t| base.expand(t).to_string_lossy().as_ref().into()),
+        KeyType::Duration { off } => text_if(&|t| duration(t).is_some() || off && t == "off"),
+        KeyType::Deadline => text_if(&|t| {
+            ["auto", "off"].contains(&t) || duration(t).is_some_and(|d| d >= SHORTEST_DEADLINE)
+        }),
+        KeyType::Size => {
+            let size_of = |value: Value| size(&value).map(|_| value);
+            value
+                .cloned()
+                .and_then(size_of)
+                .or_else(|| size_of(text?.into()))
+        }
+        KeyType::Share => value.filter(|v| share(v).is_some()).cloned(),
+        KeyType::Device => text_if(&|t| t.parse::<DevicePolicy>().is_ok()),
     };
-    found.ok_or_else(|| match (key.ty, text) {
-        (KeyType::Choice(words), Some(t)) => describe(key.ty) + &hint(t, words.iter().copied()),
-        (ty, _) => describe(ty),
+    found.ok_or_else(|| match (ty, text) {
+        (KeyType::Choice(words), Some(t)) => format!("{ty}{}", hint(t, words.iter().copied())),
+        (ty, _) => ty.to_string(),
     })
 }
 
 /// The strings of a list; the error says what was expected.
-pub(super) fn list_of(node: &Node) -> Result<Vec<String>, String> {
-    let texts = node.array().map(|nodes| {
-        nodes
-            .iter()
-            .map(|n| n.scalar().and_then(Value::as_str).map(str::to_owned))
-            .collect::<Option<Vec<_>>>()
-    });
-    texts.flatten().ok_or_else(|| describe(KeyType::List))
+fn list_of(ty: KeyType, node: &Node) -> Result<Vec<String>, String> {
+    let text = |node: &Node| node.scalar()?.as_str().map(str::to_owned);
+    let list = match (ty, node.array()) {
+        (KeyType::Metrics, Some([])) => None,
+        (KeyType::Metrics, None) => text(node).map(|one| vec![one]),
+        (_, Some(nodes)) => nodes.iter().map(text).collect(),
+        (_, None) => None,
+    };
+    list.ok_or_else(|| ty.to_string())
 }
 
-/// A type for people: `an integer in 1..=64`.
-pub(super) fn describe(ty: KeyType) -> String {
-    match ty {
-        KeyType::Float { low, high } => {
-            let low = low.is_finite().then(|| Value::Float(low).to_string());
-            let high = high.is_finite().then(|| Value::Float(high).to_string());
-            format!("a number{}", bounds(low, high))
+/// The values of keys, as a configuration and their defaults have them.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// Single values, by dotted name.
+    pub single: Params,
+    /// Lists of strings, by dotted name.
+    pub lists: BTreeMap<String, Vec<String>>,
+}
+
+impl Values {
+    /// Reads keys that are not searched: their values in the document, else their defaults. A key
+    /// with a problem has no value.
+    pub fn read<'a>(
+        keys: impl IntoIterator<Item = &'a Key<'a>>,
+        document: &Document,
+        base: Base,
+        problems: &mut Vec<Problem>,
+    ) -> Values {
+        let mut values = Values::default();
+        for key in keys {
+            match document.key(key.name) {
+                Some(node) => {
+                    if let Err(expected) = values.take(key, node, base) {
+                        problems.push(node.problem(key.name, node.found(), expected));
+                    }
+                }
+                None if key.preset == Preset::Required => problems.push(missing(document, key)),
+                None => values.single.extend(default_of(key)),
+            }
         }
-        KeyType::Int { low, high } => {
-            let low = (low != i64::MIN).then(|| low.to_string());
-            let high = (high != i64::MAX).then(|| high.to_string());
-            format!("an integer{}", bounds(low, high))
+        values
+    }
+
+    fn take(&mut self, key: &Key, node: &Node, base: Base) -> Result<(), String> {
+        let name = key.name.to_owned();
+        if key.ty.is_list() {
+            self.lists.insert(name, list_of(key.ty, node)?);
+        } else {
+            self.single.insert(name, value_of(key.ty, node, base)?);
         }
-        KeyType::Bool => "true or false".into(),
-        KeyType::Text => "a string".into(),
-        KeyType::Choice(words) => format!("one of {}", words.join(", ")),
-        KeyType::Any => "a number, a string, true or false".into(),
-        KeyType::List => "a list of strings".into(),
-        KeyType::Path => "a path".into(),
+        Ok(())
     }
 }
 
-fn bounds(low: Option<String>, high: Option<String>) -> String {
-    match (low, high) {
-        (Some(low), Some(high)) => format!(" in {low}..={high}"),
-        (Some(low), None) => format!(", at least {low}"),
-        (None, Some(high)) => format!(", at most {high}"),
-        (None, None) => String::new(),
-    }
+/// The defaults of keys that have one.
+pub(super) fn defaults(keys: &[Key]) -> Params {
+    keys.iter().filter_map(default_of).collect()
+}
+
+fn default_of(key: &Key) -> Option<(String, Value)> {
+    Some((key.name.to_owned(), key.preset.value()?))
+}
+
+fn missing(document: &Document, key: &Key) -> Problem {
+    let section = key.name.split('.').next().unwrap_or_default();
+    let source = document.source_of_section(section);
+    let place = match key.role {
+        Role::Training => format!("in [{section}] or in [space]"),
+        Role::Data | Role::Operational => format!("in [{section}]"),
+    };
+    let expected = format!("{} {place}: {}", key.ty, key.help);
+    Problem::new(&source, key.name, "nothing", expected)
+}
+
+/// Workers give signs of life ten times a second at most.
+const SHORTEST_DEADLINE: Duration = Duration::from_millis(200);
+
+/// `10m`, `7h30m`.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text).ok()
+}
+
+/// The bytes of a size: `64MiB`, `4 GB`, 1000.
+pub(super) fn size(value: &Value) -> Option<u64> {
+    let text = match value {
+        Value::Int(bytes) if *bytes > 0 => return Some(*bytes as u64),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => return None,
+        Value::Str(text) => text,
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let factor = match unit.trim() {
+        "" | "B" => 1.0,
+        "KB" | "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * factor;
+    (1.0..1e18).contains(&bytes).then_some(bytes as u64)
+}
+
+/// A part of the whole, above 0 and up to 1: `80%`, 0.8.
+pub(super) fn share(value: &Value) -> Option<f64> {
+    let percent = |text: &str| text.strip_suffix('%')?.trim().parse::<f64>().ok();
+    let part = (value.as_f64()).or_else(|| percent(value.as_str()?).map(|x| x / 100.0));
+    part.filter(|x| *x > 0.0 && *x <= 1.0)
 }
 
 #[cfg(test)]
@@ -139,12 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn types_are_described_with_their_bounds() {
-        let float = |low, high| describe(KeyType::Float { low, high });
-        assert_eq!(float(0.0, 0.5), "a number in 0.0..=0.5");
-        assert_eq!(float(0.0, f64::INFINITY), "a number, at least 0.0");
-        let int = |low, high| describe(KeyType::Int { low, high });
-        assert_eq!(int(i64::MIN, 3), "an integer, at most 3");
-        assert_eq!(int(i64::MIN, i64::MAX), "an integer");
+    fn sizes_have_binary_and_decimal_units() {
+        let size = |text: &str| size(&text.into());
+        assert_eq!(size("64MiB"), Some(64 << 20));
+        assert_eq!(size("1.5 GB"), Some(1_500_000_000));
+        assert_eq!(size("1000"), Some(1000));
+        assert_eq!(size("0B"), None);
+        assert_eq!(size("5 apples"), None);
+        assert_eq!(size("MiB"), None);
     }
 }

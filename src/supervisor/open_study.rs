@@ -341,7 +341,7 @@ fn carried(earlier: &[Earlier], spec: &StudySpec) -> (Vec<FrozenTrial>, Carried)
             trials: &e.trials,
         })
         .collect();
-    let keys = config::kinds::kind(&spec.kind).map_or(&[][..], |kind| kind.keys);
+    let keys = config::kinds::keys_of(&spec.kind);
     let presets: Params = keys
         .iter()
         .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))

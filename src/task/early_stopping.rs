@@ -1,24 +1,46 @@
 //! Early stopping, shared by the task kinds.
 
+use config::kinds::early_stopping::{MIN_DELTA, PATIENCE};
 use search::study::Direction;
+
+use crate::TrialSpec;
+
+/// How long a training may go without an improvement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Patience {
+    /// So many epochs in a row without an improvement end it; 0: none do.
+    epochs: u32,
+    /// An improvement is more than this.
+    min_delta: f64,
+}
+
+impl Patience {
+    /// Of a trial.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec) -> anyhow::Result<Patience> {
+        Ok(Patience {
+            epochs: u32::try_from(trial.int(PATIENCE)?)?,
+            min_delta: trial.float(MIN_DELTA)?,
+        })
+    }
+}
 
 /// Watches the objective; says when a training should stop because it no longer improves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EarlyStopping {
-    patience: u32,
-    min_delta: f64,
+    patience: Patience,
     direction: Direction,
     best: Option<f64>,
     waited: u32,
 }
 
 impl EarlyStopping {
-    /// Stops after `patience` epochs in a row without an improvement by more than `min_delta`;
-    /// patience 0: never.
-    pub fn new(patience: u32, min_delta: f64, direction: Direction) -> EarlyStopping {
+    /// Of a training that begins.
+    pub fn new(patience: Patience, direction: Direction) -> EarlyStopping {
         EarlyStopping {
             patience,
-            min_delta,
             direction,
             best: None,
             waited: 0,
@@ -33,14 +55,14 @@ impl EarlyStopping {
         } else {
             self.waited = self.waited.saturating_add(1);
         }
-        self.patience > 0 && self.waited >= self.patience
+        self.patience.epochs > 0 && self.waited >= self.patience.epochs
     }
 
     fn improves(&self, value: f64) -> bool {
         match (self.best, self.direction) {
             (None, _) => !value.is_nan(),
-            (Some(best), Direction::Minimize) => value < best - self.min_delta,
-            (Some(best), Direction::Maximize) => value > best + self.min_delta,
+            (Some(best), Direction::Minimize) => value < best - self.patience.min_delta,
+            (Some(best), Direction::Maximize) => value > best + self.patience.min_delta,
         }
     }
 }
@@ -50,8 +72,8 @@ mod tests {
     use super::*;
 
     /// The index at which it stops.
-    fn stop(patience: u32, min_delta: f64, direction: Direction, values: &[f64]) -> Option<usize> {
-        let mut stopping = EarlyStopping::new(patience, min_delta, direction);
+    fn stop(epochs: u32, min_delta: f64, direction: Direction, values: &[f64]) -> Option<usize> {
+        let mut stopping = EarlyStopping::new(Patience { epochs, min_delta }, direction);
         values.iter().position(|v| stopping.update(*v))
     }
 

@@ -6,7 +6,7 @@ mod early_stopping;
 mod epoch;
 pub mod synthetic;
 
-pub use early_stopping::EarlyStopping;
+pub use early_stopping::{EarlyStopping, Patience};
 pub use epoch::Epoch;
 
 use std::collections::BTreeMap;

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use config::Acts;
-use config::acts::{Beside, acts_of, beside, idle, told};
+use config::ActiveWhen;
+use config::active_when::{
+    ConditionValues, condition_of, condition_values, explain_dead, inactive_values,
+};
 use config::kinds::text_classification::KEYS;
 use config::{Problem, Source, StudySpec};
 use search::space::{Parameter, Params, Value};
@@ -13,9 +15,9 @@ use search::space::{Parameter, Params, Value};
 /// name.
 pub fn refuse_dead(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<Problem> {
     let dead = bound(spec, layers).into_iter();
-    let dead = dead.filter(|(_, _, beside)| beside.alive.is_empty());
-    dead.map(|(parameter, acts, beside)| {
-        let (found, expected) = told(&spec.space, parameter, acts, &beside);
+    let dead = dead.filter(|(_, _, values)| values.alive.is_empty());
+    dead.map(|(parameter, condition, values)| {
+        let (found, expected) = explain_dead(&spec.space, parameter, condition, &values);
         Problem {
             source: Source::File(spec.file.clone(), None),
             key: Some(parameter.name.clone()),
@@ -30,13 +32,13 @@ pub fn refuse_dead(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<Prob
 /// of written values that change nothing at all.
 pub fn warnings(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<String> {
     let partly = bound(spec, layers).into_iter();
-    let partly = partly.filter(|(_, _, beside)| !beside.alive.is_empty());
+    let partly = partly.filter(|(_, _, values)| !values.alive.is_empty());
     partly
-        .map(|(parameter, acts, beside)| {
-            let (found, expected) = told(&spec.space, parameter, acts, &beside);
+        .map(|(parameter, condition, values)| {
+            let (found, expected) = explain_dead(&spec.space, parameter, condition, &values);
             format!("{}: found {found}, better {expected}", parameter.name)
         })
-        .chain(idle(
+        .chain(inactive_values(
             spec,
             KEYS,
             &["model.name"],
@@ -62,21 +64,17 @@ fn depth<'a>(
 fn bound<'a>(
     spec: &'a StudySpec,
     layers: &BTreeMap<String, i64>,
-) -> Vec<(&'a Parameter, &'static Acts, Beside)> {
+) -> Vec<(&'a Parameter, ActiveWhen, ConditionValues)> {
     let depth = depth(spec, layers);
-    let mut all = Vec::new();
-    for parameter in &spec.space.parameters {
-        for acts in acts_of(KEYS, &parameter.name) {
-            if !matches!(acts, Acts::Below { .. }) {
-                continue;
-            }
-            let beside = beside(&spec.space, KEYS, parameter, acts, &["model.name"], &depth);
-            if !beside.dead.is_empty() {
-                all.push((parameter, acts, beside));
-            }
-        }
-    }
-    all
+    let look = |parameter: &'a Parameter| {
+        let condition = condition_of(KEYS, &parameter.name)?;
+        let below = matches!(condition, ActiveWhen::Below { .. });
+        let further = ["model.name"];
+        let values = below
+            .then(|| condition_values(&spec.space, KEYS, parameter, condition, &further, &depth))?;
+        (!values.dead.is_empty()).then_some((parameter, condition, values))
+    };
+    spec.space.parameters.iter().filter_map(look).collect()
 }
 
 #[cfg(test)]

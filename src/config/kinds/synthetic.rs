@@ -2,134 +2,45 @@
 
 use search::study::Direction;
 
-use crate::{Acts, Key, KeyType, Metric, Preset, Role, TaskKind};
+use super::early_stopping::{LONG_ENOUGH, MIN_DELTA, PATIENCE, WITH_PATIENCE};
+use crate::key::{FRACTION, Key, KeyType, Preset, float, int, operational, training};
+use crate::{Metric, TaskKind};
 
 const METRICS: [Metric; 3] = [
-    Metric {
-        name: "loss",
-        direction: Direction::Minimize,
-        // Noise can make it negative.
-        range: None,
-    },
-    Metric {
-        name: "accuracy",
-        direction: Direction::Maximize,
-        range: Some((0.0, 1.0)),
-    },
-    Metric {
-        name: "cost",
-        direction: Direction::Minimize,
-        range: None,
-    },
+    // Noise can make it negative.
+    Metric::new("loss", Direction::Minimize),
+    Metric::within("accuracy", Direction::Maximize, 0.0, 1.0),
+    Metric::new("cost", Direction::Minimize),
 ];
 
-const fn float(
-    name: &'static str,
-    low: f64,
-    high: f64,
-    preset: f64,
-    help: &'static str,
-) -> Key<'static> {
-    Key {
-        name,
-        ty: KeyType::Float { low, high },
-        preset: Preset::Float(preset),
-        role: Role::Training,
-        help,
-        acts: &[],
-    }
-}
-
-const fn int(
-    name: &'static str,
-    low: i64,
-    high: i64,
-    preset: i64,
-    help: &'static str,
-) -> Key<'static> {
-    Key {
-        name,
-        ty: KeyType::Int { low, high },
-        preset: Preset::Int(preset),
-        role: Role::Training,
-        help,
-        acts: &[],
-    }
-}
-
-/// What trials read.
 /// What trials read.
 pub const KEYS: [Key<'static>; 12] = [
-    Key {
-        role: Role::Operational,
-        ..float(
-            "task.step_ms",
-            0.0,
-            1e6,
-            0.0,
-            "time a step takes, in milliseconds",
-        )
-    },
-    Key {
-        // Without it a study is what it was before there was this key.
-        preset: Preset::Optional,
-        ..int(
-            "task.memory_mb",
-            0,
-            1_000_000,
-            0,
-            "memory that a trial holds while it runs, in MiB; default 0",
-        )
-    },
-    int("task.steps", 1, 1_000_000, 1, "steps an epoch"),
-    float(
-        "task.noise",
-        0.0,
-        1e6,
-        0.0,
-        "standard deviation of the noise on the loss",
-    ),
-    int("train.epochs", 1, 1_000_000, 9, "epochs"),
-    int(
-        "train.patience",
-        0,
-        1_000_000,
-        0,
-        "epochs without improvement before stopping; 0: off",
+    operational("task.step_ms", float(0.0, 1e6), Preset::Float(0.0))
+        .help("time a step takes, in milliseconds"),
+    // Without it a study is what it was before there was this key.
+    training("task.memory_mb", int(0, 1_000_000), Preset::Optional)
+        .help("memory that a trial holds while it runs, in MiB; default 0"),
+    training("task.steps", int(1, 1_000_000), Preset::Int(1)).help("steps an epoch"),
+    training("task.noise", float(0.0, 1e6), Preset::Float(0.0))
+        .help("standard deviation of the noise on the loss"),
+    training("train.epochs", int(1, 1_000_000), Preset::Int(9)).help("epochs"),
+    training(PATIENCE, int(0, 1_000_000), Preset::Int(0))
+        .help("epochs without improvement before stopping; 0: off")
+        .only_where(LONG_ENOUGH),
+    training(MIN_DELTA, float(0.0, 1e6), Preset::Float(0.0))
+        .help("least improvement that counts")
+        .only_where(WITH_PATIENCE),
+    training("optim.lr", float(1e-8, 10.0), Preset::Float(1e-3))
+        .help("learning rate; best 0.01, above 3 it diverges"),
+    training("optim.momentum", FRACTION, Preset::Float(0.9)).help("momentum; best 0.9"),
+    training(
+        "optim.name",
+        KeyType::Choice(&["adam", "sgd", "rmsprop"]),
+        Preset::Text("adam"),
     )
-    .only_where(&[Acts::Beyond {
-        key: "train.epochs",
-        by: 2,
-    }]),
-    float(
-        "train.min_delta",
-        0.0,
-        1e6,
-        0.0,
-        "least improvement that counts",
-    )
-    .only_where(&[Acts::AtLeast {
-        key: "train.patience",
-        least: 1,
-    }]),
-    float(
-        "optim.lr",
-        1e-8,
-        10.0,
-        1e-3,
-        "learning rate; best 0.01, above 3 it diverges",
-    ),
-    float("optim.momentum", 0.0, 1.0, 0.9, "momentum; best 0.9"),
-    Key {
-        name: "optim.name",
-        ty: KeyType::Choice(&["adam", "sgd", "rmsprop"]),
-        preset: Preset::Text("adam"),
-        role: Role::Training,
-        help: "optimiser; best sgd",
-        acts: &[],
-    },
-    int("model.layers", 1, 64, 2, "layers; best 4"),
-    int("model.width", 1, 65_536, 64, "width of a layer; best 128"),
+    .help("optimiser; best sgd"),
+    training("model.layers", int(1, 64), Preset::Int(2)).help("layers; best 4"),
+    training("model.width", int(1, 65_536), Preset::Int(64)).help("width of a layer; best 128"),
 ];
 
 /// Task kind `synthetic`: a known function with learning curves.

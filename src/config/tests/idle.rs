@@ -2,7 +2,7 @@
 
 use super::problems::{classification, resolve_kinds_with};
 use super::*;
-use crate::acts::idle;
+use crate::active_when::inactive_values;
 
 /// What is told of a study with this space, with `set` by flags.
 fn told(space: &str, set: &[(&str, &str)]) -> Vec<String> {
@@ -12,7 +12,7 @@ fn told(space: &str, set: &[(&str, &str)]) -> Vec<String> {
     }
     let spec = resolve_kinds_with(&classification(space), &overrides);
     let spec = spec.unwrap_or_else(|problems| panic!("{problems}"));
-    idle(&spec, crate::kinds::text_classification::KEYS, &[], None)
+    inactive_values(&spec, crate::kinds::text_classification::KEYS, &[], None)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Resolution against a task kind that declares the whole space of the field notes.
 
+mod documentation;
 mod identity;
 mod idle;
 mod problems;

@@ -14,8 +14,7 @@ use super::tensors;
 use crate::gpu;
 use config::test_metric;
 use search::study::{Direction, derive_seed, rng};
-use task::Epoch;
-use task::{Checkpoint, Decision, Ended, Reporter, TrialSpec};
+use task::{Checkpoint, Decision, EarlyStopping, Ended, Epoch, Patience, Reporter, TrialSpec};
 use text::batches::bucketed;
 use text::schedule::{Schedule, Shape};
 
@@ -24,8 +23,7 @@ use text::schedule::{Schedule, Shape};
 pub struct Settings {
     seed: u64,
     epochs: u32,
-    patience: u32,
-    min_delta: f64,
+    patience: Patience,
     batch_size: usize,
     /// Rows that are computed at a time: a batch, or a part of one.
     micro_batch: usize,
@@ -54,8 +52,7 @@ impl Settings {
             rehearse: trial.rehearse.map(|steps| steps as usize),
             seed: trial.seed,
             epochs: u32::try_from(trial.int("train.epochs")?)?,
-            patience: u32::try_from(trial.int("train.patience")?)?,
-            min_delta: trial.float("train.min_delta")?,
+            patience: Patience::of(trial)?,
             lr: trial.float("optim.lr")?,
             schedule: schedule(trial)?,
             optimizer: optimizer::Settings {
@@ -201,7 +198,7 @@ pub fn fit(
 struct Course<'a> {
     epochs: u32,
     objective: &'a Objective<'a>,
-    patience: Patience,
+    stopping: EarlyStopping,
     /// The last epoch that is done.
     epoch: u32,
     best: Option<f64>,
@@ -213,7 +210,7 @@ impl<'a> Course<'a> {
         Course {
             epochs: settings.epochs,
             objective,
-            patience: Patience::new(settings, objective.direction),
+            stopping: EarlyStopping::new(settings.patience, objective.direction),
             epoch: 0,
             best: None,
             ended: settings.epochs == 0,
@@ -236,7 +233,7 @@ impl<'a> Course<'a> {
             self.best = Some(value);
         }
         self.epoch = epoch;
-        self.ended = self.patience.exhausted(value) || epoch >= self.epochs;
+        self.ended = self.stopping.update(value) || epoch >= self.epochs;
         improves
     }
 }
@@ -374,40 +371,4 @@ fn largest(batches: &mut Vec<Vec<usize>>, lengths: &[u32], count: usize) {
     };
     batches.sort_by_key(|batch| std::cmp::Reverse(tokens(batch)));
     batches.truncate(count.max(1));
-}
-
-/// Early stopping by the objective.
-struct Patience {
-    limit: u32,
-    min_delta: f64,
-    direction: Direction,
-    best: Option<f64>,
-    waited: u32,
-}
-
-impl Patience {
-    fn new(settings: &Settings, direction: Direction) -> Patience {
-        Patience {
-            limit: settings.patience,
-            min_delta: settings.min_delta,
-            direction,
-            best: None,
-            waited: 0,
-        }
-    }
-
-    /// Whether the value ends the training.
-    fn exhausted(&mut self, value: f64) -> bool {
-        let better = self.best.is_none_or(|best| match self.direction {
-            Direction::Maximize => value > best + self.min_delta,
-            Direction::Minimize => value < best - self.min_delta,
-        });
-        if better {
-            self.best = Some(value);
-            self.waited = 0;
-        } else {
-            self.waited += 1;
-        }
-        self.limit > 0 && self.waited >= self.limit
-    }
 }

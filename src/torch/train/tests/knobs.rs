@@ -2,7 +2,7 @@
 
 use super::*;
 use config::kinds::text_classification::KEYS;
-use config::{Acts, Key, KeyType, Role};
+use config::{ActiveWhen, Key, KeyType, Role};
 
 type Setting = Vec<(&'static str, Value)>;
 
@@ -108,22 +108,22 @@ fn every_word_changes_the_weights() {
 }
 
 /// Values for which a condition does not hold.
-fn against(acts: &Acts) -> Vec<Value> {
-    match acts {
-        Acts::Words { key, words } => {
-            let all = KEYS.iter().find(|k| k.name == *key).map(|k| k.ty);
+fn against(condition: ActiveWhen) -> Vec<Value> {
+    match condition {
+        ActiveWhen::Words { key, words } => {
+            let all = KEYS.iter().find(|k| k.name == key).map(|k| k.ty);
             let Some(KeyType::Choice(all)) = all else {
                 panic!("{key} has no words");
             };
             let others = all.iter().filter(|w| !words.contains(w));
             others.map(|w| (*w).into()).collect()
         }
-        Acts::AtLeast { least, .. } => vec![(least - 1).into()],
+        ActiveWhen::AtLeast { least, .. } => vec![(least - 1).into()],
         // The model has two layers.
-        Acts::Below { .. } => vec![2.into()],
+        ActiveWhen::Below { .. } => vec![2.into()],
         // Both values of the key are above 0.
-        Acts::Beyond { by, .. } => vec![(*by).into()],
-        Acts::Without { key } => panic!("{key} is of the data"),
+        ActiveWhen::Beyond { by, .. } => vec![by.into()],
+        ActiveWhen::Without { key } => panic!("{key} is of the data"),
     }
 }
 
@@ -134,15 +134,16 @@ fn every_key_changes_nothing_where_it_is_said_to_be_dead() {
     let mut task = open(&site);
     let mut seen = 0;
     for key in training_keys() {
-        for acts in key.acts {
-            for value in against(acts) {
-                let dead = vec![(acts.key(), value)];
-                let base = weights(&mut task, &site, &dead);
-                let changed = [&dead[..], &[(key.name, tried(key.name).unwrap().1)]].concat();
-                let found = weights(&mut task, &site, &changed);
-                assert_eq!(base, found, "{} where {dead:?}", key.name);
-                seen += 1;
-            }
+        let Some(condition) = key.active_when else {
+            continue;
+        };
+        for value in against(condition) {
+            let dead = vec![(condition.key(), value)];
+            let base = weights(&mut task, &site, &dead);
+            let changed = [&dead[..], &[(key.name, tried(key.name).unwrap().1)]].concat();
+            let found = weights(&mut task, &site, &changed);
+            assert_eq!(base, found, "{} where {dead:?}", key.name);
+            seen += 1;
         }
     }
     assert!(seen >= 10, "{seen}");

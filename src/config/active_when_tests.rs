@@ -1,51 +1,35 @@
 //! Spaces that search a parameter where it changes nothing.
 
 use super::*;
-use crate::{Preset, Role};
+use crate::Preset;
+use crate::key::{float as float_type, int as int_type, training};
 
-const LAYERS: &[Acts] = &[Acts::AtLeast {
+const LAYERS: ActiveWhen = ActiveWhen::AtLeast {
     key: "head.layers",
     least: 2,
-}];
-const FOCAL: &[Acts] = &[Acts::Words {
+};
+const FOCAL: ActiveWhen = ActiveWhen::Words {
     key: "loss",
     words: &["focal"],
-}];
-const DEPTH: &[Acts] = &[Acts::Below {
+};
+const DEPTH: ActiveWhen = ActiveWhen::Below {
     key: "frozen",
     limit: "the model's number of layers",
-}];
-
-fn key(name: &'static str, ty: KeyType, preset: Preset, acts: &'static [Acts]) -> Key<'static> {
-    Key {
-        name,
-        ty,
-        preset,
-        role: Role::Training,
-        help: "",
-        acts,
-    }
-}
+};
 
 fn keys() -> Vec<Key<'static>> {
-    let float = KeyType::Float {
-        low: 0.0,
-        high: 9.0,
-    };
-    let int = KeyType::Int {
-        low: 0,
-        high: 100_000,
-    };
     let words = KeyType::Choice(&["ce", "smooth", "focal"]);
+    let many = int_type(0, 100_000);
+    let key = training;
     vec![
-        key("head.layers", int, Preset::Int(1), &[]),
-        key("head.hidden", int, Preset::Int(8), LAYERS),
-        key("loss", words, Preset::Text("ce"), &[]),
-        key("gamma", float, Preset::Float(2.0), FOCAL),
-        key("frozen", int, Preset::Int(0), &[]),
-        key("decay", float, Preset::Float(1.0), DEPTH),
-        key("other", KeyType::Bool, Preset::Bool(false), &[]),
-        key("model", KeyType::Text, Preset::Required, &[]),
+        key("head.layers", many, Preset::Int(1)),
+        key("head.hidden", many, Preset::Int(8)).only_where(LAYERS),
+        key("loss", words, Preset::Text("ce")),
+        key("gamma", float_type(0.0, 9.0), Preset::Float(2.0)).only_where(FOCAL),
+        key("frozen", many, Preset::Int(0)),
+        key("decay", float_type(0.0, 9.0), Preset::Float(1.0)).only_where(DEPTH),
+        key("other", KeyType::Bool, Preset::Bool(false)),
+        key("model", KeyType::Text, Preset::Required),
     ]
 }
 
@@ -55,11 +39,8 @@ fn searched(name: &str, domain: Domain, when: &[(&str, &[Value])]) -> Parameter 
         values: values.to_vec(),
     });
     Parameter {
-        name: name.into(),
-        domain,
         when: conditions.collect(),
-        high_when: vec![],
-        default: None,
+        ..Parameter::new(name, domain)
     }
 }
 
@@ -88,7 +69,7 @@ fn words(choices: &[&str]) -> Domain {
 }
 
 /// The condition of the last parameter of a space, and what is told of it.
-fn look(fixed: &[(&str, Value)], parameters: Vec<Parameter>) -> (Beside, String, String) {
+fn look(fixed: &[(&str, Value)], parameters: Vec<Parameter>) -> (ConditionValues, String, String) {
     let space = Space {
         parameters,
         constraints: vec![],
@@ -98,13 +79,13 @@ fn look(fixed: &[(&str, Value)], parameters: Vec<Parameter>) -> (Beside, String,
             .collect(),
     };
     let parameter = space.parameters.last().unwrap();
-    let acts = &acts_of(&keys(), &parameter.name)[0];
+    let condition = condition_of(&keys(), &parameter.name).unwrap();
     let depth = |params: &Params| match params.get("model").and_then(Value::as_str) {
         Some("large") => Some(4),
         Some(_) | None => Some(2),
     };
-    let beside = beside(&space, &keys(), parameter, acts, &["model"], &depth);
-    let (found, expected) = told(&space, parameter, acts, &beside);
+    let beside = condition_values(&space, &keys(), parameter, condition, &["model"], &depth);
+    let (found, expected) = explain_dead(&space, parameter, condition, &beside);
     (beside, found, expected)
 }
 
@@ -200,14 +181,9 @@ fn constraints_leave_points_out() {
         }],
         fixed: Params::new(),
     };
-    let found = beside(
-        &space,
-        &keys(),
-        &space.parameters[1],
-        &LAYERS[0],
-        &[],
-        &|_| None,
-    );
+    let found = condition_values(&space, &keys(), &space.parameters[1], LAYERS, &[], &|_| {
+        None
+    });
     assert!(found.dead.is_empty());
 }
 
@@ -234,7 +210,7 @@ fn a_limit_that_depends_on_the_model_is_met_beside_each_model() {
 
 #[test]
 fn where_a_key_is_dead_is_told_by_the_other_words() {
-    let told = |acts: &[Acts]| dead_where(&keys(), &acts[0]);
+    let told = |condition| dead_where(&keys(), condition);
     assert_eq!(told(FOCAL), "dead where it is ce or smooth");
     assert_eq!(told(LAYERS), "dead below 2");
     assert_eq!(told(DEPTH), "dead from there on");
