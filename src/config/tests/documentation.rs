@@ -32,7 +32,15 @@ fn whole_row(key: &Key) -> String {
         KeyType::Text => "text".into(),
         KeyType::Choice(words) => words.join(", "),
         KeyType::Path => "path".into(),
-        other => panic!("{}: {other}", key.name),
+        KeyType::IntOrAuto { .. }
+        | KeyType::Any
+        | KeyType::List
+        | KeyType::Metrics
+        | KeyType::Duration { .. }
+        | KeyType::Deadline
+        | KeyType::Size
+        | KeyType::Share
+        | KeyType::Device => panic!("no values are told of {}", key.name),
     };
     let condition = key.active_when.map(|c| format!(". Where {c}"));
     let condition = condition.unwrap_or_default();
