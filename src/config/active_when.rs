@@ -16,70 +16,45 @@ use search::space::{Condition, Domain, Parameter, Params, Space, Value};
 /// A condition on another key of the same kind, under which a key acts: where it does not hold, the
 /// key's value changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ActiveWhen {
-    /// Where `key` has one of these words.
-    Words {
-        /// A key with words for values.
-        key: &'static str,
-        /// The words.
-        words: &'static [&'static str],
-    },
-    /// Where the integer `key` is at least `least`.
-    AtLeast {
-        /// A key with an integer.
-        key: &'static str,
-        /// The least such value.
-        least: i64,
-    },
-    /// Where the integer `key` is below something that is known only once data and models are read:
-    /// the kind itself looks after it, when it prepares.
-    Below {
-        /// A key with an integer.
-        key: &'static str,
-        /// What it is compared with, for people.
-        limit: &'static str,
-    },
-    /// Where the integer `key` exceeds the key's own value by at least `by`. No space is refused for
-    /// it: of a searched key some values are dead, not the key.
-    Beyond {
-        /// A key with an integer.
-        key: &'static str,
-        /// The least difference.
-        by: i64,
-    },
-    /// Where `key` has no value.
-    Without {
-        /// A key without a default, which cannot be searched.
-        key: &'static str,
-    },
+pub struct ActiveWhen {
+    /// The other key.
+    pub key: &'static str,
+    /// What it has to be.
+    pub is: Is,
 }
 
-impl ActiveWhen {
-    pub(super) const fn words(key: &'static str, words: &'static [&'static str]) -> ActiveWhen {
-        ActiveWhen::Words { key, words }
-    }
+/// What a condition asks of its key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Is {
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// An integer of at least this.
+    AtLeast(i64),
+    /// An integer below something, named here, that is known only once data and models are read: the
+    /// kind itself looks after it, when it prepares.
+    Below(&'static str),
+    /// An integer that exceeds the value of the key which acts by at least this. No space is refused
+    /// for it: of a searched key some values are dead, not the key.
+    Beyond(i64),
+    /// Left out: a key without a default, which cannot be searched.
+    LeftOut,
+}
 
-    /// The key that it is about.
-    pub fn key(&self) -> &'static str {
-        match self {
-            ActiveWhen::Words { key, .. }
-            | ActiveWhen::AtLeast { key, .. }
-            | ActiveWhen::Below { key, .. }
-            | ActiveWhen::Beyond { key, .. }
-            | ActiveWhen::Without { key } => key,
-        }
-    }
+/// The condition that a key is such.
+pub(super) const fn when(key: &'static str, is: Is) -> ActiveWhen {
+    ActiveWhen { key, is }
 }
 
 /// `loss.cls.type is focal`, `head.layers is at least 2`.
 impl fmt::Display for ActiveWhen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ActiveWhen::Words { key, words } => write!(f, "{key} is {}", words.join(" or ")),
-            ActiveWhen::AtLeast { key, least } => write!(f, "{key} is at least {least}"),
-            ActiveWhen::Below { key, limit } => write!(f, "{key} is below {limit}"),
-            ActiveWhen::Beyond { key, by } => write!(f, "{key} is at least {by} more"),
-            ActiveWhen::Without { key } => write!(f, "{key} is left out"),
+        let key = self.key;
+        match self.is {
+            Is::OneOf(words) => write!(f, "{key} is {}", words.join(" or ")),
+            Is::AtLeast(least) => write!(f, "{key} is at least {least}"),
+            Is::Below(limit) => write!(f, "{key} is below {limit}"),
+            Is::Beyond(by) => write!(f, "{key} is at least {by} more"),
+            Is::LeftOut => write!(f, "{key} is left out"),
         }
     }
 }
@@ -118,8 +93,8 @@ impl ConditionValues {
 
 /// Refuses parameters that exist where a declared condition on a value does not hold; nothing is
 /// said of those whose own or whose parents' entries have problems. Conditions on what is not known
-/// yet ([`ActiveWhen::Below`]) are left to the task kind, and those on the parameter's own value
-/// ([`ActiveWhen::Beyond`]) make it dead nowhere.
+/// yet ([`Is::Below`]) are left to the task kind, and those on the parameter's own value
+/// ([`Is::Beyond`]) make it dead nowhere.
 pub(super) fn refuse_dead(
     document: &Document,
     keys: &[Key],
@@ -131,15 +106,12 @@ pub(super) fn refuse_dead(
         let Some(condition) = condition_of(keys, &parameter.name) else {
             continue;
         };
-        let names = relevant(space, parameter, &[condition.key()]);
+        let names = relevant(space, parameter, &[condition.key]);
         let unread = |name: &String| {
             broken.contains(name)
                 || (find(&document.space, name).is_some() && space.find(name).is_none())
         };
-        let apart = matches!(
-            condition,
-            ActiveWhen::Below { .. } | ActiveWhen::Beyond { .. }
-        );
+        let apart = matches!(condition.is, Is::Below(_) | Is::Beyond(_));
         if apart || names.iter().any(unread) {
             continue;
         }
@@ -153,7 +125,7 @@ pub(super) fn refuse_dead(
 }
 
 /// What to tell of fixed values that somebody wrote although they act at no point of the space: one
-/// line each. Conditions on what `limit` alone knows ([`ActiveWhen::Below`], see
+/// line each. Conditions on what `limit` alone knows ([`Is::Below`], see
 /// [`condition_values`]) are looked at where it is given, all others where it is not.
 pub fn inactive_values(
     spec: &StudySpec,
@@ -170,21 +142,21 @@ pub fn inactive_values(
         let choices = vec![value.clone()];
         let parameter = Parameter::new(name, Domain::Categorical { choices });
         let beyond = |_: &Params| {
-            let ActiveWhen::Beyond { by, .. } = condition else {
+            let Is::Beyond(by) = condition.is else {
                 return None;
             };
             value.as_i64()?.checked_add(by)
         };
-        let limit = match (condition, limit) {
-            (ActiveWhen::Below { .. }, Some(limit)) => limit,
-            (ActiveWhen::Below { .. }, None) | (_, Some(_)) => continue,
+        let limit = match (condition.is, limit) {
+            (Is::Below(_), Some(limit)) => limit,
+            (Is::Below(_), None) | (_, Some(_)) => continue,
             (_, None) => &beyond,
         };
         let values = condition_values(&spec.space, keys, &parameter, condition, further, limit);
         if values.alive.is_empty() && !values.dead.is_empty() {
             lines.push(format!(
                 "{name} = {value} changes nothing, for {} is {}: it acts only where {condition}",
-                condition.key(),
+                condition.key,
                 alternatives(&values.dead)
             ));
         }
@@ -199,25 +171,25 @@ pub fn condition_of(keys: &[Key], name: &str) -> Option<ActiveWhen> {
 
 /// Where a key is dead, in words behind its condition.
 pub fn dead_where(keys: &[Key], condition: ActiveWhen) -> String {
-    match condition {
-        ActiveWhen::Words { key, words } => {
-            let Some(KeyType::Choice(all)) = keys.iter().find(|k| k.name == key).map(|k| k.ty)
-            else {
+    match condition.is {
+        Is::OneOf(words) => {
+            let key = keys.iter().find(|k| k.name == condition.key);
+            let Some(KeyType::Choice(all)) = key.map(|k| k.ty) else {
                 return "dead elsewhere".into();
             };
             let others = all.iter().copied().filter(|w| !words.contains(w));
             let others: Vec<&str> = others.collect();
             format!("dead where it is {}", others.join(" or "))
         }
-        ActiveWhen::AtLeast { least, .. } => format!("dead below {least}"),
-        ActiveWhen::Below { .. } => "dead from there on".into(),
-        ActiveWhen::Beyond { .. } => "dead below that".into(),
-        ActiveWhen::Without { .. } => "dead beside it".into(),
+        Is::AtLeast(least) => format!("dead below {least}"),
+        Is::Below(_) => "dead from there on".into(),
+        Is::Beyond(_) => "dead below that".into(),
+        Is::LeftOut => "dead beside it".into(),
     }
 }
 
 /// For which values of its key a condition holds, and for which not, at the points where `parameter`
-/// exists. `limit` gives the limit of [`ActiveWhen::Below`], and of [`ActiveWhen::Beyond`], beside values of the
+/// exists. `limit` gives the limit of [`Is::Below`], and of [`Is::Beyond`], beside values of the
 /// parameters named by `further`, where it is known.
 pub fn condition_values(
     space: &Space,
@@ -227,14 +199,14 @@ pub fn condition_values(
     further: &[&str],
     limit: &Limit<'_>,
 ) -> ConditionValues {
-    let key = condition.key();
+    let key = condition.key;
     let start: Vec<&str> = further.iter().copied().chain([key]).collect();
     let names = relevant(space, parameter, &start);
     let walked = space.parameters.iter();
     let walked: Vec<&Parameter> = walked.filter(|p| names.contains(&p.name)).collect();
     let preset = keys.iter().find(|k| k.name == key);
     let preset = preset.and_then(|k| k.preset.value());
-    let absent = matches!(condition, ActiveWhen::Without { .. }).then_some(Value::Null);
+    let absent = (condition.is == Is::LeftOut).then_some(Value::Null);
     let mut values = ConditionValues::default();
     let mut left = COMBINATIONS;
     let mut visit = |params: &Params| {
@@ -245,7 +217,7 @@ pub fn condition_values(
         let Some(value) = given.or(preset.as_ref()).or(absent.as_ref()) else {
             return;
         };
-        let list = match holds(condition, value, limit(params)) {
+        let list = match holds(condition.is, value, limit(params)) {
             true => &mut values.alive,
             false => &mut values.dead,
         };
@@ -271,7 +243,7 @@ pub fn explain_dead(
     condition: ActiveWhen,
     values: &ConditionValues,
 ) -> (String, String) {
-    let key = condition.key();
+    let key = condition.key;
     let dead = alternatives(&values.dead);
     let found = match space.find(key) {
         Some(_) => format!("it searched where it changes nothing: {key} = {dead}"),
@@ -311,19 +283,14 @@ fn when_line(parameter: &Parameter, key: &str, values: &ConditionValues) -> Stri
     format!("when = {{ {} }}", conditions.join(", "))
 }
 
-fn holds(condition: ActiveWhen, value: &Value, limit: Option<i64>) -> bool {
-    match condition {
-        ActiveWhen::Words { words, .. } => value.as_str().is_none_or(|w| words.contains(&w)),
-        ActiveWhen::AtLeast { least, .. } => value.as_i64().is_none_or(|i| i >= least),
-        ActiveWhen::Below { .. } => match (value.as_i64(), limit) {
-            (Some(value), Some(limit)) => value < limit,
-            (Some(_) | None, _) => true,
-        },
-        ActiveWhen::Beyond { .. } => match (value.as_i64(), limit) {
-            (Some(value), Some(limit)) => value >= limit,
-            (Some(_) | None, _) => true,
-        },
-        ActiveWhen::Without { .. } => *value == Value::Null,
+fn holds(is: Is, value: &Value, limit: Option<i64>) -> bool {
+    let number = value.as_i64();
+    match is {
+        Is::OneOf(words) => value.as_str().is_none_or(|w| words.contains(&w)),
+        Is::AtLeast(least) => number.is_none_or(|i| i >= least),
+        Is::Below(_) => number.zip(limit).is_none_or(|(i, limit)| i < limit),
+        Is::Beyond(_) => number.zip(limit).is_none_or(|(i, limit)| i >= limit),
+        Is::LeftOut => *value == Value::Null,
     }
 }
 
@@ -384,7 +351,7 @@ fn values(space: &Space, name: &str, domain: &Domain, condition: ActiveWhen) -> 
     let named = space.parameters.iter().flat_map(conditions_of);
     let named = named.filter(|c| c.parent == name);
     let named = named.flat_map(|c| c.values.iter().filter_map(Value::as_i64));
-    let around = if let ActiveWhen::AtLeast { least, .. } = condition {
+    let around = if let Is::AtLeast(least) = condition.is {
         vec![least - 1, least]
     } else {
         vec![]

@@ -4,18 +4,9 @@ use super::*;
 use crate::Preset;
 use crate::key::{float as float_type, int as int_type, training};
 
-const LAYERS: ActiveWhen = ActiveWhen::AtLeast {
-    key: "head.layers",
-    least: 2,
-};
-const FOCAL: ActiveWhen = ActiveWhen::Words {
-    key: "loss",
-    words: &["focal"],
-};
-const DEPTH: ActiveWhen = ActiveWhen::Below {
-    key: "frozen",
-    limit: "the model's number of layers",
-};
+const LAYERS: ActiveWhen = when("head.layers", Is::AtLeast(2));
+const FOCAL: ActiveWhen = when("loss", Is::OneOf(&["focal"]));
+const DEPTH: ActiveWhen = when("frozen", Is::Below("the model's number of layers"));
 
 fn keys() -> Vec<Key<'static>> {
     let words = KeyType::Choice(&["ce", "smooth", "focal"]);

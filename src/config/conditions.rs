@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::document::flat_entries;
 use super::problem::{Problem, hint};
 use super::tree::Node;
 use super::values::{Base, value_of};
@@ -59,20 +60,16 @@ impl Scope<'_> {
         purpose: Purpose,
         problems: &mut Vec<Problem>,
     ) -> Vec<Condition> {
-        let Some(table) = node.table() else {
+        let Some(entries) = flat_entries(node) else {
             let found = format!("a condition that is {}", node.found());
             let expected = "a table such as { \"model.name\" = [\"minilm\"] }";
             problems.push(node.problem(owner, found, expected));
             return Vec::new();
         };
-        let mut entries = Vec::new();
-        for (name, node) in table {
-            super::document::flatten(name, node.clone(), &mut entries);
-        }
-        entries
-            .iter()
-            .filter_map(|(parent, node)| self.condition(owner, parent, node, purpose, problems))
-            .collect()
+        let read = |(parent, node): &(String, Node)| {
+            self.condition(owner, parent, node, purpose, problems)
+        };
+        entries.iter().filter_map(read).collect()
     }
 
     fn condition(

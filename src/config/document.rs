@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::overrides::Overrides;
 use super::problem::{Problem, Source};
 use super::tree::{Item, Node, Table, find, parse_value};
+use crate::TaskKind;
 
 /// What an entry of `[space]` may hold.
 pub(super) const ENTRY_KEYS: [&str; 10] = [
@@ -60,9 +61,24 @@ impl Document {
         document
     }
 
+    /// Takes up what a task kind says of its configurations: its own defaults of `tune`'s keys, as if
+    /// they stood in the file, and that it passes parameters on.
+    pub fn prepare_for(&mut self, kind: &TaskKind, problems: &mut Vec<Problem>) {
+        for (key, text) in kind.presets {
+            if self.key(key).is_none()
+                && let Ok(node) = parse_value(text, &self.whole())
+            {
+                self.keys.push(((*key).to_owned(), node));
+            }
+        }
+        if kind.accepts_any_parameter {
+            self.declare(problems);
+        }
+    }
+
     /// Notes every parameter that the configuration declares itself: the entries of `[space]`, and
     /// the keys of `[train]` and `[params]`, these without the section's name.
-    pub fn declare(&mut self, problems: &mut Vec<Problem>) {
+    fn declare(&mut self, problems: &mut Vec<Problem>) {
         let mut names: Vec<String> = self.space.iter().map(|(name, _)| name.clone()).collect();
         self.redirect();
         for (key, _) in &mut self.keys {
@@ -100,15 +116,6 @@ impl Document {
         }
     }
 
-    /// Gives a key that is not there a value, as if it stood in the file.
-    pub fn preset(&mut self, key: &str, text: &str) {
-        if self.key(key).is_none()
-            && let Ok(node) = parse_value(text, &self.whole())
-        {
-            self.keys.push((key.to_owned(), node));
-        }
-    }
-
     /// The value of a plain key.
     pub fn key(&self, name: &str) -> Option<&Node> {
         find(&self.keys, name)
@@ -123,6 +130,16 @@ impl Document {
     pub fn source_of(&self, key: &str) -> Source {
         let node = self.key(key);
         node.map_or_else(|| self.whole(), |n| n.source.clone())
+    }
+
+    /// A problem with a key, where it has its value.
+    pub fn problem(
+        &self,
+        key: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Problem {
+        Problem::new(&self.source_of(key), key, found, expected)
     }
 
     /// Where a section begins, else the whole file.
@@ -283,11 +300,18 @@ fn join(prefix: &str, name: &str) -> String {
 }
 
 /// Adds a node under its dotted name, tables entry by entry.
-pub(super) fn flatten(name: &str, node: Node, out: &mut Table) {
+fn flatten(name: &str, node: Node, out: &mut Table) {
     match node.item {
         Item::Table(table) => flatten_all(name, table, out),
         Item::Scalar(_) | Item::Array(_) => out.push((name.to_owned(), node)),
     }
+}
+
+/// The entries of a table below their dotted names; `None`: it is no table.
+pub(super) fn flat_entries(node: &Node) -> Option<Table> {
+    let mut entries = Table::new();
+    flatten_all("", node.table()?.clone(), &mut entries);
+    Some(entries)
 }
 
 fn flatten_all(prefix: &str, table: Table, out: &mut Table) {

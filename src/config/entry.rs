@@ -52,10 +52,19 @@ struct Entry<'a> {
     problems: &'a mut Vec<Problem>,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
     fn problem(&mut self, at: &Node, found: impl Into<String>, expected: impl Into<String>) {
         self.problems
             .push(at.problem(self.key.name, found, expected));
+    }
+
+    fn problem_with(&mut self, field: &str, node: &Node, expected: impl Into<String>) {
+        self.problem(node, format!("{field} = {}", node.found()), expected);
+    }
+
+    /// A field, or the entry where it has none of this name.
+    fn field(&self, name: &str) -> &'a Node {
+        self.node.get(name).unwrap_or(self.node)
     }
 
     fn refuse_unknown(&mut self) {
@@ -71,19 +80,12 @@ impl Entry<'_> {
     fn choices(&mut self, node: &Node) -> Option<Domain> {
         for field in ["log", "step", "int", "high_when"] {
             if let Some(other) = self.node.get(field) {
-                self.problem(
-                    other,
-                    format!("{field} beside choices"),
-                    "it with a range only",
-                );
+                let found = format!("{field} beside choices");
+                self.problem(other, found, "it with a range only");
             }
         }
         let Some(nodes) = node.array().filter(|a| !a.is_empty()) else {
-            self.problem(
-                node,
-                format!("choices = {}", node.found()),
-                "a list of values",
-            );
+            self.problem_with("choices", node, "a list of values");
             return None;
         };
         let mut choices: Vec<Value> = Vec::new();
@@ -144,19 +146,16 @@ impl Entry<'_> {
             return;
         };
         if a > b {
-            let at = self.node.get("low").unwrap_or(self.node);
-            self.problem(
-                at,
-                format!("low = {low} above high = {high}"),
-                "low <= high",
-            );
+            let at = self.field("low");
+            let found = format!("low = {low} above high = {high}");
+            self.problem(at, found, "low <= high");
         }
         let Some((least, most)) = self.key.ty.range() else {
             return;
         };
         for (name, value, x) in [("low", low, a), ("high", high, b)] {
             if x < least || x > most {
-                let at = self.node.get(name).unwrap_or(self.node);
+                let at = self.field(name);
                 let expected = format!("a range within the key's bounds: {}", self.key.ty);
                 self.problem(at, format!("{name} = {value}"), expected);
             }
@@ -165,12 +164,12 @@ impl Entry<'_> {
 
     fn check_scale(&mut self, low: &Value, step: Option<&Value>, log: bool, int: bool) {
         if log && low.as_f64().is_some_and(|x| x <= 0.0) {
-            let at = self.node.get("low").unwrap_or(self.node);
+            let at = self.field("low");
             let found = format!("log = true with low = {low}");
             self.problem(at, found, "low above 0 on a logarithmic scale");
         }
         let Some(step) = step else { return };
-        let at = self.node.get("step").unwrap_or(self.node);
+        let at = self.field("step");
         if step.as_f64().is_some_and(|x| x <= 0.0) {
             self.problem(at, format!("step = {step}"), "a step above 0");
         } else if log && !(int && *step == Value::Int(1)) {
@@ -195,7 +194,7 @@ impl Entry<'_> {
                 value.as_f64().map(Value::Float)
             }
             (Some(_) | None, _) => {
-                self.problem(node, format!("{field} = {}", node.found()), expected);
+                self.problem_with(field, node, expected);
                 None
             }
         }
@@ -205,7 +204,7 @@ impl Entry<'_> {
         let node = self.node.get(field)?;
         let flag = node.scalar().and_then(Value::as_bool);
         if flag.is_none() {
-            self.problem(node, format!("{field} = {}", node.found()), "true or false");
+            self.problem_with(field, node, "true or false");
         }
         flag
     }
@@ -219,11 +218,11 @@ impl Entry<'_> {
             Ok(_) if node.source.is_file() && self.node.overridden() => None,
             Ok(_) => {
                 let expected = format!("a default within {domain}");
-                self.problem(node, format!("default = {}", node.found()), expected);
+                self.problem_with("default", node, expected);
                 None
             }
             Err(expected) => {
-                self.problem(node, format!("default = {}", node.found()), expected);
+                self.problem_with("default", node, expected);
                 None
             }
         }

@@ -38,7 +38,6 @@ pub(super) fn read(
     }
     if operation.halve && !kind.halves_batches {
         let found = format!("halve, which the task kind {} cannot do", kind.name);
-        let source = document.source_of(SETTING);
-        problems.push(Problem::new(&source, SETTING, found, "\"alone\""));
+        problems.push(document.problem(SETTING, found, "\"alone\""));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use super::StudySpec;
+use super::conditions::alternatives;
 use super::values::defaults;
 use crate::kind::with_passed_on;
 use crate::kinds::keys_of;
@@ -191,9 +192,8 @@ pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Di
 
 fn same(a: Option<&Json>, b: Option<&Json>) -> bool {
     match (a, b) {
-        (None, None) => true,
         (Some(a), Some(b)) => same_json(a, b),
-        (Some(_), None) | (None, Some(_)) => false,
+        (a, b) => a.is_none() && b.is_none(),
     }
 }
 
@@ -255,10 +255,7 @@ fn conditions_text(prefix: &str, conditions: &[Condition]) -> String {
     }
     let all: Vec<String> = conditions
         .iter()
-        .map(|c| {
-            let values: Vec<String> = c.values.iter().map(ToString::to_string).collect();
-            format!("{} = {}", c.parent, values.join(" | "))
-        })
+        .map(|c| format!("{} = {}", c.parent, alternatives(&c.values)))
         .collect();
     format!("{prefix}{}", all.join(" and "))
 }

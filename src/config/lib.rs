@@ -45,7 +45,7 @@ mod tree;
 mod unknown;
 mod values;
 
-pub use active_when::ActiveWhen;
+pub use active_when::{ActiveWhen, Is};
 pub use algorithm::{pruner_from_json, sampler_from_json};
 pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
 pub use key::{Key, KeyType, Preset, Role};

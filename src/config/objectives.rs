@@ -29,30 +29,21 @@ pub(super) fn read(
     problems: &mut Vec<Problem>,
 ) -> Vec<Objective> {
     let outside = |key: &str| document.overridden(key);
-    let single = [METRIC, DIRECTION].map(|key| (key, document.key(key).is_some()));
-    let given = single.iter().find(|(_, given)| *given).map(|(key, _)| *key);
+    let mut single = [METRIC, DIRECTION].into_iter();
+    let given = single.find(|key| document.key(key).is_some());
     match (settings.texts(METRICS), given) {
-        (None, _) => one(document, settings, kind, problems)
-            .into_iter()
-            .collect(),
-        // A flag is about this run, the file about all of them.
-        (Some(_), Some(key)) if outside(key) && !outside(METRICS) => {
-            one(document, settings, kind, problems)
-                .into_iter()
-                .collect()
-        }
         (Some(_), Some(key)) if outside(key) == outside(METRICS) => {
             let expected = "either objective.metrics, or objective.metric and objective.direction";
-            let source = document.source_of(METRICS);
-            problems.push(Problem::new(
-                &source,
-                METRICS,
-                format!("{key} beside it"),
-                expected,
-            ));
+            problems.push(document.problem(METRICS, format!("{key} beside it"), expected));
             Vec::new()
         }
-        (Some(texts), _) => several(document, texts, kind, problems),
+        // A flag is about this run, the file about all of them.
+        (Some(texts), given) if !given.is_some_and(outside) => {
+            several(document, texts, kind, problems)
+        }
+        (Some(_) | None, _) => one(document, settings, kind, problems)
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -73,7 +64,7 @@ pub(super) fn fit_to_several(
 ) {
     let mut problem = |key: &str, found: &str, expected: &str| {
         let found = format!("{found} beside several objectives in {METRICS}");
-        problems.push(Problem::new(&document.source_of(key), key, found, expected));
+        problems.push(document.problem(key, found, expected));
     };
     let kind = operation.pruner.kind.as_str();
     if !["auto", "none"].contains(&kind) {
@@ -183,7 +174,6 @@ fn several(
     problems: &mut Vec<Problem>,
 ) -> Vec<Objective> {
     let before = problems.len();
-    let source = document.source_of(METRICS);
     let mut objectives: Vec<Objective> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let (metric, asked) = split(text);
@@ -194,7 +184,7 @@ fn several(
             false => known.map(|m| m.direction),
         };
         let mut problem = |found: String, expected: &str| {
-            problems.push(Problem::new(&source, METRICS, found, expected));
+            problems.push(document.problem(METRICS, found, expected));
         };
         if metric.is_empty() {
             problem(
@@ -249,12 +239,9 @@ fn unknown(
         names.extend(MEASURED);
     }
     let near = hint(name, names.iter().copied());
-    problems.push(Problem::new(
-        &document.source_of(key),
-        key,
-        format!("{name:?}, which task kind {} does not report", kind.name),
-        format!("one of {}{near}", names.join(", ")),
-    ));
+    let found = format!("{name:?}, which task kind {} does not report", kind.name);
+    let expected = format!("one of {}{near}", names.join(", "));
+    problems.push(document.problem(key, found, expected));
 }
 
 /// The override that `--objective` flags are: one list.

@@ -38,12 +38,10 @@ impl Overrides {
                 self.push(text[..at].trim(), &text[at + 1..], source);
                 Ok(())
             }
-            Some(_) | None => Err(Problem {
-                source,
-                key: None,
-                found: "no assignment".into(),
-                expected: "KEY=VALUE, such as train.epochs=5".into(),
-            }),
+            Some(_) | None => {
+                let expected = "KEY=VALUE, such as train.epochs=5";
+                Err(Problem::without_key(source, "no assignment", expected))
+            }
         }
     }
 
@@ -75,12 +73,12 @@ pub fn text_of(
     };
     match value.into_string() {
         Ok(text) => Ok(Some(text).filter(|t| !t.trim().is_empty())),
-        Err(bytes) => Err(Problem {
-            source: Source::Environment(variable.to_owned()),
-            key: None,
-            found: format!("{bytes:?}, which is not UTF-8"),
-            expected: "a text in UTF-8, or no such variable".into(),
-        }),
+        Err(bytes) => {
+            let source = Source::Environment(variable.to_owned());
+            let found = format!("{bytes:?}, which is not UTF-8");
+            let expected = "a text in UTF-8, or no such variable";
+            Err(Problem::without_key(source, found, expected))
+        }
     }
 }
 

@@ -64,24 +64,16 @@ pub fn points_of_lines(text: &str, shown: &Path, problems: &mut Vec<Problem>) ->
         if problems.len() >= TOLD {
             break;
         }
-        let expected = "a JSON object such as {\"optim.lr\": 0.001}";
-        match serde_json::from_str(line) {
+        let found = match serde_json::from_str(line) {
             Ok(Json::Object(object)) => {
                 points.push(point_of_object(&object, source, problems));
+                continue;
             }
-            Ok(other) => problems.push(Problem {
-                source,
-                key: None,
-                found: other.to_string(),
-                expected: expected.into(),
-            }),
-            Err(error) => problems.push(Problem {
-                source,
-                key: None,
-                found: format!("no JSON ({error})"),
-                expected: expected.into(),
-            }),
-        }
+            Ok(other) => other.to_string(),
+            Err(error) => format!("no JSON ({error})"),
+        };
+        let expected = "a JSON object such as {\"optim.lr\": 0.001}";
+        problems.push(Problem::without_key(source, found, expected));
     }
     points
 }
@@ -144,12 +136,13 @@ fn point(space: &Space, given: &Given, problems: &mut Vec<Problem>) -> Params {
         }
     }
     if given.empty {
-        problems.push(Problem {
-            source: given.source.clone(),
-            key: None,
-            found: "a point without any value".into(),
-            expected: "at least one parameter".into(),
-        });
+        let found = "a point without any value";
+        let source = given.source.clone();
+        problems.push(Problem::without_key(
+            source,
+            found,
+            "at least one parameter",
+        ));
     }
     for (node, parameter) in known {
         problems.extend(beside_others(space, node, parameter, &params));

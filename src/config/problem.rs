@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,32 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// A problem with a key that a file has, or lacks.
+    pub fn in_file(
+        file: &Path,
+        key: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Problem {
+        Problem::new(&Source::File(file.to_owned(), None), key, found, expected)
+    }
+
+    /// A problem that no key has.
+    pub fn without_key(
+        source: Source,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            source,
+            key: None,
+            found: found.into(),
+            expected: expected.into(),
+        }
+    }
+
     /// A problem with a key.
-    pub(super) fn new(
+    pub fn new(
         source: &Source,
         key: impl Into<String>,
         found: impl Into<String>,

@@ -9,6 +9,7 @@ use super::overrides::Overrides;
 use super::problem::{Problem, Problems, Source, hint};
 use super::satisfiable::refuse_unsatisfiable;
 use super::settings::Settings;
+use super::spec::Operation;
 use super::tree::{Node, find};
 use super::unknown::refuse_unknown;
 use super::values::{Base, Values};
@@ -26,12 +27,13 @@ use search::space::Value;
 /// All problems found.
 pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems> {
     let unreadable = |error: std::io::Error| {
-        Problems(vec![Problem {
-            source: Source::File(file.to_owned(), None),
-            key: None,
-            found: error.to_string(),
-            expected: "a readable configuration file".into(),
-        }])
+        let source = Source::File(file.to_owned(), None);
+        let expected = "a readable configuration file";
+        Problems(vec![Problem::without_key(
+            source,
+            error.to_string(),
+            expected,
+        )])
     };
     let text = bounded::read_to_string(file, bounded::CONFIGURATION).map_err(unreadable)?;
     let absolute = std::path::absolute(file).map_err(unreadable)?;
@@ -72,12 +74,7 @@ pub fn resolve_text(
     let mut document = Document::new(root, input.shown, &mut problems);
     document.apply(overrides, &mut problems);
     if let Some(kind) = named(&document, kinds) {
-        for (key, text) in kind.presets {
-            document.preset(key, text);
-        }
-        if kind.accepts_any_parameter {
-            document.declare(&mut problems);
-        }
+        document.prepare_for(kind, &mut problems);
     }
     let base = Base {
         dir: input.absolute.parent().unwrap_or(Path::new("/")),
@@ -97,19 +94,13 @@ pub fn resolve_text(
     let objectives = objectives::read(&document, &settings, kind, &mut problems);
     let searched = |key: &&Key| find(&document.space, key.name).is_some();
     let unsearched = keys.iter().filter(|key| key.ty.is_list() || !searched(key));
-    let Values {
-        single: fixed,
-        lists,
-    } = Values::read(unsearched, &document, base, &mut problems);
+    let values = Values::read(unsearched, &document, base, &mut problems);
+    let (fixed, lists) = (values.single, values.lists);
     let (space, points) = super::space::read(&document, kind, &keys, &fixed, base, &mut problems);
     refuse_dead(&document, &keys, &space, &mut problems);
     let written = |name: &&String| document.key(name).is_some();
     let written = fixed.keys().filter(written).cloned().collect();
-    let mut operation = settings.operation();
-    halving::read(&document, kind, &mut operation, &mut problems);
-    if objectives::several_asked(&document, &settings) {
-        objectives::fit_to_several(&document, &mut operation, &mut problems);
-    }
+    let operation = operation(&document, &settings, kind, &mut problems);
     let seed = settings.number("study.seed");
     if problems.is_empty() {
         let searched = (&operation.sampler, seed);
@@ -149,23 +140,37 @@ fn kind(
     kinds: &[&'static TaskKind],
     problems: &mut Vec<Problem>,
 ) -> Option<&'static TaskKind> {
+    let kind = named(document, kinds);
     let names: Vec<&str> = kinds.iter().map(|k| k.name).collect();
-    let expected = |near: &str| format!("one of {}{near}", names.join(", "));
-    let Some(name) = settings.text("task.kind") else {
-        if document.key("task.kind").is_none() {
-            let problem = Problem::new(&document.whole(), "task.kind", "nothing", expected(""));
-            problems.push(problem);
-        }
-        return None;
+    let found = match settings.text("task.kind") {
+        Some(name) => format!("unknown task kind {name:?}"),
+        None => "nothing".to_owned(),
     };
-    let kind = kinds.iter().copied().find(|k| k.name == name);
-    if kind.is_none() {
-        let near = hint(name, names.iter().copied());
-        let source = document.source_of("task.kind");
-        let found = format!("unknown task kind {name:?}");
-        problems.push(Problem::new(&source, "task.kind", found, expected(&near)));
+    // Of a value of another type it has been told.
+    let told = settings.text("task.kind").is_none() && document.key("task.kind").is_some();
+    if kind.is_none() && !told {
+        let near = settings
+            .text("task.kind")
+            .map(|name| hint(name, names.iter().copied()));
+        let expected = format!("one of {}{}", names.join(", "), near.unwrap_or_default());
+        problems.push(document.problem("task.kind", found, expected));
     }
     kind
+}
+
+/// How the run is operated, where keys bear on each other.
+fn operation(
+    document: &Document,
+    settings: &Settings,
+    kind: &'static TaskKind,
+    problems: &mut Vec<Problem>,
+) -> Operation {
+    let mut operation = settings.operation();
+    halving::read(document, kind, &mut operation, problems);
+    if objectives::several_asked(document, settings) {
+        objectives::fit_to_several(document, &mut operation, problems);
+    }
+    operation
 }
 
 fn models(
@@ -199,9 +204,7 @@ fn names(
     let task = file.file_stem().unwrap_or_default().to_string_lossy();
     let study = settings.text("study.name").unwrap_or(&task);
     if let Err(expected) = check_name(study) {
-        let source = document.source_of("study.name");
-        let found = format!("{study:?}");
-        problems.push(Problem::new(&source, "study.name", found, expected));
+        problems.push(document.problem("study.name", format!("{study:?}"), expected));
     }
     (task.clone().into_owned(), study.to_owned())
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::{Purpose, Scope, Searched, parents_first};
-use super::document::{Document, flatten};
+use super::document::{Document, flat_entries};
 use super::points::named_values;
 use super::problem::{Problem, hint};
 use super::tree::Node;
@@ -217,19 +217,11 @@ fn points<'a>(
     let mut points = Vec::new();
     for (index, node) in document.points.iter().enumerate() {
         let owner = format!("points[{index}]");
-        let mut entries = Vec::new();
-        match node.table() {
-            Some(table) => {
-                for (name, node) in table {
-                    flatten(name, node.clone(), &mut entries);
-                }
-            }
-            None => {
-                let expected = "a table of parameters and values";
-                problems.push(node.problem(&owner, node.found(), expected));
-                continue;
-            }
-        }
+        let Some(entries) = flat_entries(node) else {
+            let expected = "a table of parameters and values";
+            problems.push(node.problem(&owner, node.found(), expected));
+            continue;
+        };
         let mut point = Params::new();
         let mut possible = true;
         for (name, node) in &entries {

@@ -12,7 +12,7 @@ use device::{Device, DevicePolicy};
 use inject::InjectSpec;
 use search::pruner::{Horizon, PrunerSpec};
 use search::sampler::SamplerSpec;
-use search::space::{Params, Space, Value};
+use search::space::{Domain, Params, Space, Value};
 use search::study::Direction;
 
 /// What is optimised.
@@ -356,68 +356,11 @@ impl StudySpec {
     /// Every value that `key` can have in a trial: its choices or grid where it is searched
     /// (numbers: the bounds), else its fixed value.
     pub fn possible(&self, key: &str) -> Vec<Value> {
-        match self.space.find(key) {
-            Some((_, p)) => match &p.domain {
-                search::space::Domain::Categorical { choices } => choices.clone(),
-                search::space::Domain::Float { low, high, .. } => {
-                    vec![Value::Float(*low), Value::Float(*high)]
-                }
-                search::space::Domain::Int { low, high, .. } => {
-                    vec![Value::Int(*low), Value::Int(*high)]
-                }
-            },
+        match self.space.find(key).map(|(_, p)| &p.domain) {
+            Some(Domain::Categorical { choices }) => choices.clone(),
+            Some(Domain::Float { low, high, .. }) => vec![(*low).into(), (*high).into()],
+            Some(Domain::Int { low, high, .. }) => vec![(*low).into(), (*high).into()],
             None => self.fixed.get(key).cloned().into_iter().collect(),
-        }
-    }
-}
-
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::unwrap_used)]
-impl Operation {
-    /// A run of `trials` trials on one slot of the CPU, with the documented supervision, random
-    /// sampling and no pruning.
-    pub fn sample(trials: u64) -> Operation {
-        Operation {
-            trials,
-            repeats: 1,
-            test: TestPolicy::Auto,
-            keep_best: 1,
-            max_kept_bytes: 64 << 30,
-            parallel: Parallel::Limit(1),
-            timeout: None,
-            device: DevicePolicy::Cpu,
-            threads: None,
-            supervisor: SupervisorPolicy {
-                recycle_after: 50,
-                deadline: Deadline::Fixed(Duration::from_secs(600)),
-                start_deadline: Duration::from_secs(600),
-                grace: Duration::from_secs(5),
-                abandon_after: Duration::from_secs(30),
-                max_deaths: 5,
-                death_window: Duration::from_secs(60),
-                backoff: Duration::from_secs(1),
-                max_backoff: Duration::from_secs(60),
-                max_failures: 20,
-                max_refused: 200,
-                storage_patience: Duration::from_secs(60),
-                checkpoint: false,
-            },
-            max_log_bytes: 4 << 20,
-            max_logs_bytes: 512 << 20,
-            gpu_memory: 0.8,
-            gpu_alone: 0.95,
-            host_memory: 0.9,
-            halve: false,
-            standby: Standby::Auto,
-            sampler: SamplerSpec {
-                kind: "random".into(),
-                options: Params::new(),
-            },
-            pruner: PrunerSpec {
-                kind: "none".into(),
-                options: Params::new(),
-            },
-            inject: None,
         }
     }
 }

@@ -1,11 +1,22 @@
 //! Studies for tests.
 
 use std::path::Path;
+use std::time::Duration;
 
+use device::DevicePolicy;
+use search::pruner::PrunerSpec;
+use search::sampler::SamplerSpec;
+use search::space::Params;
 use search::study::Direction;
 
+use super::document::Document;
+use super::settings::Settings;
+use super::values::Base;
 use crate::key::{Key, KeyType, Preset, data, float, int, operational, training};
-use crate::{Input, Metric, Overrides, Problems, StudySpec, TaskKind, resolve_text};
+use crate::{
+    Deadline, Input, Metric, Operation, Overrides, Parallel, Problems, StudySpec, SupervisorPolicy,
+    TaskKind, resolve_text,
+};
 
 const fn number(name: &'static str, low: f64, high: f64) -> Key<'static> {
     training(name, float(low, high), Preset::Float(low))
@@ -99,6 +110,33 @@ pub static WHOLE: TaskKind = TaskKind {
     halves_batches: false,
     needs_libtorch: false,
 };
+
+impl Operation {
+    /// A run of `trials` trials on one slot of the CPU, with the defaults otherwise but for a fixed
+    /// deadline, random sampling and no pruning.
+    pub fn sample(trials: u64) -> Operation {
+        let nothing = Document::default();
+        let defaults = Settings::read(&nothing, Base::nowhere(), &mut Vec::new()).operation();
+        Operation {
+            trials,
+            parallel: Parallel::Limit(1),
+            device: DevicePolicy::Cpu,
+            supervisor: SupervisorPolicy {
+                deadline: Deadline::Fixed(Duration::from_secs(600)),
+                ..defaults.supervisor
+            },
+            sampler: SamplerSpec {
+                kind: "random".into(),
+                options: Params::new(),
+            },
+            pruner: PrunerSpec {
+                kind: "none".into(),
+                options: Params::new(),
+            },
+            ..defaults
+        }
+    }
+}
 
 /// Resolves a file of the kind [`WHOLE`], with assignments as of `--set`.
 ///

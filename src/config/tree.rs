@@ -113,12 +113,12 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Table, Problem> {
     };
     match toml_edit::Document::parse(text) {
         Ok(document) => Ok(origin.table(document.as_table().iter_keys(), &origin.source)),
-        Err(error) => Err(Problem {
-            source: Source::File(file.to_owned(), error.span().map(|s| origin.line(s))),
-            key: None,
-            found: format!("a TOML error: {}", one_line(error.message())),
-            expected: "TOML".into(),
-        }),
+        Err(error) => {
+            let line = error.span().map(|span| origin.line(span));
+            let source = Source::File(file.to_owned(), line);
+            let found = format!("a TOML error: {}", one_line(error.message()));
+            Err(Problem::without_key(source, found, "TOML"))
+        }
     }
 }
 

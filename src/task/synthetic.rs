@@ -345,11 +345,7 @@ mod tests {
         for key in KEYS.iter().filter(|key| key.role == Role::Training) {
             if let Some(condition) = key.active_when {
                 let bound = ["train.patience", "train.epochs"];
-                assert!(
-                    bound.contains(&condition.key()),
-                    "1 and 9 here: {}",
-                    key.name
-                );
+                assert!(bound.contains(&condition.key), "1 and 9 here: {}", key.name);
             }
             let value: Value = match key.name {
                 "task.steps" => 3.into(),

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use config::ActiveWhen;
 use config::active_when::{
     ConditionValues, condition_of, condition_values, explain_dead, inactive_values,
 };
 use config::kinds::text_classification::KEYS;
+use config::{ActiveWhen, Is};
 use config::{Problem, Source, StudySpec};
 use search::space::{Parameter, Params, Value};
 
@@ -68,7 +68,7 @@ fn bound<'a>(
     let depth = depth(spec, layers);
     let look = |parameter: &'a Parameter| {
         let condition = condition_of(KEYS, &parameter.name)?;
-        let below = matches!(condition, ActiveWhen::Below { .. });
+        let below = matches!(condition.is, Is::Below(_));
         let further = ["model.name"];
         let values = below
             .then(|| condition_values(&spec.space, KEYS, parameter, condition, &further, &depth))?;

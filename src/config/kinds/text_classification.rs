@@ -3,27 +3,20 @@
 use search::study::Direction;
 
 use super::early_stopping::{LONG_ENOUGH, MIN_DELTA, PATIENCE, WITH_PATIENCE};
+use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{FRACTION, Key, KeyType, Preset, data, float, int, training};
-use crate::{ActiveWhen, Metric, TaskKind};
+use crate::{Metric, TaskKind};
 
 /// What acts on trained parts of the encoder alone.
-const TRAINED: ActiveWhen = ActiveWhen::Below {
-    key: FREEZE,
-    limit: "the model's number of layers",
-};
+const TRAINED: ActiveWhen = when(FREEZE, Is::Below("the model's number of layers"));
 
 /// What acts on the linear layers between the pooled vector and the classifier.
-const DEEP: ActiveWhen = ActiveWhen::AtLeast {
-    key: "head.layers",
-    least: 2,
-};
+const DEEP: ActiveWhen = when("head.layers", Is::AtLeast(2));
 
 /// What cuts the rows into parts.
-const DRAWN: ActiveWhen = ActiveWhen::Without {
-    key: "data.split.column",
-};
+const DRAWN: ActiveWhen = when("data.split.column", Is::LeftOut);
 
-const FOCAL: ActiveWhen = ActiveWhen::words("loss.cls.type", &["focal"]);
+const FOCAL: ActiveWhen = when("loss.cls.type", Is::OneOf(&["focal"]));
 
 /// How many blocks are frozen.
 pub const FREEZE: &str = "train.freeze_encoder_layers";
@@ -105,10 +98,10 @@ pub const KEYS: &[Key<'static>] = &[
         .help("how the learning rate falls to 0 after the warm-up; one_cycle: rises and falls, without a warm-up before"),
     training("sched.cosine_cycles", int(1, 1000), Preset::Int(1))
         .help("how often the learning rate falls to 0")
-        .only_where(ActiveWhen::words("sched.name", &["cosine_restart", "one_cycle"])),
+        .only_where(when("sched.name", Is::OneOf(&["cosine_restart", "one_cycle"]))),
     training("sched.poly_power", float(0.01, 100.0), Preset::Float(1.0))
         .help("power of the part of the steps that is left; 1: linear")
-        .only_where(ActiveWhen::words("sched.name", &["polynomial"])),
+        .only_where(when("sched.name", Is::OneOf(&["polynomial"]))),
     training("model.attn_dropout", float(0.0, 0.9), Preset::Float(0.0))
         .help("dropout on the attention weights of layers that are not frozen")
         .only_where(TRAINED),
@@ -128,7 +121,7 @@ pub const KEYS: &[Key<'static>] = &[
         .help("cross entropy, plain or with smoothed labels, or focal loss"),
     training("loss.cls.label_smoothing", FRACTION, Preset::Float(0.1))
         .help("part of a label that is spread evenly over all classes")
-        .only_where(ActiveWhen::words("loss.cls.type", &["ce_label_smooth"])),
+        .only_where(when("loss.cls.type", Is::OneOf(&["ce_label_smooth"]))),
     training("loss.cls.gamma", float(0.0, 20.0), Preset::Float(2.0))
         .help("how much rows that are told well count less: their loss is multiplied by (1 - p)^gamma")
         .only_where(FOCAL),

@@ -9,9 +9,9 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::follow::Follow;
-use super::lines::{Lines, News, Unended, diverged};
+use super::lines::{Meaning, MetricLines, PartialLine, diverged};
 use super::output::{Scanner, Tail};
-use super::program::{self, Program, Said, State};
+use super::program::{self, Output, Program, State};
 use super::reported::Reported;
 use super::result::{Seen, conclude};
 use crate::Epoch;
@@ -73,9 +73,9 @@ pub struct Attempt<'a> {
 
 /// What has come so far.
 pub struct Progress {
-    lines: Lines,
+    lines: MetricLines,
     /// What came on the descriptor for metrics after the last line's end.
-    unended: Unended,
+    partial: PartialLine,
     tail: Tail,
     /// There were metric lines: output alone is no sign of life any more.
     reports: bool,
@@ -93,8 +93,8 @@ impl Progress {
     /// Of a program that was just started.
     pub fn new(objective: &str) -> Progress {
         Progress {
-            lines: Lines::new(objective),
-            unended: Unended::default(),
+            lines: MetricLines::new(objective),
+            partial: PartialLine::default(),
             tail: Tail::default(),
             reports: false,
             reason: None,
@@ -122,22 +122,22 @@ impl Attempt<'_> {
                 TICK
             };
             let said = (self.program).listen([self.signals, self.children], tick);
-            program::taken(self.children);
-            self.hear(said, scanner);
+            program::has_come(self.children);
+            self.take_output(said, scanner);
             self.check_signals();
-            self.urge();
+            self.escalate();
             match self.program.look() {
                 State::Running => {}
-                State::Stopped => self.wake(),
+                State::Stopped => self.resume_stopped(),
                 State::Ended => break,
             }
         }
-        let end = self.program.bury();
+        let end = self.program.reap();
         // All who could write are gone: what is there is the rest.
         loop {
             let said = self.program.read();
             let silent = said.is_empty();
-            self.hear(said, scanner);
+            self.take_output(said, scanner);
             self.check_signals();
             if silent && !self.has_more() {
                 break;
@@ -145,7 +145,7 @@ impl Attempt<'_> {
         }
         // One that was killed may have been within a line.
         if end.death == Death::Exited(0) {
-            self.hear_unended();
+            self.take_partial_lines();
             self.nothing_was_left();
         }
         self.check_signals();
@@ -169,16 +169,16 @@ impl Attempt<'_> {
     }
 
     /// Takes what the program said, and what is new in its file.
-    fn hear(&mut self, said: Vec<Said>, scanner: &mut Scanner) {
+    fn take_output(&mut self, said: Vec<Output>, scanner: &mut Scanner) {
         let mut lines = Vec::new();
         for said in said {
             match said {
-                Said::Out(bytes) => {
+                Output::Out(bytes) => {
                     scanner.feed(&bytes);
                     self.log(&bytes);
                 }
-                Said::Err(bytes) => self.log(&bytes),
-                Said::Metrics(bytes) => lines.extend(self.state.unended.take(&bytes)),
+                Output::Err(bytes) => self.log(&bytes),
+                Output::Metrics(bytes) => lines.extend(self.state.partial.take(&bytes)),
             }
         }
         for line in lines {
@@ -218,8 +218,8 @@ impl Attempt<'_> {
     }
 
     /// Takes the last lines of a program that has not ended them.
-    fn hear_unended(&mut self) {
-        let rest = [self.state.unended.rest(), self.metrics.rest()];
+    fn take_partial_lines(&mut self) {
+        let rest = [self.state.partial.rest(), self.metrics.rest()];
         for bytes in rest {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             if !text.trim().is_empty() {
@@ -247,20 +247,20 @@ impl Attempt<'_> {
         self.state.reports = true;
         self.reporter.step();
         match self.state.lines.take(text) {
-            Ok(News::Alive) => GO_ON.to_owned(),
-            Ok(News::Ignored(why)) => {
+            Ok(Meaning::Alive) => GO_ON.to_owned(),
+            Ok(Meaning::Ignored(why)) => {
                 self.note(&why);
                 GO_ON.to_owned()
             }
-            Ok(News::Result(metrics)) => {
+            Ok(Meaning::Result(metrics)) => {
                 self.seen.result = Some(metrics);
                 GO_ON.to_owned()
             }
-            Ok(News::Pruned) => {
+            Ok(Meaning::Pruned) => {
                 self.end(Reason::Pruned);
                 PRUNE.to_owned()
             }
-            Ok(News::Step(step, metrics)) => self.step(step, metrics).to_owned(),
+            Ok(Meaning::Step(step, metrics)) => self.step(step, metrics).to_owned(),
             Err(problem) => {
                 let answer = json!({ "error": problem }).to_string();
                 self.end(Reason::Broken(malformed(problem)));
@@ -333,7 +333,7 @@ impl Attempt<'_> {
     }
 
     /// Goes on ending a program that takes too long.
-    fn urge(&mut self) {
+    fn escalate(&mut self) {
         if self.state.ending.is_some() && !self.state.leaving {
             // The deadline is for trainings; this cannot last.
             self.reporter.step();
@@ -354,7 +354,7 @@ impl Attempt<'_> {
 
     /// This worker was asked to end: so is the program, and then the worker follows.
     fn check_signals(&mut self) {
-        if program::taken(self.signals) {
+        if program::has_come(self.signals) {
             self.state.leaving = true;
             self.terminate();
         }
@@ -362,7 +362,7 @@ impl Attempt<'_> {
 
     /// Nobody can be asked why it was stopped: it is told to go on, once. If it is stopped again,
     /// somebody means it.
-    fn wake(&mut self) {
+    fn resume_stopped(&mut self) {
         if self.state.continued {
             self.state.stopped = true;
             self.program.signal(Signal::SIGKILL);

@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 
 use regex::Regex;
-use sha2::{Digest, Sha256};
 
 use super::{BASELINE, FILES, RUN, VALUE, directory, parameters, place, template, text_key};
-use config::{Problem, Problems, Source, StudySpec};
+use config::{Problem, Problems, StudySpec};
 use files::bounded;
+use files::digest::Hashing;
 use search::space::Value;
 
 use config::Baseline;
@@ -83,12 +83,8 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn problem(&mut self, key: &str, found: impl Into<String>, expected: impl Into<String>) {
-        self.problems.push(Problem {
-            source: Source::File(self.spec.file.clone(), None),
-            key: Some(key.to_owned()),
-            found: found.into(),
-            expected: expected.into(),
-        });
+        let problem = Problem::in_file(&self.spec.file, key, found, expected);
+        self.problems.push(problem);
     }
 
     fn program(&mut self, run: &[String], dir: &Path, search: &OsStr) {
@@ -188,18 +184,7 @@ impl Check<'_> {
 }
 
 fn fingerprint(path: &Path) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut file = bounded::open(path)?;
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match io::Read::read(&mut file, &mut buffer)? {
-            0 => break,
-            length => hash.update(&buffer[..length]),
-        }
-    }
-    Ok(hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    let mut hashing = Hashing::new(io::sink());
+    io::copy(&mut bounded::open(path)?, &mut hashing)?;
+    Ok(hashing.finish()?.1)
 }

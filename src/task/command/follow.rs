@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::lines::Unended;
+use super::lines::PartialLine;
 use files::{bounded, kind, plain};
 
 /// How much of what was read last is compared, in bytes, to see whether the file is another one.
@@ -23,7 +23,7 @@ pub struct Follow {
     position: u64,
     /// The end of that.
     before: Vec<u8>,
-    unended: Unended,
+    partial: PartialLine,
     has_more: bool,
 }
 
@@ -39,7 +39,7 @@ impl Follow {
             seen: None,
             position: 0,
             before: Vec::new(),
-            unended: Unended::default(),
+            partial: PartialLine::default(),
             has_more: false,
         })
     }
@@ -69,7 +69,7 @@ impl Follow {
         self.before.extend_from_slice(&bytes);
         let surplus = self.before.len().saturating_sub(COMPARED);
         self.before.drain(..surplus);
-        Ok(self.unended.take(&bytes))
+        Ok(self.partial.take(&bytes))
     }
 
     /// Whether the last call of [`Follow::lines`] has left something that can be read at once.
@@ -79,7 +79,7 @@ impl Follow {
 
     /// A last line that has no end.
     pub fn rest(&mut self) -> Vec<u8> {
-        self.unended.rest()
+        self.partial.rest()
     }
 
     fn read(&mut self) -> io::Result<Vec<u8>> {
@@ -96,7 +96,7 @@ impl Follow {
             None => {
                 self.position = 0;
                 self.before.clear();
-                self.unended = Unended::default();
+                self.partial = PartialLine::default();
                 chunk(&mut file, 0, CHUNK)?
             }
         };

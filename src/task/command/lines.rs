@@ -11,9 +11,9 @@ pub const LONGEST: usize = 1 << 20;
 
 /// The beginning of a line, whose end has not come yet.
 #[derive(Debug, Default)]
-pub struct Unended(Vec<u8>);
+pub struct PartialLine(Vec<u8>);
 
-impl Unended {
+impl PartialLine {
     /// The lines that `bytes` complete. A line that grows longer than [`LONGEST`] is given up: a line
     /// that says so stands in its place, which is no metric line.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<String> {
@@ -38,7 +38,7 @@ impl Unended {
 
 /// One line, read.
 #[derive(Debug, Clone, PartialEq)]
-struct Line {
+struct MetricLine {
     step: Option<u32>,
     pruned: bool,
     /// Every number but the step; the objective under its own name.
@@ -47,7 +47,7 @@ struct Line {
 
 /// What a line means for the trial.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum Meaning {
     /// A sign of life, or metrics that belong to a value still to come.
     Alive,
     /// A step with its value.
@@ -62,7 +62,7 @@ pub enum News {
 
 /// What a program has reported so far.
 #[derive(Debug, Clone, Default)]
-pub struct Lines {
+pub struct MetricLines {
     /// The objective's name.
     objective: String,
     /// Metrics without the objective, of the step that is going on.
@@ -70,12 +70,12 @@ pub struct Lines {
     last: Option<u32>,
 }
 
-impl Lines {
+impl MetricLines {
     /// Nothing reported yet.
-    pub fn new(objective: &str) -> Lines {
-        Lines {
+    pub fn new(objective: &str) -> MetricLines {
+        MetricLines {
             objective: objective.to_owned(),
-            ..Lines::default()
+            ..MetricLines::default()
         }
     }
 
@@ -83,20 +83,20 @@ impl Lines {
     ///
     /// # Errors
     /// It is none of those in the documentation: what was found and what was expected.
-    pub fn take(&mut self, text: &str) -> Result<News, String> {
-        let Line {
+    pub fn take(&mut self, text: &str) -> Result<Meaning, String> {
+        let MetricLine {
             step,
             pruned,
             metrics,
         } = read(text, &self.objective)?;
         if pruned {
-            return Ok(News::Pruned);
+            return Ok(Meaning::Pruned);
         }
         let valued = metrics.contains_key(&self.objective);
         if let (Some(step), Some(last), true) = (step, self.last, valued)
             && step <= last
         {
-            return Ok(News::Ignored(format!(
+            return Ok(Meaning::Ignored(format!(
                 "a value for step {step} came after that of step {last}"
             )));
         }
@@ -105,18 +105,18 @@ impl Lines {
         match (step, valued) {
             (_, false) => {
                 self.pending = all;
-                Ok(News::Alive)
+                Ok(Meaning::Alive)
             }
             (Some(step), true) => {
                 self.last = Some(step);
-                Ok(News::Step(step, all))
+                Ok(Meaning::Step(step, all))
             }
-            (None, true) => Ok(News::Result(all)),
+            (None, true) => Ok(Meaning::Result(all)),
         }
     }
 }
 
-fn read(text: &str, objective: &str) -> Result<Line, String> {
+fn read(text: &str, objective: &str) -> Result<MetricLine, String> {
     let shown = || text.chars().take(200).collect::<String>();
     let Some(Json::Object(object)) = python_json(text) else {
         return Err(format!(
@@ -124,7 +124,7 @@ fn read(text: &str, objective: &str) -> Result<Line, String> {
             shown()
         ));
     };
-    let mut line = Line {
+    let mut line = MetricLine {
         step: None,
         pruned: object.get("pruned") == Some(&Json::Bool(true)),
         metrics: Metrics::new(),
@@ -185,7 +185,7 @@ fn infinite(value: f64) -> &'static str {
 mod tests {
     use super::*;
 
-    fn take(lines: &mut Lines, text: &str) -> News {
+    fn take(lines: &mut MetricLines, text: &str) -> Meaning {
         lines.take(text).unwrap()
     }
 
@@ -195,70 +195,73 @@ mod tests {
 
     #[test]
     fn lines_are_complete_wherever_the_reads_were_cut() {
-        let mut unended = Unended::default();
-        assert!(unended.take(b"{\"a\"").is_empty());
-        assert_eq!(unended.take(b": 1}\n{}\n{"), ["{\"a\": 1}", "{}"]);
-        assert_eq!(unended.rest(), b"{");
-        assert!(unended.rest().is_empty());
+        let mut partial = PartialLine::default();
+        assert!(partial.take(b"{\"a\"").is_empty());
+        assert_eq!(partial.take(b": 1}\n{}\n{"), ["{\"a\": 1}", "{}"]);
+        assert_eq!(partial.rest(), b"{");
+        assert!(partial.rest().is_empty());
     }
 
     #[test]
     fn a_line_without_an_end_is_given_up_and_takes_bounded_memory() {
-        let mut unended = Unended::default();
+        let mut partial = PartialLine::default();
         let mut lines = Vec::new();
         for _ in 0..100 {
-            lines.extend(unended.take(&[b'x'; 64 * 1024]));
-            assert!(unended.0.len() <= LONGEST + 64 * 1024);
+            lines.extend(partial.take(&[b'x'; 64 * 1024]));
+            assert!(partial.0.len() <= LONGEST + 64 * 1024);
         }
         assert_eq!(lines.len(), 5, "{lines:?}");
-        let error = Lines::new("value").take(&lines[0]).unwrap_err();
+        let error = MetricLines::new("value").take(&lines[0]).unwrap_err();
         assert!(error.contains("without a line's end"), "{error}");
     }
 
     #[test]
     fn a_step_carries_the_metrics_that_came_before_its_value() {
-        let mut lines = Lines::new("f1");
-        assert_eq!(take(&mut lines, r#"{"step": 1, "loss": 0.5}"#), News::Alive);
+        let mut lines = MetricLines::new("f1");
+        assert_eq!(
+            take(&mut lines, r#"{"step": 1, "loss": 0.5}"#),
+            Meaning::Alive
+        );
         assert_eq!(
             take(&mut lines, r#"{"step": 1, "f1": 0.7, "note": "good"}"#),
-            News::Step(1, metrics(&[("f1", 0.7), ("loss", 0.5)]))
+            Meaning::Step(1, metrics(&[("f1", 0.7), ("loss", 0.5)]))
         );
         assert_eq!(
             take(&mut lines, r#"{"epoch": 2.0, "value": 0.8}"#),
-            News::Step(2, metrics(&[("f1", 0.8)]))
+            Meaning::Step(2, metrics(&[("f1", 0.8)]))
         );
     }
 
     #[test]
     fn beside_a_step_an_epoch_is_a_metric() {
-        let mut lines = Lines::new("loss");
+        let mut lines = MetricLines::new("loss");
         assert_eq!(
             take(&mut lines, r#"{"loss": 2, "epoch": 0.5, "step": 100}"#),
-            News::Step(100, metrics(&[("loss", 2.0), ("epoch", 0.5)]))
+            Meaning::Step(100, metrics(&[("loss", 2.0), ("epoch", 0.5)]))
         );
     }
 
     #[test]
     fn a_line_without_a_step_is_the_result() {
-        let mut lines = Lines::new("value");
+        let mut lines = MetricLines::new("value");
         assert_eq!(
             take(&mut lines, r#"{"value": 3, "time": 2}"#),
-            News::Result(metrics(&[("value", 3.0), ("time", 2.0)]))
+            Meaning::Result(metrics(&[("value", 3.0), ("time", 2.0)]))
         );
     }
 
     #[test]
     fn beside_the_objective_a_value_is_a_metric() {
-        let mut lines = Lines::new("f1");
+        let mut lines = MetricLines::new("f1");
         assert_eq!(
             take(&mut lines, r#"{"step": 1, "f1": 0.5, "value": 3}"#),
-            News::Step(1, metrics(&[("f1", 0.5), ("value", 3.0)]))
+            Meaning::Step(1, metrics(&[("f1", 0.5), ("value", 3.0)]))
         );
     }
 
     #[test]
     fn a_number_that_is_not_whole_is_no_value() {
-        let mut lines = Lines::new("value");
+        let mut lines = MetricLines::new("value");
         for text in [
             r#"{"step": 1, "value": 0,75}"#,
             r#"{"step": 1, "value": "0,75"}"#,
@@ -273,26 +276,29 @@ mod tests {
 
     #[test]
     fn a_program_may_prune_itself() {
-        let mut lines = Lines::new("value");
-        assert_eq!(take(&mut lines, r#"{"pruned": true}"#), News::Pruned);
-        assert_eq!(take(&mut lines, r#"{"pruned": false}"#), News::Alive);
+        let mut lines = MetricLines::new("value");
+        assert_eq!(take(&mut lines, r#"{"pruned": true}"#), Meaning::Pruned);
+        assert_eq!(take(&mut lines, r#"{"pruned": false}"#), Meaning::Alive);
     }
 
     #[test]
     fn steps_only_go_forward() {
-        let mut lines = Lines::new("value");
+        let mut lines = MetricLines::new("value");
         take(&mut lines, r#"{"step": 0, "value": 1}"#);
         assert!(matches!(
             take(&mut lines, r#"{"step": 0, "value": 2}"#),
-            News::Ignored(_)
+            Meaning::Ignored(_)
         ));
-        assert_eq!(take(&mut lines, r#"{"step": 0, "loss": 2}"#), News::Alive);
+        assert_eq!(
+            take(&mut lines, r#"{"step": 0, "loss": 2}"#),
+            Meaning::Alive
+        );
     }
 
     #[test]
     fn pythons_nan_is_read_and_known_as_such() {
-        let mut lines = Lines::new("value");
-        let News::Step(_, found) = take(&mut lines, r#"{"step": 1, "value": NaN}"#) else {
+        let mut lines = MetricLines::new("value");
+        let Meaning::Step(_, found) = take(&mut lines, r#"{"step": 1, "value": NaN}"#) else {
             panic!()
         };
         assert_eq!(diverged("value", &found).unwrap(), "value is NaN");
@@ -301,7 +307,7 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_told_with_what_was_found() {
-        let mut lines = Lines::new("value");
+        let mut lines = MetricLines::new("value");
         for (text, found) in [
             ("hello", "\"hello\""),
             ("[1]", "\"[1]\""),

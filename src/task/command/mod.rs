@@ -31,14 +31,14 @@ use signal_hook::consts::{SIGCHLD, SIGTERM};
 use crate::{Ended, Preparation, Reporter, Task, TrialSpec};
 use attempt::{Attempt, Progress};
 use config::kinds::command::{self, BASELINE, DIR, FILES, KEYS, RESULT, RUN, VALUE};
-use config::{Objective, Prepared, Problems, StudySpec, TaskKind};
+use config::{Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use device::DevicePolicy;
 use files::plain;
 use follow::Follow;
 use output::Scanner;
 use process::strays;
-use program::{Call, Program, Reserved};
+use program::{Program, Reserved};
 use reported::Reported;
 use result::Seen;
 use search::space::{Params, Value};
@@ -73,12 +73,8 @@ pub fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
         run,
         dir,
         pattern,
-        last_counts: text_key(spec, RESULT) == Some("last"),
-        objective: spec.objective.clone(),
-        study: spec.study.clone(),
-        grace: spec.operation.supervisor.grace,
+        spec: spec.clone(),
         device,
-        hide_gpus: spec.operation.device == DevicePolicy::Cpu,
         idle,
         signals: program::signal_pipe(SIGTERM)?,
         children: program::signal_pipe(SIGCHLD)?,
@@ -119,13 +115,8 @@ struct Opened {
     run: Vec<String>,
     dir: PathBuf,
     pattern: Option<String>,
-    last_counts: bool,
-    objective: Objective,
-    study: String,
-    grace: std::time::Duration,
+    spec: StudySpec,
     device: Device,
-    /// The CPU was asked for.
-    hide_gpus: bool,
     /// No program runs.
     idle: Arc<AtomicBool>,
     signals: OwnedFd,
@@ -148,26 +139,26 @@ impl Task for Opened {
             .with_context(|| files.params.display().to_string())?;
         let metrics =
             Follow::create(&files.metrics).with_context(|| files.metrics.display().to_string())?;
-        let environment = self.environment(trial, &values, &files);
         let program =
             place::program(&self.run[0], &self.dir, &search_path()).map_err(anyhow::Error::msg)?;
-        let arguments = template::fill(&self.run, &values);
-        let call = Call {
-            program: &program,
-            arguments: &arguments[1..],
-            dir: &self.dir,
-            environment: &environment,
-            withheld: &inherited(),
-        };
+        let mut command = std::process::Command::new(&program);
+        command
+            .args(&template::fill(&self.run, &values)[1..])
+            .current_dir(&self.dir);
+        for name in inherited() {
+            command.env_remove(name);
+        }
+        command.envs(self.environment(trial, &values, &files));
         let reported = reporter.directory().map(Reported::new);
         self.idle.store(false, Ordering::Relaxed);
-        let program = Program::spawn(&call, &mut self.reserved).with_context(|| {
+        let program = Program::spawn(command, &mut self.reserved).with_context(|| {
             format!(
                 "{} cannot be started in {}",
                 program.display(),
                 self.dir.display()
             )
         });
+        let objective = &self.spec.objective.metric;
         let ended = program.map(|program| {
             let attempt = Attempt {
                 program,
@@ -178,14 +169,14 @@ impl Task for Opened {
                 prune_file: files.prune.clone(),
                 earlier: reported.as_ref().map_or_else(Vec::new, Reported::earlier),
                 reported,
-                grace: self.grace,
+                grace: self.spec.operation.supervisor.grace,
                 seen: Seen {
-                    objective: self.objective.metric.clone(),
+                    objective: objective.clone(),
                     pattern: self.pattern.clone(),
-                    last_counts: self.last_counts,
+                    last_counts: text_key(&self.spec, RESULT) == Some("last"),
                     ..Seen::default()
                 },
-                state: Progress::new(&self.objective.metric),
+                state: Progress::new(objective),
             };
             attempt.run(&mut Scanner::new(pattern))
         });
@@ -215,15 +206,16 @@ impl Opened {
             ("TUNE_METRICS_FILE", path(&files.metrics)),
             ("TUNE_PRUNE_FILE", path(&files.prune)),
             ("TUNE_CHECKPOINT_DIR", path(&files.checkpoints)),
-            ("TUNE_STUDY", self.study.clone()),
+            ("TUNE_STUDY", self.spec.study.clone()),
             ("TUNE_TRIAL", trial.number.to_string()),
             ("TUNE_ATTEMPT", trial.attempt.to_string()),
             ("TUNE_REPEAT", repeat(trial.purpose).to_string()),
             ("TUNE_SEED", trial.seed.to_string()),
             ("TUNE_DEVICE", self.device.to_string()),
         ];
+        let hide_gpus = self.spec.operation.device == DevicePolicy::Cpu;
         let ours = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        if let Some(devices) = visible(self.device, self.hide_gpus, ours.as_deref()) {
+        if let Some(devices) = visible(self.device, hide_gpus, ours.as_deref()) {
             environment.push(("CUDA_VISIBLE_DEVICES", devices));
         }
         // What a program printed before it died is evidence, and a sign of life while it lives.
@@ -280,19 +272,21 @@ struct Files {
 
 impl Files {
     fn make(trial: Option<&Path>, attempt: u32) -> anyhow::Result<Files> {
-        let temporary = match trial {
-            Some(_) => None,
-            None => Some(tempfile::tempdir().context("a temporary directory")?),
-        };
-        let base = match (trial, &temporary) {
-            (Some(dir), _) => std::path::absolute(dir)?.join(format!("attempt-{attempt}")),
-            (None, Some(dir)) => plain::real(dir.path()),
-            (None, None) => anyhow::bail!("a trial without a directory"),
-        };
-        let checkpoints = match trial {
-            Some(dir) => std::path::absolute(dir)?.join("files"),
-            // So that a program need not ask whether there is one.
-            None => base.join("files"),
+        let (base, checkpoints, temporary) = match trial {
+            Some(dir) => {
+                let dir = std::path::absolute(dir)?;
+                (
+                    dir.join(format!("attempt-{attempt}")),
+                    dir.join("files"),
+                    None,
+                )
+            }
+            // So that a program need not ask whether there are checkpoints.
+            None => {
+                let temporary = tempfile::tempdir().context("a temporary directory")?;
+                let base = plain::real(temporary.path());
+                (base.clone(), base.join("files"), Some(temporary))
+            }
         };
         for dir in [&base, &checkpoints] {
             plain::make_dirs(dir).with_context(|| dir.display().to_string())?;

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -49,24 +48,9 @@ impl Reserved {
     }
 }
 
-/// What is to be run.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// Absolute path.
-    pub program: &'a Path,
-    /// Without the program's name.
-    pub arguments: &'a [String],
-    /// Working directory.
-    pub dir: &'a Path,
-    /// What its environment has beyond ours.
-    pub environment: &'a [(String, String)],
-    /// Variables of ours that it does not get.
-    pub withheld: &'a [String],
-}
-
 /// Something that a program said.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Output {
     /// On standard output.
     Out(Vec<u8>),
     /// On standard error.
@@ -112,7 +96,7 @@ impl Program {
     ///
     /// # Errors
     /// What the system says.
-    pub fn spawn(call: &Call, reserved: &mut Reserved) -> io::Result<Program> {
+    pub fn spawn(command: Command, reserved: &mut Reserved) -> io::Result<Program> {
         let (ours, theirs) = socketpair(
             AddressFamily::Unix,
             SockType::Stream,
@@ -121,7 +105,7 @@ impl Program {
         )?;
         reserved.point_to(&theirs)?;
         drop(theirs);
-        let child = start(call, reserved.number());
+        let child = start(command, reserved.number());
         // Nobody but the program may hold the other end, or its end would not be seen.
         reserved.point_to(&std::fs::File::open("/dev/null")?)?;
         let mut child = child?;
@@ -143,7 +127,7 @@ impl Program {
 
     /// Waits until it says something, one of `wakers` can be read, or the time is over; gives what it
     /// said.
-    pub fn listen(&mut self, wakers: [&OwnedFd; 2], timeout: Duration) -> Vec<Said> {
+    pub fn listen(&mut self, wakers: [&OwnedFd; 2], timeout: Duration) -> Vec<Output> {
         let open = [&self.out, &self.err, &self.metrics];
         let mut wanted: Vec<PollFd> = open
             .into_iter()
@@ -157,11 +141,11 @@ impl Program {
     }
 
     /// What it has said and nobody has read yet; at most one read of each kind.
-    pub fn read(&mut self) -> Vec<Said> {
+    pub fn read(&mut self) -> Vec<Output> {
         let mut said = Vec::new();
-        said.extend(read(&mut self.out).map(Said::Out));
-        said.extend(read(&mut self.err).map(Said::Err));
-        said.extend(read(&mut self.metrics).map(Said::Metrics));
+        said.extend(read(&mut self.out).map(Output::Out));
+        said.extend(read(&mut self.err).map(Output::Err));
+        said.extend(read(&mut self.metrics).map(Output::Metrics));
         said
     }
 
@@ -203,7 +187,7 @@ impl Program {
     }
 
     /// After [`State::Ended`]: ends all that it has left behind, and lets its number go.
-    pub fn bury(&mut self) -> End {
+    pub fn reap(&mut self) -> End {
         self.signal(Signal::SIGKILL);
         if let Some(family) = &self.family {
             strays::end_or_give_up(family, STRAYS);
@@ -219,24 +203,17 @@ impl Drop for Program {
     /// Whatever went wrong: it does not outlive its attempt.
     fn drop(&mut self) {
         if !self.gone {
-            self.bury();
+            self.reap();
         }
     }
 }
 
-fn start(call: &Call, metrics: RawFd) -> io::Result<std::process::Child> {
-    let mut command = Command::new(call.program);
+fn start(mut command: Command, metrics: RawFd) -> io::Result<std::process::Child> {
     command
-        .args(call.arguments)
-        .current_dir(call.dir)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    for name in call.withheld {
-        command.env_remove(name);
-    }
-    command.envs(call.environment.iter().map(|(name, value)| (name, value)));
     let parent = nix::unistd::getpid();
     // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, fcntl.
     unsafe {
@@ -302,7 +279,7 @@ pub fn signal_pipe(signal: i32) -> io::Result<OwnedFd> {
 }
 
 /// Takes what is in such a pipe; says whether the signal had come.
-pub fn taken(pipe: &OwnedFd) -> bool {
+pub fn has_come(pipe: &OwnedFd) -> bool {
     let mut buffer = [0; 64];
     nix::unistd::read(pipe, &mut buffer).is_ok_and(|length| length > 0)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use config::kinds::text_classification::KEYS;
-use config::{ActiveWhen, Key, KeyType, Role};
+use config::{ActiveWhen, Is, Key, KeyType, Role};
 
 type Setting = Vec<(&'static str, Value)>;
 
@@ -109,21 +109,21 @@ fn every_word_changes_the_weights() {
 
 /// Values for which a condition does not hold.
 fn against(condition: ActiveWhen) -> Vec<Value> {
-    match condition {
-        ActiveWhen::Words { key, words } => {
-            let all = KEYS.iter().find(|k| k.name == key).map(|k| k.ty);
+    match condition.is {
+        Is::OneOf(words) => {
+            let all = KEYS.iter().find(|k| k.name == condition.key).map(|k| k.ty);
             let Some(KeyType::Choice(all)) = all else {
-                panic!("{key} has no words");
+                panic!("{} has no words", condition.key);
             };
             let others = all.iter().filter(|w| !words.contains(w));
             others.map(|w| (*w).into()).collect()
         }
-        ActiveWhen::AtLeast { least, .. } => vec![(least - 1).into()],
+        Is::AtLeast(least) => vec![(least - 1).into()],
         // The model has two layers.
-        ActiveWhen::Below { .. } => vec![2.into()],
+        Is::Below(_) => vec![2.into()],
         // Both values of the key are above 0.
-        ActiveWhen::Beyond { by, .. } => vec![by.into()],
-        ActiveWhen::Without { key } => panic!("{key} is of the data"),
+        Is::Beyond(by) => vec![by.into()],
+        Is::LeftOut => panic!("{} is of the data", condition.key),
     }
 }
 
@@ -138,7 +138,7 @@ fn every_key_changes_nothing_where_it_is_said_to_be_dead() {
             continue;
         };
         for value in against(condition) {
-            let dead = vec![(condition.key(), value)];
+            let dead = vec![(condition.key, value)];
             let base = weights(&mut task, &site, &dead);
             let changed = [&dead[..], &[(key.name, tried(key.name).unwrap().1)]].concat();
             let found = weights(&mut task, &site, &changed);
