@@ -118,28 +118,19 @@ fn read_json(
     json: &Json,
     algorithms: &[Algorithm],
 ) -> Result<(String, Params), String> {
-    let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
-    let unknown = |field: &str, found: &Json| {
-        let near = hint(found.as_str().unwrap_or_default(), names.iter().copied());
-        let names = names.join(", ");
-        Err(format!(
-            "{field}: found {}, expected one of {names}{near}",
-            brief(found)
-        ))
-    };
     let no_options = Map::new();
-    let (field_of_kind, kind, given) = match json {
-        Json::Object(given) => match given.get("kind") {
-            Some(kind) => (format!("{field}.kind"), kind, given),
-            None => return unknown(&format!("{field}.kind"), &Json::Null),
-        },
-        Json::String(_) => (field.to_owned(), json, &no_options),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) => {
-            return unknown(field, json);
+    let (at, kind, given) = match json.as_object() {
+        Some(given) => {
+            let kind = given.get("kind").unwrap_or(&Json::Null);
+            (format!("{field}.kind"), kind, given)
         }
+        None => (field.to_owned(), json, &no_options),
     };
     let Some(algorithm) = algorithms.iter().find(|a| kind.as_str() == Some(a.name)) else {
-        return unknown(&field_of_kind, kind);
+        let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
+        let near = hint(kind.as_str().unwrap_or_default(), names.iter().copied());
+        let expected = format!("one of {}{near}", names.join(", "));
+        return Err(wrong(&at, &brief(kind), &expected));
     };
     refuse_strangers(field, algorithm, given)?;
     let mut options = Params::new();
@@ -150,11 +141,9 @@ fn read_json(
             options.insert(setting.name.to_owned(), value);
         }
     }
-    if let Some(wrong) = contradiction(algorithm.name, &options) {
-        let (option, found, expected) = (wrong.option, wrong.found, wrong.expected);
-        return Err(format!(
-            "{field}.{option}: found {found}, expected {expected}"
-        ));
+    if let Some(both) = contradiction(algorithm.name, &options) {
+        let at = format!("{field}.{}", both.option);
+        return Err(wrong(&at, &both.found, both.expected));
     }
     Ok((algorithm.name.to_owned(), options))
 }
@@ -182,11 +171,9 @@ fn refuse_strangers(
         [] => "no options".to_owned(),
         _ => format!("one of {}{near}", names.join(", ")),
     };
-    Err(format!(
-        "{field}: found {}, an option that {} does not have, expected {expected}",
-        brief(&name.as_str().into()),
-        algorithm.name
-    ))
+    let (name, kind) = (brief(&name.as_str().into()), algorithm.name);
+    let found = format!("{name}, an option that {kind} does not have");
+    Err(wrong(field, &found, &expected))
 }
 
 /// The pruner inside another: a kind's name, or an object with its options.
@@ -219,13 +206,14 @@ fn option(field: &str, option: &Key, given: Option<&Json>) -> Result<Option<Valu
         None => Item::Array(Vec::new()),
     };
     let node = Node::new(item, Source::Flag(field.to_owned()));
-    let wrong = |expected: String| {
-        let name = option.name;
-        format!("{field}.{name}: found {}, expected {expected}", brief(json))
-    };
+    let at = format!("{field}.{}", option.name);
     value_of(option.ty, &node, Base::nowhere())
         .map(Some)
-        .map_err(wrong)
+        .map_err(|expected| wrong(&at, &brief(json), &expected))
+}
+
+fn wrong(at: &str, found: &str, expected: &str) -> String {
+    format!("{at}: found {found}, expected {expected}")
 }
 
 /// A value as messages show it.

@@ -102,10 +102,13 @@ impl Scope<'_> {
         }
         let nodes = node.array().unwrap_or(std::slice::from_ref(node));
         let before = problems.len();
-        let values: Vec<Value> = nodes
-            .iter()
-            .filter_map(|n| self.parent_value(owner, key, n, problems))
-            .collect();
+        let mut values = Vec::new();
+        for node in nodes {
+            match self.parent_value(owner, key, node) {
+                Ok(value) => values.push(value),
+                Err(problem) => problems.push(problem),
+            }
+        }
         if nodes.is_empty() {
             let found = format!("a condition on {parent} without values");
             problems.push(node.problem(owner, found, "one value or more"));
@@ -114,7 +117,7 @@ impl Scope<'_> {
             return None;
         }
         if purpose == Purpose::Activates && searched.is_none() {
-            self.refuse_never(owner, parent, node, &values, problems);
+            problems.extend(self.never(owner, parent, node, &values));
         }
         Some(Condition {
             parent: parent.to_owned(),
@@ -122,47 +125,34 @@ impl Scope<'_> {
         })
     }
 
-    fn parent_value(
-        &self,
-        owner: &str,
-        key: &Key,
-        node: &Node,
-        problems: &mut Vec<Problem>,
-    ) -> Option<Value> {
+    fn parent_value(&self, owner: &str, key: &Key, node: &Node) -> Result<Value, Problem> {
         let expected = match value_of(key.ty, node, self.base) {
             Ok(value) => match self.searched.get(key.name) {
                 Some(Searched {
                     domain: Some(domain),
                     overridden: false,
                 }) if !domain.contains(&value) => domain.to_string(),
-                Some(_) | None => return Some(value),
+                Some(_) | None => return Ok(value),
             },
             Err(expected) => expected,
         };
         let found = format!("a condition on {} = {}", key.name, node.found());
         let expected = format!("a value that {} can have: {expected}", key.name);
-        problems.push(node.problem(owner, found, expected));
-        None
+        Err(node.problem(owner, found, expected))
     }
 
-    fn refuse_never(
-        &self,
-        owner: &str,
-        parent: &str,
-        node: &Node,
-        values: &[Value],
-        problems: &mut Vec<Problem>,
-    ) {
+    /// The problem of a parameter that exists only beside values which a fixed parent never has.
+    fn never(&self, owner: &str, parent: &str, node: &Node, values: &[Value]) -> Option<Problem> {
         let fixed = self.fixed.get(parent);
         if self.overridden.contains(parent) || fixed.is_some_and(|v| values.contains(v)) {
-            return;
+            return None;
         }
         let found = match fixed {
             Some(value) => format!("a parameter that never exists: {parent} is fixed at {value}"),
             None => format!("a parameter that never exists: {parent} has no value"),
         };
         let expected = "a condition that can hold, or no such parameter";
-        problems.push(node.problem(owner, found, expected));
+        Some(node.problem(owner, found, expected))
     }
 
     /// Reads `high_when = [{ if = {...}, high = ... }]`.
@@ -192,40 +182,36 @@ impl Scope<'_> {
                 continue;
             };
             let when = self.conditions(owner, condition, Purpose::Narrows, problems);
-            if let Some(high) = conditional_high(owner, high, domain, problems) {
-                bounds.push(HighWhen { when, high });
+            match conditional_high(high, domain) {
+                Ok(Some(high)) => bounds.push(HighWhen { when, high }),
+                Ok(None) => {}
+                Err(expected) => {
+                    let found = format!("high = {} in high_when", high.found());
+                    problems.push(high.problem(owner, found, expected));
+                }
             }
         }
         bounds
     }
 }
 
-fn conditional_high(
-    owner: &str,
-    node: &Node,
-    domain: &Domain,
-    problems: &mut Vec<Problem>,
-) -> Option<f64> {
+/// The bound; `None` where the domain has none. The error says what was expected.
+fn conditional_high(node: &Node, domain: &Domain) -> Result<Option<f64>, String> {
     let (low, high, int) = match domain {
         Domain::Float { low, high, .. } => (*low, *high, false),
         Domain::Int { low, high, .. } => (*low as f64, *high as f64, true),
-        Domain::Categorical { .. } => return None,
+        Domain::Categorical { .. } => return Ok(None),
     };
-    let value = node.scalar().and_then(|value| match value {
-        Value::Float(_) if int => None,
-        Value::Float(x) => Some(*x),
-        Value::Int(i) => Some(*i as f64),
-        Value::Null | Value::Bool(_) | Value::Str(_) => None,
-    });
+    let value = match node.scalar() {
+        Some(Value::Float(_)) if int => None,
+        value => value.and_then(Value::as_f64),
+    };
     // The bound itself may stand above a range that was narrowed from outside or moved to its grid.
-    match value {
-        Some(x) if x >= low && x.is_finite() => Some(x.min(high)),
-        Some(_) | None => {
+    match value.filter(|x| *x >= low && x.is_finite()) {
+        Some(x) => Ok(Some(x.min(high))),
+        None => {
             let what = if int { "an integer" } else { "a number" };
-            let expected = format!("{what} of at least low = {low}");
-            let found = format!("high = {} in high_when", node.found());
-            problems.push(node.problem(owner, found, expected));
-            None
+            Err(format!("{what} of at least low = {low}"))
         }
     }
 }

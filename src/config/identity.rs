@@ -7,11 +7,12 @@ use serde_json::{Map, Value as Json};
 
 use super::StudySpec;
 use super::conditions::alternatives;
+use super::spec::possible_values;
 use super::values::defaults;
 use crate::kind::with_passed_on;
 use crate::kinds::keys_of;
 use crate::{Key, KeyType, Prepared, Role};
-use search::space::{Condition, Constraint, Domain, Parameter, Space, Value};
+use search::space::{Condition, Constraint, Parameter, Space, Value};
 
 /// One difference between two identities.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +42,11 @@ pub fn identity(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
 }
 
 /// [`identity`] with the task kind's keys as an argument.
-pub fn identity_of(spec: &StudySpec, keys: &[Key], prepared: &Prepared) -> Map<String, Json> {
+pub(super) fn identity_of(
+    spec: &StudySpec,
+    keys: &[Key],
+    prepared: &Prepared,
+) -> Map<String, Json> {
     let mut map = Map::new();
     let mut put = |key: &str, value: Json| {
         map.insert(key.to_owned(), value);
@@ -138,7 +143,8 @@ pub fn comparable(was: &Map<String, Json>, asked: &Map<String, Json>) -> bool {
         let searched = |space: &Space| space.find(key).is_some();
         let chosen = |space: &Space| {
             key.split_once('.').is_some_and(|(section, choice)| {
-                possible(space, &format!("{section}.name")).contains(&Value::from(choice))
+                possible_values(space, &space.fixed, &format!("{section}.name"))
+                    .contains(&Value::from(choice))
             })
         };
         key.starts_with("space.")
@@ -150,15 +156,6 @@ pub fn comparable(was: &Map<String, Json>, asked: &Map<String, Json>) -> bool {
                 (Some(_), Some(_)) | (None, None) => false,
             }
     })
-}
-
-/// The values that a key with choices, or a fixed one, can have.
-fn possible(space: &Space, key: &str) -> Vec<Value> {
-    match space.find(key).map(|(_, p)| &p.domain) {
-        Some(Domain::Categorical { choices }) => choices.clone(),
-        Some(Domain::Float { .. } | Domain::Int { .. }) => Vec::new(),
-        None => space.fixed.get(key).cloned().into_iter().collect(),
-    }
 }
 
 /// The inverse of [`definition`].

@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key<'static>; 40] = [
+pub const SETTINGS: [Key; 40] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -124,7 +124,7 @@ pub const SETTINGS: [Key<'static>; 40] = [
         .help("how unpromising trials are ended early"),
 ];
 
-const TPE: [Key<'static>; 4] = [
+const TPE: [Key; 4] = [
     operational("n_startup_trials", int(0, 1_000_000), Preset::Int(10))
         .help("trials chosen at random before the model is used"),
     operational("n_ei_candidates", int(1, 1_000_000), Preset::Int(24))
@@ -135,7 +135,7 @@ const TPE: [Key<'static>; 4] = [
         .help("count trials in progress as bad, so that workers spread out"),
 ];
 
-const NSGA2: [Key<'static>; 4] = [
+const NSGA2: [Key; 4] = [
     operational("population_size", int(2, 1_000_000), Preset::Int(16))
         .help("trials that have children; as many are spread evenly before the first child"),
     operational("mutation_prob", FRACTION, Preset::Optional)
@@ -146,10 +146,10 @@ const NSGA2: [Key<'static>; 4] = [
         .help("probability that a parameter is the second parent's"),
 ];
 
-const GRID: [Key<'static>; 1] = [operational("n_points", int(1, 1_000_000), Preset::Int(5))
+const GRID: [Key; 1] = [operational("n_points", int(1, 1_000_000), Preset::Int(5))
     .help("values of a range that has no steps: a float without `step`, any `log` range")];
 
-const GP: [Key<'static>; 2] = [
+const GP: [Key; 2] = [
     operational("n_startup_trials", int(2, 1_000_000), Preset::Int(8))
         .help("trials spread over the space before the model is used"),
     operational("n_exact", int(10, 10_000), Preset::Int(1000)).help(
@@ -157,7 +157,7 @@ const GP: [Key<'static>; 2] = [
     ),
 ];
 
-const AUTO: [Key<'static>; 4] = [
+const AUTO: [Key; 4] = [
     operational("n_startup_trials", int(2, 1_000_000), Preset::Int(8))
         .help("trials spread over the space before a model is used"),
     operational("n_ei_candidates", int(1, 1_000_000), Preset::Int(24))

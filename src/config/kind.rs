@@ -141,7 +141,7 @@ impl TaskKind {
 }
 
 /// The greatest value above 0 that an integer key can have.
-pub fn greatest(spec: &StudySpec, key: &str) -> Option<u64> {
+fn greatest(spec: &StudySpec, key: &str) -> Option<u64> {
     let values = spec.possible(key).into_iter().filter_map(|v| v.as_i64());
     let greatest = values.max().and_then(|n| u64::try_from(n).ok());
     greatest.filter(|n| *n > 0)

@@ -2,16 +2,19 @@
 //! looks at a flag, a file's text or an environment variable again.
 //!
 //! ```text
-//! tree       TOML with the line of every value
-//! document   its parts, with the overrides applied
-//! settings   tune's own keys, by the tables in `keys`: how a run is operated
-//! values     values of keys that are not searched, by their entries
-//! unknown    sections and keys that nobody reads
-//! space      [space], [[constraints]], [[points]]: entry (one domain), conditions
+//! key          what is said of a key, in one entry: type, default, role, help, condition
+//! keys         the entries of tune itself and of samplers; pruners and kinds have the others
+//! tree         TOML with the line of every value
+//! document     its parts, with the overrides applied
+//! values       values of keys, read and checked by their entries
+//! settings     how a run is operated, by the values of tune's own keys
+//! algorithm    samplers and pruners with their options
+//! unknown      sections and keys that nobody reads
+//! space        [space], [[constraints]], [[points]]: entry (one domain), conditions
 //! active_when  where searched parameters act, by what the task kind declares
-//! points     points that people enqueue
+//! points       points that people enqueue
 //! satisfiable  whether any point satisfies the constraints
-//! resolve    all of it, to a StudySpec or every problem at once
+//! resolve      all of it, to a StudySpec or every problem at once
 //! ```
 
 pub mod active_when;
@@ -21,8 +24,8 @@ mod document;
 mod entry;
 mod halving;
 mod identity;
-pub mod key;
-pub mod keys;
+mod key;
+mod keys;
 mod kind;
 pub mod kinds;
 pub mod objectives;
@@ -47,12 +50,10 @@ mod values;
 
 pub use active_when::{ActiveWhen, Is};
 pub use algorithm::{pruner_from_json, sampler_from_json};
-pub use identity::{Difference, comparable, differences, identity, identity_of, space_of};
+pub use identity::{Difference, comparable, differences, identity, space_of};
 pub use key::{Key, KeyType, Preset, Role};
-pub use kind::{
-    BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, greatest, test_metric,
-};
-pub use overrides::{ENVIRONMENT, Overrides, overrides_from_environment, text_of};
+pub use kind::{BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, test_metric};
+pub use overrides::{Overrides, overrides_from_environment, text_of};
 pub use problem::{Problem, Problems, Source, hint};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 

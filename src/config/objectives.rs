@@ -3,6 +3,7 @@
 
 use super::document::Document;
 use super::keys::{Algorithm, PRUNERS, SAMPLERS};
+use super::overrides::toml_list;
 use super::problem::{Problem, hint};
 use super::settings::Settings;
 use super::spec::{Objective, Operation, TestPolicy};
@@ -31,20 +32,26 @@ pub(super) fn read(
     let outside = |key: &str| document.overridden(key);
     let mut single = [METRIC, DIRECTION].into_iter();
     let given = single.find(|key| document.key(key).is_some());
-    match (settings.texts(METRICS), given) {
+    let read = match (settings.texts(METRICS), given) {
         (Some(_), Some(key)) if outside(key) == outside(METRICS) => {
             let expected = "either objective.metrics, or objective.metric and objective.direction";
-            problems.push(document.problem(METRICS, format!("{key} beside it"), expected));
-            Vec::new()
+            Err(vec![document.problem(
+                METRICS,
+                format!("{key} beside it"),
+                expected,
+            )])
         }
         // A flag is about this run, the file about all of them.
-        (Some(texts), given) if !given.is_some_and(outside) => {
-            several(document, texts, kind, problems)
-        }
-        (Some(_) | None, _) => one(document, settings, kind, problems)
-            .into_iter()
-            .collect(),
-    }
+        (Some(texts), given) if !given.is_some_and(outside) => several(document, texts, kind),
+        (Some(_) | None, _) => match one(document, settings, kind) {
+            Ok(objective) => Ok(objective.into_iter().collect()),
+            Err(problem) => Err(vec![problem]),
+        },
+    };
+    read.unwrap_or_else(|found| {
+        problems.extend(found);
+        Vec::new()
+    })
 }
 
 /// Whether several objectives are asked for, valid or not.
@@ -118,101 +125,91 @@ fn idle_options(document: &Document, operation: &Operation) -> Vec<String> {
         .collect()
 }
 
+/// One objective; none where there is a problem with its direction, of which it has been told.
 fn one(
     document: &Document,
     settings: &Settings,
     kind: &'static TaskKind,
-    problems: &mut Vec<Problem>,
-) -> Option<Objective> {
-    let direction = match settings.text(DIRECTION) {
-        Some("minimize") => Some(Direction::Minimize),
-        Some("maximize") => Some(Direction::Maximize),
-        Some(_) | None => None,
+) -> Result<Option<Objective>, Problem> {
+    let direction: Option<Direction> = settings.text(DIRECTION).and_then(|word| word.parse().ok());
+    let name = settings.text(METRIC);
+    let (metric, natural) = if kind.accepts_any_parameter {
+        // It does not know its metrics: nobody but the user can say which direction is good.
+        if direction.is_none() && document.key(DIRECTION).is_none() {
+            let source = document.source_of_section("objective");
+            let expected = "minimize or maximize";
+            return Err(Problem::new(&source, DIRECTION, "nothing", expected));
+        }
+        (name.unwrap_or("value"), None)
+    } else {
+        let known = kind
+            .metrics
+            .iter()
+            .find(|m| name.is_none_or(|name| m.name == name));
+        let Some(metric) = known else {
+            let (found, expected) = unknown(name.unwrap_or_default(), kind, false);
+            return Err(document.problem(METRIC, found, expected));
+        };
+        (metric.name, Some(metric.direction))
     };
-    if kind.accepts_any_parameter {
-        return free(document, settings, direction, problems);
-    }
-    let metrics = kind.metrics;
-    let metric = match settings.text(METRIC) {
-        Some(name) => metrics.iter().find(|m| m.name == name),
-        None => metrics.first(),
-    };
-    let Some(metric) = metric else {
-        let name = settings.text(METRIC).unwrap_or_default();
-        unknown(document, METRIC, name, kind, false, problems);
-        return None;
-    };
-    Some(Objective {
-        metric: metric.name.to_owned(),
-        direction: direction.unwrap_or(metric.direction),
-    })
-}
-
-/// The objective of a kind that does not know its metrics: nobody but the user can say which
-/// direction is good.
-fn free(
-    document: &Document,
-    settings: &Settings,
-    direction: Option<Direction>,
-    problems: &mut Vec<Problem>,
-) -> Option<Objective> {
-    if direction.is_none() && document.key(DIRECTION).is_none() {
-        let source = document.source_of_section("objective");
-        let expected = "minimize or maximize";
-        problems.push(Problem::new(&source, DIRECTION, "nothing", expected));
-    }
-    Some(Objective {
-        metric: settings.text(METRIC).unwrap_or("value").to_owned(),
-        direction: direction?,
-    })
+    let metric = metric.to_owned();
+    Ok((direction.or(natural)).map(|direction| Objective { metric, direction }))
 }
 
 fn several(
     document: &Document,
     texts: &[String],
     kind: &'static TaskKind,
-    problems: &mut Vec<Problem>,
-) -> Vec<Objective> {
-    let before = problems.len();
-    let mut objectives: Vec<Objective> = Vec::new();
+) -> Result<Vec<Objective>, Vec<Problem>> {
+    let (mut objectives, mut problems) = (Vec::new(), Vec::new());
     for (index, text) in texts.iter().enumerate() {
-        let (metric, asked) = split(text);
-        let measured = MEASURED.contains(&metric);
-        let known = kind.metrics.iter().find(|m| m.name == metric);
-        let natural = match measured {
-            true => Some(Direction::Minimize),
-            false => known.map(|m| m.direction),
-        };
-        let mut problem = |found: String, expected: &str| {
-            problems.push(document.problem(METRICS, found, expected));
-        };
-        if metric.is_empty() {
-            problem(
-                format!("{text:?}"),
-                "a metric's name, and :min or :max after it",
-            );
-        } else if objectives.iter().any(|o| o.metric == metric) {
-            problem(format!("{metric} twice"), "different metrics");
-        } else if measured && index == 0 {
-            let found = format!("{metric} as the first objective, which no epoch reports");
-            problem(
-                found,
-                "a metric of the task first: its best epoch is the trial's result",
-            );
-        } else if natural.is_none() && !kind.accepts_any_parameter {
-            unknown(document, METRICS, metric, kind, index > 0, problems);
-        } else if let Some(direction) = asked.or(natural) {
-            let metric = metric.to_owned();
-            objectives.push(Objective { metric, direction });
-        } else {
-            let expected = format!("{metric}:min or {metric}:max");
-            problem(format!("{metric} without a direction"), &expected);
+        match of_several(text, index == 0, kind, &objectives) {
+            Ok(objective) => objectives.push(objective),
+            Err((found, expected)) => problems.push(document.problem(METRICS, found, expected)),
         }
     }
-    if problems.len() > before {
-        return Vec::new();
+    match problems.is_empty() {
+        true => Ok(objectives),
+        false => Err(problems),
     }
-    objectives
+}
+
+/// One of several objectives, beside those `before` it; else what was found and expected.
+fn of_several(
+    text: &str,
+    first: bool,
+    kind: &'static TaskKind,
+    before: &[Objective],
+) -> Result<Objective, (String, String)> {
+    let (metric, asked) = split(text);
+    let measured = MEASURED.contains(&metric);
+    let known = kind.metrics.iter().find(|m| m.name == metric);
+    let natural = match measured {
+        true => Some(Direction::Minimize),
+        false => known.map(|m| m.direction),
+    };
+    let wrong = |found: String, expected: &str| Err((found, expected.to_owned()));
+    if metric.is_empty() {
+        let expected = "a metric's name, and :min or :max after it";
+        return wrong(format!("{text:?}"), expected);
+    }
+    if before.iter().any(|o| o.metric == metric) {
+        return wrong(format!("{metric} twice"), "different metrics");
+    }
+    if measured && first {
+        let found = format!("{metric} as the first objective, which no epoch reports");
+        let expected = "a metric of the task first: its best epoch is the trial's result";
+        return wrong(found, expected);
+    }
+    if natural.is_none() && !kind.accepts_any_parameter {
+        return Err(unknown(metric, kind, !first));
+    }
+    let Some(direction) = asked.or(natural) else {
+        let expected = format!("{metric}:min or {metric}:max");
+        return wrong(format!("{metric} without a direction"), &expected);
+    };
+    let metric = metric.to_owned();
+    Ok(Objective { metric, direction })
 }
 
 /// `macro_f1:max` to metric and direction. What follows the last colon and is no direction belongs
@@ -226,30 +223,21 @@ fn split(text: &str) -> (&str, Option<Direction>) {
     }
 }
 
-fn unknown(
-    document: &Document,
-    key: &str,
-    name: &str,
-    kind: &'static TaskKind,
-    further: bool,
-    problems: &mut Vec<Problem>,
-) {
+/// What is wrong with a metric that a task kind does not report.
+fn unknown(name: &str, kind: &TaskKind, further: bool) -> (String, String) {
     let mut names: Vec<&str> = kind.metrics.iter().map(|m| m.name).collect();
     if further {
         names.extend(MEASURED);
     }
     let near = hint(name, names.iter().copied());
     let found = format!("{name:?}, which task kind {} does not report", kind.name);
-    let expected = format!("one of {}{near}", names.join(", "));
-    problems.push(document.problem(key, found, expected));
+    (found, format!("one of {}{near}", names.join(", ")))
 }
 
 /// The override that `--objective` flags are: one list.
 pub fn from_flags(flags: &[String]) -> (String, String) {
-    let quoted: Vec<String> = (flags.iter())
-        .map(|flag| toml_edit::Value::from(flag.as_str()).to_string())
-        .collect();
-    (METRICS.to_owned(), format!("[{}]", quoted.join(", ")))
+    let list = toml_list(flags.iter().map(String::as_str));
+    (METRICS.to_owned(), list)
 }
 
 #[cfg(test)]

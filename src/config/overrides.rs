@@ -53,7 +53,7 @@ impl Overrides {
 
 /// The environment variables of people's scripts and what each sets. `HPO_OUTDIR` is no override:
 /// it names the project directory (see [`super::places`]).
-pub const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 4] = [
     ("HPO_EPOCHS", "train.epochs"),
     ("HPO_PATIENCE", "train.patience"),
     ("HPO_MIN_DELTA", "train.min_delta"),
@@ -103,8 +103,7 @@ pub fn overrides_from_environment(
         };
         let value = if key.ends_with("choices") {
             let names = text.split(',').map(str::trim).filter(|n| !n.is_empty());
-            let quoted: Vec<String> = names.map(quoted).collect();
-            format!("[{}]", quoted.join(", "))
+            toml_list(names)
         } else {
             text
         };
@@ -116,8 +115,10 @@ pub fn overrides_from_environment(
     }
 }
 
-fn quoted(text: &str) -> String {
-    toml_edit::Value::from(text).to_string()
+/// Strings as a list of TOML.
+pub(super) fn toml_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let quoted = texts.map(|text| toml_edit::Value::from(text).to_string());
+    format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Problem {
     }
 
     /// A problem that no key has.
-    pub fn without_key(
+    pub(super) fn without_key(
         source: Source,
         found: impl Into<String>,
         expected: impl Into<String>,
@@ -64,7 +64,7 @@ impl Problem {
     }
 
     /// A problem with a key.
-    pub fn new(
+    pub(super) fn new(
         source: &Source,
         key: impl Into<String>,
         found: impl Into<String>,

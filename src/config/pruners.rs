@@ -19,18 +19,18 @@ const COUNT: KeyType = int(0, 1_000_000);
 const STEPS: KeyType = int(1, 1_000_000);
 const ANY: KeyType = float(-1e300, 1e300);
 
-const STARTUP: Key<'static> = operational("n_startup_trials", COUNT, Preset::Int(5))
+const STARTUP: Key = operational("n_startup_trials", COUNT, Preset::Int(5))
     .help("no pruning before this many trials are complete");
-const WARMUP: Key<'static> = operational("n_warmup_steps", COUNT, Preset::Int(0))
+const WARMUP: Key = operational("n_warmup_steps", COUNT, Preset::Int(0))
     .help("no pruning in a trial's epochs before this one, which is checked");
-const INTERVAL: Key<'static> =
+const INTERVAL: Key =
     operational("interval_steps", STEPS, Preset::Int(1)).help("epochs from one check to the next");
-const LEAST: Key<'static> = operational("n_min_trials", STEPS, Preset::Int(1))
+const LEAST: Key = operational("n_min_trials", STEPS, Preset::Int(1))
     .help("trials that must have reported the epoch");
-const BOOTSTRAP: Key<'static> = operational("bootstrap_count", COUNT, Preset::Int(0))
+const BOOTSTRAP: Key = operational("bootstrap_count", COUNT, Preset::Int(0))
     .help("at each rung, the first so many trials end");
 
-const AUTO: [Key<'static>; 3] = [
+const AUTO: [Key; 3] = [
     operational("n_startup_trials", COUNT, Preset::Int(8))
         .help("no pruning before this many trials are complete; fewer than 6 count as 6"),
     operational("n_warmup_steps", int_or_auto(0, 1_000_000), Preset::Text("auto"))
@@ -39,9 +39,9 @@ const AUTO: [Key<'static>; 3] = [
         .help("a trial ends if its chance of a new best value, for each epoch that is left, is below this part of a new trial's"),
 ];
 
-const MEDIAN: [Key<'static>; 4] = [STARTUP, WARMUP, INTERVAL, LEAST];
+const MEDIAN: [Key; 4] = [STARTUP, WARMUP, INTERVAL, LEAST];
 
-const PERCENTILE: [Key<'static>; 5] = [
+const PERCENTILE: [Key; 5] = [
     operational("percentile", float(0.0, 100.0), Preset::Float(25.0))
         .help("the part that goes on, in percent"),
     STARTUP,
@@ -50,7 +50,7 @@ const PERCENTILE: [Key<'static>; 5] = [
     LEAST,
 ];
 
-const ASHA: [Key<'static>; 4] = [
+const ASHA: [Key; 4] = [
     operational(
         "min_resource",
         int_or_auto(1, 1_000_000),
@@ -64,7 +64,7 @@ const ASHA: [Key<'static>; 4] = [
     BOOTSTRAP,
 ];
 
-const HYPERBAND: [Key<'static>; 4] = [
+const HYPERBAND: [Key; 4] = [
     operational("min_resource", STEPS, Preset::Int(1))
         .help("epochs until the first rung of the first bracket"),
     operational(
@@ -78,7 +78,7 @@ const HYPERBAND: [Key<'static>; 4] = [
     BOOTSTRAP,
 ];
 
-const PATIENT: [Key<'static>; 3] = [
+const PATIENT: [Key; 3] = [
     operational("patience", COUNT, Preset::Int(4))
         .help("so many reports without an improvement are borne"),
     operational("min_delta", float(0.0, 1e300), Preset::Float(0.0))
@@ -87,7 +87,7 @@ const PATIENT: [Key<'static>; 3] = [
         .help("who decides once patience is exhausted; none: patience alone, so that every trial that gets worse for long ends without a value. Its options stand beside, as wrapped.NAME"),
 ];
 
-const THRESHOLD: [Key<'static>; 4] = [
+const THRESHOLD: [Key; 4] = [
     operational("lower", ANY, Preset::Optional)
         .help("a report below this ends the trial; default: no limit"),
     operational("upper", ANY, Preset::Optional)
@@ -96,7 +96,7 @@ const THRESHOLD: [Key<'static>; 4] = [
     INTERVAL,
 ];
 
-const WILCOXON: [Key<'static>; 2] = [
+const WILCOXON: [Key; 2] = [
     operational("p_threshold", FRACTION, Preset::Float(0.1))
         .help("a trial ends if the chance that it is no worse than the best one is below this"),
     operational("n_startup_steps", COUNT, Preset::Int(2))

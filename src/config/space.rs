@@ -118,8 +118,8 @@ fn conditional(
         Ok(sorted) => sorted,
         Err(cycle) => {
             let first = cycle.first().cloned().unwrap_or_default();
-            let source = super::tree::find(&document.space, &first)
-                .map_or_else(|| document.whole(), |n| n.source.clone());
+            let entry = super::tree::find(&document.space, &first);
+            let source = entry.map_or_else(|| document.whole(), |n| n.source.clone());
             let found = format!("a cycle of conditions: {} -> {first}", cycle.join(" -> "));
             let expected = "parents that do not depend on their children";
             problems.push(Problem::new(&source, first, found, expected));
@@ -225,12 +225,16 @@ fn points<'a>(
         let mut point = Params::new();
         let mut possible = true;
         for (name, node) in &entries {
-            match coordinate(&owner, name, node, scope, problems) {
-                Coordinate::Value(value) => {
+            match coordinate(name, node, scope) {
+                Ok(Coordinate::Value(value)) => {
                     point.insert(name.clone(), value);
                 }
-                Coordinate::Implied => {}
-                Coordinate::Impossible => possible = false,
+                Ok(Coordinate::Implied) => {}
+                Ok(Coordinate::Impossible) => possible = false,
+                Err((found, expected)) => {
+                    problems.push(node.problem(&owner, found, expected));
+                    possible = false;
+                }
             }
         }
         if possible {
@@ -250,17 +254,12 @@ enum Coordinate {
     Impossible,
 }
 
-fn coordinate(
-    owner: &str,
-    name: &str,
-    node: &Node,
-    scope: &Scope,
-    problems: &mut Vec<Problem>,
-) -> Coordinate {
+/// One value of a point; else what was found and expected.
+fn coordinate(name: &str, node: &Node, scope: &Scope) -> Result<Coordinate, (String, String)> {
     let key = scope.keys.iter().find(|k| k.name == name);
     let value = key.map(|key| value_of(key.ty, node, scope.base));
-    let (found, expected) = match (scope.searched.get(name), value) {
-        (Some(Searched { domain: None, .. }), _) => return Coordinate::Impossible,
+    match (scope.searched.get(name), value) {
+        (Some(Searched { domain: None, .. }), _) => Ok(Coordinate::Impossible),
         (
             Some(Searched {
                 domain: Some(domain),
@@ -268,36 +267,26 @@ fn coordinate(
             }),
             Some(value),
         ) => {
-            let inside = value
-                .ok()
-                .filter(|v| domain.contains(v))
-                .and_then(|v| domain.clamp(&v));
-            match inside {
-                Some(value) => return Coordinate::Value(value),
-                None if *overridden && node.source.is_file() => return Coordinate::Impossible,
-                None => (
-                    format!("{name} = {}", node.found()),
-                    format!("a value within {domain}"),
-                ),
+            let inside = value.ok().filter(|v| domain.contains(v));
+            match inside.and_then(|v| domain.clamp(&v)) {
+                Some(value) => Ok(Coordinate::Value(value)),
+                None if *overridden && node.source.is_file() => Ok(Coordinate::Impossible),
+                None => {
+                    let found = format!("{name} = {}", node.found());
+                    Err((found, format!("a value within {domain}")))
+                }
             }
         }
-        (None, Some(value)) if scope.overridden.contains(name) => {
-            return match value {
-                Ok(value) if scope.fixed.get(name) == Some(&value) => Coordinate::Implied,
-                Ok(_) | Err(_) => Coordinate::Impossible,
-            };
-        }
+        (None, Some(value)) if scope.overridden.contains(name) => Ok(match value {
+            Ok(value) if scope.fixed.get(name) == Some(&value) => Coordinate::Implied,
+            Ok(_) | Err(_) => Coordinate::Impossible,
+        }),
         (Some(_), None) | (None, Some(_) | None) => {
-            let names = scope.searched.keys().map(String::as_str);
-            let near = hint(name, names);
-            (
-                format!("{name}, which is not searched"),
-                format!("parameters of [space]{near}"),
-            )
+            let near = hint(name, scope.searched.keys().map(String::as_str));
+            let found = format!("{name}, which is not searched");
+            Err((found, format!("parameters of [space]{near}")))
         }
-    };
-    problems.push(node.problem(owner, found, expected));
-    Coordinate::Impossible
+    }
 }
 
 /// Points that are tried first must satisfy the constraints: they are refused before they start

@@ -353,14 +353,19 @@ impl StudySpec {
         serde_json::from_value(study).ok()
     }
 
-    /// Every value that `key` can have in a trial: its choices or grid where it is searched
-    /// (numbers: the bounds), else its fixed value.
+    /// See [`possible_values`].
     pub fn possible(&self, key: &str) -> Vec<Value> {
-        match self.space.find(key).map(|(_, p)| &p.domain) {
-            Some(Domain::Categorical { choices }) => choices.clone(),
-            Some(Domain::Float { low, high, .. }) => vec![(*low).into(), (*high).into()],
-            Some(Domain::Int { low, high, .. }) => vec![(*low).into(), (*high).into()],
-            None => self.fixed.get(key).cloned().into_iter().collect(),
-        }
+        possible_values(&self.space, &self.fixed, key)
+    }
+}
+
+/// Every value that `key` can have in a trial: its choices or the bounds of its range where it is
+/// searched, else its fixed value.
+pub(super) fn possible_values(space: &Space, fixed: &Params, key: &str) -> Vec<Value> {
+    match space.find(key).map(|(_, p)| &p.domain) {
+        Some(Domain::Categorical { choices }) => choices.clone(),
+        Some(Domain::Float { low, high, .. }) => vec![(*low).into(), (*high).into()],
+        Some(Domain::Int { low, high, .. }) => vec![(*low).into(), (*high).into()],
+        None => fixed.get(key).cloned().into_iter().collect(),
     }
 }

@@ -28,7 +28,7 @@ const fn word(name: &'static str, words: &'static [&'static str]) -> Key<'static
     training(name, KeyType::Choice(words), Preset::Text(words[0]))
 }
 
-const KEYS: &[Key<'static>] = &[
+const KEYS: &[Key] = &[
     data("data.path", KeyType::Path, Preset::Optional),
     data("data.text", KeyType::Text, Preset::Text("text")),
     data("data.text_pair", KeyType::Text, Preset::Optional),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::problem::{Problem, Source};
 use search::space::Value;
+use toml_edit::TableLike;
 
 /// A value with its origin.
 #[derive(Debug, Clone)]
@@ -112,7 +113,7 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Table, Problem> {
         source: Source::File(file.to_owned(), None),
     };
     match toml_edit::Document::parse(text) {
-        Ok(document) => Ok(origin.table(document.as_table().iter_keys(), &origin.source)),
+        Ok(document) => Ok(origin.table(document.as_table(), &origin.source)),
         Err(error) => {
             let line = error.span().map(|span| origin.line(span));
             let source = Source::File(file.to_owned(), line);
@@ -154,27 +155,6 @@ fn one_line(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join(", ")
 }
 
-/// Entries of the two kinds of TOML tables, keys with their spans.
-trait Entries {
-    fn iter_keys(&self) -> Vec<(&toml_edit::Key, &toml_edit::Item)>;
-}
-
-impl Entries for toml_edit::Table {
-    fn iter_keys(&self) -> Vec<(&toml_edit::Key, &toml_edit::Item)> {
-        self.iter()
-            .filter_map(|(k, _)| self.get_key_value(k))
-            .collect()
-    }
-}
-
-impl Entries for toml_edit::InlineTable {
-    fn iter_keys(&self) -> Vec<(&toml_edit::Key, &toml_edit::Item)> {
-        self.iter()
-            .filter_map(|(k, _)| self.get_key_value(k))
-            .collect()
-    }
-}
-
 /// The text being read; turns spans into lines.
 struct Origin<'a> {
     text: &'a str,
@@ -183,24 +163,23 @@ struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn table(&self, entries: Vec<(&toml_edit::Key, &toml_edit::Item)>, outer: &Source) -> Table {
-        entries
-            .into_iter()
-            .map(|(key, item)| {
-                let source = self.source(key.span().or_else(|| item.span()), outer);
-                let mut node = self.item(item, &source);
-                // A key is where people look, even where its value begins on a later line.
-                node.source = source;
-                (key.get().to_owned(), node)
-            })
-            .collect()
+    fn table(&self, table: &dyn TableLike, outer: &Source) -> Table {
+        let entries = table.iter().filter_map(|(k, _)| table.get_key_value(k));
+        let read = entries.map(|(key, item)| {
+            let source = self.source(key.span().or_else(|| item.span()), outer);
+            let mut node = self.item(item, &source);
+            // A key is where people look, even where its value begins on a later line.
+            node.source = source;
+            (key.get().to_owned(), node)
+        });
+        read.collect()
     }
 
     fn item(&self, item: &toml_edit::Item, outer: &Source) -> Node {
         match item {
             toml_edit::Item::Value(value) => self.value(value, outer),
             toml_edit::Item::Table(table) => {
-                let item = Item::Table(self.table(table.iter_keys(), outer));
+                let item = Item::Table(self.table(table, outer));
                 Node::new(item, self.source(table.span(), outer))
             }
             toml_edit::Item::ArrayOfTables(tables) => {
@@ -213,7 +192,7 @@ impl Origin<'_> {
 
     fn element(&self, table: &toml_edit::Table, outer: &Source) -> Node {
         let source = self.source(table.span(), outer);
-        let item = Item::Table(self.table(table.iter_keys(), &source));
+        let item = Item::Table(self.table(table, &source));
         Node::new(item, source)
     }
 
@@ -228,9 +207,7 @@ impl Origin<'_> {
             toml_edit::Value::Array(array) => {
                 Item::Array(array.iter().map(|v| self.value(v, &source)).collect())
             }
-            toml_edit::Value::InlineTable(table) => {
-                Item::Table(self.table(table.iter_keys(), &source))
-            }
+            toml_edit::Value::InlineTable(table) => Item::Table(self.table(table, &source)),
         };
         Node::new(item, source)
     }

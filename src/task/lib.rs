@@ -12,13 +12,14 @@ pub use epoch::Epoch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use config::{Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use fault::ProgramEnd;
 use memory::Floor;
-use search::space::Params;
+use search::space::{Params, Value};
 use search::study::{Job, Purpose};
 
 /// What a kind of task does before a worker trains. It runs in the supervisor and touches neither
@@ -112,9 +113,7 @@ impl TrialSpec {
     /// # Errors
     /// The key is absent or no number: a defect of the task's declaration.
     pub fn float(&self, key: &str) -> anyhow::Result<f64> {
-        self.get(key)?
-            .as_f64()
-            .ok_or_else(|| self.wrong_type(key, "a number"))
+        self.typed(key, "a number", Value::as_f64)
     }
 
     /// An integer of the configuration.
@@ -122,9 +121,7 @@ impl TrialSpec {
     /// # Errors
     /// See [`TrialSpec::float`].
     pub fn int(&self, key: &str) -> anyhow::Result<i64> {
-        self.get(key)?
-            .as_i64()
-            .ok_or_else(|| self.wrong_type(key, "an integer"))
+        self.typed(key, "an integer", Value::as_i64)
     }
 
     /// A string of the configuration.
@@ -132,9 +129,7 @@ impl TrialSpec {
     /// # Errors
     /// See [`TrialSpec::float`].
     pub fn text(&self, key: &str) -> anyhow::Result<&str> {
-        self.get(key)?
-            .as_str()
-            .ok_or_else(|| self.wrong_type(key, "a string"))
+        self.typed(key, "a string", Value::as_str)
     }
 
     /// A boolean of the configuration.
@@ -142,23 +137,20 @@ impl TrialSpec {
     /// # Errors
     /// See [`TrialSpec::float`].
     pub fn flag(&self, key: &str) -> anyhow::Result<bool> {
-        self.get(key)?
-            .as_bool()
-            .ok_or_else(|| self.wrong_type(key, "true or false"))
+        self.typed(key, "true or false", Value::as_bool)
     }
 
-    fn get(&self, key: &str) -> anyhow::Result<&search::space::Value> {
-        self.config
-            .get(key)
-            .ok_or_else(|| anyhow::anyhow!("trial {}: no value for {key}", self.number))
-    }
-
-    fn wrong_type(&self, key: &str, expected: &str) -> anyhow::Error {
-        anyhow::anyhow!(
-            "trial {}: {key} = {}, expected {expected}",
-            self.number,
-            self.config[key]
-        )
+    fn typed<'a, T>(
+        &'a self,
+        key: &str,
+        expected: &str,
+        read: fn(&'a Value) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let trial = self.number;
+        let Some(value) = self.config.get(key) else {
+            anyhow::bail!("trial {trial}: no value for {key}");
+        };
+        read(value).with_context(|| format!("trial {trial}: {key} = {value}, expected {expected}"))
     }
 }
 

@@ -17,7 +17,7 @@ pub const FILES: &str = "task.files";
 pub const BASELINE: &str = "task.baseline";
 
 /// What the kind itself reads; its parameters have any name.
-pub const KEYS: [Key<'static>; 6] = [
+pub const KEYS: [Key; 6] = [
     data(RUN, KeyType::List, Preset::Required)
         .help("the program and its arguments; {name} is replaced by a parameter's value"),
     operational(DIR, KeyType::Path, Preset::Optional)

@@ -14,7 +14,7 @@ const METRICS: [Metric; 3] = [
 ];
 
 /// What trials read.
-pub const KEYS: [Key<'static>; 12] = [
+pub const KEYS: [Key; 12] = [
     operational("task.step_ms", float(0.0, 1e6), Preset::Float(0.0))
         .help("time a step takes, in milliseconds"),
     // Without it a study is what it was before there was this key.

@@ -22,7 +22,7 @@ const FOCAL: ActiveWhen = when("loss.cls.type", Is::OneOf(&["focal"]));
 pub const FREEZE: &str = "train.freeze_encoder_layers";
 
 /// Every key of the kind.
-pub const KEYS: &[Key<'static>] = &[
+pub const KEYS: &[Key] = &[
     data("data.path", KeyType::Path, Preset::Required)
         .help("the labelled rows: .csv with a header, or .jsonl (one object a line)"),
     data("data.text", KeyType::Text, Preset::Text("text"))

@@ -1,6 +1,7 @@
 //! What a study's identity is made of, and how two of them differ.
 
 use super::*;
+use crate::identity::identity_of;
 use crate::testing::WHOLE;
 
 fn map(
