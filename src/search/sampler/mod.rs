@@ -22,6 +22,8 @@ mod several;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
+#[cfg(test)]
+mod trajectory_tests;
 
 use rand_chacha::ChaCha8Rng;
 
