@@ -51,16 +51,10 @@ fn trials(spec: &StudySpec, count: u64) -> Vec<FrozenTrial> {
         let curve = (1..=i64::from(EPOCHS)).map(|t| (t, value + 1.0 / t as f64));
         FrozenTrial {
             trial_id: number as i64,
-            number,
-            state: TrialState::Complete,
             distributions: spec.space.distributions(&params),
-            params,
             values: vec![value],
             intermediate: curve.collect(),
-            user_attrs: Default::default(),
-            system_attrs: Default::default(),
-            datetime_start: None,
-            datetime_complete: None,
+            ..FrozenTrial::new(number, TrialState::Complete, params)
         }
     });
     drawn.collect()

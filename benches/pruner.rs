@@ -17,16 +17,9 @@ fn trial(number: u64, length: i64, state: TrialState) -> FrozenTrial {
     let complete = state == TrialState::Complete;
     FrozenTrial {
         trial_id: number as i64,
-        number,
-        state,
-        params: Params::new(),
-        distributions: Default::default(),
         values: complete.then_some(level).into_iter().collect(),
         intermediate: intermediate.collect(),
-        user_attrs: Default::default(),
-        system_attrs: Default::default(),
-        datetime_start: None,
-        datetime_complete: None,
+        ..FrozenTrial::new(number, state, Params::new())
     }
 }
 

@@ -76,17 +76,8 @@ fn put(space: &Space, history: &mut History, number: u64, state: TrialState, par
     let code = space.encode(&params);
     let value = code.iter().filter(|c| !c.is_nan()).map(|c| c.sin()).sum();
     let trial = FrozenTrial {
-        trial_id: number as i64,
-        number,
-        state,
-        params,
-        distributions: Default::default(),
         values: vec![value],
-        intermediate: Default::default(),
-        user_attrs: Default::default(),
-        system_attrs: Default::default(),
-        datetime_start: None,
-        datetime_complete: None,
+        ..FrozenTrial::new(number, state, params)
     };
     history.put(space, &trial);
 }

@@ -1,9 +1,5 @@
 //! Trials and spaces for the tests of this module.
 
-use std::collections::BTreeMap;
-
-use serde_json::Map;
-
 use super::Asked;
 use search::space::{Condition, Domain, Parameter, Space, Value};
 use search::study::{Direction, FrozenTrial, TrialState};
@@ -50,21 +46,16 @@ pub fn trial(
     params: &[(&str, Value)],
 ) -> FrozenTrial {
     let name = |k: &&str| (*k).to_owned();
+    let point = params.iter().map(|(k, v)| (name(k), v.clone())).collect();
     FrozenTrial {
         trial_id: number as i64 + 1,
-        number,
-        state,
-        params: params.iter().map(|(k, v)| (name(k), v.clone())).collect(),
         distributions: params
             .iter()
             .map(|(k, v)| (name(k), drawn_from(v)))
             .collect(),
         values: value.into_iter().collect(),
-        intermediate: BTreeMap::new(),
-        user_attrs: Map::new(),
-        system_attrs: Map::new(),
         datetime_start: Some("2026-01-02 03:04:05.000000".to_owned()),
-        datetime_complete: None,
+        ..FrozenTrial::new(number, state, point)
     }
 }
 

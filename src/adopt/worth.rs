@@ -105,19 +105,10 @@ pub fn values(
         .filter(|(t, _)| t.feasible())
         .copied()
         .collect();
-    let best = good
-        .iter()
-        .map(|(t, value)| Top {
-            number: t.number,
-            value: *value,
-        })
-        .reduce(|best, next| {
-            if direction.better(next.value, best.value) {
-                next
-            } else {
-                best
-            }
-        });
+    let best = direction.best(good.iter().copied()).map(|(t, value)| Top {
+        number: t.number,
+        value,
+    });
     let least = good.iter().map(|g| g.1).reduce(f64::min);
     let most = good.iter().map(|g| g.1).reduce(f64::max);
     let reported_nan = |t: &&&FrozenTrial| t.intermediate.values().any(|v| v.is_nan());

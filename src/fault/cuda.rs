@@ -17,7 +17,8 @@ pub use errors::ERRORS;
 pub use status::{Status, status};
 
 /// What an error means for the process that got it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Context {
     /// Sticky: every later call fails; only a new process helps.
     Lost,
@@ -25,17 +26,6 @@ pub enum Context {
     Alive,
     /// The environment is at fault (driver, no device); a restart rarely helps.
     Environment,
-}
-
-impl Context {
-    /// The word in the documentation.
-    pub fn word(self) -> &'static str {
-        match self {
-            Context::Lost => "lost",
-            Context::Alive => "alive",
-            Context::Environment => "environment",
-        }
-    }
 }
 
 /// One CUDA runtime error.
@@ -180,20 +170,19 @@ pub fn find_in_line(line: &str) -> Option<Hit> {
 
 /// Words that begin with `cudaError` or `CUDA_ERROR_`, and HIP's twins of them.
 fn enumerators(line: &str) -> impl Iterator<Item = Hit> {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut rest = 0;
-    std::iter::from_fn(move || {
-        while let Some(start) = line[rest..].find(word).map(|i| i + rest) {
-            let end = line[start..]
-                .find(|c| !word(c))
-                .map_or(line.len(), |i| i + start);
-            rest = end;
-            if let Some(hit) = enumerator(&line[start..end], start) {
-                return Some(hit);
-            }
-        }
-        None
-    })
+    identifiers(line).filter_map(|(at, word)| enumerator(word, at))
+}
+
+/// The words of a line as C has them, and where they begin.
+fn identifiers(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let between = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let mut end = 0;
+    let words = line.split_inclusive(between).map(move |piece| {
+        let start = end;
+        end += piece.len();
+        (start, piece.trim_end_matches(between))
+    });
+    words.filter(|(_, word)| !word.is_empty())
 }
 
 fn enumerator(word: &str, at: usize) -> Option<Hit> {

@@ -71,16 +71,7 @@ pub fn classify(evidence: &Evidence) -> Fault {
     let reported = evidence.error.as_ref().and_then(|e| diagnose(&e.text));
     let printed = diagnose(&evidence.tail);
     let (kind, detail) = kind_and_detail(evidence, reported.as_ref(), printed.as_ref());
-    let cuda_kind = matches!(
-        kind,
-        FaultKind::Poisoned
-            | FaultKind::CudaTransient
-            | FaultKind::CudaUnclear
-            | FaultKind::CudaSticky
-            | FaultKind::Oom
-            | FaultKind::DeviceLost
-    );
-    let printed = printed.filter(|_| cuda_kind);
+    let printed = printed.filter(|_| kind.of_cuda());
     let decided = reported.or_else(|| printed.clone());
     let (name, code) = decided.map_or((None, None), |d| (d.name, d.code));
     Fault {
@@ -139,7 +130,7 @@ fn kind_and_detail(
         let detail = cuda_summary(kind, &error.text).unwrap_or_else(|| first_lines(&error.text));
         return (kind, detail);
     }
-    if let Some(sticky) = printed.filter(|d| loses_context(d.kind)) {
+    if let Some(sticky) = printed.filter(|d| d.kind.loses_context()) {
         return (
             by_phase(evidence.phase, FaultKind::CudaSticky),
             sticky.text.clone(),
@@ -168,10 +159,6 @@ fn with_xid(evidence: &Evidence, kind: FaultKind, detail: String) -> (FaultKind,
     }
 }
 
-fn loses_context(kind: FaultKind) -> bool {
-    matches!(kind, FaultKind::CudaSticky | FaultKind::Poisoned)
-}
-
 /// What explains a crash: an error that stands among the last lines printed. Not a kill: whoever
 /// sent it did not ask what had been printed.
 fn last_words(evidence: &Evidence) -> Option<Diagnosis> {
@@ -183,16 +170,7 @@ fn last_words(evidence: &Evidence) -> Option<Diagnosis> {
     };
     let lines: Vec<&str> = evidence.tail.lines().filter(|l| !is_frame(l)).collect();
     let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
-    diagnose(&end).filter(|d| {
-        crashed
-            && matches!(
-                d.kind,
-                FaultKind::Oom
-                    | FaultKind::HostOom
-                    | FaultKind::Descriptors
-                    | FaultKind::DeviceLost
-            )
-    })
+    diagnose(&end).filter(|d| crashed && d.kind.of_resources())
 }
 
 /// Whether a line belongs to a printed stack, Rust's or C++'s.
@@ -222,13 +200,10 @@ fn error_kind(error: &ErrorReport, diagnosis: Option<&Diagnosis>) -> FaultKind {
     if said == FaultKind::Oom && status && error.healthy == Some(false) {
         return FaultKind::CudaSticky;
     }
-    if matches!(
-        said,
-        FaultKind::Oom | FaultKind::HostOom | FaultKind::DeviceLost | FaultKind::Descriptors
-    ) {
+    if said.of_resources() {
         return said;
     }
-    let sticky = loses_context(said) || cuda::sticky(&error.text);
+    let sticky = said.loses_context() || cuda::sticky(&error.text);
     if sticky || error.healthy == Some(false) {
         return by_phase(phase, FaultKind::CudaSticky);
     }

@@ -1,24 +1,23 @@
 //! A text explained: what it is, what `tune` does about it, what people can do.
 
+use serde::Serialize;
+
 use super::FaultKind;
 use super::table::{Process, Scope, Survival, Trial, row};
 use super::text::{self, Diagnosis, Memory, Place};
 
 /// Everything that is known of a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The kind's word; `unknown` where nothing in the text looks like an error.
     pub fault: &'static str,
     /// What that kind is.
+    #[serde(skip)]
     pub what: &'static str,
-    /// What it is in this case, in one line.
-    pub detail: String,
     /// The CUDA enumerator or the library's status.
     pub name: Option<String>,
     /// `cudaError_t`.
     pub code: Option<u32>,
-    /// Whom it concerns.
-    pub scope: Scope,
     /// Whether the context survives.
     pub context: Survival,
     /// What `tune` does with the process.
@@ -27,22 +26,26 @@ pub struct Explanation {
     pub trial: Trial,
     /// What becomes of it the second time.
     pub second: Trial,
+    /// Whom it concerns.
+    pub scope: Scope,
     /// Where a device-side assertion failed.
     pub place: Option<Place>,
     /// The figures of a message about memory.
     pub memory: Option<Memory>,
+    /// What it is in this case, in one line.
+    pub detail: String,
+    /// What people can do.
+    pub advice: String,
     /// The line that decided.
     pub text: String,
     /// How many lines say the same; 0 where none decided.
     pub repeated: usize,
-    /// What people can do.
-    pub advice: String,
     /// Other faults in the text.
     pub also: Vec<Other>,
 }
 
 /// A fault that the text tells of beside the one that decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Other {
     /// The kind's word.
     pub fault: &'static str,
@@ -78,15 +81,7 @@ fn of(d: Diagnosis) -> Explanation {
         text: d.text,
         repeated: d.repeated,
         advice: d.advice,
-        also: d
-            .also
-            .into_iter()
-            .map(|(kind, text, count)| Other {
-                fault: kind.word(),
-                text,
-                count,
-            })
-            .collect(),
+        also: d.also,
     }
 }
 

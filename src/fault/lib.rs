@@ -20,10 +20,14 @@ pub use text::{Diagnosis, Memory, Place, diagnose};
 pub use verdict::{Outcome, Tally, Verdict, judge};
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// What ended an attempt otherwise than by its own result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum FaultKind {
     /// The run was stopped, the supervisor died, the worker was stopped (SIGSTOP) or the machine
     /// went down: nobody's fault.
@@ -63,45 +67,37 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, for tables.
-    pub const ALL: [FaultKind; 16] = [
-        FaultKind::Interrupted,
-        FaultKind::Killed,
-        FaultKind::Poisoned,
-        FaultKind::CudaTransient,
-        FaultKind::CudaUnclear,
-        FaultKind::CudaSticky,
-        FaultKind::Crash,
-        FaultKind::Oom,
-        FaultKind::HostOom,
-        FaultKind::Hang,
-        FaultKind::Diverged,
-        FaultKind::TaskError,
-        FaultKind::Descriptors,
-        FaultKind::Protocol,
-        FaultKind::DeviceLost,
-        FaultKind::OpenFailed,
-    ];
+    pub const ALL: &[FaultKind] = FaultKind::VARIANTS;
 
     /// The word in attributes, attempts and events.
     pub fn word(self) -> &'static str {
-        match self {
-            FaultKind::Interrupted => "interrupted",
-            FaultKind::Killed => "killed",
-            FaultKind::Poisoned => "poisoned",
-            FaultKind::CudaTransient => "cuda_transient",
-            FaultKind::CudaUnclear => "cuda_unclear",
-            FaultKind::CudaSticky => "cuda_sticky",
-            FaultKind::Crash => "crash",
-            FaultKind::Oom => "oom",
-            FaultKind::HostOom => "host_oom",
-            FaultKind::Hang => "hang",
-            FaultKind::Diverged => "diverged",
-            FaultKind::TaskError => "task_error",
-            FaultKind::Descriptors => "descriptors",
-            FaultKind::Protocol => "protocol",
-            FaultKind::DeviceLost => "device_lost",
-            FaultKind::OpenFailed => "open_failed",
-        }
+        self.into()
+    }
+
+    /// Whether it says that CUDA or the GPU has failed.
+    fn of_cuda(self) -> bool {
+        matches!(
+            self,
+            FaultKind::Poisoned
+                | FaultKind::CudaTransient
+                | FaultKind::CudaUnclear
+                | FaultKind::CudaSticky
+                | FaultKind::Oom
+                | FaultKind::DeviceLost
+        )
+    }
+
+    /// Whether it says that the process has lost its CUDA context.
+    fn loses_context(self) -> bool {
+        matches!(self, FaultKind::CudaSticky | FaultKind::Poisoned)
+    }
+
+    /// Whether it says that something was missing which the process needs.
+    fn of_resources(self) -> bool {
+        matches!(
+            self,
+            FaultKind::Oom | FaultKind::HostOom | FaultKind::Descriptors | FaultKind::DeviceLost
+        )
     }
 }
 

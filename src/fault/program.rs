@@ -38,7 +38,7 @@ const LAST_LINES_OF_A_CRASH: usize = 40;
 pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
     let said = said(end);
     let kind = kind(end, said.as_ref());
-    let explains = |d: &&Diagnosis| d.kind == kind || about_device(kind) && about_device(d.kind);
+    let explains = |d: &&Diagnosis| d.kind == kind || kind.of_cuda() && d.kind.of_cuda();
     let said = said.as_ref().filter(explains);
     let words = said.map_or_else(|| last_line(&end.output), |d| d.text.clone());
     let shown = match said {
@@ -70,7 +70,7 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
 /// What the output says of the end: a lost context wherever it was printed; anything else may have
 /// been survived, and counts among the last lines only.
 fn said(end: &ProgramEnd) -> Option<Diagnosis> {
-    let lost = |d: &Diagnosis| matches!(d.kind, FaultKind::CudaSticky | FaultKind::Poisoned);
+    let lost = |d: &Diagnosis| d.kind.loses_context();
     let lines: Vec<&str> = end.output.lines().filter(|l| !is_frame(l)).collect();
     let last = match signal_of(end.death) {
         Some(_) => LAST_LINES_OF_A_CRASH,
@@ -137,18 +137,6 @@ fn is_cause(kind: FaultKind) -> bool {
 /// What a program may tell of the processes that it had started, such as loaders of data.
 fn is_child(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Crash | FaultKind::Killed)
-}
-
-fn about_device(kind: FaultKind) -> bool {
-    matches!(
-        kind,
-        FaultKind::CudaTransient
-            | FaultKind::CudaUnclear
-            | FaultKind::CudaSticky
-            | FaultKind::Poisoned
-            | FaultKind::Oom
-            | FaultKind::DeviceLost
-    )
 }
 
 /// The signal that ended the program, or the command that a shell ran last.

@@ -1,12 +1,14 @@
 //! What each kind of fault means, in one table: for the trial, for the process, and for people.
 
 use serde::Serialize;
+use strum::Display;
 
 use super::FaultKind;
 
 /// Whom a fault concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Scope {
     /// This trial only.
     Trial,
@@ -21,8 +23,9 @@ pub enum Scope {
 }
 
 /// Whether the process's CUDA context can be used afterwards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Survival {
     /// No: it is broken for good, or gone with its process.
     Lost,
@@ -33,8 +36,9 @@ pub enum Survival {
 }
 
 /// What `tune` does with the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Process {
     /// It ends, if it has not; a fresh worker takes its slot.
     Restart,
@@ -47,8 +51,9 @@ pub enum Process {
 }
 
 /// What becomes of the trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Trial {
     /// It runs again; nothing is held against it.
     Again,
@@ -75,6 +80,8 @@ pub struct Row {
     pub first: Trial,
     /// The trial, the second time.
     pub second: Trial,
+    /// What a trial that ends as PRUNED by it is marked with; empty where none does.
+    pub mark: &'static str,
     /// What people can do.
     pub advice: &'static str,
 }
@@ -93,34 +100,34 @@ pub fn row(kind: FaultKind) -> Row {
             "Nothing: start the same command again and the study goes on."),
         K::Killed => make("ended by a signal from outside, without evidence why; the third time on one trial prunes it",
             Worker, Lost, Restart, Again, Again,
-            "Find out who sent the signal: a person, a batch system, or the kernel for want of memory (journalctl -k)."),
+            "Find out who sent the signal: a person, a batch system, or the kernel for want of memory (journalctl -k).").marked("killed three times"),
         K::Poisoned => make("a CUDA error before the trial's first step: the context was broken already",
             Worker, Lost, Restart, Again, Again,
             "Look at the trial that this worker ran before: it is noted as a suspect."),
         K::CudaTransient => make("a CUDA error in training that leaves the context usable",
             OfTrial, Alive, Continue, Pruned, Pruned,
-            "Look at the call that failed. Three in a row replace the process."),
+            "Look at the call that failed. Three in a row replace the process.").marked("cuda_error"),
         K::CudaUnclear => make("a CUDA library failed, and the text does not tell whether the context survives",
             Worker, Unknown, Probe, Suspect, Pruned,
-            "Read upward for an earlier error. If the health check passes, the trial is pruned and the process goes on; if it fails, the trial is a suspect and a fresh worker takes over."),
+            "Read upward for an earlier error. If the health check passes, the trial is pruned and the process goes on; if it fails, the trial is a suspect and a fresh worker takes over.").marked("cuda_error"),
         K::CudaSticky => make("a sticky CUDA error in training, or a failed health check after an error",
             Worker, Lost, Restart, Suspect, Pruned,
-            "Never go on in this process. The second attempt, with blocking launches, tells the kernel: `tune replay STUDY TRIAL --blocking` does the same on demand."),
+            "Never go on in this process. The second attempt, with blocking launches, tells the kernel: `tune replay STUDY TRIAL --blocking` does the same on demand.").marked("cuda_error"),
         K::Crash => make("the process crashed (SIGABRT, SIGSEGV, SIGBUS, SIGILL) or exited unasked",
             Worker, Lost, Restart, Suspect, Pruned,
-            "Read the end of the attempt's log. Native code has failed: an extension, a library, or a destructor in a lost context."),
+            "Read the end of the attempt's log. Native code has failed: an extension, a library, or a destructor in a lost context.").marked("cuda_error"),
         K::Oom => make("out of GPU memory",
             Gpu, Alive, Continue, Again, Pruned,
-            "Lower the batch size (and raise accumulation), the sequence length or --parallel."),
+            "Lower the batch size (and raise accumulation), the sequence length or --parallel.").marked("oom"),
         K::HostOom => make("out of host memory, or killed by the kernel for it",
             Machine, Unknown, Restart, Again, Pruned,
-            "Lower --parallel or the number of data-loader workers, or give the machine or container more memory."),
+            "Lower --parallel or the number of data-loader workers, or give the machine or container more memory.").marked("oom"),
         K::Hang => make("no training step before the deadline",
             Worker, Unknown, Restart, Suspect, Pruned,
-            "If steps are really that slow, set --deadline. Otherwise look for a lock, a lost peer, or a file system that does not answer."),
+            "If steps are really that slow, set --deadline. Otherwise look for a lock, a lost peer, or a file system that does not answer.").marked("hang"),
         K::Diverged => make("loss or logits are NaN or infinite",
             OfTrial, Alive, Continue, Pruned, Pruned,
-            "Lower the learning rate, clip gradients, check the data for non-finite values; with float16 check the loss scale."),
+            "Lower the learning rate, clip gradients, check the data for non-finite values; with float16 check the loss scale.").marked("diverged"),
         K::TaskError => make("an error of the task's own code or data",
             OfTrial, Alive, Continue, Fail, Fail,
             "Mend what the message names; the device has no part in it. FAIL does not count towards the goal, and 20 in a row stop the run."),
@@ -129,7 +136,7 @@ pub fn row(kind: FaultKind) -> Row {
             "Close what is opened, raise `ulimit -n`, or let data loaders share by file system (`set_sharing_strategy('file_system')`)."),
         K::Protocol => make("the worker sent what is no message",
             Worker, Unknown, Restart, Suspect, Pruned,
-            "Read the attempt's log: native code has overwritten memory, or another program wrote to the worker's socket."),
+            "Read the attempt's log: native code has overwritten memory, or another program wrote to the worker's socket.").marked("cuda_error"),
         K::DeviceLost => make("the GPU, its driver or the way to it is gone",
             Gpu, Lost, Drain, Again, Again,
             "Look at nvidia-smi and the kernel's log (journalctl -k, lines with Xid or NVRM). Reset the GPU or restart the machine."),
@@ -139,7 +146,7 @@ pub fn row(kind: FaultKind) -> Row {
     }
 }
 
-const fn make(
+fn make(
     what: &'static str,
     scope: Scope,
     context: Survival,
@@ -155,55 +162,14 @@ const fn make(
         process,
         first,
         second,
+        mark: "",
         advice,
     }
 }
 
-impl Scope {
-    /// The word in JSON and documentation.
-    pub fn word(self) -> &'static str {
-        match self {
-            Scope::Trial => "trial",
-            Scope::Worker => "worker",
-            Scope::Gpu => "gpu",
-            Scope::Machine => "machine",
-            Scope::Study => "study",
-        }
-    }
-}
-
-impl Survival {
-    /// The word in JSON and documentation.
-    pub fn word(self) -> &'static str {
-        match self {
-            Survival::Lost => "lost",
-            Survival::Alive => "alive",
-            Survival::Unknown => "unknown",
-        }
-    }
-}
-
-impl Process {
-    /// The word in JSON and documentation.
-    pub fn word(self) -> &'static str {
-        match self {
-            Process::Restart => "restart",
-            Process::Continue => "continue",
-            Process::Probe => "probe",
-            Process::Drain => "drain",
-        }
-    }
-}
-
-impl Trial {
-    /// The word in JSON and documentation.
-    pub fn word(self) -> &'static str {
-        match self {
-            Trial::Again => "again",
-            Trial::Suspect => "suspect",
-            Trial::Pruned => "pruned",
-            Trial::Fail => "fail",
-        }
+impl Row {
+    fn marked(self, mark: &'static str) -> Row {
+        Row { mark, ..self }
     }
 }
 
@@ -225,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_verdicts_are_those_of_the_table() {
-        for kind in FaultKind::ALL {
+        for &kind in FaultKind::ALL {
             let row = row(kind);
             let mut tally = Tally::default();
             let first = judge(kind, &tally);
@@ -261,11 +227,11 @@ mod tests {
                     "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
                     kind.word(),
                     row.what,
-                    row.scope.word(),
-                    row.context.word(),
-                    row.process.word(),
-                    row.first.word(),
-                    row.second.word(),
+                    row.scope,
+                    row.context,
+                    row.process,
+                    row.first,
+                    row.second,
                     row.advice,
                 )
             })
@@ -280,15 +246,7 @@ mod tests {
     fn the_documentation_has_every_cuda_error() {
         let rows: Vec<String> = cuda::ERRORS
             .iter()
-            .map(|e| {
-                format!(
-                    "| {} | `{}` | {} | {} |",
-                    e.code,
-                    e.name,
-                    e.text,
-                    e.context.word()
-                )
-            })
+            .map(|e| format!("| {} | `{}` | {} | {} |", e.code, e.name, e.text, e.context))
             .collect();
         documented(|l| l[2..].starts_with(|c: char| c.is_ascii_digit()), &rows);
     }

@@ -1,6 +1,7 @@
-//! What a fault means for the trial and for the process: the contract's table.
+//! What a fault means for the trial and for the process, beside the trial's earlier attempts.
 
 use super::FaultKind;
+use super::table::{Process, Trial, row};
 
 /// Earlier faulty attempts of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,42 +17,51 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one more faulty attempt.
-    pub fn add(&mut self, kind: FaultKind) {
+    /// What counts the attempts that are judged together with one of this kind.
+    fn counter(&mut self, kind: FaultKind) -> Option<&mut u32> {
         match kind {
-            FaultKind::Killed => self.killed += 1,
+            FaultKind::Killed => Some(&mut self.killed),
             FaultKind::CudaSticky
             | FaultKind::CudaUnclear
             | FaultKind::Crash
             | FaultKind::Hang
             | FaultKind::Descriptors
-            | FaultKind::Protocol => self.suspected += 1,
-            FaultKind::Oom => self.oom += 1,
-            FaultKind::HostOom => self.host_oom += 1,
+            | FaultKind::Protocol => Some(&mut self.suspected),
+            FaultKind::Oom => Some(&mut self.oom),
+            FaultKind::HostOom => Some(&mut self.host_oom),
             FaultKind::Interrupted
             | FaultKind::Poisoned
             | FaultKind::CudaTransient
             | FaultKind::Diverged
             | FaultKind::TaskError
             | FaultKind::DeviceLost
-            | FaultKind::OpenFailed => {}
+            | FaultKind::OpenFailed => None,
+        }
+    }
+
+    /// Counts one more faulty attempt.
+    pub fn add(&mut self, kind: FaultKind) {
+        if let Some(count) = self.counter(kind) {
+            *count += 1;
         }
     }
 
     /// Takes back an attempt that was counted: another cause of its end came out.
     pub fn forgive(&mut self, kind: FaultKind) {
-        let mut counted = Tally::default();
-        counted.add(kind);
-        self.killed = self.killed.saturating_sub(counted.killed);
-        self.suspected = self.suspected.saturating_sub(counted.suspected);
-        self.oom = self.oom.saturating_sub(counted.oom);
-        self.host_oom = self.host_oom.saturating_sub(counted.host_oom);
+        if let Some(count) = self.counter(kind) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// How many attempts were counted together with those of this kind.
+    fn earlier(mut self, kind: FaultKind) -> u32 {
+        self.counter(kind).copied().unwrap_or(0)
     }
 
     /// Counts an attempt by the word that was stored for it; words of results count nothing.
     pub fn add_word(&mut self, word: &str) {
-        if let Some(kind) = FaultKind::ALL.into_iter().find(|k| k.word() == word) {
-            self.add(kind);
+        if let Some(kind) = FaultKind::ALL.iter().find(|k| k.word() == word) {
+            self.add(*kind);
         }
     }
 }
@@ -79,34 +89,24 @@ pub struct Outcome {
     pub replace: bool,
 }
 
-/// The contract's table. `tally` counts the trial's earlier attempts, this one not included.
+/// What follows from a fault, by its row of the table. `tally` counts the trial's earlier attempts, this one
+/// not included.
 pub fn judge(kind: FaultKind, tally: &Tally) -> Outcome {
-    let again = Verdict::Again { suspect: false };
-    let suspect_then = |pruned| match tally.suspected {
-        0 => Verdict::Again { suspect: true },
-        1.. => Verdict::Pruned(pruned),
+    let row = row(kind);
+    let trial = match (kind, tally.earlier(kind)) {
+        (FaultKind::Killed, 2..) => Trial::Pruned,
+        (_, 0) => row.first,
+        (_, 1..) => row.second,
     };
-    let (verdict, replace) = match kind {
-        FaultKind::Interrupted | FaultKind::Poisoned | FaultKind::DeviceLost => (again, true),
-        FaultKind::OpenFailed => (again, true),
-        FaultKind::Killed if tally.killed >= 2 => (Verdict::Pruned("killed three times"), true),
-        FaultKind::Killed => (again, true),
-        FaultKind::CudaTransient => (Verdict::Pruned("cuda_error"), false),
-        FaultKind::CudaSticky | FaultKind::CudaUnclear | FaultKind::Crash | FaultKind::Protocol => {
-            (suspect_then("cuda_error"), true)
-        }
-        // A leak may be the worker's own; a second fresh process that runs out as well clears it.
-        FaultKind::Descriptors if tally.suspected > 0 => (Verdict::Fail, true),
-        FaultKind::Descriptors => (Verdict::Again { suspect: true }, true),
-        FaultKind::Hang => (suspect_then("hang"), true),
-        FaultKind::Oom if tally.oom > 0 => (Verdict::Pruned("oom"), false),
-        FaultKind::Oom => (again, false),
-        FaultKind::HostOom if tally.host_oom > 0 => (Verdict::Pruned("oom"), true),
-        FaultKind::HostOom => (again, true),
-        FaultKind::Diverged => (Verdict::Pruned("diverged"), false),
-        FaultKind::TaskError => (Verdict::Fail, false),
-    };
-    Outcome { verdict, replace }
+    Outcome {
+        verdict: match trial {
+            Trial::Again => Verdict::Again { suspect: false },
+            Trial::Suspect => Verdict::Again { suspect: true },
+            Trial::Pruned => Verdict::Pruned(row.mark),
+            Trial::Fail => Verdict::Fail,
+        },
+        replace: row.process != Process::Continue,
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_is_forgiven_was_never_counted() {
-        for kind in FaultKind::ALL {
+        for &kind in FaultKind::ALL {
             let mut tally = Tally::default();
             tally.add(FaultKind::Hang);
             let before = tally;
@@ -186,7 +186,7 @@ mod tests {
     fn stored_words_rebuild_the_tally() {
         let mut by_kind = Tally::default();
         let mut by_word = Tally::default();
-        for kind in FaultKind::ALL {
+        for &kind in FaultKind::ALL {
             by_kind.add(kind);
             by_word.add_word(kind.word());
         }

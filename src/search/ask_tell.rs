@@ -14,8 +14,7 @@ use crate::study::{Direction, Entry, FrozenTrial, History, TrialState};
 /// use tune_search::study::Direction;
 /// use tune_search::{Outcome, Study};
 ///
-/// let domain = Domain::Float { low: -5.0, high: 5.0, log: false, step: None };
-/// let space = Space { parameters: vec![Parameter::new("x", domain)], ..Space::default() };
+/// let space = Space::new([Parameter::new("x", Domain::float(-5.0, 5.0))]);
 /// let mut study = Study::new(space, vec![Direction::Minimize]);
 /// for _ in 0..40 {
 ///     let (trial, params) = study.ask().expect("the space has no constraint");
@@ -142,7 +141,7 @@ impl Study {
     /// Begins the next trial with a point; its number.
     pub fn begin(&mut self, params: Params) -> u64 {
         let number = self.next;
-        let trial = FrozenTrial::running(number, params);
+        let trial = FrozenTrial::new(number, TrialState::Running, params);
         self.history.put(&self.space, &trial);
         self.running.insert(number, trial);
         self.next += 1;
@@ -247,16 +246,7 @@ mod tests {
     use crate::space::{Domain, Parameter};
 
     fn study() -> Study {
-        let domain = Domain::Float {
-            low: 0.0,
-            high: 1.0,
-            log: false,
-            step: None,
-        };
-        let space = Space {
-            parameters: vec![Parameter::new("x", domain)],
-            ..Space::default()
-        };
+        let space = Space::new([Parameter::new("x", Domain::float(0.0, 1.0))]);
         Study::new(space, vec![Direction::Minimize]).with_sampler(Box::new(RandomSampler))
     }
 
@@ -269,7 +259,10 @@ mod tests {
         let state = TrialState::Complete;
         let again = study.tell(0, Outcome::Failed).unwrap_err();
         assert_eq!(again, TrialError::Ended { number: 0, state });
-        study.merge(vec![FrozenTrial::running(4, Params::new())], vec![]);
+        study.merge(
+            vec![FrozenTrial::new(4, TrialState::Running, Params::new())],
+            vec![],
+        );
         assert_eq!(study.report(4, 1, 0.0).unwrap_err(), TrialError::Foreign(4));
         let (number, asked) = (9, 5);
         assert_eq!(

@@ -200,18 +200,12 @@ impl<'a> Reader<'a> {
             }
             let word: String = row.get(2)?;
             self.index.insert(trial_id, self.trials.len());
+            let state = state(&word, || format!("trial {number}"))?;
             self.trials.push(FrozenTrial {
                 trial_id,
-                number,
-                state: state(&word, || format!("trial {number}"))?,
-                params: Params::new(),
-                distributions: BTreeMap::new(),
-                values: Vec::new(),
-                intermediate: BTreeMap::new(),
-                user_attrs: Map::new(),
-                system_attrs: Map::new(),
                 datetime_start: row.get(3)?,
                 datetime_complete: row.get(4)?,
+                ..FrozenTrial::new(number, state, Params::new())
             });
         }
         // By row id the other tables' rows are found without a look at all trials of the study.

@@ -1,7 +1,7 @@
 //! Which trials are among the best.
 
 use search::study::pareto::dominates;
-use search::study::{Direction, FrozenTrial, TrialState, pareto};
+use search::study::{Direction, FrozenTrial, pareto};
 
 /// One of the best trials.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,10 +20,9 @@ impl Leader {
     /// The trial, if it can be one of the best: COMPLETE and feasible, with a value for each
     /// objective.
     pub fn of(trial: &FrozenTrial, objectives: usize) -> Option<Leader> {
-        let whole = trial.values.len() == objectives && !trial.values.iter().any(|v| v.is_nan());
-        (trial.state == TrialState::Complete && whole && trial.feasible()).then(|| Leader {
+        trial.result(objectives).map(|values| Leader {
             number: trial.number,
-            values: trial.values.clone(),
+            values: values.to_vec(),
             epoch: attribute(trial, "best_epoch").and_then(|n| u32::try_from(n).ok()),
             seed: attribute(trial, "seed"),
         })
@@ -72,13 +71,10 @@ impl Leaders {
             self.trials.retain(|t| !dominates(&new, &losses(t)));
         }
         self.trials.push(leader);
-        let direction = self.directions.first().copied();
-        let loss = |of: &Leader| match (direction, of.values.first()) {
-            (Some(direction), Some(value)) => direction.loss(*value),
-            (None, _) | (_, None) => f64::INFINITY,
-        };
-        self.trials
-            .sort_by(|a, b| loss(a).total_cmp(&loss(b)).then(a.number.cmp(&b.number)));
+        if let Some(direction) = self.directions.first() {
+            let key = |of: &Leader| (of.values.first().copied().unwrap_or(f64::NAN), of.number);
+            self.trials.sort_by(|a, b| direction.order(key(a), key(b)));
+        }
         if !several {
             self.trials.truncate(self.most);
         }

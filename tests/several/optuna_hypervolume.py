@@ -1,4 +1,4 @@
-"""Hypervolumes of Optuna's samplers on the functions of src/sampler/several.rs, mean of 5 seeds.
+"""Hypervolumes of Optuna's samplers on the functions of src/search/sampler/several_tests.rs, mean of 5 seeds.
 
     $(tests/optuna/venv.sh 5.0.0) tests/several/optuna_hypervolume.py
 """

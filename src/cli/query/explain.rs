@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::format::facts;
 use super::format::printable;
 use fault::table::{Process, Survival, Trial};
-use fault::{Explanation, Memory, Place, size_text};
+use fault::{Explanation, Memory, size_text};
 
 /// Texts are broken at this many characters.
 const WIDTH: usize = 100;
@@ -38,7 +38,7 @@ pub fn explanation(e: &Explanation) -> String {
         "trial",
         format!("{}; the second time: {}", trial(e.trial), trial(e.second)),
     ));
-    out.push(("concerns", e.scope.word().to_owned()));
+    out.push(("concerns", e.scope.to_string()));
     out.push(("advice", e.advice.clone()));
     if !e.text.is_empty() {
         out.push(("text", printable(&e.text)));
@@ -129,39 +129,7 @@ fn wrap(text: &str) -> Vec<String> {
 
 /// An explanation for programs.
 pub fn explanation_json(e: &Explanation) -> Json {
-    let also: Vec<Json> = e
-        .also
-        .iter()
-        .map(|o| json!({ "fault": o.fault, "text": o.text, "count": o.count }))
-        .collect();
-    json!({
-        "fault": e.fault,
-        "name": e.name,
-        "code": e.code,
-        "context": e.context,
-        "process": e.process,
-        "trial": e.trial,
-        "second": e.second,
-        "scope": e.scope,
-        "place": e.place.as_ref().map(place_json),
-        "memory": e.memory,
-        "detail": e.detail,
-        "advice": e.advice,
-        "text": e.text,
-        "repeated": e.repeated,
-        "also": also,
-    })
-}
-
-fn place_json(p: &Place) -> Json {
-    json!({
-        "file": p.file,
-        "line": p.line,
-        "function": p.function,
-        "condition": p.condition,
-        "block": p.block,
-        "thread": p.thread,
-    })
+    json!(e)
 }
 
 #[cfg(test)]

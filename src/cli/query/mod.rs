@@ -31,7 +31,7 @@ pub use trials::{trials_csv, trials_json, trials_table};
 use config::Baseline;
 use messages::exit::Failure;
 use report::format::plural;
-use search::study::{FrozenTrial, TrialState};
+use search::study::FrozenTrial;
 use store::{Store, StudySummary, choose};
 use supervisor::MADE_FROM;
 
@@ -94,17 +94,7 @@ fn made_from(study: &StudySummary) -> Option<String> {
 
 /// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
 fn best_trial<'a>(study: &StudySummary, trials: &'a [FrozenTrial]) -> Option<&'a FrozenTrial> {
-    let direction = study.direction();
-    trials
-        .iter()
-        .filter(|t| t.state == TrialState::Complete && t.feasible())
-        .filter_map(|t| Some((t, t.value()?)))
-        .reduce(|best, next| {
-            if direction.better(next.1, best.1) {
-                next
-            } else {
-                best
-            }
-        })
-        .map(|(trial, _)| trial)
+    let value = |t: &FrozenTrial| t.result(study.directions.len())?.first().copied();
+    let results = trials.iter().filter_map(|t| Some((t, value(t)?)));
+    study.direction().best(results).map(|(trial, _)| trial)
 }

@@ -140,17 +140,8 @@ impl Replayed {
         if let Some(returned) = &played.returned {
             return returned.get(&self.metric).copied();
         }
-        played
-            .epochs
-            .iter()
-            .map(|e| self.objective(e))
-            .filter(|v| !v.is_nan())
-            .reduce(|best, next| {
-                if self.direction.better(next, best) {
-                    next
-                } else {
-                    best
-                }
-            })
+        let values = played.epochs.iter().map(|e| ((), self.objective(e)));
+        let (_, best) = self.direction.best(values)?;
+        (!best.is_nan()).then_some(best)
     }
 }

@@ -13,6 +13,7 @@ use messages::exit::Exit;
 use report::{Best, Chosen, Counts, Event, Fork, Tested};
 use report::{event_json, left_out_json, selection_json};
 use search::space::{Domain, Params, Value};
+use search::study::TrialState;
 use search::study::carry::{Carried, LeftOut};
 use search::study::selection::{self, Leader, Next, Selection};
 use search::study::{Direction, Job};

@@ -53,21 +53,7 @@ const NCCL: [(&str, Status); 6] = [
 
 /// The first status that a line names, as a whole word: where, which, and what it says.
 pub fn status(line: &str) -> Option<(usize, &str, Status)> {
-    let mut end = 0;
-    while let Some(start) = line[end..].find(is_word).map(|i| i + end) {
-        end = line[start..]
-            .find(|c| !is_word(c))
-            .map_or(line.len(), |i| i + start);
-        let word = &line[start..end];
-        if let Some(status) = meaning(word) {
-            return Some((start, word, status));
-        }
-    }
-    None
-}
-
-fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
+    super::identifiers(line).find_map(|(at, word)| Some((at, word, meaning(word)?)))
 }
 
 fn meaning(word: &str) -> Option<Status> {

@@ -25,7 +25,7 @@ pub use memory::Memory;
 pub use place::Place;
 
 use super::table::{Scope, Survival, row};
-use super::{FaultKind, advice, cuda, pattern};
+use super::{FaultKind, Other, advice, cuda, pattern};
 use lines::Line;
 use reader::{Finding, read};
 use rules::Strength;
@@ -59,8 +59,8 @@ pub struct Diagnosis {
     pub sure: bool,
     /// What people can do about it.
     pub advice: String,
-    /// Other faults that the text tells of: the kind, the first line, and how often.
-    pub also: Vec<(FaultKind, String, usize)>,
+    /// Other faults that the text tells of.
+    pub also: Vec<Other>,
 }
 
 /// Says what a text tells; `None` where nothing in it looks like an error.
@@ -326,18 +326,20 @@ fn in_seeding(finding: &Finding, first: bool, lines: &[Line]) -> bool {
 }
 
 /// What else the text tells of, of some weight, by kind.
-fn others(chosen: &Finding, all: &[Finding], lines: &[Line]) -> Vec<(FaultKind, String, usize)> {
-    let mut out: Vec<(FaultKind, String, usize)> = Vec::new();
+fn others(chosen: &Finding, all: &[Finding], lines: &[Line]) -> Vec<Other> {
+    let mut out: Vec<Other> = Vec::new();
     for finding in all.iter().filter(|f| f.strength >= Strength::Own) {
         if finding.same(chosen) || finding.kind == chosen.kind {
             continue;
         }
-        match out.iter_mut().find(|(kind, ..)| *kind == finding.kind) {
-            Some((.., count)) => *count += 1,
-            None => {
-                let text = shorten(lines[finding.line].text.trim(), 200);
-                out.push((finding.kind, text, 1));
-            }
+        let fault = finding.kind.word();
+        match out.iter_mut().find(|other| other.fault == fault) {
+            Some(other) => other.count += 1,
+            None => out.push(Other {
+                fault,
+                text: shorten(lines[finding.line].text.trim(), 200),
+                count: 1,
+            }),
         }
     }
     out

@@ -29,21 +29,42 @@ pub struct Place {
 /// `Loss.cu:245, nll_loss, block [0,0,0], thread [3,0,0]: t >= 0 && t < n_classes`.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        match (&self.file, self.line) {
-            (Some(file), Some(line)) => parts.push(format!("{file}:{line}")),
-            (Some(file), None) => parts.push(file.clone()),
-            (None, _) => {}
-        }
-        parts.extend(self.function.clone());
-        let index = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
-        parts.extend(self.block.map(|b| format!("block {}", index(b))));
-        parts.extend(self.thread.map(|t| format!("thread {}", index(t))));
+        let parts: Vec<String> = self
+            .file_and_line()
+            .into_iter()
+            .chain(self.inside())
+            .collect();
         write!(f, "assertion at {}", parts.join(", "))?;
         match &self.condition {
             Some(condition) => write!(f, ": {condition}"),
             None => Ok(()),
         }
+    }
+}
+
+impl Place {
+    /// The place in one line, for people.
+    pub fn describe(&self) -> String {
+        let file = self.file_and_line();
+        let mut parts = vec![file.unwrap_or_else(|| "a kernel".to_owned())];
+        parts.extend(self.inside());
+        parts.join(", ")
+    }
+
+    fn file_and_line(&self) -> Option<String> {
+        let file = self.file.clone()?;
+        Some(match self.line {
+            Some(line) => format!("{file}:{line}"),
+            None => file,
+        })
+    }
+
+    /// The function, the block and the thread, as far as they are known.
+    fn inside(&self) -> impl Iterator<Item = String> {
+        let index = |name: &str, [x, y, z]: [u32; 3]| format!("{name} [{x},{y},{z}]");
+        let block = self.block.map(|b| index("block", b));
+        let thread = self.thread.map(|t| index("thread", t));
+        self.function.clone().into_iter().chain(block).chain(thread)
     }
 }
 
@@ -135,27 +156,6 @@ fn triple(text: &str) -> Option<[u32; 3]> {
         .map_while(|n| n.trim().parse().ok())
         .collect();
     numbers.try_into().ok()
-}
-
-impl Place {
-    /// The place in one line, for people.
-    pub fn describe(&self) -> String {
-        let mut out = match (&self.file, self.line) {
-            (Some(file), Some(line)) => format!("{file}:{line}"),
-            (Some(file), None) => file.clone(),
-            (None, _) => "a kernel".to_owned(),
-        };
-        if let Some(function) = &self.function {
-            out += &format!(", {function}");
-        }
-        if let Some([x, y, z]) = self.block {
-            out += &format!(", block [{x},{y},{z}]");
-        }
-        if let Some([x, y, z]) = self.thread {
-            out += &format!(", thread [{x},{y},{z}]");
-        }
-        out
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Tuning", 2020), with the options of Optuna's `SuccessiveHalvingPruner`.
 
 use super::reports;
-use super::{Horizon, Judged, Pruner};
+use super::{Horizon, PruneContext, Pruner};
 use crate::study::{Direction, Entry, TrialState};
 
 /// Ends a trial that, when it reaches a rung, is not among the best `1 / reduction_factor` of the
@@ -42,15 +42,19 @@ impl Pruner for AshaPruner {
         "asha"
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
+    fn judge(&mut self, judged: &PruneContext) -> bool {
         self.judge_among(judged, |_| true)
     }
 }
 
 impl AshaPruner {
     /// The decision, where only the trials that `competes` allows are compared with.
-    pub(super) fn judge_among(&self, judged: &Judged, competes: impl Fn(&Entry) -> bool) -> bool {
-        let Judged { history, trial, .. } = *judged;
+    pub(super) fn judge_among(
+        &self,
+        judged: &PruneContext,
+        competes: impl Fn(&Entry) -> bool,
+    ) -> bool {
+        let PruneContext { history, trial, .. } = *judged;
         let direction = history.direction();
         let Some((step, _)) = trial.last_report() else {
             return false;
@@ -96,7 +100,7 @@ impl AshaPruner {
         others.get(promoted - 1).is_none_or(|limit| own <= *limit)
     }
 
-    fn min_resource(&self, judged: &Judged) -> Option<i64> {
+    fn min_resource(&self, judged: &PruneContext) -> Option<i64> {
         self.min_resource.or_else(|| {
             let planned = self.horizon.max_step.and_then(|m| i64::try_from(m).ok());
             let learned = || reports::longest(judged.history).map(|(step, _)| step);

@@ -13,7 +13,7 @@
 use super::curves::{Curve, Curves, Prefix};
 use super::regression::{self, Estimate, FEATURES};
 use super::reports;
-use super::{Horizon, Judged, Pruner};
+use super::{Horizon, PruneContext, Pruner};
 use crate::study::{Direction, Entry};
 
 /// See the module.
@@ -67,8 +67,8 @@ impl Pruner for AutoPruner {
         "auto"
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
-        let Judged { history, trial, .. } = *judged;
+    fn judge(&mut self, judged: &PruneContext) -> bool {
+        let PruneContext { history, trial, .. } = *judged;
         let direction = history.direction();
         let Some(whole) = self.whole(judged) else {
             return false;
@@ -105,7 +105,7 @@ impl AutoPruner {
     }
 
     /// The time of a whole trial, as planned or learned.
-    fn whole(&self, judged: &Judged) -> Option<f64> {
+    fn whole(&self, judged: &PruneContext) -> Option<f64> {
         let planned = self.horizon.max_step.map(|m| m as f64);
         planned.or_else(|| {
             let (last, from_zero) = reports::longest(judged.history)?;
@@ -164,7 +164,7 @@ fn own<'a>(curves: &'a Curves, trial: &Entry, whole: f64) -> Option<Own<'a>> {
 }
 
 /// The latest COMPLETE trials with reports.
-fn latest<'a>(judged: &Judged<'a>) -> impl Iterator<Item = &'a Entry> {
+fn latest<'a>(judged: &PruneContext<'a>) -> impl Iterator<Item = &'a Entry> {
     let complete = reports::complete(judged.history, judged.trial);
     let mut all: Vec<&Entry> = complete.filter(|e| !e.intermediate.is_empty()).collect();
     all.drain(..all.len().saturating_sub(MOST));

@@ -2,7 +2,7 @@
 //! of asynchronous successive halving, and brackets differ in their lowest rung.
 
 use super::reports;
-use super::{AshaPruner, Horizon, Judged, Pruner};
+use super::{AshaPruner, Horizon, PruneContext, Pruner};
 use crate::study::History;
 
 /// Deals trials to brackets by a hash of study and number, and judges each among its bracket.
@@ -38,7 +38,7 @@ impl Pruner for HyperbandPruner {
         "hyperband"
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
+    fn judge(&mut self, judged: &PruneContext) -> bool {
         let Some(brackets) = self.brackets(judged.history) else {
             return false;
         };

@@ -1,5 +1,5 @@
 //! Pruners: whether a running trial is worth going on with. One file an algorithm, one interface,
-//! one shared test suite (`conformance`). Pure: a decision is a function of the [`Judged`] alone.
+//! one shared test suite (`conformance`). Pure: a decision is a function of the [`PruneContext`] alone.
 
 mod asha;
 mod auto;
@@ -18,9 +18,9 @@ mod wilcoxon;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
-mod oracle;
+mod oracle_tests;
 #[cfg(test)]
-mod simulation;
+mod simulation_tests;
 #[cfg(test)]
 mod testing;
 
@@ -48,7 +48,7 @@ pub struct Horizon {
 
 /// A trial that has just reported, and what a decision about it may depend on.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<'a> {
+pub struct PruneContext<'a> {
     /// The trials of the study, this one among them or not.
     pub history: &'a History,
     /// The trial, its latest report included.
@@ -64,7 +64,7 @@ pub trait Pruner: Send {
     fn name(&self) -> &'static str;
 
     /// Whether the trial should end. NaN reports count as worst.
-    fn judge(&mut self, judged: &Judged) -> bool;
+    fn judge(&mut self, judged: &PruneContext) -> bool;
 
     /// Whether `trial`, which has just reported its latest intermediate value, should end; asked at
     /// each of its reports. `history` holds the other trials (and this one).
@@ -73,7 +73,7 @@ pub trait Pruner: Send {
             return false;
         };
         let before = trial.intermediate.range(..step).next_back();
-        self.judge(&Judged {
+        self.judge(&PruneContext {
             history,
             trial,
             since: before.map(|(step, _)| *step),
@@ -90,7 +90,7 @@ impl Pruner for NoPruner {
         "none"
     }
 
-    fn judge(&mut self, _judged: &Judged) -> bool {
+    fn judge(&mut self, _judged: &PruneContext) -> bool {
         false
     }
 }

@@ -1,7 +1,7 @@
 //! Patience around another pruner, as Optuna's `PatientPruner` has it.
 
 use super::reports::losses;
-use super::{Judged, Pruner};
+use super::{PruneContext, Pruner};
 
 /// Asks the wrapped pruner only about a trial whose last `patience + 1` reports are all worse than
 /// its best before them.
@@ -19,7 +19,7 @@ impl Pruner for PatientPruner {
         "patient"
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
+    fn judge(&mut self, judged: &PruneContext) -> bool {
         let losses = losses(judged.trial, judged.history.direction());
         let worse: Vec<(i64, bool)> = self.exhausted(&losses).collect();
         let Some((_, true)) = worse.last() else {
@@ -30,7 +30,7 @@ impl Pruner for PatientPruner {
         };
         // The wrapped pruner has not seen what was reported in between.
         let before = worse.iter().rev().skip(1).find(|(_, worse)| *worse);
-        wrapped.judge(&Judged {
+        wrapped.judge(&PruneContext {
             since: before.map(|(step, _)| *step),
             ..*judged
         })

@@ -2,7 +2,7 @@
 //! Golovin et al., "Google Vizier", 2017, section 3.2.1, as Optuna's `MedianPruner` has it.
 
 use super::reports::{self, Interval};
-use super::{Judged, Pruner};
+use super::{PruneContext, Pruner};
 
 /// Ends a trial whose best report so far is not among the best `percentile` percent of what the
 /// COMPLETE trials reported at the same step.
@@ -45,8 +45,8 @@ impl Pruner for PercentilePruner {
         }
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
-        let Judged { history, trial, .. } = *judged;
+    fn judge(&mut self, judged: &PruneContext) -> bool {
+        let PruneContext { history, trial, .. } = *judged;
         let Some((step, _)) = trial.last_report() else {
             return false;
         };

@@ -15,14 +15,9 @@ pub(super) fn complete<'a>(
 
 /// The best of them that is feasible, among equals the earliest.
 pub(super) fn best<'a>(history: &'a History, trial: &'a Entry) -> Option<&'a Entry> {
-    let direction = history.direction();
-    let valued = complete(history, trial).filter(|e| e.feasible());
-    let valued = valued.filter_map(|e| Some((e, e.value()?)));
-    let best = valued.reduce(|best, next| {
-        let better = direction.better(next.1, best.1);
-        if better { next } else { best }
-    });
-    best.map(|(entry, _)| entry)
+    let value = |e: &Entry| e.result(history.directions().len())?.first().copied();
+    let results = complete(history, trial).filter_map(|e| Some((e, value(e)?)));
+    history.direction().best(results).map(|(best, _)| best)
 }
 
 /// The reports as losses, ascending by step, NaN as the worst.

@@ -1,7 +1,7 @@
 //! Stopping outside of fixed limits, as Optuna's `ThresholdPruner` has it.
 
 use super::reports::Interval;
-use super::{Judged, Pruner};
+use super::{PruneContext, Pruner};
 
 /// Ends a trial whose latest report is NaN, below `lower` or above `upper`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,7 +32,7 @@ impl Pruner for ThresholdPruner {
         "threshold"
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
+    fn judge(&mut self, judged: &PruneContext) -> bool {
         let Some((step, value)) = judged.trial.last_report() else {
             return false;
         };

@@ -3,7 +3,7 @@
 
 use super::reports::{self, losses};
 use super::signed_rank;
-use super::{Judged, Pruner};
+use super::{PruneContext, Pruner};
 
 /// Ends a trial that is worse than the best one on the steps that both have reported, unless this
 /// can be chance.
@@ -32,7 +32,7 @@ impl Pruner for WilcoxonPruner {
         "wilcoxon"
     }
 
-    fn judge(&mut self, judged: &Judged) -> bool {
+    fn judge(&mut self, judged: &PruneContext) -> bool {
         let direction = judged.history.direction();
         let own = losses(judged.trial, direction);
         let Some(best) = reports::best(judged.history, judged.trial) else {

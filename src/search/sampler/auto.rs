@@ -62,7 +62,7 @@ impl AutoSampler {
             0 => format!("{} parameters", active.count()),
             n => format!("{} parameters, {n} of them conditional", active.count()),
         };
-        let choices = match Encoding::new(space).forks().is_empty() {
+        let choices = match Encoding::new(space).conditional_branches().is_empty() {
             true => "",
             false => ", some go to choices that are not the best ones",
         };

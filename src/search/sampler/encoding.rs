@@ -105,7 +105,7 @@ impl<'a> Encoding<'a> {
 
     /// Choices, and parameters of few values that others depend on, with the coordinates of their
     /// values.
-    pub fn forks(&self) -> Vec<(usize, Vec<f64>)> {
+    pub fn conditional_branches(&self) -> Vec<(usize, Vec<f64>)> {
         let links = self.dimensions.iter().flat_map(|d| d.when.iter().flatten());
         let mut forks: BTreeSet<usize> = links.map(|link| link.parent).collect();
         forks.extend((0..self.len()).filter(|&i| matches!(self.axis(i), Axis::Choice(_))));
@@ -185,7 +185,7 @@ impl<'a> Encoding<'a> {
     /// Makes a point of the space of any coordinates: what is inactive becomes NaN, what is active
     /// and has no coordinate takes the one that `fill` names (on the unit interval, also for a
     /// choice), and numbers move into their bounds and onto their grids.
-    pub fn settle(&self, point: &mut [f64], mut fill: impl FnMut(usize) -> f64) {
+    pub fn complete(&self, point: &mut [f64], mut fill: impl FnMut(usize) -> f64) {
         for index in 0..self.len() {
             if !self.active(index, point) {
                 point[index] = f64::NAN;
@@ -229,11 +229,11 @@ impl<'a> Encoding<'a> {
     /// A uniform draw, without regard to declared constraints.
     pub fn draw(&self, rng: &mut ChaCha8Rng) -> Point {
         let mut point = vec![f64::NAN; self.len()];
-        self.settle(&mut point, |_| rng.random());
+        self.complete(&mut point, |_| rng.random());
         point
     }
 
-    /// The parameter values of a settled point.
+    /// The parameter values of a complete point.
     pub fn params(&self, point: &[f64]) -> Params {
         self.space.build(|index, parameter, domain| {
             let own = &self.dimensions[index];
@@ -249,7 +249,7 @@ impl<'a> Encoding<'a> {
         })
     }
 
-    /// Whether a settled point satisfies the declared constraints.
+    /// Whether a complete point satisfies the declared constraints.
     pub fn allowed(&self, point: &[f64]) -> bool {
         self.space.constraints.is_empty() || self.space.violated(&self.params(point)).is_none()
     }
@@ -329,7 +329,7 @@ mod tests {
                 let code = space.encode(&params);
                 let mut point = encoding.point(&code).unwrap();
                 let before = point.clone();
-                encoding.settle(&mut point, |_| unreachable!("nothing is missing"));
+                encoding.complete(&mut point, |_| unreachable!("nothing is missing"));
                 for (a, b) in before.iter().zip(&point) {
                     assert!(a.is_nan() && b.is_nan() || (a - b).abs() < 1e-12);
                 }
@@ -397,7 +397,7 @@ mod tests {
             ..Space::default()
         };
         let encoding = Encoding::new(&space);
-        let forks = encoding.forks();
+        let forks = encoding.conditional_branches();
         assert_eq!(
             forks.len(),
             1,
@@ -408,7 +408,7 @@ mod tests {
         for place in places {
             let mut point = vec![f64::NAN; 4];
             point[*fork] = *place;
-            encoding.settle(&mut point, |_| 0.5);
+            encoding.complete(&mut point, |_| 0.5);
             // The search compares coordinates: a branch must be where its trials are.
             assert_eq!(point[*fork], *place);
             let params = encoding.params(&point);

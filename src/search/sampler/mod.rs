@@ -16,9 +16,9 @@ mod tpe;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
-mod pitfalls;
+mod pitfalls_tests;
 #[cfg(test)]
-mod several;
+mod several_tests;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;

@@ -15,7 +15,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::elite::Elite;
-use super::gp::Runnable;
+use super::gp::FeasiblePoints;
 use super::outcome::Outcome;
 use super::random::unit;
 use super::sobol::{SPREAD, spread};
@@ -67,7 +67,7 @@ impl Default for Nsga2Options {
 pub struct Nsga2Sampler {
     options: Nsga2Options,
     elite: Elite,
-    runnable: Runnable,
+    feasible_points: FeasiblePoints,
 }
 
 impl Nsga2Sampler {
@@ -100,7 +100,7 @@ impl Sampler for Nsga2Sampler {
         let population = population(&mut self.elite, ask, size);
         let mut rng = ask.rng();
         if population.len() < size {
-            let point = self.runnable.start(ask, &mut rng);
+            let point = self.feasible_points.start(ask, &mut rng);
             return point.or_else(|| spread(ask)).map(Proposal::by(SPREAD));
         }
         let failed = |e: &Entry| Outcome::of(e, ask.history.direction()) == Outcome::Infeasible;
@@ -108,7 +108,7 @@ impl Sampler for Nsga2Sampler {
             true => {
                 let made = (0..CHILDREN).map_while(|_| self.new_child(ask, &population, &mut rng));
                 let made: Vec<Params> = made.collect();
-                self.runnable.likely(ask, made)
+                self.feasible_points.likely(ask, made)
             }
             false => self.new_child(ask, &population, &mut rng),
         };
@@ -171,18 +171,13 @@ impl Nsga2Sampler {
 fn population<'a>(elite: &mut Elite, ask: &Ask<'a>, size: usize) -> Vec<&'a Entry> {
     let entries = ask.history.entries();
     let directions = ask.history.directions();
-    let whole = |e: &&Entry| {
-        e.state == TrialState::Complete
-            && e.values.len() == directions.len()
-            && e.values.iter().all(|v| !v.is_nan())
-    };
     let others = entries.iter().filter(|e| e.number != ask.number);
     let (good, bad): (Vec<&Entry>, Vec<&Entry>) = others
         .filter(|e| match e.state {
             TrialState::Complete | TrialState::Pruned => true,
             TrialState::Running | TrialState::Waiting | TrialState::Fail => false,
         })
-        .partition(|e| whole(e) && e.feasible());
+        .partition(|e| e.result(directions.len()).is_some());
     let best = elite.best(directions, &good, size).into_iter();
     let mut chosen: Vec<&Entry> = best.map(|i| good[i]).collect();
     let mut bad = bad;

@@ -66,10 +66,10 @@ fn best(entry: &Entry, direction: Direction) -> Option<f64> {
 /// What a trial had reached when: made in one walk over its reports, so that trials of thousands of
 /// epochs can be asked about every one of them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Best(Vec<(i64, f64)>);
+pub(super) struct BestSoFar(Vec<(i64, f64)>);
 
-impl Best {
-    pub fn new(entry: &Entry, direction: Direction) -> Best {
+impl BestSoFar {
+    pub fn new(entry: &Entry, direction: Direction) -> BestSoFar {
         let reports = entry.intermediate.iter().filter(|(_, v)| !v.is_nan());
         let mut steps: Vec<(i64, f64)> = Vec::new();
         for (step, value) in reports {
@@ -79,7 +79,7 @@ impl Best {
                 steps.push((*step, loss));
             }
         }
-        Best(steps)
+        BestSoFar(steps)
     }
 
     /// The best loss that it had reported by a step; `None` without any number.
@@ -118,7 +118,7 @@ mod tests {
         ] {
             let trial = entry(TrialState::Running, None, reports);
             for direction in [Direction::Minimize, Direction::Maximize] {
-                let best = Best::new(&trial, direction);
+                let best = BestSoFar::new(&trial, direction);
                 for step in -1..10 {
                     let until = trial.intermediate.range(..=step).map(|(_, v)| *v);
                     let numbers = until.filter(|v| !v.is_nan());
@@ -132,7 +132,10 @@ mod tests {
     #[test]
     fn a_long_curve_is_kept_by_its_improvements_alone() {
         let flat = entry(TrialState::Running, None, &[1.0; 5000]);
-        assert_eq!(Best::new(&flat, Direction::Minimize), Best(vec![(1, 1.0)]));
+        assert_eq!(
+            BestSoFar::new(&flat, Direction::Minimize),
+            BestSoFar(vec![(1, 1.0)])
+        );
     }
 
     #[test]

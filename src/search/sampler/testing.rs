@@ -9,21 +9,11 @@ pub fn parameter(name: &str, domain: Domain) -> Parameter {
 }
 
 pub fn float(low: f64, high: f64) -> Domain {
-    Domain::Float {
-        low,
-        high,
-        log: false,
-        step: None,
-    }
+    Domain::float(low, high)
 }
 
 pub fn log_float(low: f64, high: f64) -> Domain {
-    Domain::Float {
-        low,
-        high,
-        log: true,
-        step: None,
-    }
+    Domain::log_float(low, high)
 }
 
 pub fn int(low: i64, high: i64, log: bool, step: i64) -> Domain {
@@ -121,16 +111,8 @@ pub fn conditional_space() -> Space {
 pub fn trial(number: u64, state: TrialState, params: Params, value: Option<f64>) -> FrozenTrial {
     FrozenTrial {
         trial_id: number as i64 + 1,
-        number,
-        state,
-        params,
-        distributions: Default::default(),
         values: value.into_iter().collect(),
-        intermediate: Default::default(),
-        user_attrs: Default::default(),
-        system_attrs: Default::default(),
-        datetime_start: None,
-        datetime_complete: None,
+        ..FrozenTrial::new(number, state, params)
     }
 }
 

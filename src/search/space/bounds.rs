@@ -16,7 +16,7 @@ impl Domain {
     /// # Errors
     /// What is wrong: bounds that are not finite, the wrong way round or too far apart, a
     /// step that is not above 0, a logarithmic scale that has a step or reaches 0, no choices.
-    pub fn check(&self) -> Result<(), Unsound> {
+    pub fn check(&self) -> Result<(), InvalidDomain> {
         match *self {
             Domain::Float {
                 low,
@@ -31,7 +31,7 @@ impl Domain {
                 step,
             } => check_int(low, high, log, step),
             Domain::Categorical { ref choices } if choices.is_empty() => {
-                unsound("no choices".to_owned(), "at least one")
+                invalid("no choices".to_owned(), "at least one")
             }
             Domain::Categorical { .. } => Ok(()),
         }
@@ -115,67 +115,67 @@ impl Domain {
 /// What no domain can be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found {found}, expected {expected}")]
-pub struct Unsound {
+pub struct InvalidDomain {
     /// What was found, with the name of the bound or the step.
     pub found: String,
     /// What it would have to be.
     pub expected: &'static str,
 }
 
-fn unsound(found: String, expected: &'static str) -> Result<(), Unsound> {
-    Err(Unsound { found, expected })
+fn invalid(found: String, expected: &'static str) -> Result<(), InvalidDomain> {
+    Err(InvalidDomain { found, expected })
 }
 
-fn check_float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<(), Unsound> {
+fn check_float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<(), InvalidDomain> {
     for (name, bound) in [("low", low), ("high", high)] {
         if !bound.is_finite() {
-            return unsound(format!("{name} = {bound}"), "a finite number");
+            return invalid(format!("{name} = {bound}"), "a finite number");
         }
     }
     if low > high {
-        return unsound(
+        return invalid(
             format!("low = {low:?} above high = {high:?}"),
             "low <= high",
         );
     }
     if !(high - low).is_finite() {
         let found = format!("low = {low:?} with high = {high:?}");
-        return unsound(found, "bounds whose difference is a finite number");
+        return invalid(found, "bounds whose difference is a finite number");
     }
     if log && low <= 0.0 {
         let found = format!("low = {low:?} on a logarithmic scale");
-        return unsound(found, "low above 0");
+        return invalid(found, "low above 0");
     }
     match step {
         Some(step) if log => {
             let found = format!("step = {step:?} on a logarithmic scale");
-            unsound(found, "none")
+            invalid(found, "none")
         }
         Some(step) if !(step > 0.0 && step.is_finite()) => {
-            unsound(format!("step = {step:?}"), "a finite number above 0")
+            invalid(format!("step = {step:?}"), "a finite number above 0")
         }
         Some(_) | None => Ok(()),
     }
 }
 
-fn check_int(low: i64, high: i64, log: bool, step: i64) -> Result<(), Unsound> {
+fn check_int(low: i64, high: i64, log: bool, step: i64) -> Result<(), InvalidDomain> {
     if low > high {
-        return unsound(format!("low = {low} above high = {high}"), "low <= high");
+        return invalid(format!("low = {low} above high = {high}"), "low <= high");
     }
     if high.checked_sub(low).is_none() {
         let found = format!("low = {low} with high = {high}");
-        return unsound(found, "bounds whose difference has 63 bits");
+        return invalid(found, "bounds whose difference has 63 bits");
     }
     if log && low < 1 {
         let found = format!("low = {low} on a logarithmic scale");
-        return unsound(found, "low of at least 1");
+        return invalid(found, "low of at least 1");
     }
     if step < 1 {
-        return unsound(format!("step = {step}"), "at least 1");
+        return invalid(format!("step = {step}"), "at least 1");
     }
     if log && step != 1 {
         let found = format!("step = {step} on a logarithmic scale");
-        return unsound(found, "a step of 1");
+        return invalid(found, "a step of 1");
     }
     Ok(())
 }

@@ -42,6 +42,43 @@ pub enum Domain {
 }
 
 impl Domain {
+    /// The floats in `low..=high`.
+    pub fn float(low: f64, high: f64) -> Domain {
+        Domain::Float {
+            low,
+            high,
+            log: false,
+            step: None,
+        }
+    }
+
+    /// The floats in `low..=high`, sampled on a logarithmic scale.
+    pub fn log_float(low: f64, high: f64) -> Domain {
+        Domain::Float {
+            low,
+            high,
+            log: true,
+            step: None,
+        }
+    }
+
+    /// The integers in `low..=high`.
+    pub fn int(low: i64, high: i64) -> Domain {
+        Domain::Int {
+            low,
+            high,
+            log: false,
+            step: 1,
+        }
+    }
+
+    /// One of these.
+    pub fn choices<V: Into<Value>>(choices: impl IntoIterator<Item = V>) -> Domain {
+        Domain::Categorical {
+            choices: choices.into_iter().map(Into::into).collect(),
+        }
+    }
+
     /// The same domain with its upper bound lowered to `high`; categorical domains stay as they
     /// are. The bound never falls below the lower one.
     pub fn with_high(&self, bound: f64) -> Domain {

@@ -7,7 +7,7 @@ mod domain;
 mod optuna;
 mod value;
 
-pub use bounds::Unsound;
+pub use bounds::InvalidDomain;
 pub use constraint::{Constraint, ConstraintError, Expr};
 pub use domain::Domain;
 pub use optuna::{distribution_from_json, distribution_to_json};
@@ -76,6 +76,14 @@ pub struct Space {
 }
 
 impl Space {
+    /// A space of these parameters, without constraints.
+    pub fn new(parameters: impl IntoIterator<Item = Parameter>) -> Space {
+        Space {
+            parameters: parameters.into_iter().collect(),
+            ..Space::default()
+        }
+    }
+
     /// The parameter called `name`, with its index.
     pub fn find(&self, name: &str) -> Option<(usize, &Parameter)> {
         self.parameters

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Direction, FrozenTrial, TrialState, is_constraint, pareto};
-use crate::space::{Condition, Params, Space, Value};
+use crate::space::{Condition, Domain, Params, Space, Value};
 
 /// User attribute of a trial whose result comes from another study: `{study, number}`.
 pub const COPIED_FROM: &str = "copied_from";
@@ -277,14 +277,14 @@ fn fits(trial: &FrozenTrial, old: &Space, target: &Target) -> Result<Params, Mis
     obeys(new, params)
 }
 
-fn inside(domain: &crate::space::Domain, value: &Value) -> Option<Value> {
+fn inside(domain: &Domain, value: &Value) -> Option<Value> {
     domain.contains(value).then(|| domain.clamp(value))?
 }
 
-fn outside(domain: &crate::space::Domain, value: &Value) -> String {
+fn outside(domain: &Domain, value: &Value) -> String {
     match domain {
-        crate::space::Domain::Categorical { .. } => format!("{value} is no choice now"),
-        crate::space::Domain::Float { .. } | crate::space::Domain::Int { .. } => {
+        Domain::Categorical { .. } => format!("{value} is no choice now"),
+        Domain::Float { .. } | Domain::Int { .. } => {
             format!("outside {domain}")
         }
     }
@@ -324,14 +324,13 @@ fn points(
     let looked_at = |t: &&FrozenTrial| source.comparable && t.number >= source.claimed;
     let waits = |t: &&FrozenTrial| t.state == TrialState::Waiting;
     for trial in source.trials.iter().filter(|t| !looked_at(t) && !waits(t)) {
-        let ended_well = trial.state == TrialState::Complete && trial.feasible();
-        if !ended_well || trial.values.len() != source.directions.len() {
+        let Some(values) = trial.result(source.directions.len()) else {
             carried.without_result += 1;
             continue;
-        }
+        };
         match point(trial, source.space, target.space) {
             Ok(params) => {
-                let losses = pareto::losses(source.directions, &trial.values);
+                let losses = pareto::losses(source.directions, values);
                 fitting.push((losses, trial, params));
             }
             Err(why) => *reasons.entry(why).or_default() += 1,
@@ -403,21 +402,12 @@ pub fn waiting(params: &Params, user_attrs: Map<String, Json>) -> FrozenTrial {
         .iter()
         .map(|(name, value)| (name.clone(), value.to_json()))
         .collect();
-    FrozenTrial {
-        trial_id: 0,
-        number: 0,
-        state: TrialState::Waiting,
-        params: Params::new(),
-        distributions: BTreeMap::new(),
-        values: Vec::new(),
-        intermediate: BTreeMap::new(),
-        user_attrs,
-        system_attrs: [("fixed_params".to_owned(), fixed.into())]
-            .into_iter()
-            .collect(),
-        datetime_start: None,
-        datetime_complete: None,
-    }
+    let mut trial = FrozenTrial::new(0, TrialState::Waiting, Params::new());
+    trial.user_attrs = user_attrs;
+    trial
+        .system_attrs
+        .insert("fixed_params".to_owned(), fixed.into());
+    trial
 }
 
 /// Numbers the trials. The first are the points that are tried first in any study: those among the

@@ -68,16 +68,12 @@ fn sgd(model: &str, momentum: f64) -> Params {
 fn trial(number: u64, params: Params, value: f64) -> FrozenTrial {
     FrozenTrial {
         trial_id: number as i64 + 100,
-        number,
-        state: TrialState::Complete,
         distributions: space(&["a", "b"], 0.1).distributions(&params),
-        params,
         values: vec![value],
         intermediate: [(1, value)].into(),
         user_attrs: [("seed".to_owned(), 7.into())].into_iter().collect(),
-        system_attrs: Map::new(),
         datetime_start: Some("2026-01-01 00:00:00.000000".into()),
-        datetime_complete: None,
+        ..FrozenTrial::new(number, TrialState::Complete, params)
     }
 }
 

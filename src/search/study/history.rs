@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::space::{Params, Space};
 
-use super::{Direction, FrozenTrial, TrialState, violation};
+use super::{Direction, FrozenTrial, TrialState, ranking, violation};
 
 /// One trial as a sampler sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,11 @@ impl Entry {
     /// The first objective's value.
     pub fn value(&self) -> Option<f64> {
         self.values.first().copied()
+    }
+
+    /// Its values, if it can be one of the best of a study with so many objectives.
+    pub fn result(&self, objectives: usize) -> Option<&[f64]> {
+        ranking::result(self.state, &self.values, objectives).filter(|_| self.feasible())
     }
 
     /// Whether it violates no constraint.
@@ -74,14 +79,14 @@ fn faulted(trial: &FrozenTrial) -> bool {
 }
 
 /// What has become of trials, by number; `None`: it is gone.
-pub type News = Vec<(u64, Option<Entry>)>;
+pub type Updates = Vec<(u64, Option<Entry>)>;
 
 /// The trials of a study, in order of number, encoded for its space.
 #[derive(Debug, Clone)]
 pub struct History {
     directions: Vec<Direction>,
     entries: Vec<Entry>,
-    /// Trials that have changed since the last [`History::news`].
+    /// Trials that have changed since the last [`History::take_updates`].
     changed: BTreeSet<u64>,
 }
 
@@ -167,14 +172,14 @@ impl History {
     }
 
     /// What has changed since this was last asked; at first all trials.
-    pub fn news(&mut self) -> News {
+    pub fn take_updates(&mut self) -> Updates {
         let changed = std::mem::take(&mut self.changed).into_iter();
         changed.map(|n| (n, self.get(n).cloned())).collect()
     }
 
-    /// Brings this up to date with the history that gave these news; all of its news have to come here, in order.
-    pub fn follow(&mut self, news: News) {
-        for (number, entry) in news {
+    /// Brings this up to date with the history that gave these updates; all of its updates have to come here, in order.
+    pub fn apply(&mut self, updates: Updates) {
+        for (number, entry) in updates {
             match entry {
                 Some(entry) => self.set(entry),
                 None => self.remove(number),
@@ -185,18 +190,9 @@ impl History {
 
     /// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
     pub fn best(&self) -> Option<&Entry> {
-        let direction = self.direction();
-        self.entries
-            .iter()
-            .filter(|e| e.state == TrialState::Complete && e.feasible())
-            .filter(|e| e.value().is_some())
-            .reduce(|best, e| {
-                let (a, b) = (e.value(), best.value());
-                match (a, b) {
-                    (Some(a), Some(b)) if direction.better(a, b) => e,
-                    _ => best,
-                }
-            })
+        let value = |e: &Entry| e.result(self.directions.len())?.first().copied();
+        let results = self.entries.iter().filter_map(|e| Some((e, value(e)?)));
+        self.direction().best(results).map(|(best, _)| best)
     }
 
     fn position(&self, number: u64) -> Result<usize, usize> {
@@ -248,10 +244,10 @@ mod tests {
         for number in 0..4 {
             told.put(&space, &running(number));
         }
-        let first = told.news();
+        let first = told.take_updates();
         assert_eq!(first.len(), 4);
-        follows.follow(first);
-        assert_eq!(told.news(), []);
+        follows.apply(first);
+        assert_eq!(told.take_updates(), []);
         told.report(1, 1, 0.5);
         told.report(2, 1, 0.5);
         told.clear_reports(2);
@@ -261,11 +257,11 @@ mod tests {
             &trial(0, TrialState::Complete, Params::new(), Some(0.1)),
         );
         told.report(9, 1, 0.5);
-        let news = told.news();
-        assert_eq!(news.len(), 4);
-        follows.follow(news);
+        let changes = told.take_updates();
+        assert_eq!(changes.len(), 4);
+        follows.apply(changes);
         assert_eq!(follows.entries(), told.entries());
-        assert_eq!(follows.news(), []);
+        assert_eq!(follows.take_updates(), []);
     }
 
     proptest! {
@@ -284,7 +280,7 @@ mod tests {
                     2 => told.report(number, 1, value),
                     3 => told.clear_reports(number),
                     _ => {
-                        follows.follow(told.news());
+                        follows.apply(told.take_updates());
                         prop_assert_eq!(follows.entries(), told.entries());
                     }
                 }

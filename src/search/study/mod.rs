@@ -2,18 +2,19 @@
 //! samplers and pruners read. Pure.
 
 pub mod carry;
-mod family;
 mod history;
 mod job;
+mod lineage;
 pub mod pareto;
+mod ranking;
 mod seed;
 pub mod selection;
 mod trial;
 mod violation;
 
-pub use family::{family, next_fork};
-pub use history::{Entry, History, News};
+pub use history::{Entry, History, Updates};
 pub use job::{AttemptId, Job, Purpose};
+pub use lineage::{lineage, next_fork};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};
 pub use violation::{is_constraint, violation};

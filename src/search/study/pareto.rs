@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Direction, FrozenTrial, TrialState};
+use super::{Direction, FrozenTrial};
 
 /// The values as losses, one an objective.
 pub fn losses(directions: &[Direction], values: &[f64]) -> Vec<f64> {
@@ -71,9 +71,8 @@ impl<T> Front<T> {
 pub fn front<'a>(directions: &[Direction], trials: &'a [FrozenTrial]) -> Vec<&'a FrozenTrial> {
     let mut front = Front::new(directions.to_vec());
     for trial in trials {
-        let whole = trial.values.len() == directions.len();
-        if trial.state == TrialState::Complete && whole && trial.feasible() {
-            front.offer(&trial.values, trial);
+        if let Some(values) = trial.result(directions.len()) {
+            front.offer(values, trial);
         }
     }
     front

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::{Direction, Entry, TrialState};
+use super::{Direction, Entry};
 use crate::space::Params;
 
 /// So many distinct points are repeated at most.
@@ -118,13 +118,10 @@ pub fn leaders(
 ) -> Vec<Leader> {
     let mut complete: Vec<(f64, &Entry)> = entries
         .iter()
-        .filter(|e| e.state == TrialState::Complete && e.feasible())
-        .filter_map(|e| Some((e.value().filter(|v| v.is_finite())?, e)))
+        .filter_map(|e| Some((*e.result(1)?.first()?, e)))
+        .filter(|(value, _)| value.is_finite())
         .collect();
-    complete.sort_by(|(a, x), (b, y)| {
-        let (a, b) = (direction.loss(*a), direction.loss(*b));
-        a.total_cmp(&b).then(x.number.cmp(&y.number))
-    });
+    complete.sort_by(|(a, x), (b, y)| direction.order((*a, x.number), (*b, y.number)));
     let mut leaders: Vec<Leader> = Vec::new();
     for (value, entry) in complete {
         if leaders.len() == LEADERS {

@@ -4,6 +4,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::study::TrialState;
 use crate::study::rng;
 
 fn entry(number: u64, x: f64, value: f64) -> Entry {

@@ -1,5 +1,6 @@
 //! A trial, its states and their legal transitions.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::violation;
+use super::{ranking, violation};
 use crate::space::{Domain, Params, Value};
 
 /// Whether the objective is to be made small or large.
@@ -30,6 +31,20 @@ impl Direction {
             Direction::Minimize => a < b,
             Direction::Maximize => a > b,
         }
+    }
+
+    /// The item with the best value; among equals the first.
+    pub fn best<T>(self, all: impl IntoIterator<Item = (T, f64)>) -> Option<(T, f64)> {
+        all.into_iter()
+            .reduce(|best, next| match self.better(next.1, best.1) {
+                true => next,
+                false => best,
+            })
+    }
+
+    /// The order of values with their trials' numbers: the best first, among equals the earliest.
+    pub fn order(self, (a, i): (f64, u64), (b, j): (f64, u64)) -> Ordering {
+        (self.loss(a).total_cmp(&self.loss(b))).then(i.cmp(&j))
     }
 
     /// The value as a loss: smaller is better.
@@ -178,12 +193,12 @@ pub struct FrozenTrial {
 }
 
 impl FrozenTrial {
-    /// A trial that has just been started, and is in no database.
-    pub fn running(number: u64, params: Params) -> FrozenTrial {
+    /// A trial with nothing but its point, which is in no database.
+    pub fn new(number: u64, state: TrialState, params: Params) -> FrozenTrial {
         FrozenTrial {
             trial_id: 0,
             number,
-            state: TrialState::Running,
+            state,
             params,
             distributions: BTreeMap::new(),
             values: Vec::new(),
@@ -209,6 +224,11 @@ impl FrozenTrial {
             .iter()
             .filter_map(|(k, v)| Some((k.clone(), Value::from_json(v)?)))
             .collect()
+    }
+
+    /// Its values, if it can be one of the best of a study with so many objectives.
+    pub fn result(&self, objectives: usize) -> Option<&[f64]> {
+        ranking::result(self.state, &self.values, objectives).filter(|_| self.feasible())
     }
 
     /// Whether it violates no constraint (see [`violation`]).

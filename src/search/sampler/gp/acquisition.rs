@@ -83,7 +83,7 @@ impl Acquisition for Improvement<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::feasibility::Borders;
+    use super::super::feasibility::FeasibilityModel;
     use super::super::fit::Sample;
     use super::super::kernel::Hyper;
     use super::super::observations::Observations;
@@ -135,7 +135,7 @@ mod tests {
             noise: &vec![0.0; targets.len()],
         };
         let posterior = Posterior::new(hyper(geometry.categorical.len()), sample, &[]).unwrap();
-        let border = Borders::default().of(&geometry, &seen);
+        let border = FeasibilityModel::default().of(&geometry, &seen);
         assert!(border.is_some());
         // Without a border, one that is far enough away, and one whose penalty counts.
         for (feasibility, demanded) in [(None, 0.0), (border.clone(), -50.0), (border, 0.0)] {

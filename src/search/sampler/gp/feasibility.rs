@@ -17,7 +17,7 @@ use faer::linalg::triangular_solve::{
 use faer::{Mat, Par, Side};
 
 use super::kernel::{Geometry, matern, square};
-use super::model::settled;
+use super::model::refit_size;
 use super::observations::Observations;
 use crate::sampler::encoding::Point;
 
@@ -151,15 +151,15 @@ impl Labelled {
 }
 
 /// The latest classifiers and choices of a shape, by what they were made from: functions of that
-/// alone. The shape is the one that suits what had been seen a little earlier (see [`settled`]):
+/// alone. The shape is the one that suits what had been seen a little earlier (see [`refit_size`]):
 /// it hardly changes from trial to trial, and choosing it costs as much as all shapes together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Borders {
+pub(super) struct FeasibilityModel {
     shapes: VecDeque<(Labelled, Option<usize>)>,
     latest: Option<(Labelled, Option<Arc<Feasibility>>)>,
 }
 
-impl Borders {
+impl FeasibilityModel {
     /// Learns from points that could be run and points that could not; `None` without the latter,
     /// and where these seem to have failed by chance.
     pub fn of(&mut self, geometry: &Geometry, seen: &Observations) -> Option<Arc<Feasibility>> {
@@ -211,7 +211,7 @@ enum Shape {
 /// What the shape is chosen by: what had been seen earlier, if anything had failed by then.
 fn early(geometry: &Geometry, seen: &Observations) -> Labelled {
     let (good, bad) = (&seen.points[..], &seen.infeasible[..]);
-    let ended = settled(seen.ran.len());
+    let ended = refit_size(seen.ran.len());
     let ran = seen.ran[..ended].iter().filter(|ran| **ran).count();
     match ended - ran {
         0 => Labelled::new(geometry, good, bad),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     fn learned(good: &[Point], bad: &[Point]) -> Option<Arc<Feasibility>> {
-        Borders::default().of(&geometry(), &seen(good, bad))
+        FeasibilityModel::default().of(&geometry(), &seen(good, bad))
     }
 
     /// Feasible where the first two are small together.
@@ -503,15 +503,15 @@ mod tests {
 
     #[test]
     fn a_shape_is_chosen_once_for_some_trials_and_what_was_asked_before_changes_nothing() {
-        let mut used = Borders::default();
+        let mut used = FeasibilityModel::default();
         let probe = [vec![0.4, 0.35, 1.0]];
         for n in 100..112 {
             let seen = first(n);
             let found = used.of(&geometry(), &seen).unwrap().ln_many(&probe);
-            let fresh = Borders::default().of(&geometry(), &seen).unwrap();
+            let fresh = FeasibilityModel::default().of(&geometry(), &seen).unwrap();
             assert_eq!(found, fresh.ln_many(&probe), "{n}");
         }
-        // Of 100 to 111 trials: 100, 104 and 108 are settled numbers.
+        // Of 100 to 111 trials: 100, 104 and 108 are refit_size numbers.
         assert_eq!(used.shapes.len(), 3);
         let before = used.latest.clone().unwrap().1.unwrap();
         let again = used.of(&geometry(), &first(111)).unwrap();

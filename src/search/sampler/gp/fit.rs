@@ -9,8 +9,8 @@ use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 
 use super::kernel::{Hyper, common, matern, rational, square};
-use super::lanes::{self, Loops, vectorised};
 use super::lbfgs::{self, Limits};
+use super::simd::{self, Loops, vectorised};
 
 /// Mean and deviation of the logarithm of a length scale, without the dimension's part.
 const LENGTH: (f64, f64) = (-1.0, 1.0);
@@ -161,7 +161,7 @@ impl<'a> Problem<'a> {
         let n = self.sample.targets.len();
         let residual: Vec<f64> = self.sample.targets.iter().map(|y| y - hyper.mean).collect();
         let alpha: Vec<f64> = (0..n)
-            .map(|i| lanes::dot(inverse.col_as_slice(i), &residual))
+            .map(|i| simd::dot(inverse.col_as_slice(i), &residual))
             .collect();
         let lower = factor.L();
         let log_det: f64 = (0..n).map(|i| lower[(i, i)].ln()).sum();
@@ -175,11 +175,11 @@ impl<'a> Problem<'a> {
         });
         // A point's covariance with itself does not depend on any weight.
         let trace: f64 = (0..n).map(|i| inverse[(i, i)] - alpha[i] * alpha[i]).sum();
-        gradient[2 * d] = lanes::dot(&effects, &pairs.joint) + 0.5 * trace * hyper.joint;
-        gradient[2 * d + 1] = lanes::dot(&effects, &pairs.sums) + 0.5 * trace * hyper.sum;
+        gradient[2 * d] = simd::dot(&effects, &pairs.joint) + 0.5 * trace * hyper.joint;
+        gradient[2 * d + 1] = simd::dot(&effects, &pairs.sums) + 0.5 * trace * hyper.sum;
         gradient[2 * d + 2] = 0.5 * trace * hyper.noise;
         gradient[2 * d + 3] = -alpha.iter().sum::<f64>();
-        0.5 * lanes::dot(&residual, &alpha) + log_det + self.prior(theta, gradient)
+        0.5 * simd::dot(&residual, &alpha) + log_det + self.prior(theta, gradient)
     }
 
     /// The covariance of the observations, its lower half.
@@ -293,8 +293,8 @@ impl Loops for ByWeights<'_> {
             for ((term, effect), square) in terms.iter_mut().zip(&by_own).zip(squares) {
                 *term = square * effect * rational(single * square).1;
             }
-            self.gradient[k] = weight * lanes::dot(squares, &by_joint);
-            self.gradient[d + k] = single * share * lanes::sum(&terms);
+            self.gradient[k] = weight * simd::dot(squares, &by_joint);
+            self.gradient[d + k] = single * share * simd::sum(&terms);
         }
     }
 }

@@ -13,7 +13,7 @@
 //! by what they share. Points of different branches have half of each parameter's own effect in
 //! common. All of it is an embedding, so that covariances stay positive definite.
 
-use super::lanes;
+use super::simd;
 use crate::sampler::encoding::{Axis, Encoding};
 
 /// Where an inactive choice stands.
@@ -80,7 +80,7 @@ pub(super) fn square(categorical: bool, a: f64, b: f64) -> f64 {
 #[inline(always)]
 pub(super) fn matern(square: f64) -> (f64, f64) {
     let s = (5.0 * square).sqrt();
-    let e = lanes::exp(-s);
+    let e = simd::exp(-s);
     ((1.0 + s + s * s / 3.0) * e, -5.0 / 6.0 * (1.0 + s) * e)
 }
 
@@ -233,7 +233,7 @@ impl Hyper {
                     let own = single * rational(single * (off * off)).1;
                     *term = off * (weight * joint + own * sum);
                 }
-                slopes[k] = 2.0 * lanes::sum(&terms[..known]);
+                slopes[k] = 2.0 * simd::sum(&terms[..known]);
             }
         }
         slopes

@@ -9,17 +9,17 @@
 
 mod acquisition;
 mod feasibility;
+mod feasible_points;
 mod fit;
 mod improvement;
 mod kernel;
-mod lanes;
 mod lbfgs;
 mod model;
 mod observations;
 mod posterior;
 mod propose;
-mod runnable;
 mod search;
+mod simd;
 mod targets;
 
 use rand::RngExt;
@@ -31,11 +31,11 @@ use super::sobol::SPREAD;
 use super::{Ask, Proposal, Sampler, random};
 use crate::study;
 
-use self::feasibility::Borders;
+use self::feasibility::FeasibilityModel;
+pub(super) use self::feasible_points::FeasiblePoints;
 use self::model::Fits;
 use self::observations::Observations;
-use self::propose::{Branches, Known};
-pub(super) use self::runnable::Runnable;
+use self::propose::{ConditionalBranches, Proposer};
 
 /// What points of a choice that is not the best one are said to be proposed by.
 const CHALLENGER: &str = "gp-challenger";
@@ -86,16 +86,16 @@ impl Default for GpOptions {
 
 /// What need not be computed again.
 #[derive(Debug, Clone, Default)]
-struct Memory {
+struct Cache {
     fits: Fits,
-    borders: Borders,
+    feasible: FeasibilityModel,
 }
 
 /// A Gaussian process and the logarithm of the expected improvement.
 #[derive(Debug, Clone, Default)]
 pub struct GpSampler {
     options: GpOptions,
-    memory: Memory,
+    memory: Cache,
 }
 
 impl GpSampler {
@@ -103,7 +103,7 @@ impl GpSampler {
     pub fn new(options: GpOptions) -> GpSampler {
         GpSampler {
             options,
-            memory: Memory::default(),
+            memory: Cache::default(),
         }
     }
 }
@@ -119,19 +119,25 @@ impl Sampler for GpSampler {
         let mut rng = ask.rng();
         let trials = seen.points.len();
         let starts = trials < self.options.n_startup_trials.max(2);
-        let safe = recovery(&encoding, &seen, starts, &mut self.memory.borders, &mut rng);
+        let safe = recovery(
+            &encoding,
+            &seen,
+            starts,
+            &mut self.memory.feasible,
+            &mut rng,
+        );
         let (point, by) = if safe.is_some() {
             (safe, RECOVERY)
         } else if spreads(&seen, &mut study::rng(ask.seed, ask.number, "spread")) {
             (propose::spread(ask, &encoding, ask.number), SPREAD)
         } else if starts {
-            let borders = &mut self.memory.borders;
-            let point = propose::start(ask, &encoding, &seen, borders, &mut rng);
+            let feasible = &mut self.memory.feasible;
+            let point = propose::start(ask, &encoding, &seen, feasible, &mut rng);
             (point, SPREAD)
         } else {
-            let known = Known {
+            let known = Proposer {
                 encoding: &encoding,
-                earlier: Observations::new(ask, &encoding, model::settled(trials)),
+                earlier: Observations::new(ask, &encoding, model::refit_size(trials)),
                 seen,
                 most: self.options.n_exact,
             };
@@ -161,11 +167,11 @@ fn recovery(
     encoding: &Encoding,
     seen: &Observations,
     starts: bool,
-    borders: &mut Borders,
+    feasible: &mut FeasibilityModel,
     rng: &mut ChaCha8Rng,
 ) -> Option<Point> {
     match !seen.points.is_empty() && recovers(seen.streak(), starts) {
-        true => propose::beside(encoding, seen, borders, rng),
+        true => propose::beside(encoding, seen, feasible, rng),
         false => None,
     }
 }
@@ -193,13 +199,13 @@ fn spreads(seen: &Observations, rng: &mut ChaCha8Rng) -> bool {
 /// What other than the best choices is tried.
 enum Turn {
     /// Another choice of this parameter.
-    Choice(Branches),
+    Choice(ConditionalBranches),
     /// Two choices that have not been tried together.
     Pair,
 }
 
 /// Whether a trial tries something other than the best choices.
-fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Turn> {
+fn turn(known: &Proposer, rng: &mut ChaCha8Rng) -> Option<Turn> {
     let stagnant = known.seen.stagnant();
     if stagnant && !known.seen.infeasible.is_empty() && rng.random_bool(PAIRS) {
         return Some(Turn::Pair);
@@ -218,10 +224,14 @@ fn turn(known: &Known, rng: &mut ChaCha8Rng) -> Option<Turn> {
 /// A parameter with choices that the best point has: the more often, the more parameters depend on
 /// it. Another model is another search, which a few trials in passing do not make; another choice
 /// that stands alone is compared in every trial.
-fn challenged(encoding: &Encoding, best: &[f64], rng: &mut ChaCha8Rng) -> Option<Branches> {
-    let mut forks = encoding.forks();
+fn challenged(
+    encoding: &Encoding,
+    best: &[f64],
+    rng: &mut ChaCha8Rng,
+) -> Option<ConditionalBranches> {
+    let mut forks = encoding.conditional_branches();
     forks.retain(|(parameter, _)| !best[*parameter].is_nan());
-    let weight = |fork: &Branches| 1 + encoding.dependents(fork.0);
+    let weight = |fork: &ConditionalBranches| 1 + encoding.dependents(fork.0);
     forks.choose_weighted(rng, weight).ok().cloned()
 }
 

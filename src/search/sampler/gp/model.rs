@@ -19,7 +19,7 @@ const KEPT: usize = 32;
 
 /// The trials with a loss that the kernel's parameters are fitted to, of so many: they hardly
 /// change from trial to trial, and fitting them is what costs most.
-pub(super) fn settled(trials: usize) -> usize {
+pub(super) fn refit_size(trials: usize) -> usize {
     trials - trials % (1 + trials / 32)
 }
 

@@ -4,7 +4,7 @@
 use super::propose::streak;
 use crate::sampler::Ask;
 use crate::sampler::encoding::{Encoding, Point};
-use crate::sampler::outcome::{Best, Outcome};
+use crate::sampler::outcome::{BestSoFar, Outcome};
 use crate::study::{Direction, Entry};
 
 /// Trials without a better one after which a search may have stagnated.
@@ -172,7 +172,7 @@ struct Rungs<'a> {
     finished: &'a [(&'a Entry, f64)],
     direction: Direction,
     /// Of each of them what it had reached when; empty before the first question.
-    reached: Vec<Best>,
+    reached: Vec<BestSoFar>,
     known: std::collections::BTreeMap<i64, Rung>,
 }
 
@@ -197,12 +197,12 @@ impl<'a> Rungs<'a> {
 
     fn at(&mut self, step: i64) -> &Rung {
         if self.reached.is_empty() {
-            let best = |(entry, _): &(&Entry, f64)| Best::new(entry, self.direction);
+            let best = |(entry, _): &(&Entry, f64)| BestSoFar::new(entry, self.direction);
             self.reached = self.finished.iter().map(best).collect();
         }
         let (finished, reached) = (self.finished, &self.reached);
         self.known.entry(step).or_insert_with(|| {
-            let pair = |(best, (_, last)): (&Best, &(&Entry, f64))| {
+            let pair = |(best, (_, last)): (&BestSoFar, &(&Entry, f64))| {
                 let here = best.until(step)?;
                 (here.is_finite() && last.is_finite()).then_some((here, *last))
             };

@@ -8,7 +8,7 @@ use faer::{Mat, Par, Side};
 
 use super::fit::{JITTER, Sample};
 use super::kernel::{Columns, Hyper, Near};
-use super::lanes::{self, Loops, vectorised};
+use super::simd::{self, Loops, vectorised};
 
 /// A Gaussian process given observations, and pending points at which the function is taken to be
 /// what the observations predict ("fantasies": they change no mean and lower the variance).
@@ -90,16 +90,16 @@ impl Loops for Predict<'_> {
         let (mut explained, mut weights) = (0.0, vec![0.0; n]);
         for i in 0..n {
             let row = &self.posterior.inverse.col_as_slice(i)[..=i];
-            let part = lanes::dot(row, &self.values[..=i]);
+            let part = simd::dot(row, &self.values[..=i]);
             explained += part * part;
-            lanes::add(&mut weights[..=i], part, row);
+            simd::add(&mut weights[..=i], part, row);
         }
         let both = [alpha.as_slice(), weights.as_slice()];
         let [mean_slope, mut variance_slope] =
             hyper.slopes(&self.posterior.points, self.at, self.near, both);
         variance_slope.iter_mut().for_each(|slope| *slope *= -2.0);
         Prediction {
-            mean: hyper.mean + lanes::dot(alpha, &self.values[..alpha.len()]),
+            mean: hyper.mean + simd::dot(alpha, &self.values[..alpha.len()]),
             variance: (hyper.signal() - explained).max(LEAST_VARIANCE),
             mean_slope,
             variance_slope,
@@ -139,11 +139,11 @@ impl Posterior {
     pub fn many(&self, points: &[Vec<f64>]) -> Vec<(f64, f64)> {
         let mut cross = covariances(&self.hyper, &self.points, points);
         let known = self.alpha.len();
-        let mean = |j| self.hyper.mean + lanes::dot(&self.alpha, &cross.col_as_slice(j)[..known]);
+        let mean = |j| self.hyper.mean + simd::dot(&self.alpha, &cross.col_as_slice(j)[..known]);
         let means: Vec<f64> = (0..points.len()).map(mean).collect();
         solve_lower_triangular_in_place(self.factor.as_ref(), cross.as_mut(), Par::Seq);
         let variance = |j| {
-            let explained = lanes::dot(cross.col_as_slice(j), cross.col_as_slice(j));
+            let explained = simd::dot(cross.col_as_slice(j), cross.col_as_slice(j));
             (self.hyper.signal() - explained).max(LEAST_VARIANCE)
         };
         let variances = (0..points.len()).map(variance);

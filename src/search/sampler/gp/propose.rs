@@ -4,9 +4,9 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::Memory;
+use super::Cache;
 use super::acquisition::Improvement;
-use super::feasibility::{Borders, Feasibility};
+use super::feasibility::{Feasibility, FeasibilityModel};
 use super::kernel::Geometry;
 use super::model::Model;
 use super::observations::Observations;
@@ -17,7 +17,7 @@ use crate::sampler::{Ask, sobol_point};
 /// Trials that each branch gets before the better ones get more.
 const TRIED: usize = 3;
 
-/// Best points whose neighbourhood is searched.
+/// BestSoFar points whose neighbourhood is searched.
 const LEADERS: usize = 5;
 
 /// Failures after which small points are no longer all that is tried.
@@ -41,7 +41,7 @@ const CHANCE: f64 = 0.1;
 /// Pairs of choices that are drawn to find one that was not tried.
 const DRAWN_PAIRS: usize = 200;
 
-/// Best points that other choices are tried at.
+/// BestSoFar points that other choices are tried at.
 const TRANSPLANTED: usize = 100;
 
 /// How much of the way to a point that could be run is left, and the share of choices that differ.
@@ -61,7 +61,7 @@ pub(super) fn start(
     ask: &Ask,
     encoding: &Encoding,
     seen: &Observations,
-    borders: &mut Borders,
+    feasible: &mut FeasibilityModel,
     rng: &mut ChaCha8Rng,
 ) -> Option<Point> {
     if seen.infeasible.is_empty() {
@@ -71,7 +71,7 @@ pub(super) fn start(
         return smaller(encoding, &seen.infeasible, rng);
     }
     let geometry = Geometry::new(encoding);
-    let Some(feasibility) = borders.of(&geometry, seen) else {
+    let Some(feasibility) = feasible.of(&geometry, seen) else {
         return spread(ask, encoding, ask.number);
     };
     let points: Vec<Point> = (0..SPREAD)
@@ -105,11 +105,11 @@ pub(super) fn highest(values: &[f64]) -> Option<usize> {
 pub(super) fn beside(
     encoding: &Encoding,
     seen: &Observations,
-    borders: &mut Borders,
+    feasible: &mut FeasibilityModel,
     rng: &mut ChaCha8Rng,
 ) -> Option<Point> {
     let geometry = Geometry::new(encoding);
-    let feasibility = borders.of(&geometry, seen)?;
+    let feasibility = feasible.of(&geometry, seen)?;
     let ran: Vec<Vec<f64>> = seen.points.iter().map(|p| geometry.features(p)).collect();
     let taken = seen.taken();
     let mut points: Vec<Point> = Vec::new();
@@ -141,7 +141,7 @@ fn approach(encoding: &Encoding, point: &mut Point, to: &[f64], rng: &mut ChaCha
             Axis::Choice(_) | Axis::Continuous | Axis::Grid(_) | Axis::Fixed => target,
         };
     }
-    encoding.settle(point, |_| rng.random());
+    encoding.complete(point, |_| rng.random());
 }
 
 /// A point for a study none of whose trials could be run. What makes a trial too large is usually
@@ -176,7 +176,7 @@ fn smaller(encoding: &Encoding, failed: &[Point], rng: &mut ChaCha8Rng) -> Optio
                 Axis::Continuous | Axis::Fixed => {}
             }
         }
-        encoding.settle(point, |_| 0.0);
+        encoding.complete(point, |_| 0.0);
     }
     draws.into_iter().find(|p| encoding.allowed(p))
 }
@@ -191,10 +191,10 @@ fn least_failed(failed: &[Point], index: usize, choices: usize) -> f64 {
 }
 
 /// A parameter of few values, and its coordinates.
-pub(super) type Branches = (usize, Vec<f64>);
+pub(super) type ConditionalBranches = (usize, Vec<f64>);
 
 /// What a proposal is made from.
-pub(super) struct Known<'a> {
+pub(super) struct Proposer<'a> {
     pub encoding: &'a Encoding<'a>,
     pub seen: Observations,
     /// What of it the kernel's parameters are fitted to.
@@ -203,9 +203,9 @@ pub(super) struct Known<'a> {
     pub most: usize,
 }
 
-impl Known<'_> {
+impl Proposer<'_> {
     /// The point of the highest expected improvement.
-    pub fn improve(&self, memory: &mut Memory, rng: &mut ChaCha8Rng) -> Option<Point> {
+    pub fn improve(&self, memory: &mut Cache, rng: &mut ChaCha8Rng) -> Option<Point> {
         self.search(None, &self.seen, memory, rng)
     }
 
@@ -215,8 +215,8 @@ impl Known<'_> {
     /// has seen little.
     pub fn challenge(
         &self,
-        branches: &Branches,
-        memory: &mut Memory,
+        branches: &ConditionalBranches,
+        memory: &mut Cache,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
         let parameter = branches.0;
@@ -224,7 +224,7 @@ impl Known<'_> {
         if never_ran(&self.seen, parameter, place) {
             return self.transplanted(&[(parameter, place)], memory, rng);
         }
-        let branch = Known {
+        let branch = Proposer {
             encoding: self.encoding,
             seen: self.seen.within(parameter, place),
             earlier: self.earlier.within(parameter, place),
@@ -236,7 +236,7 @@ impl Known<'_> {
     /// A point with two choices that have not been tried together. Where some points cannot be run
     /// nothing else tells whether such a pair can be: the classifier condemns both for the pairs
     /// that failed, and no expected improvement outweighs that.
-    pub fn untried_pair(&self, memory: &mut Memory, rng: &mut ChaCha8Rng) -> Option<Point> {
+    pub fn untried_pair(&self, memory: &mut Cache, rng: &mut ChaCha8Rng) -> Option<Point> {
         let best = &self.seen.points[*self.seen.ranked().first()?];
         let taken = self.seen.taken();
         let choices = |index: usize| match self.encoding.axis(index) {
@@ -261,7 +261,7 @@ impl Known<'_> {
     fn transplanted(
         &self,
         places: &[(usize, f64)],
-        memory: &mut Memory,
+        memory: &mut Cache,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
         let geometry = Geometry::new(self.encoding);
@@ -272,7 +272,7 @@ impl Known<'_> {
             places
                 .iter()
                 .for_each(|(index, place)| point[*index] = *place);
-            self.encoding.settle(&mut point, |_| rng.random());
+            self.encoding.complete(&mut point, |_| rng.random());
             point
         });
         let fits = |p: &Point| {
@@ -281,7 +281,7 @@ impl Known<'_> {
                 && !taken.iter().any(|t| same(t, p))
         };
         let points: Vec<Point> = moved.filter(fits).collect();
-        let good = match memory.borders.of(&geometry, &self.seen) {
+        let good = match memory.feasible.of(&geometry, &self.seen) {
             Some(feasibility) => {
                 let chances = chances(&points, &geometry, &feasibility);
                 let enough = chances[highest(&chances)?] + 0.5f64.ln();
@@ -297,7 +297,7 @@ impl Known<'_> {
         &self,
         pinned: Option<(usize, f64)>,
         everything: &Observations,
-        memory: &mut Memory,
+        memory: &mut Cache,
         rng: &mut ChaCha8Rng,
     ) -> Option<Point> {
         let (encoding, seen) = (self.encoding, &self.seen);
@@ -311,7 +311,7 @@ impl Known<'_> {
                 parameters: encoding.len(),
                 posterior: &model.posterior,
                 best: model.best,
-                feasibility: memory.borders.of(&geometry, everything),
+                feasibility: memory.feasible.of(&geometry, everything),
                 demanded: demanded(&seen.ran).ln(),
             },
             leaders: &ranked.map(|i| seen.points[i].clone()).collect::<Vec<_>>(),
@@ -327,7 +327,7 @@ impl Known<'_> {
 /// often the better its best trial.
 fn challenger(
     seen: &Observations,
-    (parameter, places): &Branches,
+    (parameter, places): &ConditionalBranches,
     rng: &mut ChaCha8Rng,
 ) -> Option<f64> {
     let taken = seen.taken();

@@ -14,10 +14,10 @@ const FINE: usize = 12;
 
 /// An acquisition function; larger is better.
 pub(super) trait Acquisition {
-    /// Values at many settled points.
+    /// Values at many refit_size points.
     fn many(&self, points: &[Point]) -> Vec<f64>;
 
-    /// The value at a settled point, and its derivative by each parameter's coordinate (0 for
+    /// The value at a refit_size point, and its derivative by each parameter's coordinate (0 for
     /// choices).
     fn one(&self, point: &[f64]) -> (f64, Vec<f64>);
 }
@@ -92,7 +92,7 @@ impl<A: Acquisition> Search<'_, A> {
                 && !point[index].is_nan()
             {
                 point[index] = place;
-                self.encoding.settle(&mut point, |_| rng.random());
+                self.encoding.complete(&mut point, |_| rng.random());
             }
             candidates.push(point);
         }
@@ -135,7 +135,7 @@ impl<A: Acquisition> Search<'_, A> {
                 Axis::Grid(n) => point[i] += width.max(0.7 / n as f64) * quantile(rng.random()),
             }
         }
-        self.encoding.settle(&mut point, |_| rng.random());
+        self.encoding.complete(&mut point, |_| rng.random());
         point
     }
 
@@ -199,7 +199,7 @@ impl<A: Acquisition> Search<'_, A> {
             moved[i] = *v;
         }
         // On its grid, and where a moved number decides what else is active.
-        self.encoding.settle(&mut moved, |_| 0.5);
+        self.encoding.complete(&mut moved, |_| 0.5);
         if !self.encoding.allowed(&moved) {
             return (value, point);
         }
@@ -223,7 +223,7 @@ impl<A: Acquisition> Search<'_, A> {
                 .map(|place| {
                     let mut point = best.1.clone();
                     point[index] = place;
-                    self.encoding.settle(&mut point, |_| rng.random());
+                    self.encoding.complete(&mut point, |_| rng.random());
                     point
                 })
                 .filter(|p| !same(p, &best.1) && self.encoding.allowed(p) && !self.taken(p))

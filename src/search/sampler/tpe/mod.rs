@@ -20,7 +20,7 @@ mod scale;
 mod split;
 
 #[cfg(test)]
-mod oracle;
+mod oracle_tests;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -114,6 +114,16 @@ fn rarely_combined(trial_number: u64, params: Params) -> FrozenTrial {
 
 #[test]
 fn choices_that_can_rarely_be_combined_are_all_tried() {
+    rarely_combined_choices(2);
+}
+
+#[test]
+#[ignore = "slow"]
+fn choices_that_can_rarely_be_combined_are_all_tried_in_many_studies() {
+    rarely_combined_choices(5);
+}
+
+fn rarely_combined_choices(seeds: u64) {
     let choices = categorical(&["p", "q", "r", "s"].map(Into::into));
     let space = Space {
         parameters: vec![
@@ -123,7 +133,7 @@ fn choices_that_can_rarely_be_combined_are_all_tried() {
         ],
         ..Space::default()
     };
-    for seed in 0..5 {
+    for seed in 0..seeds {
         let found = best(&searched("auto", &space, (120, seed), rarely_combined));
         assert!(found < 0.1, "{seed}: {found}");
     }

@@ -3,7 +3,7 @@
 /// The study and its forks that are among `names`, the latest fork first and the study itself
 /// last. `name` may be that of a fork: a name with an `@` whose first part is no study is a name
 /// like any other.
-pub fn family<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
+pub fn lineage<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
     let root = root(name, names);
     let mut members: Vec<(u64, &str)> = names
         .iter()
@@ -27,7 +27,7 @@ fn root<'a>(name: &'a str, names: &[&str]) -> &'a str {
     }
 }
 
-/// 1 for the root itself, 2 for its first fork; `None` for a study of another family.
+/// 1 for the root itself, 2 for its first fork; `None` for a study of another lineage.
 fn generation(name: &str, root: &str) -> Option<u64> {
     if name == root {
         return Some(1);
@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn forks_are_counted_by_their_numbers_and_gaps_stay() {
         let names = ["a@10", "a", "b@2", "a@3", "a@x", "a@1", "a@02", "ab@4"];
-        assert_eq!(family("a", &names), ["a@10", "a@3", "a"]);
-        assert_eq!(family("a@3", &names), ["a@10", "a@3", "a"]);
+        assert_eq!(lineage("a", &names), ["a@10", "a@3", "a"]);
+        assert_eq!(lineage("a@3", &names), ["a@10", "a@3", "a"]);
         assert_eq!(next_fork("a", &names), "a@11");
         assert_eq!(next_fork("a@3", &names), "a@11");
     }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_name_with_an_at_whose_first_part_is_no_study_is_a_name_like_any_other() {
         let names = ["exp@2024"];
-        assert_eq!(family("exp@2024", &names), ["exp@2024"]);
+        assert_eq!(lineage("exp@2024", &names), ["exp@2024"]);
         assert_eq!(next_fork("exp@2024", &names), "exp@2024@2");
         assert_eq!(next_fork("new", &names), "new@2");
     }

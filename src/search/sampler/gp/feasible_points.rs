@@ -2,7 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 
-use super::feasibility::Borders;
+use super::feasibility::FeasibilityModel;
 use super::kernel::Geometry;
 use super::observations::Observations;
 use super::{propose, recovery};
@@ -12,17 +12,17 @@ use crate::space::Params;
 
 /// Learns from the points that could not be run.
 #[derive(Debug, Clone, Default)]
-pub(in crate::sampler) struct Runnable {
-    borders: Borders,
+pub(in crate::sampler) struct FeasiblePoints {
+    feasible: FeasibilityModel,
 }
 
-impl Runnable {
+impl FeasiblePoints {
     /// A point for a study that has hardly any results: spread over what probably can be run.
     pub fn start(&mut self, ask: &Ask, rng: &mut ChaCha8Rng) -> Option<Params> {
         let encoding = Encoding::new(ask.space);
         let seen = Observations::new(ask, &encoding, usize::MAX);
-        let point = recovery(&encoding, &seen, true, &mut self.borders, rng)
-            .or_else(|| propose::start(ask, &encoding, &seen, &mut self.borders, rng))?;
+        let point = recovery(&encoding, &seen, true, &mut self.feasible, rng)
+            .or_else(|| propose::start(ask, &encoding, &seen, &mut self.feasible, rng))?;
         let params = encoding.params(&point);
         ask.space.violated(&params).is_none().then_some(params)
     }
@@ -34,7 +34,7 @@ impl Runnable {
         let encoding = Encoding::new(ask.space);
         let seen = Observations::new(ask, &encoding, usize::MAX);
         let geometry = Geometry::new(&encoding);
-        let chosen = match self.borders.of(&geometry, &seen) {
+        let chosen = match self.feasible.of(&geometry, &seen) {
             Some(feasibility) => {
                 let encode = |p: &Params| encoding.point(&ask.space.encode(p));
                 let encoded: Option<Vec<Point>> = points.iter().map(encode).collect();
