@@ -8,7 +8,7 @@ use fault::Death;
 use messages::exit::Exit;
 use protocol::{FromWorker, ToWorker};
 use search::sampler::Proposal;
-use search::study::{Job, News};
+use search::study::{Job, Updates};
 use store::{Changes, Write};
 use weights::Leader;
 
@@ -152,7 +152,7 @@ pub enum Action {
         /// The number of the trial.
         number: u64,
         /// What has become of the study's trials since the question before.
-        news: News,
+        news: Updates,
     },
     /// Tell people.
     Report(report::Event),

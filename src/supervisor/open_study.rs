@@ -15,7 +15,7 @@ use messages::exit::{Exit, Failure};
 use messages::json_number;
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
-use search::study::{Direction, FrozenTrial, family, next_fork};
+use search::study::{Direction, FrozenTrial, lineage, next_fork};
 use store::{NewStudy, Store, StudySummary};
 
 /// Study attribute: what a study was made from.
@@ -123,7 +123,7 @@ fn names(studies: &[StudySummary]) -> Vec<&str> {
 
 /// The study and its forks, the latest first.
 fn relatives<'a>(studies: &'a [StudySummary], name: &str) -> Vec<&'a StudySummary> {
-    let members = family(name, &names(studies)).into_iter();
+    let members = lineage(name, &names(studies)).into_iter();
     members
         .filter_map(|name| studies.iter().find(|s| s.name == name))
         .collect()

@@ -9,7 +9,7 @@ use super::event_channel::EventSender;
 use config::StudySpec;
 use search::sampler::{Ask, Sampler};
 use search::space::Space;
-use search::study::{History, News};
+use search::study::{History, Updates};
 
 /// See the module.
 pub struct Proposer {
@@ -36,8 +36,8 @@ impl Proposer {
     }
 
     /// The point for the trial of this number, after what has become of the others.
-    pub fn answer(&mut self, number: u64, news: News) -> Event {
-        self.history.follow(news);
+    pub fn answer(&mut self, number: u64, news: Updates) -> Event {
+        self.history.apply(news);
         let ask = Ask {
             space: &self.space,
             history: &self.history,
@@ -56,7 +56,7 @@ impl Proposer {
 /// A proposer on a thread of its own. Dropping this does not wait for the question that it is working on: nobody has a
 /// use for the answer.
 pub(super) struct ProposerThread {
-    questions: Sender<(u64, News)>,
+    questions: Sender<(u64, Updates)>,
     thread: JoinHandle<()>,
 }
 
@@ -66,7 +66,7 @@ impl ProposerThread {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(mut proposer: Proposer, events: EventSender) -> io::Result<ProposerThread> {
-        let (questions, asked): (_, Receiver<(u64, News)>) = mpsc::channel();
+        let (questions, asked): (_, Receiver<(u64, Updates)>) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("proposer".into())
             .spawn(move || {
@@ -80,7 +80,7 @@ impl ProposerThread {
     }
 
     /// Asks; does not wait for the answer.
-    pub(super) fn ask(&self, number: u64, news: News) {
+    pub(super) fn ask(&self, number: u64, news: Updates) {
         // Where it is gone, [`ProposerThread::is_gone`] tells.
         let _ = self.questions.send((number, news));
     }

@@ -287,18 +287,12 @@ fn best_epoch<'a>(
     let first = objectives.first()?;
     let names = names(objectives);
     let number = |metrics: &Metrics, name: &str| metrics.get(name).is_some_and(|v| !v.is_nan());
-    epochs
+    let value = |of: &Metrics| of.get(&first.metric).copied().unwrap_or(f64::NAN);
+    let whole = epochs
         .iter()
         .filter(|(_, metrics)| names.iter().all(|name| number(metrics, name)))
-        .map(|(epoch, metrics)| (*epoch, metrics))
-        .reduce(|best, next| {
-            let value = |of: &Metrics| of.get(&first.metric).copied().unwrap_or(f64::NAN);
-            if first.direction.better(value(next.1), value(best.1)) {
-                next
-            } else {
-                best
-            }
-        })
+        .map(|(epoch, metrics)| ((*epoch, metrics), value(metrics)));
+    first.direction.best(whole).map(|(best, _)| best)
 }
 
 /// The objectives that epochs report.

@@ -1,7 +1,5 @@
 //! Which trial goes where: making, recording, sending.
 
-use std::collections::BTreeMap;
-
 use serde_json::Map;
 
 use super::Core;
@@ -116,17 +114,10 @@ impl Core {
             system_attrs: system_attrs.clone(),
         });
         let trial = FrozenTrial {
-            trial_id: 0,
-            number,
-            state: TrialState::Running,
-            params,
             distributions,
-            values: Vec::new(),
-            intermediate: BTreeMap::new(),
             user_attrs,
             system_attrs,
-            datetime_start: None,
-            datetime_complete: None,
+            ..FrozenTrial::new(number, TrialState::Running, params)
         };
         self.add_live(trial, seed);
         Some(number)

@@ -70,7 +70,7 @@ impl Core {
                 revision,
                 waited_for,
             });
-            let news = self.history.news();
+            let news = self.history.take_updates();
             self.actions.push(Action::Propose { number, news });
         }
     }

@@ -299,19 +299,8 @@ impl Core {
         let Some(entry) = self.history.get(job.number) else {
             return false;
         };
-        let trial = FrozenTrial {
-            trial_id: 0,
-            number: job.number,
-            state: TrialState::Running,
-            distributions: self.spec.space.distributions(&entry.params),
-            params: entry.params.clone(),
-            values: Vec::new(),
-            intermediate: BTreeMap::new(),
-            user_attrs: Map::new(),
-            system_attrs: Map::new(),
-            datetime_start: None,
-            datetime_complete: None,
-        };
+        let mut trial = FrozenTrial::new(job.number, TrialState::Running, entry.params.clone());
+        trial.distributions = self.spec.space.distributions(&entry.params);
         let seed = job.purpose.seed(self.spec.seed, job.number);
         self.active
             .insert(job, ActiveTrial::new(trial, attempt, seed, tally));

@@ -129,16 +129,12 @@ impl StudyProgress {
 
     /// The trial as it would be told of, if it may be the best.
     fn candidate(&self, trial: &FrozenTrial) -> Option<Best> {
-        let whole = trial.values.len() == self.directions.len();
-        let value = trial.value().filter(|_| whole)?;
-        if trial.state != TrialState::Complete || !trial.feasible() {
-            return None;
-        }
+        let values = trial.result(self.directions.len())?;
         let adopted = adopted_params(trial);
         Some(Best {
             number: trial.number,
-            value,
-            values: trial.values.clone(),
+            value: *values.first()?,
+            values: values.to_vec(),
             adopted: adopted.is_some(),
             params: adopted.unwrap_or_else(|| trial.params.clone()),
         })

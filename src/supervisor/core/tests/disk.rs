@@ -134,17 +134,10 @@ impl Disk {
                 assert_eq!(*number, self.next(), "numbers have no gaps");
                 self.ours.insert(*number);
                 let trial = FrozenTrial {
-                    trial_id: 0,
-                    number: *number,
-                    state: TrialState::Running,
-                    params: params.clone(),
                     distributions: distributions.clone(),
-                    values: vec![],
-                    intermediate: BTreeMap::new(),
                     user_attrs: user_attrs.clone(),
                     system_attrs: system_attrs.clone(),
-                    datetime_start: None,
-                    datetime_complete: None,
+                    ..FrozenTrial::new(*number, TrialState::Running, params.clone())
                 };
                 self.trials.insert(*number, trial);
             }

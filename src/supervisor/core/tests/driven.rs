@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use super::super::*;
 use crate::Proposer;
 use search::sampler::{Ask, Proposal, Sampler};
-use search::study::News;
+use search::study::Updates;
 
 /// A core and who answers its questions.
 pub struct Driven {
@@ -50,7 +50,7 @@ impl Driven {
         done
     }
 
-    pub fn answer(&mut self, number: u64, news: News) -> Event {
+    pub fn answer(&mut self, number: u64, news: Updates) -> Event {
         self.proposer.answer(number, news)
     }
 }

@@ -96,19 +96,7 @@ impl Foreign {
 
 /// A trial without anything.
 pub fn trial(number: u64, state: TrialState) -> FrozenTrial {
-    FrozenTrial {
-        trial_id: 0,
-        number,
-        state,
-        params: Params::new(),
-        distributions: BTreeMap::new(),
-        values: vec![],
-        intermediate: BTreeMap::new(),
-        user_attrs: Default::default(),
-        system_attrs: Default::default(),
-        datetime_start: None,
-        datetime_complete: None,
-    }
+    FrozenTrial::new(number, state, Params::new())
 }
 
 /// What has to hold of a study whose run ended with 0.

@@ -21,7 +21,7 @@ use protocol::{FromWorker, KeepBest, ToWorker, VERSION};
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::space::{Domain, Parameter, Space, Value};
-use search::study::{Direction, Job, News, Purpose};
+use search::study::{Direction, Job, Purpose, Updates};
 use store::Seen;
 use task::Epoch;
 use task::{Ended, Metrics, TrialSpec};
@@ -107,7 +107,7 @@ pub struct World {
     pub foreign: Option<Foreign>,
     /// Whether proposals take their time, and the question that is on its way.
     pub late: bool,
-    question: Option<(u64, News)>,
+    question: Option<(u64, Updates)>,
     /// The writer's: the study as the core knows it, and starts that others got ahead of.
     seen: Seen,
     refused: RefusedStarts,
