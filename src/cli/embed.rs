@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::predict::may_write;
+use super::predict::{input, may_write};
 use super::{Common, init_logging, libtorch, run};
-use config::{Overrides, Problems};
+use config::Overrides;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
 use text::checkpoint::Checkpoint;
 use text::embedding::Pooling;
+use text::predict::{Input, TextColumns};
 use text::request::{Embed, Request};
-use text::texts::{self, TextColumns};
 
 /// `tune embed`
 #[derive(Debug, Args)]
@@ -75,7 +75,6 @@ const MAX_LENGTH: usize = 512;
 
 pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let input = |problems| Failure::input(Problems(problems).to_string());
     let (models, task) = match &args.task {
         Some(task) => {
             let spec = run::read(&run::project(common)?, task, Overrides::default())?;
@@ -83,8 +82,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         }
         None => (BTreeMap::new(), None),
     };
-    let checkpoint = Checkpoint::named(&args.model, &models)
-        .map_err(|problems| Failure::input(problems.to_string()))?;
+    let checkpoint = Checkpoint::named(&args.model, &models).map_err(input)?;
     let mut read = vec![("the file of the texts", args.file.as_path())];
     read.extend(
         task.as_deref()
@@ -95,7 +93,8 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         text: args.text.clone(),
         pair: args.text_pair.clone(),
     };
-    texts::read(&args.file, &columns).map_err(input)?;
+    let file = Input::texts(&args.file, &columns).map_err(input)?;
+    file.survey().map_err(input)?;
     let max_length = max_length(args, checkpoint.config.max_tokens())?;
     let devices = probe::resolve(&args.device, true)?;
     libtorch::run(&Request::Embed(Embed {

@@ -143,7 +143,6 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
         }
     })?;
     let checkpoint = Checkpoint::open(&args.model, &fetched.dir).map_err(|problems| {
-        let problems = config::Problems(problems);
         Failure::input(format!(
             "{} was fetched to {}, but it cannot be used:\n{problems}",
             args.model,

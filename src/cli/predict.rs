@@ -68,6 +68,7 @@ impl RowsArgs {
             pair,
             label: None,
             forbidden: Vec::new(),
+            empty: false,
         })
     }
 

@@ -64,7 +64,7 @@ impl Problem {
     }
 
     /// A problem with a key.
-    pub(super) fn new(
+    pub fn new(
         source: &Source,
         key: impl Into<String>,
         found: impl Into<String>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checkpoint::{Checkpoint, EncoderConfig, cache_directories, locate, needed};
+use super::checkpoint::{Checkpoint, EncoderConfig, needed};
 use super::prepare;
 use super::split::Round;
 use super::tokens::Tokenised;
@@ -169,13 +169,11 @@ pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
     let most = rounds.iter().map(|round| round.train.len()).max();
     // With folds, each row validates in one of them: the first stands for all.
     let Round { train, validation } = rounds.into_iter().next()?;
-    let caches = cache_directories();
     let mut models = BTreeMap::new();
     for value in spec.possible("model.name") {
         let name = value.as_str()?;
-        let dir = locate(name, &spec.models, &caches).ok()?;
-        let checkpoint = Checkpoint::open(name, &dir).ok()?;
-        let tokens = Tokenised::new(&dir, &data.rows).ok()?;
+        let checkpoint = Checkpoint::named(name, &spec.models).ok()?;
+        let tokens = Tokenised::new(&checkpoint.dir, &data.rows).ok()?;
         let length = |row: &usize| tokens.full[*row].ids.len() as u64;
         let read = Read {
             config: checkpoint.config,

@@ -8,7 +8,7 @@ use config::active_when::{
 };
 use config::kinds::text_classification::KEYS;
 use config::{ActiveWhen, Is};
-use config::{Problem, Source, StudySpec};
+use config::{Problem, StudySpec};
 use search::space::{Parameter, Params, Value};
 
 /// Parameters that change nothing wherever they are searched. `layers` are those of the models, by
@@ -18,12 +18,7 @@ pub fn refuse_dead(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<Prob
     let dead = dead.filter(|(_, _, values)| values.alive.is_empty());
     dead.map(|(parameter, condition, values)| {
         let (found, expected) = explain_dead(&spec.space, parameter, condition, &values);
-        Problem {
-            source: Source::File(spec.file.clone(), None),
-            key: Some(parameter.name.clone()),
-            found,
-            expected,
-        }
+        Problem::in_file(&spec.file, &parameter.name, found, expected)
     })
     .collect()
 }

@@ -74,7 +74,7 @@ fn plain(text: &str) -> String {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Findings {
+pub struct Leaks {
     /// What keeps the study from being started.
     pub problems: Vec<Problem>,
     /// What people should know.
@@ -90,27 +90,25 @@ pub fn review(
     duplicates: Duplicates,
     path: &Path,
     given: bool,
-) -> Findings {
-    let mut findings = Findings::default();
-    let look = Look {
+) -> Leaks {
+    let mut findings = Leaks::default();
+    let set_of = set_of(data.rows.len(), sets);
+    let problem = |leak: Clash, key: &str, what: &str, expected: &str| {
+        let place = Source::File(path.to_owned(), Some(leak.line));
+        Problem::new(&place, key, format!("{what}: {}", leak.text), expected)
+    };
+    if let Some(leak) = clash(
         data,
-        set_of: set_of(data.rows.len(), sets),
-        names: sets.iter().map(|(name, _)| name.as_str()).collect(),
-    };
-    let problem = |leak: Leak, key: &str, what: &str, expected: &str| Problem {
-        source: Source::File(path.to_owned(), Some(leak.line)),
-        key: Some(key.to_owned()),
-        found: format!("{what}: {}", leak.text),
-        expected: expected.to_owned(),
-    };
-    if let Some(leak) = look.leak(|row| data.rows[row].group.as_deref()) {
+        |row| data.rows[row].group.as_deref(),
+        |row| set_of[row],
+    ) {
         let what = format!("{} in two parts of the split", count(leak.keys, "group"));
         let expected = "all rows of a group in one part: mend data.split.column";
         findings
             .problems
             .push(problem(leak, "data.group", &what, expected));
     }
-    if let Some(leak) = look.leak(|row| Some(texts.whole[row])) {
+    if let Some(leak) = clash(data, |row| Some(texts.whole[row]), |row| set_of[row]) {
         let what = format!(
             "{} in two parts of the split ({} rows)",
             count(leak.keys, "text"),
@@ -127,7 +125,7 @@ pub fn review(
                 findings.problems.push(found);
             }
         }
-    } else if let Some(leak) = look.leak(|row| Some(texts.first[row])) {
+    } else if let Some(leak) = clash(data, |row| Some(texts.first[row]), |row| set_of[row]) {
         findings.warnings.push(format!(
             "{} in two parts of the split with different second texts ({} rows): {}; name the \
              column that ties them together in data.group, or set data.duplicates = \"together\"",
@@ -136,7 +134,15 @@ pub fn review(
             leak.text
         ));
     }
-    findings.warnings.extend(contradictions(data, texts));
+    let label = |row: usize| Some(data.classes[data.rows[row].class].as_str());
+    if let Some(clash) = clash(data, |row| Some(texts.whole[row]), label) {
+        findings.warnings.push(format!(
+            "{} with different labels ({} rows): {}",
+            count(clash.keys, "text"),
+            clash.rows,
+            clash.text
+        ));
+    }
     findings
 }
 
@@ -149,15 +155,8 @@ const GIVEN: &str = "each text in one part: mend data.split.column, remove the d
 /// Places that are spelled out.
 const SPELLED_OUT: usize = 5;
 
-struct Look<'a> {
-    data: &'a Dataset,
-    /// By row; `None`: in no set.
-    set_of: Vec<Option<usize>>,
-    names: Vec<&'a str>,
-}
-
-/// What several sets share.
-struct Leak {
+/// Rows that have a text, or a group, in common, and something else not.
+struct Clash {
     /// How many texts, or groups.
     keys: usize,
     /// Rows that have them.
@@ -168,96 +167,56 @@ struct Leak {
     text: String,
 }
 
-impl Look<'_> {
-    /// Rows of one key in several sets; rows without a key have none.
-    fn leak<K: Ord>(&self, key: impl Fn(usize) -> Option<K>) -> Option<Leak> {
-        let mut rows_of: BTreeMap<K, Vec<usize>> = BTreeMap::new();
-        for row in 0..self.data.rows.len() {
-            if let Some(key) = key(row).filter(|_| self.set_of[row].is_some()) {
-                rows_of.entry(key).or_default().push(row);
-            }
+/// Looks for rows of one key with several values, whose names are told; rows without a key, or
+/// without a value, are not looked at.
+fn clash<'a, K: Ord>(
+    data: &Dataset,
+    key: impl Fn(usize) -> Option<K>,
+    value: impl Fn(usize) -> Option<&'a str>,
+) -> Option<Clash> {
+    let mut rows_of: BTreeMap<K, Vec<usize>> = BTreeMap::new();
+    for row in 0..data.rows.len() {
+        if let (Some(key), Some(_)) = (key(row), value(row)) {
+            rows_of.entry(key).or_default().push(row);
         }
-        let mut shared: Vec<Vec<usize>> = rows_of
-            .into_values()
-            .filter(|rows| rows.iter().any(|r| self.set_of[*r] != self.set_of[rows[0]]))
-            .collect();
-        shared.sort();
-        let first = shared.first()?.first()?;
-        let places = shared
-            .iter()
-            .take(SPELLED_OUT)
-            .map(|rows| self.places(rows));
-        let places: Vec<String> = places.collect();
-        Some(Leak {
-            keys: shared.len(),
-            rows: shared.iter().map(Vec::len).sum(),
-            line: self.data.rows[*first].line,
-            text: listed(&places, shared.len()),
-        })
     }
-
-    /// `line 5 (train) and line 9 (test)`: the first row, and the first one of another set.
-    fn places(&self, rows: &[usize]) -> String {
-        let other = rows
-            .iter()
-            .find(|r| self.set_of[**r] != self.set_of[rows[0]]);
-        let place = |row: usize| {
-            let set = self.set_of[row].map_or("", |set| self.names[set]);
-            format!("line {} ({set})", self.data.rows[row].line)
-        };
-        let both: Vec<String> = rows[..1].iter().chain(other).map(|r| place(*r)).collect();
+    let other = |rows: &[usize]| {
+        let first = value(rows[0]);
+        rows.iter().copied().find(|row| value(*row) != first)
+    };
+    let mut shared: Vec<Vec<usize>> = rows_of.into_values().collect();
+    shared.retain(|rows| other(rows).is_some());
+    shared.sort();
+    let place = |row: usize| {
+        let value = value(row).unwrap_or_default();
+        format!("line {} ({value})", data.rows[row].line)
+    };
+    // The first row, and the first one with another value.
+    let places = |rows: &Vec<usize>| {
+        let both = [Some(rows[0]), other(rows)];
+        let both: Vec<String> = both.into_iter().flatten().map(place).collect();
         both.join(" and ")
+    };
+    let mut text: Vec<String> = shared.iter().take(SPELLED_OUT).map(places).collect();
+    if shared.len() > SPELLED_OUT {
+        text.push(format!("and {} more", shared.len() - SPELLED_OUT));
     }
+    Some(Clash {
+        keys: shared.len(),
+        rows: shared.iter().map(Vec::len).sum(),
+        line: data.rows[*shared.first()?.first()?].line,
+        text: text.join("; "),
+    })
 }
 
-fn set_of(rows: usize, sets: &[(String, Vec<usize>)]) -> Vec<Option<usize>> {
+/// The name of each row's set.
+fn set_of(rows: usize, sets: &[(String, Vec<usize>)]) -> Vec<Option<&str>> {
     let mut set_of = vec![None; rows];
-    for (set, (_, rows)) in sets.iter().enumerate() {
-        rows.iter().for_each(|row| set_of[*row] = Some(set));
+    for (name, rows) in sets {
+        rows.iter()
+            .for_each(|row| set_of[*row] = Some(name.as_str()));
     }
     set_of
-}
-
-/// Equal texts with different labels.
-fn contradictions(data: &Dataset, texts: &Texts) -> Option<String> {
-    let mut rows_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (row, first) in texts.whole.iter().enumerate() {
-        rows_of.entry(*first).or_default().push(row);
-    }
-    let class = |row: &usize| data.rows[*row].class;
-    let torn: Vec<&Vec<usize>> = rows_of
-        .values()
-        .filter(|rows| rows.iter().any(|row| class(row) != class(&rows[0])))
-        .collect();
-    if torn.is_empty() {
-        return None;
-    }
-    let place = |row: usize| {
-        let row = &data.rows[row];
-        format!("line {} ({})", row.line, data.classes[row.class])
-    };
-    let places = torn.iter().take(SPELLED_OUT).map(|rows| {
-        let other = rows.iter().find(|row| class(row) != class(&rows[0]));
-        let both = rows[..1].iter().chain(other);
-        both.map(|row| place(*row))
-            .collect::<Vec<_>>()
-            .join(" and ")
-    });
-    let places: Vec<String> = places.collect();
-    Some(format!(
-        "{} with different labels ({} rows): {}",
-        count(torn.len(), "text"),
-        torn.iter().map(|rows| rows.len()).sum::<usize>(),
-        listed(&places, torn.len())
-    ))
-}
-
-fn listed(places: &[String], all: usize) -> String {
-    let mut text = places.join("; ");
-    if all > places.len() {
-        text.push_str(&format!("; and {} more", all - places.len()));
-    }
-    text
 }
 
 /// `1 text`, `2 texts`.
@@ -290,7 +249,7 @@ mod tests {
         }
     }
 
-    fn reviewed(data: &Dataset, sets: &[&[usize]], duplicates: Duplicates) -> Findings {
+    fn reviewed(data: &Dataset, sets: &[&[usize]], duplicates: Duplicates) -> Leaks {
         let names = ["train", "validation", "test"];
         let sets: Vec<(String, Vec<usize>)> = (names.iter().zip(sets))
             .map(|(name, rows)| ((*name).to_owned(), rows.to_vec()))
@@ -320,7 +279,7 @@ mod tests {
             assert!(problem.expected.contains(remedy), "{}", problem.expected);
         }
         let same = reviewed(&data, &[&[0, 2], &[1], &[]], Duplicates::Error);
-        assert_eq!(same, Findings::default());
+        assert_eq!(same, Leaks::default());
         let allowed = reviewed(&data, &[&[0], &[1], &[2]], Duplicates::Allow);
         assert!(allowed.problems.is_empty());
         assert!(allowed.warnings[0].starts_with("1 text in two parts"));

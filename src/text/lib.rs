@@ -29,16 +29,17 @@ pub mod split;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
-pub mod texts;
 pub mod tokenizer;
 pub mod tokens;
 
 pub use evaluation_report::{Evaluation, Score, evaluation_json, evaluation_text};
 pub use split::{Part, Split, split};
 
+use std::io;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
+use sha2::Digest;
 
 use checkpoint::Checkpoint;
 use config::kinds::text_classification;
@@ -83,4 +84,18 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A hash of everything that is written to it.
+struct Hasher<D>(D);
+
+impl<D: Digest> io::Write for Hasher<D> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -3,10 +3,10 @@
 mod lengths;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::baseline::{baseline, counts, counts_of};
-use super::checkpoint::{Checkpoint, cache_directories, locate};
+use super::checkpoint::Checkpoint;
 use super::data::{Columns, Dataset};
 use super::export::loadable;
 use super::knobs;
@@ -32,7 +32,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
         }
     };
     if let Some((data, split)) = &data {
-        let label = Columns::of(spec).label;
+        let label = Columns::of(&spec.fixed).label;
         prepared.data_fingerprint = Some(data.fingerprint());
         prepared.split_fingerprint = Some(split.fingerprint());
         let trivial = |part| baseline(data, split, part, &label, &spec.objective.metric);
@@ -47,15 +47,11 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
         problems.extend(found.problems);
         prepared.warnings.extend(found.warnings);
     }
-    let caches = cache_directories();
     let mut layers = BTreeMap::new();
     for value in spec.possible("model.name") {
         let name = value.as_str().unwrap_or_default();
-        let checkpoint = locate(name, &spec.models, &caches)
-            .map_err(|p| vec![p])
-            .and_then(|dir| Checkpoint::open(name, &dir));
-        match checkpoint {
-            Err(found) => problems.extend(found),
+        match Checkpoint::named(name, &spec.models) {
+            Err(found) => problems.extend(found.0),
             Ok(checkpoint) => {
                 match checkpoint.fingerprint() {
                     Ok(hash) => prepared.fingerprints.push((format!("model.{name}"), hash)),
@@ -90,22 +86,19 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
             None
         }
     };
-    let path = spec
-        .fixed
-        .get("data.path")
-        .and_then(Value::as_str)
-        .map(PathBuf::from);
-    let data = match &path {
-        Some(path) => Dataset::read(path, &Columns::of(spec))
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    let path = path.map(Path::new);
+    let data = match path {
+        Some(path) => Dataset::read(path, &Columns::of(&spec.fixed))
             .map_err(|found| problems.extend(found.0))
             .ok(),
         None => {
-            problems.push(Problem {
-                source: Source::File(spec.file.clone(), None),
-                key: Some("data.path".into()),
-                found: "no value".into(),
-                expected: "a .csv or .jsonl file".into(),
-            });
+            problems.push(Problem::in_file(
+                &spec.file,
+                "data.path",
+                "no value",
+                "a .csv or .jsonl file",
+            ));
             None
         }
     };
@@ -122,7 +115,7 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
         let test = name == Part::Test.name();
         // A test part is asked for by its share, or by a column that has rows of it.
         if !test || (given && !rows.is_empty()) || (!given && fractions[2] > 0.0) {
-            problems.extend(lacking(&path, &data, &name, &rows));
+            problems.extend(lacking(path, &data, &name, &rows));
         }
     }
     if problems.is_empty() {
@@ -130,6 +123,12 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
     } else {
         Err(Problems(problems))
     }
+}
+
+/// The file of the rows.
+pub(crate) fn data_path(spec: &StudySpec) -> &Path {
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    Path::new(path.unwrap_or_default())
 }
 
 /// Which rows stay together, as the study asks.
@@ -159,19 +158,16 @@ fn too_many_folds(
         true => "rows",
         false => "groups",
     };
-    (folds.len() > most).then(|| Problem {
-        source: Source::File(spec.file.clone(), None),
-        key: Some("data.folds".into()),
-        found: format!(
-            "{} folds, and {most} {what} of class {} outside the test part",
-            folds.len(),
-            data.classes[class]
-        ),
-        expected: match most {
-            0 | 1 => "at least two such for folds at all: more rows, or no folds".to_owned(),
-            _ => format!("at most {most} folds: each has rows of every class"),
-        },
-    })
+    let found = format!(
+        "{} folds, and {most} {what} of class {} outside the test part",
+        folds.len(),
+        data.classes[class]
+    );
+    let expected = match most {
+        0 | 1 => "at least two such for folds at all: more rows, or no folds".to_owned(),
+        _ => format!("at most {most} folds: each has rows of every class"),
+    };
+    (folds.len() > most).then(|| Problem::in_file(&spec.file, "data.folds", found, expected))
 }
 
 /// The parts of the rows, drawn or as the data's column has them, and the folds.
@@ -193,7 +189,7 @@ fn leaks(
     data: &Dataset,
     split: &Split,
     facts: &mut Vec<(String, String)>,
-) -> leakage::Findings {
+) -> leakage::Leaks {
     let texts = Texts::of(data);
     if texts.repeated() > 0 {
         let fact = format!(
@@ -202,15 +198,13 @@ fn leaks(
         );
         facts.push(("data".into(), fact));
     }
-    let path = spec.fixed.get("data.path").and_then(Value::as_str);
-    let path = Path::new(path.unwrap_or_default());
     let given = !data.parts.is_empty();
     leakage::review(
         data,
         &texts,
         &split.sets(),
         Duplicates::of(spec),
-        path,
+        data_path(spec),
         given,
     )
 }
@@ -232,12 +226,12 @@ fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
     if (sum - 1.0).abs() < 1e-6 && all[0] > 0.0 && all[1] > 0.0 && all[2] >= 0.0 {
         return Ok(all);
     }
-    Err(Problem {
-        source: Source::File(spec.file.clone(), None),
-        key: Some("data.split".into()),
-        found: format!("train {}, validation {}, test {}", all[0], all[1], all[2]),
-        expected: "shares that sum to 1, of train and validation above 0".into(),
-    })
+    Err(Problem::in_file(
+        &spec.file,
+        "data.split",
+        format!("train {}, validation {}, test {}", all[0], all[1], all[2]),
+        "shares that sum to 1, of train and validation above 0",
+    ))
 }
 
 /// The classes that a part or a fold has no row of; the first few.
@@ -260,15 +254,11 @@ fn lacking(path: &Path, data: &Dataset, name: &str, rows: &[usize]) -> Vec<Probl
     if absent.len() > LISTED {
         found.push(format!("nor of {} more classes", absent.len() - LISTED));
     }
-    let problem = |found: String| Problem {
-        source: Source::File(path.to_owned(), None),
-        key: Some("data.split".into()),
-        found,
-        expected: "rows of every class in every part and fold: more rows, more groups, a larger \
-                   share or fewer folds"
-            .into(),
-    };
-    found.into_iter().map(problem).collect()
+    let expected = "rows of every class in every part and fold: more rows, more groups, a larger share or fewer folds";
+    found
+        .into_iter()
+        .map(|found| Problem::in_file(path, "data.split", found, expected))
+        .collect()
 }
 
 /// Problems of one kind that are spelled out.
@@ -315,12 +305,9 @@ fn limits(spec: &StudySpec, checkpoint: &Checkpoint) -> Vec<Problem> {
         .filter_map(|(key, limit, what)| {
             let limit = limit?;
             let (_, high) = bounds(spec, key, &checkpoint.name)?;
-            (high > limit as i64).then(|| Problem {
-                source: Source::File(spec.file.clone(), None),
-                key: Some(key.to_owned()),
-                found: format!("{high} with the model {}", checkpoint.name),
-                expected: format!("at most {limit}, the model's {what}"),
-            })
+            let found = format!("{high} with the model {}", checkpoint.name);
+            let expected = format!("at most {limit}, the model's {what}");
+            (high > limit as i64).then(|| Problem::in_file(&spec.file, key, found, expected))
         })
         .collect()
 }
@@ -361,12 +348,12 @@ fn model(
     let tokenised = match Tokenised::new(&checkpoint.dir, rows) {
         Ok(tokenised) => tokenised,
         Err(error) => {
-            return vec![Problem {
-                source: Source::File(checkpoint.tokenizer.files[0].clone(), None),
-                key: Some("model.name".into()),
-                found: format!("{error:#} (model {name})"),
-                expected: "files of a tokeniser that can be read".into(),
-            }];
+            return vec![Problem::in_file(
+                &checkpoint.tokenizer.files[0],
+                "model.name",
+                format!("{error:#} (model {name})"),
+                "files of a tokeniser that can be read",
+            )];
         }
     };
     if let Some(data) = data {
@@ -385,7 +372,6 @@ fn ids(
     tokenised: &Tokenised,
 ) -> Vec<Problem> {
     let config = &checkpoint.config;
-    let path = spec.fixed.get("data.path").and_then(Value::as_str);
     let mut problems = Vec::new();
     for (row, tokens) in tokenised.full.iter().enumerate() {
         let tables = [
@@ -406,15 +392,12 @@ fn ids(
             let Some(size) = size else { continue };
             let bad = ids.iter().position(|id| *id as usize >= size);
             if let Some(at) = bad.filter(|_| problems.len() < 10) {
-                problems.push(Problem {
-                    source: Source::File(
-                        path.unwrap_or_default().into(),
-                        Some(data.rows[row].line),
-                    ),
-                    key: Some(format!("row {}, token {at}", row + 1)),
-                    found: format!("{what} {} with the model {}", ids[at], checkpoint.name),
-                    expected: format!("below {size}, the model's {limit}"),
-                });
+                problems.push(Problem::new(
+                    &Source::File(data_path(spec).into(), Some(data.rows[row].line)),
+                    format!("row {}, token {at}", row + 1),
+                    format!("{what} {} with the model {}", ids[at], checkpoint.name),
+                    format!("below {size}, the model's {limit}"),
+                ));
             }
         }
     }
@@ -436,25 +419,15 @@ fn data_facts(spec: &StudySpec, data: &Dataset, split: &Split, facts: &mut Vec<(
             .collect();
         each.join(", ")
     };
-    let mut all = vec![0; data.classes.len()];
-    for row in &data.rows {
-        all[row.class] += 1;
-    }
-    let path = spec.fixed.get("data.path").and_then(Value::as_str);
-    facts.push((
-        "data".into(),
-        format!("{rows} rows in {}", path.unwrap_or_default()),
-    ));
-    facts.push((
-        "data".into(),
-        format!("classes of {}: {}", Columns::of(spec).label, share(&all)),
-    ));
-    if let Some(column) = Columns::of(spec).group {
-        let groups: std::collections::BTreeSet<_> = data.rows.iter().map(|r| &r.group).collect();
-        facts.push((
-            "data".into(),
-            format!("{} groups of {column}", groups.len()),
-        ));
+    let every: Vec<usize> = (0..rows).collect();
+    let all = share(&counts_of(data, &every));
+    let columns = Columns::of(&spec.fixed);
+    let mut tell = |fact: String| facts.push(("data".into(), fact));
+    tell(format!("{rows} rows in {}", data_path(spec).display()));
+    tell(format!("classes of {}: {all}", columns.label));
+    if let Some(column) = columns.group {
+        let groups: BTreeSet<_> = data.rows.iter().map(|r| &r.group).collect();
+        tell(format!("{} groups of {column}", groups.len()));
     }
     let mut line = |name: &str, counts: &[usize]| {
         let rows = counts.iter().sum::<usize>();

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use device::Device;
 
 use crate::embedding::Pooling;
-use crate::predict::{Shape, Wanted};
-use crate::texts::TextColumns;
+use crate::predict::{Shape, TextColumns, Wanted};
 
 /// The name of the C function: `int32_t tune_torch(const uint8_t *request, size_t length, tell)`, whose
 /// last argument is called with a text where the request failed. It gives the exit code.
@@ -21,9 +20,8 @@ pub const INTERFACE_OF: &std::ffi::CStr = c"tune_torch_interface";
 
 /// A checksum (FNV-1a) of the sources that say what passes between the two: both sides must be built from the same.
 pub const INTERFACE: u64 = {
-    let sources: [&[u8]; 11] = [
+    let sources: [&[u8]; 10] = [
         include_bytes!("request.rs"),
-        include_bytes!("texts.rs"),
         include_bytes!("predict/input.rs"),
         include_bytes!("predict/output.rs"),
         include_bytes!("../protocol/lib.rs"),

@@ -40,7 +40,7 @@ const CHUNK: usize = 4096;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Parts of rows, whose texts have so many bytes, for the tokeniser.
-pub(super) fn chunks<T>(rows: &[T], bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+fn chunks<T>(rows: &[T], bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
     let mut rest = rows;
     std::iter::from_fn(move || {
         let mut sum = 0;
@@ -202,7 +202,7 @@ pub(super) fn special_tokens(tokenizer: &Tokenizer, pair: bool) -> usize {
 ///
 /// # Errors
 /// `max_length` leaves no room beside the special tokens, or a text cannot be encoded.
-pub(super) fn cut(
+fn cut(
     tokenizer: &Tokenizer,
     texts: (&str, Option<&str>),
     full: usize,

@@ -11,7 +11,7 @@ use text::export::Exported;
 use text::predict::Input;
 use text::request::{Embed, Evaluate, Predict, Rows};
 use text::scores::Answers;
-use text::{evaluation_json, evaluation_text, texts};
+use text::{evaluation_json, evaluation_text};
 
 use crate::entry::load;
 use crate::train::answer::{Target, answer, write};
@@ -69,7 +69,8 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
 /// Writes what an encoder makes of texts, and prints what was written.
 pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
     let checkpoint = Checkpoint::named(&wanted.model, &wanted.models).map_err(input)?;
-    let rows = texts::read(&wanted.file, &wanted.columns).map_err(|p| input(Problems(p)))?;
+    let texts = Input::texts(&wanted.file, &wanted.columns).map_err(input)?;
+    let rows = texts.rows().map_err(input)?;
     let device = wanted.device;
     let plan = Plan {
         checkpoint: &checkpoint,
@@ -105,15 +106,9 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
 
 fn embedded_json(wanted: &Embed, done: &Embedded) -> serde_json::Value {
     json!({
-        "file": wanted.out,
-        "model": wanted.model,
-        "device": wanted.device.to_string(),
-        "rows": done.rows,
-        "length": done.length,
-        "hidden": done.hidden,
-        "cut": done.cut,
-        "pooling": done.pooling.name(),
-        "bytes": done.bytes,
+        "file": wanted.out, "model": wanted.model, "device": wanted.device.to_string(),
+        "rows": done.rows, "length": done.length, "hidden": done.hidden, "cut": done.cut,
+        "pooling": done.pooling.name(), "bytes": done.bytes,
     })
 }
 

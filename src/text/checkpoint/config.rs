@@ -207,12 +207,7 @@ impl EncoderConfig {
     /// The file is absent or broken, or it asks for what is not implemented.
     pub fn read(file: &Path, name: &str) -> Result<EncoderConfig, Problem> {
         let bad = |found: String, expected: &str| {
-            problem(
-                file,
-                "model.name",
-                format!("{found} (model {name})"),
-                expected.to_owned(),
-            )
+            problem(file, format!("{found} (model {name})"), expected)
         };
         let bytes = match bounded::read(file, bounded::DESCRIPTION) {
             Ok(bytes) => bytes,

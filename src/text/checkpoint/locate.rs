@@ -112,7 +112,6 @@ fn other_revisions(name: &str, revision: &str, looked: &[PathBuf]) -> Option<Pro
     here.extend(names(folder.join("snapshots")));
     Some(problem(
         folder,
-        "model.name",
         format!("the revision {revision} of the model {name}, which is not here"),
         format!(
             "a revision that is here ({}); `tune fetch {name}@{revision}` fetches one from the hub",
@@ -126,7 +125,6 @@ fn not_found(name: &str, models: &BTreeMap<String, PathBuf>, looked: &[PathBuf])
     let places: Vec<String> = looked.iter().map(|dir| dir.display().to_string()).collect();
     problem(
         looked.first().map_or(Path::new(name), PathBuf::as_path),
-        "model.name",
         format!("the model {name}, which is not here: no config.json, no tokeniser, no weights"),
         format!(
             "a name of [models] ({}), a directory, or a model in one of the places where it was \

@@ -18,8 +18,9 @@ pub use locate::{Places, cache_directories, cache_folder, locate};
 pub use names::{Tensor, needed, optional, projections};
 pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
 
-use super::tokenizer::TokenizerFiles;
-use ::config::{Problem, Problems, Source};
+use crate::tokenizer::TokenizerFiles;
+use crate::{Hasher, hex};
+use ::config::{Problem, Problems};
 use files::bounded;
 
 /// A checkpoint whose files were found and checked.
@@ -44,7 +45,7 @@ impl Checkpoint {
     /// It is not found, or see [`Checkpoint::open`].
     pub fn named(name: &str, models: &BTreeMap<String, PathBuf>) -> Result<Checkpoint, Problems> {
         let dir = locate(name, models, &cache_directories()).map_err(|p| Problems(vec![p]))?;
-        Checkpoint::open(name, &dir).map_err(Problems)
+        Checkpoint::open(name, &dir)
     }
 
     /// Reads the configuration and the header of the weights and checks every tensor that the
@@ -52,24 +53,22 @@ impl Checkpoint {
     ///
     /// # Errors
     /// Every problem found; each names its file.
-    pub fn open(name: &str, dir: &Path) -> Result<Checkpoint, Vec<Problem>> {
+    pub fn open(name: &str, dir: &Path) -> Result<Checkpoint, Problems> {
         let mut problems = Vec::new();
         if !dir.is_dir() {
             problems.push(problem(
                 dir,
-                "model.name",
                 format!("no directory for the model {name}"),
-                "a directory with config.json, tokenizer.json and model.safetensors".into(),
+                "a directory with config.json, tokenizer.json and model.safetensors",
             ));
-            return Err(problems);
+            return Err(Problems(problems));
         }
         let tokenizer = TokenizerFiles::find(dir);
         for file in tokenizer.as_ref().err().into_iter().flatten() {
             problems.push(problem(
                 dir,
-                "model.name",
                 format!("no {file} for the model {name}"),
-                "the files of a tokeniser, as `save_pretrained` writes them".into(),
+                "the files of a tokeniser, as `save_pretrained` writes them",
             ));
         }
         let config = EncoderConfig::read(&dir.join("config.json"), name);
@@ -88,13 +87,11 @@ impl Checkpoint {
             (config, weights, _) => {
                 problems.extend(config.err());
                 problems.extend(weights.err());
-                Err(problems)
+                Err(Problems(problems))
             }
         }
     }
-}
 
-impl Checkpoint {
     /// Every file that is read.
     pub fn files(&self) -> Vec<PathBuf> {
         let config = self.dir.join("config.json");
@@ -113,43 +110,21 @@ impl Checkpoint {
     /// # Errors
     /// A file cannot be read, or a checksum is wrong.
     pub fn fingerprint(&self) -> Result<String, Problem> {
-        let mut hash = Sha256::new();
+        let mut hash = Hasher(Sha256::new());
         for path in self.files() {
-            let copied =
-                bounded::open(&path).and_then(|mut f| io::copy(&mut f, &mut Hasher(&mut hash)));
-            let length = copied.map_err(|e| {
-                problem(&path, "model.name", e.to_string(), "a readable file".into())
-            })?;
-            hash.update(length.to_le_bytes());
+            let copied = bounded::open(&path).and_then(|mut file| io::copy(&mut file, &mut hash));
+            let length = copied.map_err(|e| problem(&path, e.to_string(), "a readable file"))?;
+            hash.0.update(length.to_le_bytes());
         }
         // The files were just read: this costs no disk.
         self.weights.verify(&self.name)?;
-        Ok(super::hex(&hash.finalize()))
-    }
-}
-
-/// What is written is hashed.
-struct Hasher<'a>(&'a mut Sha256);
-
-impl io::Write for Hasher<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        Ok(hex(&hash.0.finalize()))
     }
 }
 
 /// A problem with a file of a checkpoint.
-fn problem(file: &Path, key: &str, found: String, expected: String) -> Problem {
-    Problem {
-        source: Source::File(file.to_owned(), None),
-        key: Some(key.to_owned()),
-        found,
-        expected,
-    }
+fn problem(file: &Path, found: String, expected: impl Into<String>) -> Problem {
+    Problem::in_file(file, "model.name", found, expected)
 }
 
 /// A file that is not there.
@@ -160,7 +135,6 @@ fn missing(dir: &Path, file: &str, name: &str) -> Problem {
     };
     problem(
         &dir.join(file),
-        "model.name",
         format!("no {file} for the model {name}"),
         format!("{file}, as `save_pretrained` writes it{others}"),
     )

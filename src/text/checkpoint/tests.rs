@@ -6,6 +6,7 @@ use super::*;
 fn open(dir: &Path) -> Result<Checkpoint, String> {
     Checkpoint::open("tiny", dir).map_err(|problems| {
         let lines: Vec<String> = problems
+            .0
             .into_iter()
             .map(|p| format!("{:?}: {}; expected {}", p.source, p.found, p.expected))
             .collect();

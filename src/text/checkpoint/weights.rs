@@ -152,7 +152,6 @@ impl Weights {
         if layers > held {
             return vec![problem(
                 &self.file,
-                "model.name",
                 format!("{held} tensors and num_hidden_layers {layers} (model {model})"),
                 "several tensors for each layer of config.json".to_owned(),
             )];
@@ -182,7 +181,6 @@ impl Weights {
             if let Some(first) = found.first() {
                 problems.push(problem(
                     &self.file,
-                    "model.name",
                     format!("{} {what} (model {model}), first {first}", found.len()),
                     expected,
                 ));
@@ -208,7 +206,6 @@ impl Weights {
         if problems.is_empty() && bytes > size {
             problems.push(problem(
                 &self.file,
-                "model.name",
                 format!("tensors of {bytes} bytes in {size} bytes of weights (model {model})"),
                 "tensors of an encoder, which do not share their values".to_owned(),
             ));
@@ -309,7 +306,6 @@ impl io::Write for Crc {
 fn damaged(file: &Path, found: &str, name: &str) -> Problem {
     problem(
         file,
-        "model.name",
         format!("{found} (model {name})"),
         "a whole file of weights, plain tensors and nothing else; fetch it again".to_owned(),
     )
@@ -363,7 +359,6 @@ fn sharded(file: PathBuf, dir: &Path, name: &str) -> Result<Weights, Problem> {
     if !absent.is_empty() {
         return Err(problem(
             &file,
-            "model.name",
             format!(
                 "shards that are not there: {} (model {name})",
                 absent.join(", ")

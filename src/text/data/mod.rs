@@ -1,18 +1,19 @@
 //! Labelled rows from CSV or JSON lines, with all problems together.
 
-mod csv;
-mod jsonl;
-pub(super) mod line_numbers;
-pub(super) mod records;
+mod line_numbers;
+mod problems;
+pub(super) mod table;
 
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use super::split::Part;
-use config::{Problem, Problems, Source, StudySpec};
-use files::bounded;
+use config::Problems;
+pub(super) use problems::FileProblems;
+use search::space::Params;
+use table::{Format, Place, Table};
 
 /// One labelled row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +56,9 @@ pub struct Columns {
     pub part: Option<String>,
 }
 
-/// A row as the formats hand it over: the cells of the columns asked for.
+/// A row as it is read: the cells of the columns asked for.
 struct RawRow {
-    place: records::Place,
+    place: Place,
     text: Option<String>,
     pair: Option<String>,
     label: Option<String>,
@@ -66,14 +67,9 @@ struct RawRow {
 }
 
 impl Columns {
-    /// As the study names them.
-    pub fn of(spec: &StudySpec) -> Columns {
-        let name = |key: &str| {
-            spec.fixed
-                .get(key)
-                .and_then(|v| v.as_str())
-                .map(str::to_owned)
-        };
+    /// As a study's keys name them.
+    pub fn of(keys: &Params) -> Columns {
+        let name = |key: &str| keys.get(key)?.as_str().map(str::to_owned);
         Columns {
             text: name("data.text").unwrap_or_else(|| "text".to_owned()),
             pair: name("data.text_pair"),
@@ -103,30 +99,12 @@ impl Dataset {
     /// # Errors
     /// Every problem of the file, with its line; of each kind the first few.
     pub fn read(path: &Path, columns: &Columns) -> Result<Dataset, Problems> {
-        let mut findings = Findings::new(path);
-        let file = match bounded::open_of(path, records::MAX_FILE) {
-            Ok(file) => BufReader::with_capacity(1 << 16, file),
-            Err(error) => {
-                findings.file("data.path", error.to_string(), "a file that can be read");
-                return Err(findings.into_problems());
-            }
-        };
-        let extension = path
-            .extension()
-            .map(|e| e.to_string_lossy().to_ascii_lowercase());
-        let raw = match extension.as_deref() {
-            Some("csv") => csv::rows(file, columns, &mut findings),
-            Some("jsonl" | "json" | "ndjson") => jsonl::rows(file, columns, &mut findings),
-            other => {
-                let found = other.map_or("no extension".to_owned(), |e| format!("a .{e} file"));
-                findings.file("data.path", found, "a .csv or .jsonl file");
-                Vec::new()
-            }
-        };
-        if findings.fatal() {
-            return Err(findings.into_problems());
+        let mut problems = FileProblems::new(path);
+        let rows = raw_rows(path, columns, &mut problems);
+        if problems.fatal() {
+            return Err(problems.into_problems());
         }
-        assemble(raw, columns, findings)
+        assemble(rows, columns, problems)
     }
 
     /// SHA-256 over what trials can see of the rows: texts, labels and groups, in order.
@@ -151,88 +129,150 @@ impl Dataset {
     }
 }
 
+/// The rows of a file, of those that can be read.
+fn raw_rows(path: &Path, columns: &Columns, problems: &mut FileProblems) -> Vec<RawRow> {
+    let mut rows = Vec::new();
+    let format = Format::of(path).and_then(|format| match format {
+        Format::Csv | Format::Jsonl => Ok(format),
+        Format::Text => Err("a .txt file".to_owned()),
+    });
+    let format = match format {
+        Ok(format) => format,
+        Err(found) => {
+            problems.file("data.path", found, "a .csv or .jsonl file");
+            return rows;
+        }
+    };
+    let Some(mut table) = Table::open(path, format, table::MAX_FILE, "data.path", problems) else {
+        return rows;
+    };
+    if format == Format::Csv {
+        check_columns(&table, "the file has", columns, problems);
+        let header = table.columns();
+        if !header.contains(&columns.text) || !header.contains(&columns.label) {
+            return rows;
+        }
+    }
+    while table.advance(problems) {
+        let mut cell =
+            |name: Option<&str>| name.map_or(Ok(None), |name| table.text(name, problems));
+        let cells = [
+            cell(Some(&columns.text)),
+            cell(Some(&columns.label)),
+            cell(columns.pair.as_deref()),
+            cell(columns.group.as_deref()),
+            cell(columns.part.as_deref()),
+        ];
+        if let [Ok(text), Ok(label), Ok(pair), Ok(group), Ok(part)] = cells {
+            rows.push(RawRow {
+                place: table.place(),
+                text,
+                label,
+                pair,
+                group,
+                part,
+            });
+        }
+    }
+    if format == Format::Jsonl && !table.columns().is_empty() {
+        check_columns(&table, "the rows have", columns, problems);
+    }
+    rows
+}
+
+/// Each column asked for is there, once.
+fn check_columns(table: &Table, have: &str, columns: &Columns, problems: &mut FileProblems) {
+    for (key, name) in columns.named() {
+        if !table::is_there(name, table.columns(), key, problems) {
+            let all = table::listed(table.columns());
+            let found = format!("no column {name}; {have} {all}");
+            problems.file(key, found, "a column of the file");
+        }
+    }
+}
+
 /// Checks the cells and numbers the classes.
 fn assemble(
     raw: Vec<RawRow>,
     columns: &Columns,
-    mut findings: Findings,
+    mut problems: FileProblems,
 ) -> Result<Dataset, Problems> {
-    let mut rows = Vec::with_capacity(raw.len());
-    let mut labels = Vec::with_capacity(raw.len());
     let mut parts = Vec::new();
-    for cells in raw {
-        let line = cells.place.line;
-        let place = |column: &str| cells.place.cell(column);
-        let label = cells.label.as_deref().map_or("", str::trim).to_owned();
-        if label.is_empty() {
-            findings.row(
-                line,
-                place(&columns.label),
-                "no label",
-                "a class in every row",
-            );
-        }
-        let text = cells.text.unwrap_or_default();
-        if text.trim().is_empty() {
-            findings.row(line, place(&columns.text), "no text", "a text in every row");
-        }
-        if let (Some(column), None) = (&columns.pair, &cells.pair) {
-            findings.row(line, place(column), "no second text", SECOND_TEXT);
-        }
-        if let (Some(column), None | Some("")) = (&columns.group, cells.group.as_deref()) {
-            findings.row(line, place(column), "no group", "a group in every row");
-        }
-        if let Some(column) = &columns.part {
-            let word = cells.part.as_deref().unwrap_or_default();
-            match Part::of_word(word) {
-                Some(part) => parts.push(part),
-                None => findings.row(
-                    line,
-                    place(column),
-                    format!("the part \"{word}\""),
-                    "train, validation (valid, val, dev) or test in every row",
-                ),
-            }
-        }
-        labels.push(label);
-        rows.push(Row {
-            text,
-            pair: columns
-                .pair
-                .as_ref()
-                .map(|_| cells.pair.unwrap_or_default()),
-            class: 0,
-            group: columns.group.as_ref().and(cells.group),
-            line,
-        });
+    for cells in &raw {
+        parts.extend(check_cells(cells, columns, &mut problems));
     }
+    let label = |cells: &RawRow| cells.label.as_deref().map_or("", str::trim).to_owned();
+    let labels: Vec<String> = raw.iter().map(label).collect();
     let classes = classes(&labels);
     let expected = "at least two classes";
     match classes.as_slice() {
-        [] => findings.file("data.path", "no labelled rows".to_owned(), expected),
-        [only] => findings.file("data.label", format!("only the class {only}"), expected),
-        [_, _, ..] => same_numbers(&classes, &mut findings),
+        [] => problems.file("data.path", "no labelled rows".to_owned(), expected),
+        [only] => problems.file("data.label", format!("only the class {only}"), expected),
+        [_, _, ..] => same_numbers(&classes, &mut problems),
     }
-    let index: std::collections::HashMap<&str, usize> = classes
-        .iter()
-        .enumerate()
-        .map(|(i, c)| (c.as_str(), i))
-        .collect();
-    for (row, label) in rows.iter_mut().zip(&labels) {
-        row.class = index.get(label.as_str()).copied().unwrap_or(0);
-    }
-    findings.finish(Dataset {
+    let numbered = classes.iter().enumerate();
+    let class: HashMap<&str, usize> = numbered.map(|(at, name)| (name.as_str(), at)).collect();
+    let row = |(cells, label): (RawRow, &String)| Row {
+        text: cells.text.unwrap_or_default(),
+        pair: columns
+            .pair
+            .as_ref()
+            .map(|_| cells.pair.unwrap_or_default()),
+        class: class.get(label.as_str()).copied().unwrap_or(0),
+        group: columns.group.as_ref().and(cells.group),
+        line: cells.place.line,
+    };
+    let rows = raw.into_iter().zip(&labels).map(row).collect();
+    problems.finish(Dataset {
         rows,
         classes,
         parts,
     })
 }
 
+/// Notes what a row lacks. Its part, where a column says it.
+fn check_cells(cells: &RawRow, columns: &Columns, problems: &mut FileProblems) -> Option<Part> {
+    let mut wrong = |column: &str, found: &str, expected: &str| {
+        problems.row(cells.place.line, cells.place.cell(column), found, expected);
+    };
+    if cells
+        .label
+        .as_deref()
+        .is_none_or(|label| label.trim().is_empty())
+    {
+        wrong(&columns.label, "no label", "a class in every row");
+    }
+    if cells
+        .text
+        .as_deref()
+        .is_none_or(|text| text.trim().is_empty())
+    {
+        wrong(&columns.text, "no text", TEXT);
+    }
+    if let (Some(column), None) = (&columns.pair, &cells.pair) {
+        wrong(column, "no second text", SECOND_TEXT);
+    }
+    if let (Some(column), None | Some("")) = (&columns.group, cells.group.as_deref()) {
+        wrong(column, "no group", "a group in every row");
+    }
+    let column = columns.part.as_ref()?;
+    let word = cells.part.as_deref().unwrap_or_default();
+    let part = Part::of_word(word);
+    if part.is_none() {
+        let expected = "train, validation (valid, val, dev) or test in every row";
+        wrong(column, &format!("the part \"{word}\""), expected);
+    }
+    part
+}
+
+/// What is asked of every row.
+pub(super) const TEXT: &str = "a text in every row";
+
 /// What is asked of rows of pairs.
 pub(super) const SECOND_TEXT: &str = "a second text in every row (an empty one is written \"\")";
 
 /// One class written in two ways would be two classes.
-fn same_numbers(classes: &[String], findings: &mut Findings) {
+fn same_numbers(classes: &[String], problems: &mut FileProblems) {
     let mut numbers: Vec<(f64, &str)> = (classes.iter())
         .filter_map(|label| Some((as_number(label)?, label.as_str())))
         .collect();
@@ -241,7 +281,7 @@ fn same_numbers(classes: &[String], findings: &mut Findings) {
         if let [(a, label), (b, other)] = pair
             && a == b
         {
-            findings.file(
+            problems.file(
                 "data.label",
                 format!("the labels {label} and {other}"),
                 "one way of writing a number or a truth value",
@@ -261,7 +301,7 @@ fn as_number(label: &str) -> Option<f64> {
 
 /// The distinct labels, sorted: as numbers where all are numbers.
 fn classes(labels: &[String]) -> Vec<String> {
-    let distinct: std::collections::BTreeSet<&str> = labels
+    let distinct: BTreeSet<&str> = labels
         .iter()
         .map(String::as_str)
         .filter(|l| !l.is_empty())
@@ -275,104 +315,6 @@ fn classes(labels: &[String]) -> Vec<String> {
         });
     }
     classes
-}
-
-/// Problems of one file. Of each kind only the first few are kept, the others counted.
-pub(super) struct Findings {
-    path: PathBuf,
-    problems: Vec<Problem>,
-    /// How often each kind (what was found without its details) came up at a row.
-    seen: std::collections::BTreeMap<String, usize>,
-    fatal: bool,
-}
-
-/// Problems of one kind that are spelled out.
-const SPELLED_OUT: usize = 10;
-
-impl Findings {
-    pub(super) fn new(path: &Path) -> Findings {
-        Findings {
-            path: path.to_owned(),
-            problems: Vec::new(),
-            seen: std::collections::BTreeMap::new(),
-            fatal: false,
-        }
-    }
-
-    /// A problem of the whole file: the rows are not looked at.
-    pub(super) fn file(&mut self, key: &str, found: String, expected: &str) {
-        self.fatal = true;
-        self.problems.push(Problem {
-            source: Source::File(self.path.clone(), None),
-            key: Some(key.to_owned()),
-            found,
-            expected: expected.to_owned(),
-        });
-    }
-
-    /// A problem of one row; `expected` names the kind.
-    pub(super) fn row(
-        &mut self,
-        line: usize,
-        place: String,
-        found: impl Into<String>,
-        expected: &str,
-    ) {
-        let seen = self.seen.entry(expected.to_owned()).or_insert(0);
-        *seen += 1;
-        if *seen <= SPELLED_OUT {
-            self.problems.push(Problem {
-                source: Source::File(self.path.clone(), Some(line)),
-                key: Some(place),
-                found: found.into(),
-                expected: expected.to_owned(),
-            });
-        }
-    }
-
-    /// Nothing is wrong.
-    pub(super) fn is_empty(&self) -> bool {
-        self.problems.is_empty()
-    }
-
-    /// A problem of the whole file that explains all those before it.
-    pub(super) fn instead(&mut self, key: &str, found: String, expected: &str) {
-        self.problems.clear();
-        self.seen.clear();
-        self.file(key, found, expected);
-    }
-
-    pub(super) fn fatal(&self) -> bool {
-        self.fatal
-    }
-
-    /// A problem of a row behind which none are read.
-    pub(super) fn last_row(&mut self, line: usize, place: String, found: String, expected: &str) {
-        self.row(line, place, found, expected);
-        self.fatal = true;
-    }
-
-    fn finish(self, data: Dataset) -> Result<Dataset, Problems> {
-        if self.problems.is_empty() {
-            Ok(data)
-        } else {
-            Err(self.into_problems())
-        }
-    }
-
-    pub(super) fn into_problems(mut self) -> Problems {
-        for (expected, seen) in &self.seen {
-            if *seen > SPELLED_OUT {
-                self.problems.push(Problem {
-                    source: Source::File(self.path.clone(), None),
-                    key: None,
-                    found: format!("{} more such rows", seen - SPELLED_OUT),
-                    expected: expected.clone(),
-                });
-            }
-        }
-        Problems(self.problems)
-    }
 }
 
 #[cfg(test)]

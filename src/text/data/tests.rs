@@ -1,6 +1,7 @@
 //! Reading rows from CSV and JSON lines.
 
 use super::*;
+use config::Source;
 
 fn columns() -> Columns {
     Columns {
@@ -272,7 +273,7 @@ fn truth_values_and_the_numbers_that_they_are_cannot_both_be_labels() {
 
 #[test]
 fn a_row_longer_than_any_is_named_and_ends_the_reading() {
-    let long = "x".repeat(records::MAX_ROW as usize + 1);
+    let long = "x".repeat(table::MAX_ROW as usize + 1);
     let csv = format!("text,status,post\na,0,1\n{long},1,2\n,,\n");
     let jsonl = format!("{{\"text\": \"a\"}}\n\n{{\"text\": \"{long}\"}}\n?\n");
     let open = format!("text,status,post\na,0,1\n\"b{}", "\nc,1,2".repeat(700_000));

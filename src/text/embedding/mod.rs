@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Checkpoint;
-use super::texts::Text;
+use super::data::Row;
 use device::Device;
 pub use file::Output;
 pub use tokens::tokens;
@@ -46,7 +46,7 @@ pub struct Plan<'a> {
     /// The model.
     pub checkpoint: &'a Checkpoint,
     /// The texts.
-    pub rows: &'a [Text],
+    pub rows: &'a [Row],
     /// Longer rows are cut to so many tokens, at most the model's limit.
     pub max_length: usize,
     /// Rows that are computed at once, at least 1.

@@ -1,10 +1,7 @@
 //! Texts as token ids that the model can read.
 
-use tokenizers::EncodeInput;
-
 use super::Plan;
-use crate::texts::Text;
-use crate::tokens::{Tokens, chunks, special_tokens};
+use crate::tokens::{Tokenised, Tokens};
 use messages::exit::Failure;
 
 /// Each row's tokens, and how many rows were cut; of a pair the longer text is cut first.
@@ -12,10 +9,9 @@ use messages::exit::Failure;
 /// # Errors
 /// The tokeniser cannot be read, or a row has ids that the model does not know; names the row.
 pub fn tokens(plan: &Plan<'_>) -> Result<(Vec<Tokens>, usize), Failure> {
-    let failed = |e: &dyn std::fmt::Display| Failure::input(format!("the tokeniser: {e}"));
-    let tokenizer =
-        (plan.checkpoint.tokenizer.load()).map_err(|e| Failure::input(format!("{e:#}")))?;
-    let special = special_tokens(&tokenizer, plan.rows.iter().any(|(_, pair)| pair.is_some()));
+    let failed = |e: anyhow::Error| Failure::input(format!("{e:#}"));
+    let mut tokenised = Tokenised::new(&plan.checkpoint.dir, &[]).map_err(failed)?;
+    let special = tokenised.special_tokens(plan.rows.iter().any(|row| row.pair.is_some()));
     if plan.max_length <= special {
         return Err(Failure::input(format!(
             "--max-length: found {}, expected at least {}: {special} special tokens are in each row",
@@ -23,36 +19,15 @@ pub fn tokens(plan: &Plan<'_>) -> Result<(Vec<Tokens>, usize), Failure> {
             special + 1
         )));
     }
-    let mut all = Vec::with_capacity(plan.rows.len());
-    let mut cut = 0;
-    let bytes = |(text, pair): &Text| text.len() + pair.as_ref().map_or(0, String::len);
-    for chunk in chunks(plan.rows, bytes) {
-        let inputs: Vec<EncodeInput> = (chunk.iter())
-            .map(|(text, pair)| match pair {
-                Some(pair) => EncodeInput::Dual(text.as_str().into(), pair.as_str().into()),
-                None => EncodeInput::Single(text.as_str().into()),
-            })
-            .collect();
-        let encodings = tokenizer
-            .encode_batch_fast(inputs, true)
-            .map_err(|e| failed(&e))?;
-        for ((text, pair), encoding) in chunk.iter().zip(&encodings) {
-            all.push(match encoding.len() <= plan.max_length {
-                true => Tokens::from(encoding),
-                false => {
-                    cut += 1;
-                    let texts = (text.as_str(), pair.as_deref());
-                    super::super::tokens::cut(&tokenizer, texts, encoding.len(), plan.max_length)
-                        .map_err(|e| Failure::input(format!("{e:#}")))?
-                }
-            });
-        }
-    }
+    tokenised.replace(plan.rows).map_err(failed)?;
+    let all = tokenised.cut(plan.rows, plan.max_length).map_err(failed)?;
     for (row, tokens) in all.iter().enumerate() {
         if let Some(found) = unknown(plan, tokens) {
             return Err(Failure::input(format!("row {}: {found}", row + 1)));
         }
     }
+    let longer = |tokens: &&Tokens| tokens.ids.len() > plan.max_length;
+    let cut = tokenised.full.iter().filter(longer).count();
     Ok((all, cut))
 }
 

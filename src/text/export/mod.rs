@@ -114,7 +114,7 @@ impl Exported {
         }
         let name = dir.display().to_string();
         let description = read(&file).map_err(|p| Problems(vec![p]));
-        let checkpoint = Checkpoint::open(&name, dir).map_err(Problems);
+        let checkpoint = Checkpoint::open(&name, dir);
         let (description, checkpoint) = match (description, checkpoint) {
             (Ok(description), Ok(checkpoint)) => (description, checkpoint),
             (Err(mut found), Err(more)) => {

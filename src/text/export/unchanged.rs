@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::Checkpoint;
-use crate::prepare::load;
-use config::{Problem, Problems, Source, StudySpec};
+use crate::prepare::{data_path, load};
+use config::{Problem, Problems, StudySpec};
 
 /// Compares the checkpoint, the rows and their split with the fingerprints of the study's `identity`.
 /// Reads all of their files.
@@ -25,15 +25,11 @@ pub fn unchanged(
         if then == Some(now) {
             return false;
         }
-        problems.push(Problem {
-            source: Source::File(file.to_owned(), None),
-            key: Some(key.to_owned()),
-            found: format!(
-                "{what} changed since the study was made (fingerprint {now}, then {})",
-                then.unwrap_or("unknown")
-            ),
-            expected: "the same files".to_owned(),
-        });
+        let found = format!(
+            "{what} changed since the study was made (fingerprint {now}, then {})",
+            then.unwrap_or("unknown")
+        );
+        problems.push(Problem::in_file(file, key, found, "the same files"));
         true
     };
     let mut unread = Vec::new();
@@ -47,8 +43,7 @@ pub fn unchanged(
     }
     match load(spec) {
         Ok((data, split)) => {
-            let path = spec.fixed.get("data.path").and_then(|path| path.as_str());
-            let path = Path::new(path.unwrap_or_default());
+            let path = data_path(spec);
             let (rows, parts) = (data.fingerprint(), split.fingerprint());
             // Other rows are split in another way: one problem, not two.
             let _ = differs(path, "data.fingerprint", "the data have", &rows)

@@ -231,14 +231,14 @@ impl Hub<'_> {
         let stage = stage().map_err(unstaged)?;
         let opened = Checkpoint::open(&self.request.model, stage.path());
         opened.map(|_| ()).map_err(|mut problems| {
-            for problem in &mut problems {
+            for problem in &mut problems.0 {
                 if let Source::File(file, _) = &mut problem.source
                     && let Ok(name) = file.strip_prefix(stage.path())
                 {
                     *file = dir.join(name);
                 }
             }
-            Problems(problems)
+            problems
         })
     }
 

@@ -2,13 +2,13 @@
 //! of small ones.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use crate::hex;
+use crate::{Hasher, hex};
 
 /// What a file was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -53,12 +53,8 @@ pub fn matches(file: &Path, size: u64, etag: &str) -> io::Result<bool> {
     Ok(found == etag.to_ascii_lowercase())
 }
 
-fn digest(file: &mut File, mut hash: impl Digest) -> io::Result<String> {
-    let mut buffer = vec![0u8; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
-            count => hash.update(&buffer[..count]),
-        }
-    }
+fn digest(file: &mut File, hash: impl Digest) -> io::Result<String> {
+    let mut hash = Hasher(hash);
+    io::copy(&mut BufReader::with_capacity(1 << 20, file), &mut hash)?;
+    Ok(hex(&hash.0.finalize()))
 }

@@ -1,16 +1,12 @@
 //! Rows of a CSV file, a file of JSON lines, or a text a line; with all their columns.
 
-use std::collections::HashSet;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
-use super::super::data::records::{self, Place};
-use super::super::data::{Findings, Row, SECOND_TEXT};
+use super::super::data::table::{self, Cells, Format, Table};
+use super::super::data::{FileProblems, Row, SECOND_TEXT, TEXT};
 use config::Problems;
-use files::bounded;
 
 /// What is read of each row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,45 +19,26 @@ pub struct Wanted {
     pub label: Option<(String, Vec<String>)>,
     /// Columns that must not be there.
     pub forbidden: Vec<String>,
+    /// Whether texts may be empty.
+    pub empty: bool,
 }
 
-/// A row.
+/// Which columns have texts to be embedded; only `.csv` and `.jsonl` have any.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextColumns {
+    /// Column of the text; `text` if it is not said.
+    pub text: Option<String>,
+    /// Column of the second text.
+    pub pair: Option<String>,
+}
+
+/// A row with all that the file says of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Line of the file on which it starts, from 1.
-    pub line: usize,
-    /// From 1; the header is none.
-    pub number: usize,
-    /// The text.
-    pub text: String,
-    /// The second text, where one is wanted.
-    pub pair: Option<String>,
-    /// Index of the class, where one is wanted.
-    pub class: usize,
-    /// Everything that the row holds.
+    /// What is read of it; its class is 0 where none is wanted.
+    pub row: Row,
+    /// Everything that it holds.
     pub cells: Cells,
-}
-
-impl Record {
-    /// As the tokeniser takes it.
-    pub fn row(&self) -> Row {
-        Row {
-            text: self.text.clone(),
-            pair: self.pair.clone(),
-            class: self.class,
-            group: None,
-            line: self.line,
-        }
-    }
-}
-
-/// What a row holds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cells {
-    /// In the order of the columns.
-    List(Vec<String>),
-    /// An object, and the line that it stands on.
-    Object(Map<String, Json>, String),
 }
 
 /// What a first look at the file says.
@@ -73,20 +50,14 @@ pub struct Survey {
     pub columns: Vec<String>,
 }
 
-/// The kinds of files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Csv,
-    Jsonl,
-    Text,
-}
-
 /// A file of rows.
 #[derive(Debug, Clone)]
 pub struct Input {
     path: PathBuf,
     format: Format,
     wanted: Wanted,
+    /// Greatest size of the file in bytes.
+    longest: u64,
 }
 
 /// What is done with each row.
@@ -99,47 +70,62 @@ impl Input {
     /// # Errors
     /// It is no file, or of another kind.
     pub fn new(path: &Path, mut wanted: Wanted) -> Result<Input, Problems> {
-        let mut findings = Findings::new(path);
-        let extension = path
-            .extension()
-            .map(|e| e.to_string_lossy().to_ascii_lowercase());
-        let format = match extension.as_deref() {
-            Some("csv") => Some(Format::Csv),
-            Some("jsonl" | "json" | "ndjson") => Some(Format::Jsonl),
-            Some("txt") => Some(Format::Text),
-            other => {
-                let found = other.map_or("no suffix".to_owned(), |e| format!("a .{e} file"));
-                findings.file("FILE", found, "a .csv, .jsonl or .txt file");
-                None
-            }
+        let mut problems = FileProblems::new(path);
+        let format = Format::of(path).map_err(|found| {
+            problems.file("FILE", found, "a .csv, .jsonl or .txt file");
+        });
+        let Ok(format) = format else {
+            return Err(problems.into_problems());
         };
         // It is read twice: what is no file would be used up by the first look.
-        if format.is_some() && !path.is_file() {
+        if !path.is_file() {
             let found = match path.exists() {
                 true => "not a plain file",
                 false => "no such file",
             };
-            findings.file("FILE", found.to_owned(), "a file of rows");
+            problems.file("FILE", found.to_owned(), "a file of rows");
         }
-        if format == Some(Format::Text) {
-            wanted.text = TEXT.to_owned();
-            if let Some(column) = &wanted.pair {
-                let found = format!("a file of texts, which has no column {column}");
-                findings.file("text_pair", found, "a .csv or .jsonl file");
+        if format == Format::Text {
+            wanted.text = table::TEXT.to_owned();
+            let label = wanted.label.as_ref().map(|(column, _)| column);
+            for (key, column) in [("text_pair", wanted.pair.as_ref()), ("label", label)] {
+                if let Some(column) = column {
+                    let found = format!("a file of texts, which has no column {column}");
+                    problems.file(key, found, "a .csv or .jsonl file");
+                }
             }
-            if let Some((column, _)) = &wanted.label {
-                let found = format!("a file of texts, which has no column {column}");
-                findings.file("label", found, "a .csv or .jsonl file");
-            }
         }
-        match format {
-            Some(format) if !findings.fatal() => Ok(Input {
-                path: path.to_owned(),
-                format,
-                wanted,
-            }),
-            Some(_) | None => Err(findings.into_problems()),
+        problems.finish(Input {
+            path: path.to_owned(),
+            format,
+            wanted,
+            longest: u64::MAX,
+        })
+    }
+
+    /// A file of texts that are all kept in memory; they may be empty.
+    ///
+    /// # Errors
+    /// See [`Input::new`]; or columns are named of a `.txt` file.
+    pub fn texts(path: &Path, columns: &TextColumns) -> Result<Input, Problems> {
+        if Format::of(path) == Ok(Format::Text) && *columns != TextColumns::default() {
+            let mut problems = FileProblems::new(path);
+            let found = "--text or --text-pair with a .txt file".to_owned();
+            problems.file("FILE", found, "columns of .csv or .jsonl");
+            return Err(problems.into_problems());
         }
+        let text = columns.text.as_deref().unwrap_or(table::TEXT);
+        let wanted = Wanted {
+            text: text.to_owned(),
+            pair: columns.pair.clone(),
+            label: None,
+            forbidden: Vec::new(),
+            empty: true,
+        };
+        Ok(Input {
+            longest: table::MAX_FILE,
+            ..Input::new(path, wanted)?
+        })
     }
 
     /// Looks at every row and counts them.
@@ -147,19 +133,33 @@ impl Input {
     /// # Errors
     /// Every problem of the file, with its row; of each kind the first few.
     pub fn survey(&self) -> Result<Survey, Problems> {
-        let mut findings = Findings::new(&self.path);
         let mut rows = 0;
-        let columns = self.each(&mut findings, &mut |_| {
+        let columns = self.checked(&mut |_| rows += 1)?;
+        Ok(Survey { rows, columns })
+    }
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// See [`Input::survey`].
+    pub fn rows(&self) -> Result<Vec<Row>, Problems> {
+        let mut rows = Vec::new();
+        self.checked(&mut |record| rows.push(record.row))?;
+        Ok(rows)
+    }
+
+    /// Visits the rows, and checks the file as a whole; its columns.
+    fn checked(&self, visit: &mut dyn FnMut(Record)) -> Result<Vec<String>, Problems> {
+        let mut problems = FileProblems::new(&self.path);
+        let mut rows = 0;
+        let columns = self.each(&mut problems, &mut |record| {
             rows += 1;
+            visit(record);
             Ok(())
         });
         let columns = columns.unwrap_or_default();
-        self.check_columns(&columns, rows, &mut findings);
-        if findings.is_empty() {
-            Ok(Survey { rows, columns })
-        } else {
-            Err(findings.into_problems())
-        }
+        self.check_columns(&columns, rows, &mut problems);
+        problems.finish(columns)
     }
 
     /// Visits every row.
@@ -167,137 +167,94 @@ impl Input {
     /// # Errors
     /// Those of `visit`; or the file has changed since it was looked at, and is no longer right.
     pub fn visit(&self, visit: &mut Visit<'_>) -> anyhow::Result<()> {
-        let mut findings = Findings::new(&self.path);
-        self.each(&mut findings, visit)?;
-        if !findings.is_empty() {
-            return Err(findings.into_problems().into());
-        }
-        Ok(())
+        let mut problems = FileProblems::new(&self.path);
+        self.each(&mut problems, visit)?;
+        Ok(problems.finish(())?)
     }
 
     /// Visits the rows that are right, notes what is wrong with the others, and gives the columns.
-    fn each(&self, findings: &mut Findings, visit: &mut Visit<'_>) -> anyhow::Result<Vec<String>> {
-        let file = match bounded::open(&self.path) {
-            Ok(file) => BufReader::with_capacity(1 << 16, file),
-            Err(error) => {
-                findings.file("FILE", error.to_string(), "a file that can be read");
-                return Ok(Vec::new());
-            }
-        };
-        match self.format {
-            Format::Csv => records::csv(
-                file,
-                "FILE",
-                findings,
-                &mut |header, _| header.contains(&self.wanted.text),
-                &mut |place, header, record, findings| {
-                    let cells = header.iter().zip(record);
-                    let cells =
-                        cells.map(|(name, cell)| records::text(place, name, cell, findings));
-                    // Of each cell that is none something is told.
-                    let cells: Vec<Option<String>> = cells.collect();
-                    let cells: Option<Vec<String>> = cells.into_iter().collect();
-                    let record = cells
-                        .and_then(|cells| self.row(place, Cells::List(cells), header, findings));
-                    record.map_or(Ok(()), &mut *visit)
-                },
-            ),
-            Format::Jsonl => {
-                let mut columns = Columns::default();
-                records::objects(
-                    file,
-                    "FILE",
-                    findings,
-                    &mut |place, object, line, findings| {
-                        columns.note(&object);
-                        let cells = Cells::Object(object, line.to_owned());
-                        self.row(place, cells, &[], findings)
-                            .map_or(Ok(()), &mut *visit)
-                    },
-                )?;
-                Ok(columns.names)
-            }
-            Format::Text => {
-                let columns = vec![TEXT.to_owned()];
-                records::lines(file, "FILE", findings, &mut |place, line, findings| {
-                    let cells = Cells::List(vec![line.to_owned()]);
-                    let record = self.row(place, cells, &columns, findings);
-                    record.map_or(Ok(()), &mut *visit).map(|()| true)
-                })?;
-                Ok(columns)
-            }
-        }
-    }
-
-    /// The row of these cells; `None` where something is wrong with it.
-    fn row(
+    fn each(
         &self,
-        place: Place,
-        cells: Cells,
-        columns: &[String],
-        findings: &mut Findings,
-    ) -> Option<Record> {
-        let Place { line, number } = place;
-        let mut right = true;
-        let mut get = |column: &str| {
-            cells.get(column, columns).unwrap_or_else(|no_text| {
-                no_text.note(place, column, findings);
-                right = false;
-                String::new()
-            })
+        problems: &mut FileProblems,
+        visit: &mut Visit<'_>,
+    ) -> anyhow::Result<Vec<String>> {
+        let table = Table::open(&self.path, self.format, self.longest, "FILE", problems);
+        let Some(mut table) = table else {
+            return Ok(Vec::new());
         };
-        let text = get(&self.wanted.text);
-        let pair = self.wanted.pair.as_deref().map(&mut get);
-        let absent = (self.wanted.pair.as_deref()).filter(|column| cells.lacks(column));
-        let label = (self.wanted.label.as_ref()).map(|(column, _)| get(column).trim().to_owned());
-        if right && text.trim().is_empty() {
-            findings.row(
-                line,
-                place.cell(&self.wanted.text),
-                "no text",
-                "a text in every row",
-            );
-            right = false;
-        }
-        if let Some(column) = absent {
-            findings.row(line, place.cell(column), "no second text", SECOND_TEXT);
-            right = false;
-        }
-        let mut class = 0;
-        if let (Some((column, classes)), Some(label)) = (&self.wanted.label, &label) {
-            match classes.iter().position(|c| c == label) {
-                Some(found) => class = found,
-                None => {
-                    let found = match label.is_empty() {
-                        true => "no label".to_owned(),
-                        false => format!("the label {label}"),
-                    };
-                    let expected = format!("a class of the model: {}", classes.join(", "));
-                    findings.row(line, place.cell(column), found, &expected);
-                    right = false;
+        if self.format != Format::Csv || table.columns().contains(&self.wanted.text) {
+            while table.advance(problems) {
+                if let Some(record) = self.record(&mut table, problems) {
+                    visit(record)?;
                 }
             }
         }
-        right.then_some(Record {
-            line,
-            number,
+        Ok(table.columns().to_vec())
+    }
+
+    /// The row at which the table is; `None` where something is wrong with it.
+    fn record(&self, table: &mut Table, problems: &mut FileProblems) -> Option<Record> {
+        let wanted = &self.wanted;
+        let place = table.place();
+        let text = table.text(&wanted.text, problems);
+        let pair = wanted
+            .pair
+            .as_ref()
+            .map(|column| table.text(column, problems));
+        let label = wanted.label.as_ref();
+        let label = label.map(|(column, _)| table.text(column, problems));
+        let mut right = true;
+        let mut wrong = |column: &str, found: &str, expected: &str| {
+            problems.row(place.line, place.cell(column), found, expected);
+            right = false;
+        };
+        let empty = |text: &Option<String>| match text {
+            Some(text) => !wanted.empty && text.trim().is_empty(),
+            None => true,
+        };
+        if text.as_ref().is_ok_and(empty) {
+            wrong(&wanted.text, "no text", TEXT);
+        }
+        if let (Some(column), Some(Ok(None))) = (&wanted.pair, &pair) {
+            wrong(column, "no second text", SECOND_TEXT);
+        }
+        let mut class = 0;
+        if let (Some((column, classes)), Some(Ok(label))) = (&wanted.label, &label) {
+            let label = label.as_deref().unwrap_or_default().trim();
+            match classes.iter().position(|c| c == label) {
+                Some(at) => class = at,
+                None => {
+                    let found = match label {
+                        "" => "no label".to_owned(),
+                        label => format!("the label {label}"),
+                    };
+                    let expected = format!("a class of the model: {}", classes.join(", "));
+                    wrong(column, &found, &expected);
+                }
+            }
+        }
+        let (text, pair) = (text.ok()??, pair.transpose().ok()?.flatten());
+        label.transpose().ok()?;
+        if !right {
+            return None;
+        }
+        let row = Row {
             text,
             pair,
             class,
-            cells,
-        })
+            group: None,
+            line: place.line,
+        };
+        let cells = table.take_cells(problems).ok()?;
+        Some(Record { row, cells })
     }
 
     /// Whether each column that is read is there, once, and none that must not be.
-    fn check_columns(&self, columns: &[String], rows: usize, findings: &mut Findings) {
-        let label = self
-            .wanted
-            .label
-            .as_ref()
-            .map(|(column, _)| column.as_str());
+    fn check_columns(&self, columns: &[String], rows: usize, problems: &mut FileProblems) {
+        let label = self.wanted.label.as_ref().map(|(column, _)| column);
         let wanted = [
-            ("text", Some(self.wanted.text.as_str())),
-            ("text_pair", self.wanted.pair.as_deref()),
+            ("text", Some(&self.wanted.text)),
+            ("text_pair", self.wanted.pair.as_ref()),
             ("label", label),
         ];
         let known = self.format == Format::Csv || !columns.is_empty();
@@ -305,74 +262,21 @@ impl Input {
             let Some(name) = name.filter(|_| known) else {
                 continue;
             };
-            match columns.iter().filter(|column| *column == name).count() {
-                0 => {
-                    let all = records::listed(columns.iter().map(String::as_str));
-                    let found = format!("no column {name}; the file has {all}");
-                    findings.instead(
-                        key,
-                        found,
-                        &format!("a column of the file (--{})", key.replace('_', "-")),
-                    );
-                }
-                1 => {}
-                n => findings.file(
-                    key,
-                    format!("{n} columns called {name}"),
-                    "a name that only one column has",
-                ),
+            if !table::is_there(name, columns, key, problems) {
+                let all = table::listed(columns);
+                let found = format!("no column {name}; the file has {all}");
+                let expected = format!("a column of the file (--{})", key.replace('_', "-"));
+                problems.instead(key, found, &expected);
             }
         }
         for name in &self.wanted.forbidden {
             if columns.contains(name) {
                 let expected = "names that the answer does not use itself: rename or remove it";
-                findings.file("FILE", format!("a column {name}"), expected);
+                problems.file("FILE", format!("a column {name}"), expected);
             }
         }
-        if rows == 0 && findings.is_empty() {
-            findings.file("FILE", "no rows".to_owned(), "at least one row");
-        }
-    }
-}
-
-impl Cells {
-    /// An object has no value there; in a list each column has one.
-    fn lacks(&self, column: &str) -> bool {
-        match self {
-            Cells::List(_) => false,
-            Cells::Object(object, _) => matches!(object.get(column), None | Some(Json::Null)),
-        }
-    }
-
-    /// The text of a column, empty where it is absent.
-    fn get(&self, column: &str, columns: &[String]) -> Result<String, records::NoText> {
-        match self {
-            Cells::List(cells) => {
-                let at = columns.iter().position(|c| c == column);
-                Ok(at.map_or(String::new(), |at| cells[at].clone()))
-            }
-            Cells::Object(object, _) => Ok(records::member(object, column)?.unwrap_or_default()),
-        }
-    }
-}
-
-/// The one column of a text file.
-const TEXT: &str = "text";
-
-/// Names in the order of their first occurrence.
-#[derive(Default)]
-struct Columns {
-    names: Vec<String>,
-    known: HashSet<String>,
-}
-
-impl Columns {
-    fn note(&mut self, object: &Map<String, Json>) {
-        for name in object.keys() {
-            if !self.known.contains(name) {
-                self.known.insert(name.clone());
-                self.names.push(name.clone());
-            }
+        if rows == 0 && problems.is_empty() {
+            problems.file("FILE", "no rows".to_owned(), "at least one row");
         }
     }
 }

@@ -4,7 +4,7 @@
 mod input;
 mod output;
 
-pub use input::{Cells, Input, Record, Survey, Wanted};
+pub use input::{Input, Record, Survey, TextColumns, Wanted};
 pub use output::{Shape, Writer, written};
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::input::{Cells, Record};
+use super::super::data::table::{Cells, Format};
+use super::input::Record;
 use messages::json_number;
 
 /// How answers are written.
@@ -21,11 +22,10 @@ pub enum Shape {
 impl Shape {
     /// By a file's suffix.
     pub fn of(path: &std::path::Path) -> Option<Shape> {
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        match extension.as_str() {
-            "csv" => Some(Shape::Csv),
-            "jsonl" | "json" | "ndjson" => Some(Shape::Jsonl),
-            _ => None,
+        match Format::of(path) {
+            Ok(Format::Csv) => Some(Shape::Csv),
+            Ok(Format::Jsonl) => Some(Shape::Jsonl),
+            Ok(Format::Text) | Err(_) => None,
         }
     }
 }

@@ -10,6 +10,7 @@ fn wanted() -> Wanted {
         pair: None,
         label: None,
         forbidden: written(&labels()),
+        empty: false,
     }
 }
 
@@ -47,8 +48,8 @@ fn csv_is_answered_with_its_columns_in_either_shape() {
     let text = b"\xef\xbb\xbfid,text\r\n7,\"a, b\r\nc\"\r\n8,d\r\n";
     let (survey, rows) = rows("rows.csv", text, wanted()).unwrap();
     assert_eq!(survey.columns, ["id", "text"]);
-    assert_eq!(rows[0].text, "a, b\r\nc");
-    assert_eq!((rows[1].line, rows[1].number), (4, 2));
+    assert_eq!(rows[0].row.text, "a, b\r\nc");
+    assert_eq!(rows[1].row.line, 4);
     assert_eq!(
         answered(Shape::Csv, &survey, &rows),
         "id,text,prediction,probability.no,probability.yes\n\
@@ -76,7 +77,7 @@ fn json_lines_stay_as_they_are_written_and_become_csv() {
          {\"text\": 5, \"m\": [1, 2],\"prediction\":\"yes\",\
          \"probability.no\":0.25,\"probability.yes\":0.75}\n"
     );
-    assert_eq!(rows[1].text, "5");
+    assert_eq!(rows[1].row.text, "5");
     let csv = answered(Shape::Csv, &survey, &rows);
     assert_eq!(csv.lines().nth(2).unwrap(), "5,,\"[1,2]\",yes,0.25,0.75");
 }
@@ -85,7 +86,7 @@ fn json_lines_stay_as_they_are_written_and_become_csv() {
 fn a_text_file_has_a_text_a_line() {
     let (survey, rows) = rows("rows.txt", b"one\r\ntwo, three\n", wanted()).unwrap();
     assert_eq!(survey.columns, ["text"]);
-    assert_eq!(rows[1].text, "two, three");
+    assert_eq!(rows[1].row.text, "two, three");
     assert_eq!(
         answered(Shape::Csv, &survey, &rows).lines().nth(2).unwrap(),
         "\"two, three\",yes,0.25,0.75"
@@ -103,8 +104,14 @@ fn pairs_and_classes_are_read_where_they_are_wanted() {
     wanted.label = Some(("status".into(), labels()));
     let text = b"criterion,text,status\nx,a, yes\n,b,no\n";
     let (_, rows) = rows("rows.csv", text, wanted).unwrap();
-    assert_eq!((rows[0].pair.as_deref(), rows[0].class), (Some("x"), 1));
-    assert_eq!((rows[1].pair.as_deref(), rows[1].class), (Some(""), 0));
+    assert_eq!(
+        (rows[0].row.pair.as_deref(), rows[0].row.class),
+        (Some("x"), 1)
+    );
+    assert_eq!(
+        (rows[1].row.pair.as_deref(), rows[1].row.class),
+        (Some(""), 0)
+    );
 }
 
 #[test]
@@ -180,7 +187,7 @@ fn lines_of_csv_are_counted_right_whatever_ends_them() {
         let problems = rows("a.csv", text.as_bytes(), wanted()).unwrap_err();
         assert!(problems.contains("a.csv:6"), "{end:?}: {problems}");
         let (_, all) = rows("a.csv", text.replace(' ', "d").as_bytes(), wanted()).unwrap();
-        let lines: Vec<usize> = all.iter().map(|row| row.line).collect();
+        let lines: Vec<usize> = all.iter().map(|row| row.row.line).collect();
         assert_eq!(lines, [2, 3, 6, 7], "{end:?}");
     }
 }
@@ -197,5 +204,83 @@ fn a_row_without_its_second_text_is_named() {
         assert!(problems.contains("no second text"), "{problems}");
     }
     let (_, all) = rows("a.jsonl", whole.as_bytes(), wanted).unwrap();
-    assert_eq!(all[0].pair.as_deref(), Some(""));
+    assert_eq!(all[0].row.pair.as_deref(), Some(""));
+}
+
+/// The texts of a file of this name, or its problems as text.
+fn texts(name: &str, content: &[u8], columns: &TextColumns) -> Result<Vec<Text>, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::write(&path, content).unwrap();
+    let rows = Input::texts(&path, columns).and_then(|input| input.rows());
+    let rows = rows.map_err(|p| p.to_string())?;
+    Ok(rows.into_iter().map(|row| (row.text, row.pair)).collect())
+}
+
+type Text = (String, Option<String>);
+
+fn columns(text: &str, pair: &str) -> TextColumns {
+    TextColumns {
+        text: Some(text.to_owned()),
+        pair: Some(pair.to_owned()),
+    }
+}
+
+#[test]
+fn every_line_of_a_file_of_texts_is_a_row() {
+    let of = |content: &[u8]| texts("x.txt", content, &TextColumns::default());
+    let rows = of(b"\xef\xbb\xbfone\r\n\ntwo, \"three\"\n").unwrap();
+    let all: Vec<&str> = rows.iter().map(|(text, _)| text.as_str()).collect();
+    assert_eq!(all, ["one", "", "two, \"three\""]);
+    assert_eq!(of(b"\n").unwrap(), [(String::new(), None)]);
+    assert!(of(b"").unwrap_err().contains("no rows"));
+    let error = of(b"a\n\xff\n").unwrap_err();
+    assert!(
+        error.contains("x.txt:2") && error.contains("UTF-8"),
+        "{error}"
+    );
+    let error = texts("x.txt", b"a", &columns("a", "b")).unwrap_err();
+    assert!(error.contains("--text"), "{error}");
+}
+
+#[test]
+fn columns_of_texts_are_found_by_name() {
+    let expected = [
+        ("a".to_owned(), Some("1".to_owned())),
+        ("b, c".to_owned(), Some(String::new())),
+    ];
+    let csv = b"id,t,p\n1,a,1\n2,\"b, c\",\n";
+    assert_eq!(texts("x.csv", csv, &columns("t", "p")).unwrap(), expected);
+    let jsonl = b"{\"t\": \"a\", \"p\": 1}\n\n{\"p\": \"\", \"t\": \"b, c\"}";
+    assert_eq!(
+        texts("x.jsonl", jsonl, &columns("t", "p")).unwrap(),
+        expected
+    );
+    let default = texts("x.csv", b"text\na\n", &TextColumns::default()).unwrap();
+    assert_eq!(default, [("a".to_owned(), None)]);
+}
+
+#[test]
+fn texts_that_cannot_be_read_are_named_by_line() {
+    for (name, text, expected) in [
+        ("x.csv", &b"t\na\n"[..], "no column text; the file has t"),
+        ("x.csv", b"text,text\na,b\n", "2 columns called text"),
+        ("x.csv", b"text,b\na,b\nc\n", "x.csv:3"),
+        ("x.csv", b"text,b\r\n\"a\r\n\",b\r\nc\r\n", "x.csv:4"),
+        ("x.jsonl", b"{\"text\": \"a\"}\n{\"t\": 1}", "x.jsonl:2"),
+        ("x.jsonl", b"{\"text\": null}", "column text: found no text"),
+        ("x.jsonl", b"[1]", "x.jsonl:1"),
+        ("x.xml", b"a", "a .xml file"),
+    ] {
+        let error = texts(name, text, &TextColumns::default()).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    let many = "{}\n".repeat(30);
+    let error = texts("x.jsonl", many.as_bytes(), &TextColumns::default()).unwrap_err();
+    assert_eq!(
+        error.lines().count(),
+        12,
+        "a header, ten rows, and how many more"
+    );
+    assert!(error.contains("20 more"), "{error}");
 }

@@ -4,7 +4,7 @@ use super::bounds;
 use crate::data::Dataset;
 use crate::tokens::Tokenised;
 use config::Prepared;
-use config::{Problem, Source, StudySpec};
+use config::{Problem, StudySpec};
 
 const STRIDE: &str = "tok.doc_stride";
 const LENGTH: &str = "tok.max_length";
@@ -96,15 +96,13 @@ impl Reach<'_> {
         let room = |length: i64| length - special;
         let mut problems = Vec::new();
         if room(low) < 1 {
-            problems.push(Problem {
-                source: Source::File(spec.file.clone(), None),
-                key: Some(LENGTH.to_owned()),
-                found: format!("{low} with the model {name}"),
-                expected: format!(
-                    "at least {}: one token beside the special ones",
-                    low - room(low) + 1
-                ),
-            });
+            let least = low - room(low) + 1;
+            problems.push(Problem::in_file(
+                &spec.file,
+                LENGTH,
+                format!("{low} with the model {name}"),
+                format!("at least {least}: one token beside the special ones"),
+            ));
         }
         if least > 0 && least >= room(high) {
             problems.push(problem(
@@ -140,12 +138,7 @@ impl Reach<'_> {
 }
 
 fn problem(spec: &StudySpec, found: String, expected: String) -> Problem {
-    Problem {
-        source: Source::File(spec.file.clone(), None),
-        key: Some(STRIDE.to_owned()),
-        found,
-        expected,
-    }
+    Problem::in_file(&spec.file, STRIDE, found, expected)
 }
 
 /// `; by class, median: 0: 20, 1: 31`; nothing for many classes.

@@ -26,8 +26,8 @@ pub fn answer(
 ) -> Result<()> {
     let mut part: Vec<Record> = Vec::new();
     let mut work = |part: &mut Vec<Record>| -> Result<()> {
-        let rows: Vec<Row> = part.iter().map(Record::row).collect();
-        let truth = part.iter().map(|record| record.class).collect();
+        let rows: Vec<Row> = part.iter().map(|record| record.row.clone()).collect();
+        let truth = part.iter().map(|record| record.row.class).collect();
         let answers = predictor.answer(&rows, truth, step)?;
         done(part, answers)?;
         part.clear();

@@ -7,7 +7,7 @@ use safetensors::SafeTensors;
 
 use super::*;
 use text::checkpoint::Checkpoint;
-use text::texts::Text;
+use text::data::Row;
 
 fn reference() -> &'static Path {
     Path::new(concat!(
@@ -40,12 +40,21 @@ fn checkpoint(case: &str) -> (tempfile::TempDir, Checkpoint) {
     (dir, checkpoint)
 }
 
-fn texts() -> Vec<Text> {
+fn row(text: &str, pair: Option<&str>) -> Row {
+    Row {
+        text: text.to_owned(),
+        pair: pair.map(str::to_owned),
+        class: 0,
+        group: None,
+        line: 1,
+    }
+}
+
+fn texts() -> Vec<Row> {
     let json = std::fs::read(reference().join("tokenizers/texts.json")).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let all = json["texts"].as_array().unwrap().iter();
-    all.map(|text| (text.as_str().unwrap().to_owned(), None))
-        .collect()
+    all.map(|text| row(text.as_str().unwrap(), None)).collect()
 }
 
 fn floats(file: &SafeTensors<'_>, name: &str) -> Vec<f32> {
@@ -183,7 +192,7 @@ fn a_length_without_room_beside_the_special_tokens_is_refused_with_the_least_one
     let (dir, checkpoint) = checkpoint("xlmr");
     let out = dir.path().join("out.safetensors");
     for (pair, least) in [(None, 3), (Some("b"), 5)] {
-        let rows = [("a text".to_owned(), pair.map(str::to_owned))];
+        let rows = [row("a text", pair)];
         let of = |max_length| {
             let plan = Plan {
                 checkpoint: &checkpoint,
