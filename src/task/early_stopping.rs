@@ -21,7 +21,7 @@ impl Patience {
     /// A key is absent or of the wrong type.
     pub fn of(trial: &TrialSpec) -> anyhow::Result<Patience> {
         Ok(Patience {
-            epochs: u32::try_from(trial.int(PATIENCE)?)?,
+            epochs: trial.int(PATIENCE)?,
             min_delta: trial.float(MIN_DELTA)?,
         })
     }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use config::{Prepared, Problems, StudySpec, TaskKind};
@@ -119,9 +120,10 @@ impl TrialSpec {
     /// An integer of the configuration.
     ///
     /// # Errors
-    /// See [`TrialSpec::float`].
-    pub fn int(&self, key: &str) -> anyhow::Result<i64> {
-        self.typed(key, "an integer", Value::as_i64)
+    /// See [`TrialSpec::float`]; or it is outside of the type's range.
+    pub fn int<T: TryFrom<i64>>(&self, key: &str) -> anyhow::Result<T> {
+        let read = |value: &Value| T::try_from(value.as_i64()?).ok();
+        self.typed(key, "an integer", read)
     }
 
     /// A string of the configuration.
@@ -130,6 +132,15 @@ impl TrialSpec {
     /// See [`TrialSpec::float`].
     pub fn text(&self, key: &str) -> anyhow::Result<&str> {
         self.typed(key, "a string", Value::as_str)
+    }
+
+    /// A word of the configuration as what it stands for.
+    ///
+    /// # Errors
+    /// See [`TrialSpec::float`]; or the type has no such word.
+    pub fn word<T: DeserializeOwned>(&self, key: &str) -> anyhow::Result<T> {
+        let word = self.text(key)?;
+        serde_json::from_value(word.into()).map_err(|e| anyhow::anyhow!("{key} = {word}: {e}"))
     }
 
     /// A boolean of the configuration.

@@ -96,7 +96,7 @@ impl Task for Opened {
         let curve = Curve::of(trial)?;
         let held = touched(trial.config.get("task.memory_mb"))?;
         let pause = Duration::from_secs_f64(trial.float("task.step_ms")? / 1000.0);
-        let epochs = u32::try_from(trial.int("train.epochs")?)?;
+        let epochs = trial.int("train.epochs")?;
         let mut stopping = EarlyStopping::new(Patience::of(trial)?, self.objective.direction);
         if let Some(steps) = trial.rehearse {
             reporter.plan(u64::from(epochs) * curve.steps);
@@ -174,14 +174,16 @@ impl Curve {
         };
         // In decades, doublings and tenths from the best.
         let lr_off = (lr.log10() + 2.0).powi(2);
-        let layers_off = ((trial.int("model.layers")? as f64).log2() - 2.0).powi(2);
-        let cost = trial.int("model.layers")? as f64 * trial.int("model.width")? as f64 / 1e3;
-        let width_off = ((trial.int("model.width")? as f64).log2() - 7.0).powi(2);
+        let layers_off = ((trial.int::<i64>("model.layers")? as f64).log2() - 2.0).powi(2);
+        let cost = trial.int::<i64>("model.layers")? as f64
+            * trial.int::<i64>("model.width")? as f64
+            / 1e3;
+        let width_off = ((trial.int::<i64>("model.width")? as f64).log2() - 7.0).powi(2);
         let momentum_off = (trial.float("optim.momentum")? - 0.9).powi(2);
         Ok(Curve {
             floor: 0.3 * lr_off + optimiser + momentum_off + 0.05 * layers_off + 0.02 * width_off,
             rate: (-0.25 * lr_off).exp(),
-            steps: u64::try_from(trial.int("task.steps")?)?,
+            steps: trial.int("task.steps")?,
             noise: trial.float("task.noise")?,
             diverges: lr > MAX_LR,
             cost,

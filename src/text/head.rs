@@ -1,7 +1,7 @@
 //! What a head is: the part of a trial's model between the hidden states and the classes. Its weights
 //! are elsewhere; nothing here needs libtorch.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use task::TrialSpec;
@@ -56,6 +56,9 @@ impl Nonlinearity {
     }
 }
 
+/// The name of the learned query of [`Pooling::Attn`] in files of weights.
+pub const QUERY: &str = "head.query";
+
 /// What a head is, beside its weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeadConfig {
@@ -84,12 +87,21 @@ impl HeadConfig {
         Ok(HeadConfig {
             input,
             classes,
-            pooling: word(trial, "head.pooling")?,
-            layers: usize::try_from(trial.int("head.layers")?)?,
-            hidden: usize::try_from(trial.int("head.hidden")?)?,
-            activation: word(trial, "head.activation")?,
+            pooling: trial.word("head.pooling")?,
+            layers: trial.int("head.layers")?,
+            hidden: trial.int("head.hidden")?,
+            activation: trial.word("head.activation")?,
             dropout: trial.float("head.dropout")?,
         })
+    }
+
+    /// The name of each layer's tensors in training: `classifier` in a head of one layer, else
+    /// `head.layers.0` and so on.
+    pub fn layer_names(&self) -> Vec<String> {
+        match self.layers {
+            1 => vec!["classifier".to_owned()],
+            layers => (0..layers).map(|at| format!("head.layers.{at}")).collect(),
+        }
     }
 
     /// Inputs and outputs of each layer.
@@ -105,10 +117,4 @@ impl HeadConfig {
         };
         (0..=last).map(|at| (width(at), out(at))).collect()
     }
-}
-
-/// A key's word as what it stands for.
-fn word<T: serde::de::DeserializeOwned>(trial: &TrialSpec, key: &str) -> Result<T> {
-    let word = trial.text(key)?;
-    serde_json::from_value(word.into()).with_context(|| format!("{key} = {word}"))
 }

@@ -2,8 +2,11 @@
 
 use std::f64::consts::PI;
 
-/// The course of the learning rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::Deserialize;
+
+/// The course of the learning rate, by its word in `sched.name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Falls evenly.
     Linear,
@@ -17,20 +20,6 @@ pub enum Shape {
     /// to a ten-thousandth of that (Smith and Topin, "Super-Convergence", 2018, as PyTorch has it,
     /// but for the momentum, which stays).
     OneCycle,
-}
-
-impl Shape {
-    /// By its word in `sched.name`.
-    pub fn named(word: &str) -> Option<Shape> {
-        Some(match word {
-            "linear" => Shape::Linear,
-            "cosine" => Shape::Cosine,
-            "cosine_restart" => Shape::CosineRestart,
-            "polynomial" => Shape::Polynomial,
-            "one_cycle" => Shape::OneCycle,
-            _ => return None,
-        })
-    }
 }
 
 /// A schedule.
@@ -195,7 +184,7 @@ mod tests {
             warmup_ratio in 0.0f64..=1.0, cycles in 1u64..9, power in 0.1f64..3.0,
             total in 1u64..300,
         ) {
-            let shape = Shape::named(word).unwrap();
+            let shape: Shape = serde_json::from_value(word.into()).unwrap();
             let schedule = Schedule { shape, warmup_ratio, cycles, power };
             for factor in all(schedule, total) {
                 prop_assert!(factor > 0.0 && factor <= 1.0, "{factor}");

@@ -9,7 +9,7 @@ use safetensors::{SafeTensors, serialize_to_file};
 
 use super::{Form, prefix};
 use crate::checkpoint::{Checkpoint, Precision, needed, optional};
-use crate::head::{HeadConfig, Pooling};
+use crate::head::{HeadConfig, Pooling, QUERY};
 
 /// A tensor to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,19 +126,20 @@ fn head_tensors(
         all.push(tensor("weight", vec![size, size], weight));
         all.push(tensor("bias", vec![size], values(size, &|_| 0.0)));
     }
-    for (at, ((input, out), layer)) in head.sizes().into_iter().zip(&form.layers).enumerate() {
-        let own = match head.layers {
-            1 => "classifier".to_owned(),
-            _ => format!("head.layers.{at}"),
-        };
+    let sizes = head.sizes().into_iter().zip(&form.layers);
+    for (own, ((input, out), layer)) in head.layer_names().into_iter().zip(sizes) {
         let (weight, bias) = (format!("{own}.weight"), format!("{own}.bias"));
         let name = format!("{}.weight", layer.name);
         all.push(take(weight, name, &[out, input], layer.scale)?);
         all.push(take(bias, format!("{}.bias", layer.name), &[out], 1.0)?);
     }
     if head.pooling == Pooling::Attn {
-        let query = "head.query".to_owned();
-        all.push(take(query.clone(), query, &[head.input], 1.0)?);
+        all.push(take(
+            QUERY.to_owned(),
+            QUERY.to_owned(),
+            &[head.input],
+            1.0,
+        )?);
     }
     Ok(())
 }

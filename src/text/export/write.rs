@@ -11,7 +11,7 @@ use super::{
     weights,
 };
 use crate::checkpoint::Checkpoint;
-use crate::head::HeadConfig;
+use crate::head::{HeadConfig, QUERY};
 use crate::tokenizer::TOKENIZER_FILES;
 use files::{bounded, replace};
 use search::space::{Params, Value};
@@ -154,7 +154,7 @@ fn describe(export: &Export<'_>) -> Result<(Description, Form)> {
     let number = |word: &str| read(word).and_then(Value::as_i64).unwrap_or(0);
     let head: HeadConfig = serde_json::from_value(known("head")?.clone()).context("head")?;
     let form = form(export.checkpoint.config.architecture, &head);
-    let query = (!head.pooling.is_fixed()).then(|| "head.query".to_owned());
+    let query = (!head.pooling.is_fixed()).then(|| QUERY.to_owned());
     let max_length = usize::try_from(number("tok.max_length"))?;
     let description = Description {
         format: FORMAT,

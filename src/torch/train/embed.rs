@@ -4,6 +4,8 @@ use anyhow::{Context, Result};
 use tch::{Device, Kind, Tensor};
 
 use super::encoder::Encoder;
+use super::head;
+use super::rows::Rows;
 use crate::gpu;
 use messages::exit::{Exit, Failure};
 use text::embedding::{Embedded, Output, Plan, Pooling, Step, tokens};
@@ -43,13 +45,14 @@ pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Fa
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|row| std::cmp::Reverse(rows[*row].ids.len()));
     for batch in order.chunks(plan.batch_size.max(1)) {
-        let texts: Vec<&Tokens> = batch.iter().map(|row| &rows[*row]).collect();
+        let text = |row: &usize| std::slice::from_ref(&rows[*row]);
+        let texts: Vec<&[Tokens]> = batch.iter().map(text).collect();
         let (states, pooled) = compute(&encoder, &texts, pooling, device).map_err(|e| {
             thrown(e.context(format!("a batch of {} rows (--batch-size)", batch.len())))
         })?;
         let width = states.len() / batch.len();
         for (at, (row, text)) in batch.iter().zip(&texts).enumerate() {
-            let states = &states[at * width..][..text.ids.len() * hidden];
+            let states = &states[at * width..][..text[0].ids.len() * hidden];
             output.row(*row, states, &pooled[at * hidden..][..hidden])?;
         }
         told(Step::Computed(batch.len()));
@@ -83,55 +86,20 @@ fn pooling(plan: &Plan<'_>, encoder: &Encoder) -> Result<Pooling, Failure> {
 /// The hidden states of a batch, padded to its longest row, and its vectors, both flat.
 fn compute(
     encoder: &Encoder,
-    rows: &[&Tokens],
+    texts: &[&[Tokens]],
     pooling: Pooling,
     device: Device,
 ) -> Result<(Vec<f32>, Vec<f32>)> {
     let _no_grad = tch::no_grad_guard();
-    let longest = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
-    let padded = |of: fn(&Tokens) -> &[u32], fill: i64| -> Vec<i64> {
-        let row = |row: &&Tokens| {
-            let ids = of(row).iter().map(|id| i64::from(*id));
-            ids.chain(std::iter::repeat(fill))
-                .take(longest)
-                .collect::<Vec<i64>>()
-        };
-        rows.iter().flat_map(row).collect()
-    };
-    let shape = [rows.len() as i64, longest as i64];
-    let moved = |flat: &[i64]| -> Result<Tensor> {
-        Ok(Tensor::f_from_slice(flat)?
-            .f_view(shape)?
-            .f_to_device(device)?)
-    };
-    let ids = moved(&padded(|t| &t.ids, encoder.config.pad_token_id as i64))?;
-    let types = padded(|t| &t.types, 0);
-    let types = match types.iter().any(|t| *t != 0) && encoder.config.token_types().is_some() {
-        true => Some(moved(&types)?),
-        false => None,
-    };
-    let lengths: Vec<i64> = rows.iter().map(|row| row.ids.len() as i64).collect();
-    let lengths = Tensor::f_from_slice(&lengths)?
-        .f_to_device(device)?
-        .f_unsqueeze(1)?;
-    let inside = Tensor::f_arange(longest as i64, (Kind::Int64, device))?
-        .f_unsqueeze(0)?
-        .f_lt_tensor(&lengths)?;
-    let ragged = rows.iter().any(|row| row.ids.len() != longest);
-    let mask = inside.f_unsqueeze(1)?.f_unsqueeze(1)?;
-    let states = encoder.prefix(
-        &ids,
-        types.as_ref(),
-        ragged.then_some(&mask),
-        encoder.blocks.len(),
-    )?;
+    let rows = Rows::of_windows(texts, &vec![0; texts.len()], device)?;
+    let all: Vec<usize> = (0..texts.len()).collect();
+    let uploaded = rows.upload(std::slice::from_ref(&all))?;
+    let batch = rows.batch(&all, uploaded.first().context("a batch without rows")?)?;
+    let states = rows.encode(encoder, &batch, encoder.blocks.len())?;
     let pooled = match pooling {
         Pooling::Pooler => encoder.pooler(&states)?.context("no pooler")?,
-        Pooling::Cls => states.f_select(1, 0)?,
-        Pooling::Mean => {
-            let share = inside.f_to_kind(Kind::Float)?.f_div(&lengths)?;
-            share.f_unsqueeze(1)?.f_bmm(&states)?.f_squeeze_dim(1)?
-        }
+        Pooling::Cls => head::pool(head::Pooling::Cls, &batch, &states)?,
+        Pooling::Mean => head::pool(head::Pooling::Mean, &batch, &states)?,
     };
     Ok((flat(&states)?, flat(&pooled)?))
 }

@@ -1,26 +1,26 @@
 //! The training loop of one trial.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value as Json};
 use tch::{Kind, Tensor};
 
-use super::loss::{self, Loss};
+use super::loss::{Loss, LossSettings};
 use super::model::Model;
-use super::optimizer::{self, Optimizer};
+use super::optimizer::{Optimizer, OptimizerSettings};
 use super::prefix::Input;
 use super::rows::Rows;
 use super::score::Scored;
 use super::tensors;
-use crate::gpu;
-use config::test_metric;
-use search::study::{Direction, derive_seed, rng};
+use crate::gpu::{self, AdamW};
+use config::{Objective, test_metric};
+use search::study::{derive_seed, rng};
 use task::{Checkpoint, Decision, EarlyStopping, Ended, Epoch, Patience, Reporter, TrialSpec};
 use text::batches::bucketed;
-use text::schedule::{Schedule, Shape};
+use text::schedule::Schedule;
 
 /// What the loop reads of a trial's configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct FitSettings {
     seed: u64,
     epochs: u32,
     patience: Patience,
@@ -33,49 +33,46 @@ pub struct Settings {
     rehearse: Option<usize>,
     lr: f64,
     schedule: Schedule,
-    optimizer: optimizer::Settings,
-    loss: loss::Settings,
+    optimizer: OptimizerSettings,
+    loss: LossSettings,
 }
 
-impl Settings {
+impl FitSettings {
     /// Of a trial.
     ///
     /// # Errors
     /// A key is absent or of the wrong type.
-    pub fn of(trial: &TrialSpec) -> Result<Settings> {
-        let batch_size = usize::try_from(trial.int("train.batch_size")?)?;
+    pub fn of(trial: &TrialSpec) -> Result<FitSettings> {
+        let batch_size: usize = trial.int("train.batch_size")?;
         let parts = 1usize.checked_shl(trial.halvings).unwrap_or(usize::MAX);
-        Ok(Settings {
+        Ok(FitSettings {
             batch_size,
             micro_batch: batch_size.div_ceil(parts).max(1),
-            grad_accum: usize::try_from(trial.int("train.grad_accum")?)?.max(1),
+            grad_accum: trial.int::<usize>("train.grad_accum")?.max(1),
             rehearse: trial.rehearse.map(|steps| steps as usize),
             seed: trial.seed,
-            epochs: u32::try_from(trial.int("train.epochs")?)?,
+            epochs: trial.int("train.epochs")?,
             patience: Patience::of(trial)?,
             lr: trial.float("optim.lr")?,
-            schedule: schedule(trial)?,
-            optimizer: optimizer::Settings {
-                beta1: trial.float("optim.beta1")?,
-                beta2: trial.float("optim.beta2")?,
-                eps: trial.float("optim.eps")?,
+            schedule: Schedule {
+                shape: trial.word("sched.name")?,
+                warmup_ratio: trial.float("sched.warmup_ratio")?,
+                cycles: trial.int("sched.cosine_cycles")?,
+                power: trial.float("sched.poly_power")?,
+            },
+            optimizer: OptimizerSettings {
+                adamw: AdamW {
+                    beta1: trial.float("optim.beta1")?,
+                    beta2: trial.float("optim.beta2")?,
+                    eps: trial.float("optim.eps")?,
+                    max_norm: trial.float("train.clip_grad")?,
+                },
                 weight_decay: trial.float("optim.weight_decay")?,
-                clip_grad: trial.float("train.clip_grad")?,
                 layerwise_lr_decay: trial.float("optim.layerwise_lr_decay")?,
             },
-            loss: loss::Settings::of(trial)?,
+            loss: LossSettings::of(trial)?,
         })
     }
-}
-
-fn schedule(trial: &TrialSpec) -> Result<Schedule> {
-    let name = trial.text("sched.name")?;
-    Ok(Schedule {
-        shape: Shape::named(name).with_context(|| format!("sched.name = {name}"))?,
-        warmup_ratio: trial.float("sched.warmup_ratio")?,
-        cycles: u64::try_from(trial.int("sched.cosine_cycles")?)?,
-        power: trial.float("sched.poly_power")?,
-    })
 }
 
 /// What is trained on: rows, which of them train, validate and test, and what the model reads.
@@ -112,14 +109,6 @@ impl Material<'_> {
     }
 }
 
-/// What early stopping watches.
-pub struct Objective<'a> {
-    /// The metric's name.
-    pub metric: &'a str,
-    /// The direction.
-    pub direction: Direction,
-}
-
 /// Says what weights are, for those who read them later.
 pub type About<'a> = dyn Fn() -> Result<Map<String, Json>> + 'a;
 
@@ -130,8 +119,8 @@ pub type About<'a> = dyn Fn() -> Result<Map<String, Json>> + 'a;
 pub fn fit(
     model: &Model,
     material: &Material<'_>,
-    settings: &Settings,
-    objective: &Objective<'_>,
+    settings: &FitSettings,
+    objective: &Objective,
     (from, about): (Option<Checkpoint>, &About<'_>),
     reporter: &mut dyn Reporter,
 ) -> Result<Ended> {
@@ -139,7 +128,7 @@ pub fn fit(
         model,
         material,
         settings,
-        optimizer: Optimizer::new(&model.parameters(), model.layers(), settings.optimizer)?,
+        optimizer: Optimizer::new(&model.parameters()?, model.layers(), settings.optimizer)?,
         loss: Loss::new(
             settings.loss,
             &material.counts(),
@@ -151,17 +140,17 @@ pub fn fit(
         [] => None,
         rows => Some(Scored::new(model, material, rows)?),
     };
-    let mut course = Course::new(settings, objective);
+    let mut progress = Progress::new(settings, objective);
     if let Some(checkpoint) = from {
-        course.take_up(&checkpoint.epochs);
+        progress.replay(&checkpoint.epochs);
         tensors::read(&training.optimizer.state(), &checkpoint.state)?;
     }
-    while !course.ended {
-        let epoch = course.epoch + 1;
+    while !progress.ended {
+        let epoch = progress.epoch + 1;
         let train_loss = match training.epoch(epoch, reporter)? {
-            Trained::Mean(loss) => loss,
-            Trained::NotFinite(at) => return Ok(Ended::Diverged { at }),
-            Trained::Rehearsed => return Ok(Ended::Completed),
+            EpochEnd::MeanLoss(loss) => loss,
+            EpochEnd::NotFinite(at) => return Ok(Ended::Diverged { at }),
+            EpochEnd::Rehearsed => return Ok(Ended::Completed),
         };
         let mut metrics = validation.score(model, material, reporter)?;
         if let Some((name, value)) = metrics.iter().find(|(_, v)| !v.is_finite()) {
@@ -169,10 +158,10 @@ pub fn fit(
             return Ok(Ended::Diverged { at });
         }
         metrics.insert("train_loss".to_owned(), train_loss);
-        let Some(value) = metrics.get(objective.metric).copied() else {
+        let Some(value) = metrics.get(&objective.metric).copied() else {
             anyhow::bail!("the task has no metric {}", objective.metric);
         };
-        let improves = course.take(epoch, value);
+        let improves = progress.record(epoch, value);
         if let Some(test) = test.as_ref().filter(|_| improves) {
             let scored = test.score(model, material, reporter)?;
             let named = |(name, value): (String, f64)| (test_metric(&name), value);
@@ -185,7 +174,7 @@ pub fn fit(
         if improves && reporter.wants_weights(value) {
             reporter.keep_best(value, &about()?, &mut |to| model.write(to));
         }
-        if !course.ended {
+        if !progress.ended {
             let state = training.optimizer.state();
             reporter.keep(&mut |to| tensors::write(&state, to));
         }
@@ -195,9 +184,9 @@ pub fn fit(
 
 /// How far a training is. It follows from what was reported alone, so that a checkpoint need not hold
 /// it.
-struct Course<'a> {
+struct Progress<'a> {
     epochs: u32,
-    objective: &'a Objective<'a>,
+    objective: &'a Objective,
     stopping: EarlyStopping,
     /// The last epoch that is done.
     epoch: u32,
@@ -205,9 +194,9 @@ struct Course<'a> {
     ended: bool,
 }
 
-impl<'a> Course<'a> {
-    fn new(settings: &Settings, objective: &'a Objective<'a>) -> Course<'a> {
-        Course {
+impl<'a> Progress<'a> {
+    fn new(settings: &FitSettings, objective: &'a Objective) -> Progress<'a> {
+        Progress {
             epochs: settings.epochs,
             objective,
             stopping: EarlyStopping::new(settings.patience, objective.direction),
@@ -217,16 +206,16 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// These epochs are done.
-    fn take_up(&mut self, epochs: &[Epoch]) {
+    /// Takes in epochs that an earlier attempt has done.
+    fn replay(&mut self, epochs: &[Epoch]) {
         for done in epochs {
-            let value = done.metrics.get(self.objective.metric);
-            self.take(done.epoch, value.copied().unwrap_or(f64::NAN));
+            let value = done.metrics.get(&self.objective.metric);
+            self.record(done.epoch, value.copied().unwrap_or(f64::NAN));
         }
     }
 
-    /// An epoch is done; whether it is the best so far.
-    fn take(&mut self, epoch: u32, value: f64) -> bool {
+    /// Takes in an epoch that is done; whether it is the best so far.
+    fn record(&mut self, epoch: u32, value: f64) -> bool {
         let better = |best| self.objective.direction.better(value, best);
         let improves = self.best.is_none_or(better);
         if improves {
@@ -239,9 +228,9 @@ impl<'a> Course<'a> {
 }
 
 /// How an epoch's steps went.
-enum Trained {
-    /// The mean loss.
-    Mean(f64),
+enum EpochEnd {
+    /// The mean loss of its updates.
+    MeanLoss(f64),
     /// Where the loss was NaN or infinite first.
     NotFinite(String),
     /// It was a rehearsal.
@@ -251,18 +240,18 @@ enum Trained {
 /// Steps between two looks at the losses: one synchronisation for as many.
 const LOOK_EVERY: usize = 64;
 
-/// A training in its course.
+/// A training in its progress.
 struct Training<'a> {
     model: &'a Model,
     material: &'a Material<'a>,
-    settings: &'a Settings,
+    settings: &'a FitSettings,
     optimizer: Optimizer,
     loss: Loss,
 }
 
 impl Training<'_> {
     /// Trains on each row once. A step is a batch; `grad_accum` of them move the weights.
-    fn epoch(&mut self, epoch: u32, reporter: &mut dyn Reporter) -> Result<Trained> {
+    fn epoch(&mut self, epoch: u32, reporter: &mut dyn Reporter) -> Result<EpochEnd> {
         let (rows, settings, train) = (self.material.rows, self.settings, self.material.train);
         // Every epoch draws anew, so that one that goes on from a checkpoint draws the same.
         gpu::seed(derive_seed(settings.seed, u64::from(epoch), "dropout"))?;
@@ -299,7 +288,7 @@ impl Training<'_> {
                 let losses: Vec<f32> = Vec::try_from(Tensor::f_stack(&pending, 0)?)?;
                 if let Some(at) = losses.iter().position(|l| !l.is_finite()) {
                     let first = step + 2 - losses.len() + at;
-                    return Ok(Trained::NotFinite(format!(
+                    return Ok(EpochEnd::NotFinite(format!(
                         "epoch {epoch}, step {first} of {steps}: training loss {}",
                         losses[at]
                     )));
@@ -309,8 +298,8 @@ impl Training<'_> {
             }
         }
         match settings.rehearse {
-            None => Ok(Trained::Mean(sum / updates.max(1) as f64)),
-            Some(_) => Ok(Trained::Rehearsed),
+            None => Ok(EpochEnd::MeanLoss(sum / updates.max(1) as f64)),
+            Some(_) => Ok(EpochEnd::Rehearsed),
         }
     }
 

@@ -7,9 +7,9 @@ use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
 use super::dropout::dropout;
-use super::encoder::{Linear, Parameter};
+use super::encoder::{Linear, Map};
 use super::rows::Batch;
-pub use text::head::{HeadConfig, Nonlinearity, Pooling};
+pub use text::head::{HeadConfig, Nonlinearity, Pooling, QUERY};
 
 /// A trial's head.
 #[derive(Debug)]
@@ -74,27 +74,18 @@ impl Head {
         &self.config
     }
 
-    /// Appends all parameters: `classifier.weight` and `classifier.bias` of a head of one layer,
-    /// else `head.layers.0.weight` and so on; `head.query` where pooling learns.
-    pub fn list(&self, into: &mut Vec<Parameter>) {
-        let mut push = |name: String, tensor: &Tensor, decayed| {
-            into.push(Parameter {
-                name,
-                tensor: tensor.shallow_clone(),
-                decayed,
-            });
-        };
-        for (at, layer) in self.layers.iter().enumerate() {
-            let name = match self.layers.len() {
-                1 => "classifier".to_owned(),
-                _ => format!("head.layers.{at}"),
-            };
-            push(format!("{name}.weight"), &layer.weight, true);
-            push(format!("{name}.bias"), &layer.bias, false);
+    /// Passes each tensor to `f`, under the names of [`HeadConfig::layer_names`] and [`QUERY`].
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn each(&self, f: &mut Map) -> Result<()> {
+        for (name, layer) in self.config.layer_names().iter().zip(&self.layers) {
+            layer.map(name, f)?;
         }
         if let Some(query) = &self.query {
-            push("head.query".to_owned(), query, true);
+            let _query = f(QUERY.to_owned(), query, true)?;
         }
+        Ok(())
     }
 
     /// Hidden states `[B, L, H]` of a batch to vectors `[B, H]`.
@@ -182,6 +173,7 @@ fn normal_pair(rng: &mut impl Rng) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::train::encoder::listed;
     use crate::train::rows::Rows;
     use search::study::rng;
     use text::tokens::Tokens;
@@ -262,8 +254,7 @@ mod tests {
             &mut rng(1, 0, "head"),
         )
         .unwrap();
-        let mut parameters = Vec::new();
-        head.list(&mut parameters);
+        let parameters = listed(|f| head.each(f)).unwrap();
         let shapes: Vec<(String, Vec<i64>, bool)> = parameters
             .iter()
             .map(|p| (p.name.clone(), p.tensor.size(), p.decayed))
@@ -294,8 +285,7 @@ mod tests {
             &mut rng(1, 0, "head"),
         )
         .unwrap();
-        let mut parameters = Vec::new();
-        head.list(&mut parameters);
+        let parameters = listed(|f| head.each(f)).unwrap();
         let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(
             names,

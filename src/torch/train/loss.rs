@@ -1,6 +1,7 @@
 //! What is minimised in training. Scores have a cross entropy of their own, the same for all trials.
 
 use anyhow::Result;
+use serde::Deserialize;
 use tch::{Kind, Reduction, Tensor};
 
 use task::TrialSpec;
@@ -25,7 +26,8 @@ pub enum Form {
 }
 
 /// How classes are weighted by their rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Balance {
     /// Equally.
     None,
@@ -33,6 +35,7 @@ pub enum Balance {
     Weighted,
     /// By `(1 - beta) / (1 - beta^n_c)`, of mean 1 (Cui et al., "Class-Balanced Loss Based on
     /// Effective Number of Samples", 2019).
+    #[serde(rename = "effective_num")]
     EffectiveNumber,
 }
 
@@ -41,19 +44,19 @@ const BETA: f64 = 0.999;
 
 /// What the loss is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct LossSettings {
     /// Of a row.
     pub form: Form,
     /// Of the classes.
     pub balance: Balance,
 }
 
-impl Settings {
+impl LossSettings {
     /// Of a trial.
     ///
     /// # Errors
     /// A key is absent or of the wrong type.
-    pub fn of(trial: &TrialSpec) -> Result<Settings> {
+    pub fn of(trial: &TrialSpec) -> Result<LossSettings> {
         let form = match trial.text("loss.cls.type")? {
             "ce" => Form::CrossEntropy { smoothing: 0.0 },
             "ce_label_smooth" => Form::CrossEntropy {
@@ -65,13 +68,8 @@ impl Settings {
             },
             other => anyhow::bail!("loss.cls.type = {other}"),
         };
-        let balance = match trial.text("loss.cls.balance")? {
-            "none" => Balance::None,
-            "weighted" => Balance::Weighted,
-            "effective_num" => Balance::EffectiveNumber,
-            other => anyhow::bail!("loss.cls.balance = {other}"),
-        };
-        Ok(Settings { form, balance })
+        let balance = trial.word("loss.cls.balance")?;
+        Ok(LossSettings { form, balance })
     }
 }
 
@@ -107,7 +105,7 @@ impl Loss {
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(settings: Settings, counts: &[usize], device: tch::Device) -> Result<Loss> {
+    pub fn new(settings: LossSettings, counts: &[usize], device: tch::Device) -> Result<Loss> {
         let weights = weights(settings.balance, counts);
         let single: Vec<f32> = weights.iter().map(|w| *w as f32).collect();
         let on_device = match settings.balance {
@@ -179,7 +177,7 @@ mod tests {
     }
 
     fn found(form: Form, balance: Balance, counts: [usize; 3]) -> (Vec<f32>, f64) {
-        let loss = Loss::new(Settings { form, balance }, &counts, tch::Device::Cpu).unwrap();
+        let loss = Loss::new(LossSettings { form, balance }, &counts, tch::Device::Cpu).unwrap();
         let logits = Tensor::from_slice(LOGITS.as_flattened()).view([2, 3]);
         let rows = loss.of_rows(&logits, &Tensor::from_slice(&LABELS)).unwrap();
         (
@@ -243,7 +241,8 @@ mod tests {
         for gamma in [0.0, 0.5, 1.0, 5.0] {
             let form = Form::Focal { gamma, alpha: 0.5 };
             let balance = Balance::None;
-            let loss = Loss::new(Settings { form, balance }, &[1, 1], tch::Device::Cpu).unwrap();
+            let loss =
+                Loss::new(LossSettings { form, balance }, &[1, 1], tch::Device::Cpu).unwrap();
             let logits = Tensor::from_slice(&[200f32, -200.0, -200.0, 200.0]);
             let logits = logits.view([2, 2]).set_requires_grad(true);
             let rows = loss

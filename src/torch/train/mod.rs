@@ -36,7 +36,7 @@ use search::space::Params;
 use search::study::{Purpose, rng};
 use task::{Decision, Ended, Metrics, Reporter, Task, TrialSpec};
 use text::baseline::counts_of;
-use text::checkpoint::{Checkpoint, cache_directories, locate};
+use text::checkpoint::Checkpoint;
 use text::data::Dataset;
 use text::split::{Part, Round, Split};
 use text::tokens::{Tokenised, Tokens};
@@ -128,20 +128,12 @@ impl TextTask {
             rows: Vec::new(),
             cache: PrefixCache::new(prefix::default_limit(device)),
         };
-        let point = task.defaults.clone();
-        let value = |key: &str| point.get(key).cloned();
-        if let Some(name) = value("model.name").as_ref().and_then(|v| v.as_str()) {
+        let trial = task.default_trial();
+        if let Ok(name) = trial.text("model.name") {
             task.encoder(name)?;
-            if let Some(length) = value("tok.max_length").and_then(|v| v.as_i64()) {
-                let stride = value("tok.doc_stride")
-                    .and_then(|v| v.as_i64())
-                    .unwrap_or(0);
-                task.rows(
-                    name,
-                    usize::try_from(length)?,
-                    usize::try_from(stride)?,
-                    false,
-                )?;
+            if let Ok(length) = trial.int("tok.max_length") {
+                let stride = trial.int("tok.doc_stride").unwrap_or(0);
+                task.rows(name, length, stride, false)?;
             }
         }
         Ok(task)
@@ -149,7 +141,13 @@ impl TextTask {
 
     /// One training step at the point of the defaults; what stays is what trials share.
     fn rehearse_defaults(&mut self) -> Result<()> {
-        let trial = TrialSpec {
+        let trial = self.default_trial();
+        self.train(&trial, &mut Unheard).map(|_| ())
+    }
+
+    /// That step, as a trial.
+    fn default_trial(&self) -> TrialSpec {
+        TrialSpec {
             number: 0,
             purpose: Purpose::Search,
             attempt: 0,
@@ -158,8 +156,7 @@ impl TextTask {
             config: self.defaults.clone(),
             halvings: 0,
             rehearse: Some(1),
-        };
-        self.train(&trial, &mut Unheard).map(|_| ())
+        }
     }
 
     /// Limits the cache of frozen prefixes to so many bytes and empties it.
@@ -185,7 +182,7 @@ impl TextTask {
         round: usize,
         reporter: &mut dyn Reporter,
     ) -> Result<Trained> {
-        let settings = fit::Settings::of(trial)?;
+        let settings = fit::FitSettings::of(trial)?;
         let from = match trial.rehearse {
             None => reporter.resume()?,
             Some(_) => None,
@@ -193,8 +190,7 @@ impl TextTask {
         let name = trial.text("model.name")?;
         let encoder = self.encoder(name)?;
         let tests = trial.tests();
-        let max_length = usize::try_from(trial.int("tok.max_length")?)?;
-        let stride = usize::try_from(trial.int("tok.doc_stride")?)?;
+        let (max_length, stride) = (trial.int("tok.max_length")?, trial.int("tok.doc_stride")?);
         let (key, rows) = self.rows(name, max_length, stride, tests)?;
         let options = Options::of(trial)?;
         let (frozen, layers) = (options.frozen, encoder.blocks.len());
@@ -225,18 +221,21 @@ impl TextTask {
             classes,
             input: &input,
         };
-        let objective = fit::Objective {
-            metric: &self.objective.metric,
-            direction: self.objective.direction,
-        };
         let about = || self.about(name, model.head(), round);
         let resumed = (from, &about as &fit::About<'_>);
-        let ended = fit::fit(&model, &material, &settings, &objective, resumed, reporter)?;
+        let ended = fit::fit(
+            &model,
+            &material,
+            &settings,
+            &self.objective,
+            resumed,
+            reporter,
+        )?;
         // Before the model goes: what activations left behind is then not kept together by it.
         gpu::empty_cache()?;
         Ok(Trained {
             ended,
-            parameters: model.parameters(),
+            parameters: model.parameters()?,
             head: Some(model.head().clone()),
         })
     }
@@ -268,9 +267,8 @@ impl TextTask {
     /// The checkpoint and all rows' tokens of a model.
     fn checkpoint(&mut self, name: &str) -> Result<&(Checkpoint, Tokenised)> {
         if !self.checkpoints.contains_key(name) {
-            let dir = locate(name, &self.models, &cache_directories()).map_err(|p| told(&[p]))?;
-            let checkpoint = Checkpoint::open(name, &dir).map_err(|p| told(&p))?;
-            let tokenised = Tokenised::new(&dir, &self.data.rows)?;
+            let checkpoint = Checkpoint::named(name, &self.models).map_err(|p| told(&p.0))?;
+            let tokenised = Tokenised::new(&checkpoint.dir, &self.data.rows)?;
             let entry = (checkpoint, tokenised);
             self.checkpoints.insert(name.to_owned(), entry);
         }

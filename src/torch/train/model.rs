@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use rand::Rng;
+use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
 use super::dropout::dropout;
 use super::encoder::{
-    Block, Context, Dropouts, Embeddings, Encoder, Parameter, hugging_face_tensors,
+    Block, Context, Dropouts, Embeddings, Encoder, Parameter, hugging_face_tensors, listed,
 };
 use super::head::{Head, HeadConfig};
 use super::prefix::Input;
@@ -21,7 +22,8 @@ use task::TrialSpec;
 use text::checkpoint::EncoderConfig;
 
 /// The numbers that the encoder computes with. Weights, head and loss are in 32 bits in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats.
     Fp32,
@@ -30,15 +32,6 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// By the word of `train.precision`.
-    pub fn named(word: &str) -> Option<Precision> {
-        match word {
-            "fp32" => Some(Precision::Fp32),
-            "bf16" => Some(Precision::Bf16),
-            _ => None,
-        }
-    }
-
     /// Holds while the guard lives.
     ///
     /// # Errors
@@ -71,13 +64,12 @@ impl Options {
     /// A key is absent or of the wrong type.
     pub fn of(trial: &TrialSpec) -> Result<Options> {
         Ok(Options {
-            frozen: usize::try_from(trial.int("train.freeze_encoder_layers")?)?,
+            frozen: trial.int("train.freeze_encoder_layers")?,
             dropouts: Dropouts {
                 hidden: trial.float("model.dropout")?,
                 attention: trial.float("model.attn_dropout")?,
             },
-            precision: Precision::named(trial.text("train.precision")?)
-                .context("train.precision is fp32 or bf16")?,
+            precision: trial.word("train.precision")?,
             checkpointing: trial.flag("train.grad_checkpointing")?,
         })
     }
@@ -125,18 +117,17 @@ impl Model {
         rng: &mut impl Rng,
     ) -> Result<Model> {
         let device = encoder.embeddings.words.device();
-        let mut own = |t: &Tensor| {
-            let mut copy = t.f_empty_like()?;
-            copy.f_copy_(t)?;
+        let mut own = |_: String, tensor: &Tensor, _: bool| {
+            let mut copy = tensor.f_empty_like()?;
+            copy.f_copy_(tensor)?;
             Ok(copy.f_set_requires_grad(true)?)
         };
         let embeddings = match options.frozen {
             0 => Some(encoder.embeddings.map(&mut own)?),
             _ => None,
         };
-        let blocks = encoder.blocks[options.frozen..]
-            .iter()
-            .map(|b| b.map(&mut own))
+        let blocks = (options.frozen..encoder.blocks.len())
+            .map(|at| encoder.blocks[at].map(at, &mut own))
             .collect::<Result<Vec<Block>>>()?;
         Ok(Model {
             head: Head::new(head, device, rng)?,
@@ -165,16 +156,19 @@ impl Model {
     }
 
     /// Everything that is trained.
-    pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        if let Some(embeddings) = &self.embeddings {
-            embeddings.list(&mut all);
-        }
-        for (i, block) in self.blocks.iter().enumerate() {
-            block.list(self.options.frozen + i, &mut all);
-        }
-        self.head.list(&mut all);
-        all
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn parameters(&self) -> Result<Vec<Parameter>> {
+        listed(|f| {
+            if let Some(embeddings) = &self.embeddings {
+                embeddings.map(f)?;
+            }
+            for (at, block) in (self.options.frozen..).zip(&self.blocks) {
+                block.map(at, f)?;
+            }
+            self.head.each(f)
+        })
     }
 
     /// Writes everything that is trained as a safetensors file: the encoder's tensors under the names
@@ -183,7 +177,7 @@ impl Model {
     /// # Errors
     /// What cannot be written, or libtorch throws.
     pub fn write(&self, to: &mut dyn Write) -> Result<()> {
-        let named = hugging_face_tensors(&self.parameters(), &self.encoder.config)?;
+        let named = hugging_face_tensors(&self.parameters()?, &self.encoder.config)?;
         tensors::write(&named, to)
     }
 
@@ -206,7 +200,7 @@ impl Model {
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn logits(&self, rows: &Rows, batch: &Batch, input: &Input) -> Result<Tensor> {
+    fn logits(&self, rows: &Rows, batch: &Batch, input: &Input) -> Result<Tensor> {
         let none = Dropouts::default();
         let pooled = match input {
             Input::Pooled(pooled) => pooled.f_index_select(0, &batch.rows)?,
@@ -216,6 +210,34 @@ impl Model {
             }
         };
         self.head.logits(pooled, false)
+    }
+
+    /// The logits of all rows of these batches, in their order, one row's classes behind the other's;
+    /// fetched from the device once. `step` is called with each batch that has been computed.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn all_logits(
+        &self,
+        rows: &Rows,
+        (batches, on_device): (&[Vec<usize>], &[Tensor]),
+        input: &Input,
+        step: &mut dyn FnMut(&[usize]),
+    ) -> Result<Vec<f32>> {
+        let _no_grad = tch::no_grad_guard();
+        let mut collected = Vec::with_capacity(batches.len());
+        for (numbers, on_device) in batches.iter().zip(on_device) {
+            let batch = rows.batch(numbers, on_device)?;
+            let logits = self.logits(rows, &batch, input)?;
+            collected.push(logits.f_to_kind(Kind::Float)?);
+            step(numbers);
+        }
+        match collected.as_slice() {
+            [] => Ok(Vec::new()),
+            [_, ..] => Ok(Vec::try_from(
+                Tensor::f_cat(&collected, 0)?.f_flatten(0, 1)?,
+            )?),
+        }
     }
 
     /// A training pass, with dropout. With checkpointing the masks are drawn from `seed`, otherwise

@@ -4,21 +4,15 @@ use anyhow::Result;
 use tch::{Kind, Tensor};
 
 use super::encoder::Parameter;
-use crate::gpu;
+use crate::gpu::{self, AdamW};
 
 /// What stays the same over a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Decay of the first moment.
-    pub beta1: f64,
-    /// Decay of the second moment.
-    pub beta2: f64,
-    /// Added to the denominator.
-    pub eps: f64,
+pub struct OptimizerSettings {
+    /// What all parameters have in common.
+    pub adamw: AdamW,
     /// Decoupled weight decay, on weights and tables alone.
     pub weight_decay: f64,
-    /// Greatest global L2 norm of the gradients; 0 = no limit.
-    pub clip_grad: f64,
     /// The learning rate falls by this factor from each layer to the one below; 1 = it does not.
     pub layerwise_lr_decay: f64,
 }
@@ -26,7 +20,7 @@ pub struct Settings {
 /// Parameters with their moments.
 #[derive(Debug)]
 pub struct Optimizer {
-    settings: Settings,
+    settings: OptimizerSettings,
     /// The names of `parameters`.
     names: Vec<String>,
     /// Group by group, within a group as the model lists them.
@@ -58,7 +52,11 @@ impl Optimizer {
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(parameters: &[Parameter], layers: usize, settings: Settings) -> Result<Optimizer> {
+    pub fn new(
+        parameters: &[Parameter],
+        layers: usize,
+        settings: OptimizerSettings,
+    ) -> Result<Optimizer> {
         let keys: Vec<Alike> = parameters
             .iter()
             .map(|p| match settings.layerwise_lr_decay {
@@ -138,12 +136,7 @@ impl Optimizer {
             &self.squares,
             &self.step,
             &groups,
-            gpu::AdamW {
-                beta1: self.settings.beta1,
-                beta2: self.settings.beta2,
-                eps: self.settings.eps,
-                max_norm: self.settings.clip_grad,
-            },
+            self.settings.adamw,
         )
     }
 }
@@ -222,12 +215,14 @@ mod tests {
         }
     }
 
-    const SETTINGS: Settings = Settings {
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-12,
+    const SETTINGS: OptimizerSettings = OptimizerSettings {
+        adamw: AdamW {
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-12,
+            max_norm: 0.0,
+        },
         weight_decay: 0.5,
-        clip_grad: 0.0,
         layerwise_lr_decay: 0.5,
     };
 
@@ -267,10 +262,8 @@ mod tests {
             parameter("encoder.layer.0.output.dense.weight", true, 3.0),
             parameter("classifier.bias", false, 4.0),
         ];
-        let settings = Settings {
-            clip_grad: 1.0,
-            ..SETTINGS
-        };
+        let mut settings = SETTINGS;
+        settings.adamw.max_norm = 1.0;
         let mut optimizer = Optimizer::new(&parameters, 1, settings).unwrap();
         optimizer.step(0.1).unwrap();
         // Gradients 3 and 4 have the norm 5; the first moments are a tenth of the clipped ones.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 use super::encoder::{Encoder, Linear};
 use super::head::Head;
@@ -46,7 +46,7 @@ impl Predictor {
         let torch = gpu::tch_device(device);
         let encoder = Encoder::load(checkpoint, torch)?;
         let head = read_head(exported, torch)?;
-        let precision = Precision::named(&about.precision).context("precision")?;
+        let precision: Precision = serde_json::from_value(about.precision.as_str().into())?;
         let tokenised = Tokenised::new(&checkpoint.dir, &[])?;
         let special = tokenised.special_tokens(about.columns.text_pair.is_some());
         ensure!(
@@ -77,7 +77,6 @@ impl Predictor {
         truth: Vec<usize>,
         step: &mut dyn FnMut(usize),
     ) -> Result<Answers> {
-        let _no_grad = tch::no_grad_guard();
         self.tokenised.replace(rows)?;
         let (length, stride) = (self.about.max_length, self.about.doc_stride);
         let windows = self.tokenised.windows(rows, length, stride)?;
@@ -94,20 +93,15 @@ impl Predictor {
                 all.chunks(size.max(1)).map(<[usize]>::to_vec).collect()
             }
         };
-        let mut collected = Vec::with_capacity(batches.len());
-        for (numbers, uploaded) in batches.iter().zip(on_device.upload(&batches)?) {
-            let batch = on_device.batch(numbers, &uploaded)?;
-            let logits = self.model.logits(&on_device, &batch, &Input::Tokens)?;
-            collected.push(logits.f_to_kind(Kind::Float)?);
-            let first = |row: &usize| {
-                *row == 0 || on_device.documents[row - 1] != on_device.documents[*row]
-            };
-            step(numbers.iter().filter(|row| first(row)).count());
-        }
-        let logits: Vec<f32> = match collected.as_slice() {
-            [] => Vec::new(),
-            [_, ..] => Vec::try_from(Tensor::f_cat(&collected, 0)?.f_flatten(0, 1)?)?,
-        };
+        let uploaded = on_device.upload(&batches)?;
+        let first =
+            |row: &usize| *row == 0 || on_device.documents[row - 1] != on_device.documents[*row];
+        let logits = self.model.all_logits(
+            &on_device,
+            (&batches, &uploaded),
+            &Input::Tokens,
+            &mut |numbers| step(numbers.iter().filter(|row| first(row)).count()),
+        )?;
         let documents: Vec<usize> = (batches.iter().flatten())
             .map(|row| on_device.documents[*row])
             .collect();

@@ -1,7 +1,7 @@
 //! Scores a model on a part of the rows.
 
 use anyhow::Result;
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 use super::fit::Material;
 use super::model::Model;
@@ -54,17 +54,12 @@ impl Scored {
         material: &Material<'_>,
         reporter: &mut dyn Reporter,
     ) -> Result<Metrics> {
-        let _no_grad = tch::no_grad_guard();
-        let rows = material.rows;
-        let mut collected = Vec::with_capacity(self.batches.len());
-        for (numbers, on_device) in self.batches.iter().zip(&self.on_device) {
-            let batch = rows.batch(numbers, on_device)?;
-            let logits = model.logits(rows, &batch, material.input)?;
-            collected.push(logits.f_to_kind(Kind::Float)?);
-            reporter.step();
-        }
-        let fetched = Tensor::f_cat(&collected, 0)?.f_flatten(0, 1)?;
-        let logits: Vec<f32> = Vec::try_from(fetched)?;
+        let logits = model.all_logits(
+            material.rows,
+            (&self.batches, &self.on_device),
+            material.input,
+            &mut |_| reporter.step(),
+        )?;
         let truth = self.truth.clone();
         Ok(Answers::new(material.classes, &logits, &self.documents, truth).metrics())
     }

@@ -6,7 +6,7 @@ use tch::Tensor;
 use super::super::dropout::dropout;
 use super::context::Context;
 use super::disentangled::{self, Convolved, PositionLayers};
-use super::layers::{Dropouts, Linear, Map, Norm, Parameter, activate};
+use super::layers::{Dropouts, Linear, Map, Norm, activate};
 use text::checkpoint::EncoderConfig;
 
 /// One block: attention and two linear layers, each with a residual and a norm behind it.
@@ -91,36 +91,22 @@ impl Block {
         .f_reshape([rows, length, hidden])?)
     }
 
-    /// The same with each tensor passed through `f`.
+    /// The same with each tensor passed through `f`; it is block number `index`.
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn map(&self, f: &mut Map) -> Result<Block> {
+    pub fn map(&self, index: usize, f: &mut Map) -> Result<Block> {
+        let name = |part: &str| format!("encoder.layer.{index}.{part}");
+        let norm = name("attention.output.LayerNorm");
         Ok(Block {
-            qkv: self.qkv.map(f)?,
-            positions: self.positions.map(f)?,
-            attention: self.attention.map(f)?,
-            attention_norm: self.attention_norm.map(f)?,
-            up: self.up.map(f)?,
-            down: self.down.map(f)?,
-            norm: self.norm.map(f)?,
+            qkv: self.qkv.map(&name("attention.self.qkv"), f)?,
+            positions: self.positions.map(&name("attention.self"), f)?,
+            attention: self.attention.map(&name("attention.output.dense"), f)?,
+            attention_norm: self.attention_norm.map(&norm, f)?,
+            up: self.up.map(&name("intermediate.dense"), f)?,
+            down: self.down.map(&name("output.dense"), f)?,
+            norm: self.norm.map(&name("output.LayerNorm"), f)?,
             convolved: self.convolved.as_ref().map(|c| c.map(f)).transpose()?,
         })
-    }
-
-    /// Appends all parameters of block number `index`.
-    pub fn list(&self, index: usize, into: &mut Vec<Parameter>) {
-        let name = |part: &str| format!("encoder.layer.{index}.{part}");
-        self.qkv.list(&name("attention.self.qkv"), into);
-        self.positions.list(&name("attention.self"), into);
-        self.attention.list(&name("attention.output.dense"), into);
-        let norm = name("attention.output.LayerNorm");
-        self.attention_norm.list(&norm, into);
-        self.up.list(&name("intermediate.dense"), into);
-        self.down.list(&name("output.dense"), into);
-        self.norm.list(&name("output.LayerNorm"), into);
-        if let Some(convolved) = &self.convolved {
-            convolved.list(into);
-        }
     }
 }

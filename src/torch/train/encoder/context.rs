@@ -7,7 +7,7 @@ use std::rc::Rc;
 use anyhow::Result;
 use tch::{Device, Kind, Tensor};
 
-use super::layers::{Map, Norm, Parameter, push};
+use super::layers::{Map, Norm};
 use text::checkpoint::{EncoderConfig, Relative};
 
 /// Shared by the embeddings and all blocks of a pass. B rows, L tokens.
@@ -105,20 +105,16 @@ impl PositionTable {
     /// # Errors
     /// Those of `f`.
     pub fn map(&self, f: &mut Map) -> Result<PositionTable> {
+        let norm = self.norm.as_ref();
         Ok(PositionTable {
-            table: f(&self.table)?,
-            norm: self.norm.as_ref().map(|n| n.map(f)).transpose()?,
+            table: f(
+                "encoder.rel_embeddings.weight".to_owned(),
+                &self.table,
+                true,
+            )?,
+            norm: norm.map(|n| n.map("encoder.LayerNorm", f)).transpose()?,
             known: Rc::clone(&self.known),
         })
-    }
-
-    /// Appends all parameters.
-    pub fn list(&self, into: &mut Vec<Parameter>) {
-        let name = "encoder.rel_embeddings.weight".to_owned();
-        push(into, name, &self.table, true);
-        if let Some(norm) = &self.norm {
-            norm.list("encoder.LayerNorm", into);
-        }
     }
 
     fn distances(&self, length: i64, relative: &Relative) -> Result<Rc<Distances>> {

@@ -10,7 +10,7 @@ use tch::Tensor;
 use super::super::dropout::dropout;
 use super::block::Block;
 use super::context::Context;
-use super::layers::{Dropouts, Linear, Map, Norm, Parameter, activate, push};
+use super::layers::{Dropouts, Linear, Map, Norm, activate};
 use text::checkpoint::Disentangled;
 
 /// The score of what must not be seen; within the range of 16-bit types.
@@ -31,21 +31,17 @@ impl PositionLayers {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn map(&self, f: &mut Map) -> Result<PositionLayers> {
+    pub fn map(&self, name: &str, f: &mut Map) -> Result<PositionLayers> {
+        let mut layer = |layer: &Option<Linear>, part: &str| {
+            let layer = layer.as_ref();
+            layer
+                .map(|l| l.map(&format!("{name}.{part}"), f))
+                .transpose()
+        };
         Ok(PositionLayers {
-            key: self.key.as_ref().map(|l| l.map(f)).transpose()?,
-            query: self.query.as_ref().map(|l| l.map(f)).transpose()?,
+            key: layer(&self.key, "pos_key_proj")?,
+            query: layer(&self.query, "pos_query_proj")?,
         })
-    }
-
-    /// Appends all parameters.
-    pub fn list(&self, name: &str, into: &mut Vec<Parameter>) {
-        if let Some(key) = &self.key {
-            key.list(&format!("{name}.pos_key_proj"), into);
-        }
-        if let Some(query) = &self.query {
-            query.list(&format!("{name}.pos_query_proj"), into);
-        }
     }
 }
 
@@ -239,16 +235,9 @@ impl Convolved {
     /// Those of `f`.
     pub fn map(&self, f: &mut Map) -> Result<Convolved> {
         Ok(Convolved {
-            weight: f(&self.weight)?,
-            bias: f(&self.bias)?,
-            norm: self.norm.map(f)?,
+            weight: f("encoder.conv.conv.weight".to_owned(), &self.weight, true)?,
+            bias: f("encoder.conv.conv.bias".to_owned(), &self.bias, false)?,
+            norm: self.norm.map("encoder.conv.LayerNorm", f)?,
         })
-    }
-
-    /// Appends all parameters.
-    pub fn list(&self, into: &mut Vec<Parameter>) {
-        push(into, "encoder.conv.conv.weight".into(), &self.weight, true);
-        push(into, "encoder.conv.conv.bias".into(), &self.bias, false);
-        self.norm.list("encoder.conv.LayerNorm", into);
     }
 }

@@ -5,7 +5,7 @@ use tch::{Kind, Tensor};
 
 use super::super::dropout::dropout;
 use super::context::{Context, PositionTable};
-use super::layers::{Dropouts, Linear, Map, Norm, Parameter, push};
+use super::layers::{Dropouts, Linear, Map, Norm};
 use text::checkpoint::EncoderConfig;
 
 /// Token, position and type tables, their norm, and what all blocks share. E is the width of the
@@ -98,37 +98,31 @@ impl Embeddings {
     /// # Errors
     /// Those of `f`.
     pub fn map(&self, f: &mut Map) -> Result<Embeddings> {
+        let mut table =
+            |name: &str, tensor: &Tensor| f(format!("embeddings.{name}.weight"), tensor, true);
+        let words = table("word_embeddings", &self.words)?;
+        let mut optional = |name: &str, tensor: &Option<Tensor>| {
+            tensor
+                .as_ref()
+                .map(|tensor| table(name, tensor))
+                .transpose()
+        };
+        let positions = optional("position_embeddings", &self.positions)?;
+        let types = optional("token_type_embeddings", &self.types)?;
+        let widened = optional("embed_proj", &self.widened)?;
+        let norm = self.norm.map("embeddings.LayerNorm", f)?;
+        let project = self.project.as_ref();
         Ok(Embeddings {
-            words: f(&self.words)?,
-            positions: self.positions.as_ref().map(&mut *f).transpose()?,
-            types: self.types.as_ref().map(&mut *f).transpose()?,
-            widened: self.widened.as_ref().map(&mut *f).transpose()?,
-            norm: self.norm.map(f)?,
-            project: self.project.as_ref().map(|l| l.map(f)).transpose()?,
+            words,
+            positions,
+            types,
+            widened,
+            norm,
+            project: project
+                .map(|l| l.map("embeddings_project", f))
+                .transpose()?,
             relative: self.relative.as_ref().map(|r| r.map(f)).transpose()?,
         })
-    }
-
-    /// Appends all parameters.
-    pub fn list(&self, into: &mut Vec<Parameter>) {
-        let tables = [
-            ("word_embeddings", Some(&self.words)),
-            ("position_embeddings", self.positions.as_ref()),
-            ("token_type_embeddings", self.types.as_ref()),
-            ("embed_proj", self.widened.as_ref()),
-        ];
-        for (name, tensor) in tables {
-            if let Some(tensor) = tensor {
-                push(into, format!("embeddings.{name}.weight"), tensor, true);
-            }
-        }
-        self.norm.list("embeddings.LayerNorm", into);
-        if let Some(project) = &self.project {
-            project.list("embeddings_project", into);
-        }
-        if let Some(relative) = &self.relative {
-            relative.list(into);
-        }
     }
 }
 

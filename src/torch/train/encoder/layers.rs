@@ -35,8 +35,9 @@ pub struct Parameter {
     pub decayed: bool,
 }
 
-/// What is done with each tensor of a model to make another model of the results.
-pub type Map<'a> = dyn FnMut(&Tensor) -> Result<Tensor> + 'a;
+/// What is done with each tensor of a model to make another model of the results: it is given the
+/// tensor's name, the tensor, and whether weight decay applies to it.
+pub type Map<'a> = dyn FnMut(String, &Tensor, bool) -> Result<Tensor> + 'a;
 
 impl Linear {
     /// `x [.., in]` to `[.., out]`.
@@ -51,17 +52,11 @@ impl Linear {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn map(&self, f: &mut Map) -> Result<Linear> {
+    pub fn map(&self, name: &str, f: &mut Map) -> Result<Linear> {
         Ok(Linear {
-            weight: f(&self.weight)?,
-            bias: f(&self.bias)?,
+            weight: f(format!("{name}.weight"), &self.weight, true)?,
+            bias: f(format!("{name}.bias"), &self.bias, false)?,
         })
-    }
-
-    /// Appends weight and bias.
-    pub fn list(&self, name: &str, into: &mut Vec<Parameter>) {
-        push(into, format!("{name}.weight"), &self.weight, true);
-        push(into, format!("{name}.bias"), &self.bias, false);
     }
 
     /// `rows` of the outputs from `first` on, as a layer of its own that shares the tensors.
@@ -90,27 +85,29 @@ impl Norm {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn map(&self, f: &mut Map) -> Result<Norm> {
+    pub fn map(&self, name: &str, f: &mut Map) -> Result<Norm> {
         Ok(Norm {
-            weight: f(&self.weight)?,
-            bias: f(&self.bias)?,
+            weight: f(format!("{name}.weight"), &self.weight, false)?,
+            bias: f(format!("{name}.bias"), &self.bias, false)?,
         })
-    }
-
-    /// Appends weight and bias.
-    pub fn list(&self, name: &str, into: &mut Vec<Parameter>) {
-        push(into, format!("{name}.weight"), &self.weight, false);
-        push(into, format!("{name}.bias"), &self.bias, false);
     }
 }
 
-/// Appends a tensor.
-pub fn push(into: &mut Vec<Parameter>, name: String, tensor: &Tensor, decayed: bool) {
-    into.push(Parameter {
-        name,
-        tensor: tensor.shallow_clone(),
-        decayed,
-    });
+/// All tensors that `visit` passes through a map, with their names, in its order.
+///
+/// # Errors
+/// Those of `visit`.
+pub fn listed(visit: impl FnOnce(&mut Map) -> Result<()>) -> Result<Vec<Parameter>> {
+    let mut all = Vec::new();
+    visit(&mut |name, tensor, decayed| {
+        all.push(Parameter {
+            name,
+            tensor: tensor.shallow_clone(),
+            decayed,
+        });
+        Ok(tensor.shallow_clone())
+    })?;
+    Ok(all)
 }
 
 /// The shares that a pass drops; all 0 where nothing is trained.

@@ -17,7 +17,7 @@ use text::checkpoint::{EncoderConfig, projections};
 pub use block::Block;
 pub use context::Context;
 pub use embeddings::Embeddings;
-pub use layers::{Dropouts, Linear, Parameter};
+pub use layers::{Dropouts, Linear, Map, Parameter, listed};
 pub use load::convert;
 
 /// An encoder as its checkpoint has it, in 32-bit floats on the device; loaded once per worker, never
@@ -76,12 +76,14 @@ impl Encoder {
     /// All parameters without the pooler's, named as a trial's are.
     #[cfg(test)]
     pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        self.embeddings.list(&mut all);
-        for (i, block) in self.blocks.iter().enumerate() {
-            block.list(i, &mut all);
-        }
-        all
+        let all = listed(|f| {
+            self.embeddings.map(f)?;
+            for (i, block) in self.blocks.iter().enumerate() {
+                block.map(i, f)?;
+            }
+            Ok(())
+        });
+        all.unwrap()
     }
 }
 

@@ -51,19 +51,20 @@ fn reference(folder: &Path) -> BTreeMap<String, Tensor> {
 
 /// A model that shares nothing with the encoder and records gradients.
 fn trainable(encoder: &Encoder) -> Encoder {
-    let mut own = |t: &Tensor| Ok(t.copy().set_requires_grad(true));
+    let mut own = |_: String, t: &Tensor, _: bool| Ok(t.copy().set_requires_grad(true));
     Encoder {
         config: encoder.config.clone(),
         embeddings: encoder.embeddings.map(&mut own).unwrap(),
         blocks: encoder
             .blocks
             .iter()
-            .map(|b| b.map(&mut own).unwrap())
+            .enumerate()
+            .map(|(at, b)| b.map(at, &mut own).unwrap())
             .collect(),
         first_token: encoder
             .first_token
             .as_ref()
-            .map(|l| l.map(&mut own).unwrap()),
+            .map(|l| l.map("pooler.dense", &mut own).unwrap()),
     }
 }
 
