@@ -11,9 +11,9 @@ use config::Overrides;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
 use text::checkpoint::Checkpoint;
-use text::embedding::Pooling;
+use text::embedding::EmbeddingPooling;
 use text::predict::{Input, TextColumns};
-use text::request::{Embed, Request};
+use text::torch_request::{Embed, TorchRequest};
 
 /// `tune embed`
 #[derive(Debug, Args)]
@@ -60,12 +60,12 @@ pub enum PoolingArg {
     Cls,
 }
 
-impl From<PoolingArg> for Pooling {
-    fn from(arg: PoolingArg) -> Pooling {
+impl From<PoolingArg> for EmbeddingPooling {
+    fn from(arg: PoolingArg) -> EmbeddingPooling {
         match arg {
-            PoolingArg::Pooler => Pooling::Pooler,
-            PoolingArg::Mean => Pooling::Mean,
-            PoolingArg::Cls => Pooling::Cls,
+            PoolingArg::Pooler => EmbeddingPooling::Pooler,
+            PoolingArg::Mean => EmbeddingPooling::Mean,
+            PoolingArg::Cls => EmbeddingPooling::Cls,
         }
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
     file.survey().map_err(input)?;
     let max_length = max_length(args, checkpoint.config.max_tokens())?;
     let devices = probe::resolve(&args.device, true)?;
-    libtorch::run(&Request::Embed(Embed {
+    libtorch::run(&TorchRequest::Embed(Embed {
         model: args.model.clone(),
         models,
         file: args.file.clone(),
@@ -105,7 +105,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         out: args.out.clone(),
         max_length,
         batch_size: args.batch_size as usize,
-        pooling: args.pooling.map(Pooling::from),
+        pooling: args.pooling.map(EmbeddingPooling::from),
         device: devices.first().copied().unwrap_or(Device::Cpu),
         json: common.json,
         loud: !common.json && !common.quiet,

@@ -6,7 +6,7 @@ use super::predict::{RowsArgs, input};
 use super::{Common, init_logging, libtorch};
 use messages::exit::{Exit, Failure};
 use text::predict::Input;
-use text::request::{Evaluate, Request};
+use text::torch_request::{Evaluate, TorchRequest};
 
 /// `tune evaluate`
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     wanted.label = Some((label, about.labels.clone()));
     let file = Input::new(&args.rows.file, wanted.clone()).map_err(input)?;
     let survey = file.survey().map_err(input)?;
-    libtorch::run(&Request::Evaluate(Evaluate {
+    libtorch::run(&TorchRequest::Evaluate(Evaluate {
         rows: args.rows.request(wanted, survey.rows, !common.quiet)?,
         json: common.json,
     }))

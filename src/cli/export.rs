@@ -23,7 +23,7 @@ use store::Store;
 use supervisor::{Replay, ReplayEnd, replay, replay_log};
 use task::TrialSpec;
 use text::checkpoint::Checkpoint;
-use text::export::{Description, Export, Origin, Writing, may_write, unchanged, write};
+use text::export::{Description, Export, ExportStep, Origin, may_write, unchanged, write};
 use weights::{Kept, WEIGHTS, kept_directory};
 
 /// `tune export`
@@ -116,8 +116,8 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     };
     let written = write(&export, &args.out, args.force, &mut |step| {
         let told = match step {
-            Writing::Gathering => return,
-            Writing::Weights(bytes) => format!("writing {} of weights\n", report::size(bytes)),
+            ExportStep::Gathering => return,
+            ExportStep::Weights(bytes) => format!("writing {} of weights\n", report::size(bytes)),
         };
         if loud {
             // A reader that has gone away does not end the work.

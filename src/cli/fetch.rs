@@ -13,7 +13,7 @@ use files::bounded;
 use messages::exit::{Exit, Failure};
 use report::Gauge;
 use text::checkpoint::{Checkpoint, cache_directories};
-use text::hub::{self, Checksum, File, Step};
+use text::hub::{self, Checksum, FetchStep, FetchedFile};
 
 /// `tune fetch`
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is to be fetched, by the arguments and by the environment as Hugging Face's own programs read it.
-fn request(args: &FetchArgs) -> Result<hub::Request, Failure> {
+fn request(args: &FetchArgs) -> Result<hub::FetchRequest, Failure> {
     let cache = args
         .to
         .clone()
@@ -104,7 +104,7 @@ fn request(args: &FetchArgs) -> Result<hub::Request, Failure> {
         Some(token) => Some(checked(token, "HF_TOKEN")?),
         None => kept_token(&cache)?,
     };
-    Ok(hub::Request {
+    Ok(hub::FetchRequest {
         model: args.model.clone(),
         revision: args.revision.clone(),
         cache,
@@ -122,19 +122,19 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
     let loud = !common.json && !common.quiet;
     let mut gauge = None;
     let fetched = hub::fetch(&request, &mut |step| match step {
-        Step::Started(name, bytes) => gauge = Some(Gauge::bytes(name, bytes, loud)),
-        Step::Advanced(bytes) => {
+        FetchStep::Started(name, bytes) => gauge = Some(Gauge::bytes(name, bytes, loud)),
+        FetchStep::Advanced(bytes) => {
             if let Some(gauge) = &gauge {
                 gauge.advance(bytes);
             }
         }
-        Step::Broken(name, why) => {
+        FetchStep::Broken(name, why) => {
             gauge = None;
             if !common.quiet {
                 report::err(&format!("{name}: {why}; trying again"));
             }
         }
-        Step::Done(file) => {
+        FetchStep::Done(file) => {
             gauge = None;
             if loud {
                 // A reader that has gone away does not end the download.
@@ -174,7 +174,7 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
     })
 }
 
-fn line(file: &File) -> String {
+fn line(file: &FetchedFile) -> String {
     let how = match (file.downloaded, file.checksum) {
         (true, Checksum::SizeAlone) => "fetched; the hub gives no checksum of it",
         (true, Checksum::Sha256 | Checksum::GitSha1) => "fetched, checksum right",

@@ -40,7 +40,7 @@ pub use rehearse::RehearseArgs;
 
 use device::Device;
 use messages::exit::{Exit, Failure};
-use text::request::Request;
+use text::torch_request::TorchRequest;
 
 /// Words that are commands, now or later, and so never a task's name.
 pub const SUBCOMMANDS: &[&str] = &[
@@ -69,7 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return device::probe::stream();
         }
         Invocation::Query(_, Query::Probe(args)) if args.libtorch => {
-            libtorch::run(&Request::Load {
+            libtorch::run(&TorchRequest::Load {
                 device: Device::Cpu,
             })
         }
@@ -107,7 +107,7 @@ fn work() -> ExitCode {
     if std::env::var_os(protocol::NEEDS_LIBTORCH).is_none() {
         return worker::main(&worker::NoLibtorch);
     }
-    match libtorch::run(&Request::Worker) {
+    match libtorch::run(&TorchRequest::Worker) {
         Ok(exit) => exit.report(),
         Err(failure) => {
             report::err(&format!("error: {failure}"));

@@ -14,7 +14,7 @@ use config::StudySpec;
 use device::{Device, DevicePolicy, probe};
 use messages::{Exit, Failure};
 use protocol::NEEDS_LIBTORCH;
-use text::request::{ENTRY, INTERFACE, INTERFACE_OF, Request};
+use text::torch_request::{ENTRY, INTERFACE, INTERFACE_OF, TorchRequest};
 
 /// The library's file name.
 const NAME: &str = "libtune_torch.so";
@@ -140,7 +140,7 @@ pub fn devices(spec: &StudySpec) -> Result<Vec<Device>, Failure> {
 /// # Errors
 /// See [`run`].
 pub fn load_for(device: Device) -> Result<(), String> {
-    let loaded = run(&Request::Load { device });
+    let loaded = run(&TorchRequest::Load { device });
     loaded.map(|_| ()).map_err(|failure| failure.message)
 }
 
@@ -148,7 +148,7 @@ pub fn load_for(device: Device) -> Result<(), String> {
 ///
 /// # Errors
 /// Exit 9: the library or libtorch cannot be loaded; and those of the request.
-pub fn run(request: &Request) -> Result<Exit, Failure> {
+pub fn run(request: &TorchRequest) -> Result<Exit, Failure> {
     let named = std::env::var_os(NEEDS_LIBTORCH).filter(|path| !path.is_empty());
     let path = named.map_or_else(find, |path| Ok(path.into()))?;
     let entry = load(&path)?;

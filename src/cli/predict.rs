@@ -12,8 +12,8 @@ use messages::exit::{Exit, Failure};
 use text::checkpoint::Checkpoint;
 use text::destination;
 use text::export::{Description, Exported};
-use text::predict::{Input, Shape, Wanted, written};
-use text::request::{Predict, Request, Rows};
+use text::predict::{AnswerFormat, Input, Wanted, written};
+use text::torch_request::{ModelAndRows, Predict, TorchRequest};
 
 /// What reading a file of rows, and answering them, needs.
 #[derive(Debug, Args)]
@@ -73,9 +73,14 @@ impl RowsArgs {
     }
 
     /// What is asked of the library that computes.
-    pub(super) fn request(&self, wanted: Wanted, count: usize, bar: bool) -> Result<Rows, Failure> {
+    pub(super) fn request(
+        &self,
+        wanted: Wanted,
+        count: usize,
+        bar: bool,
+    ) -> Result<ModelAndRows, Failure> {
         let devices = probe::resolve(&self.device, true)?;
-        Ok(Rows {
+        Ok(ModelAndRows {
             model: self.dir.clone(),
             file: self.file.clone(),
             wanted,
@@ -107,9 +112,9 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
     init_logging(common, None)?;
     let exported = args.rows.model()?;
     let shape = match &args.out {
-        None if common.json => Shape::Jsonl,
-        None => Shape::Csv,
-        Some(out) => Shape::of(out).ok_or_else(|| {
+        None if common.json => AnswerFormat::Jsonl,
+        None => AnswerFormat::Csv,
+        Some(out) => AnswerFormat::of(out).ok_or_else(|| {
             Failure::input(format!(
                 "--out {}: expected a name that ends in .csv or .jsonl",
                 out.display()
@@ -127,7 +132,7 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
     let survey = file.survey().map_err(input)?;
     // A bar would be drawn among the answers.
     let among = args.out.is_none() && std::io::stdout().is_terminal();
-    libtorch::run(&Request::Predict(Predict {
+    libtorch::run(&TorchRequest::Predict(Predict {
         rows: (args.rows).request(wanted, survey.rows, !common.quiet && !among)?,
         columns: survey.columns,
         out: args.out.clone(),

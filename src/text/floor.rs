@@ -107,14 +107,14 @@ pub fn bytes(model: &EncoderConfig, sizes: Sizes) -> u64 {
 
 /// The floor of a study's trainings.
 struct TextFloor {
-    models: BTreeMap<String, Read>,
+    models: BTreeMap<String, ModelRows>,
     /// Rows to train on.
     rows: u64,
     on_gpu: bool,
 }
 
 /// A model, and the rows as it reads them.
-struct Read {
+struct ModelRows {
     config: EncoderConfig,
     train: Lengths,
     validation: Lengths,
@@ -175,7 +175,7 @@ pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
         let checkpoint = Checkpoint::named(name, &spec.models).ok()?;
         let tokens = Tokenised::new(&checkpoint.dir, &data.rows).ok()?;
         let length = |row: &usize| tokens.full[*row].ids.len() as u64;
-        let read = Read {
+        let read = ModelRows {
             config: checkpoint.config,
             train: Lengths::new(train.iter().map(length)),
             validation: Lengths::new(validation.iter().map(length)),

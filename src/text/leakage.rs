@@ -35,18 +35,18 @@ impl Duplicates {
 /// Equal numbers for equal texts. Equal are texts that differ at most in white space and in Unicode's
 /// ways of writing a character (NFKC): a model reads the same. Case counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Texts {
+pub struct TextIds {
     /// By row, of the first text alone.
     pub first: Vec<usize>,
     /// By row, of the text with its pair.
     pub whole: Vec<usize>,
 }
 
-impl Texts {
+impl TextIds {
     /// Of all rows; a number is that of the first row with the text.
-    pub fn of(data: &Dataset) -> Texts {
+    pub fn of(data: &Dataset) -> TextIds {
         let (mut first, mut whole) = (HashMap::new(), HashMap::new());
-        let mut texts = Texts {
+        let mut texts = TextIds {
             first: Vec::with_capacity(data.rows.len()),
             whole: Vec::with_capacity(data.rows.len()),
         };
@@ -85,7 +85,7 @@ pub struct Leaks {
 /// different labels. `given`: the sets are a column's, not drawn.
 pub fn review(
     data: &Dataset,
-    texts: &Texts,
+    texts: &TextIds,
     sets: &[(String, Vec<usize>)],
     duplicates: Duplicates,
     path: &Path,
@@ -254,7 +254,7 @@ mod tests {
         let sets: Vec<(String, Vec<usize>)> = (names.iter().zip(sets))
             .map(|(name, rows)| ((*name).to_owned(), rows.to_vec()))
             .collect();
-        let texts = Texts::of(data);
+        let texts = TextIds::of(data);
         review(data, &texts, &sets, duplicates, Path::new("a.csv"), false)
     }
 
@@ -292,8 +292,8 @@ mod tests {
             ("cafe\u{301}\u{a0}ﬁne\t", None, 0, None),
             ("Caf\u{e9} fine", None, 0, None),
         ]);
-        assert_eq!(Texts::of(&data).whole, [0, 0, 2]);
-        assert_eq!(Texts::of(&data).repeated(), 1);
+        assert_eq!(TextIds::of(&data).whole, [0, 0, 2]);
+        assert_eq!(TextIds::of(&data).repeated(), 1);
     }
 
     #[test]

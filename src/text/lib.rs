@@ -22,7 +22,6 @@ pub mod predict;
 #[cfg(test)]
 mod prediction_tests;
 pub mod prepare;
-pub mod request;
 pub mod schedule;
 pub mod scores;
 pub mod split;
@@ -31,6 +30,7 @@ pub mod split;
 pub mod testing;
 pub mod tokenizer;
 pub mod tokens;
+pub mod torch_request;
 
 pub use evaluation_report::{Evaluation, Score, evaluation_json, evaluation_text};
 pub use split::{Part, Split, split};

@@ -10,7 +10,7 @@ use super::checkpoint::Checkpoint;
 use super::data::{Columns, Dataset};
 use super::export::loadable;
 use super::knobs;
-use super::leakage::{self, Duplicates, Texts};
+use super::leakage::{self, Duplicates, TextIds};
 use super::split::{Part, Split, split, ties};
 use super::tokens::Tokenised;
 use config::{Problem, Problems, Source, StudySpec};
@@ -134,7 +134,7 @@ pub(crate) fn data_path(spec: &StudySpec) -> &Path {
 /// Which rows stay together, as the study asks.
 fn tied(spec: &StudySpec, data: &Dataset) -> Vec<usize> {
     let texts = match Duplicates::of(spec) {
-        Duplicates::Together => Some(Texts::of(data).first),
+        Duplicates::Together => Some(TextIds::of(data).first),
         Duplicates::Error | Duplicates::Allow => None,
     };
     ties(data, texts.as_deref())
@@ -190,7 +190,7 @@ fn leaks(
     split: &Split,
     facts: &mut Vec<(String, String)>,
 ) -> leakage::Leaks {
-    let texts = Texts::of(data);
+    let texts = TextIds::of(data);
     if texts.repeated() > 0 {
         let fact = format!(
             "{} rows repeat the text of an earlier one",

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// The course of the learning rate, by its word in `sched.name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum Course {
     /// Falls evenly.
     Linear,
     /// Falls along half a cosine.
@@ -26,13 +26,13 @@ pub enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     /// The course.
-    pub shape: Shape,
+    pub shape: Course,
     /// Share of the steps in which the rate first rises evenly; of each cycle with
-    /// [`Shape::OneCycle`]. In 0..=1.
+    /// [`Course::OneCycle`]. In 0..=1.
     pub warmup_ratio: f64,
     /// Of the courses that have cycles; at least 1.
     pub cycles: u64,
-    /// Of [`Shape::Polynomial`].
+    /// Of [`Course::Polynomial`].
     pub power: f64,
 }
 
@@ -45,7 +45,7 @@ const LAST: f64 = FIRST / 1e4;
 impl Schedule {
     /// The factor on the learning rate at `step` (from 0) of `total`: above 0, at most 1.
     pub fn factor(&self, step: u64, total: u64) -> f64 {
-        if self.shape == Shape::OneCycle {
+        if self.shape == Course::OneCycle {
             return self.cycle(step, total);
         }
         let warmup = (self.warmup_ratio * total as f64).round() as u64;
@@ -56,11 +56,11 @@ impl Schedule {
         let done = (step - warmup).min(steps - 1);
         let left = (steps - done) as f64 / steps as f64;
         match self.shape {
-            Shape::Linear => left,
-            Shape::Cosine => falling(done as f64 / steps as f64),
-            Shape::CosineRestart => falling(within(done, steps, self.cycles)),
-            Shape::Polynomial => left.powf(self.power),
-            Shape::OneCycle => 1.0,
+            Course::Linear => left,
+            Course::Cosine => falling(done as f64 / steps as f64),
+            Course::CosineRestart => falling(within(done, steps, self.cycles)),
+            Course::Polynomial => left.powf(self.power),
+            Course::OneCycle => 1.0,
         }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     const LINEAR: Schedule = Schedule {
-        shape: Shape::Linear,
+        shape: Course::Linear,
         warmup_ratio: 0.0,
         cycles: 1,
         power: 1.0,
@@ -131,13 +131,13 @@ mod tests {
     #[test]
     fn a_cosine_falls_along_half_a_wave_and_starts_again_at_each_cycle() {
         let cosine = Schedule {
-            shape: Shape::Cosine,
+            shape: Course::Cosine,
             ..LINEAR
         };
         let half = 0.5f64.sqrt() / 2.0;
         close(&all(cosine, 4), &[1.0, 0.5 + half, 0.5, 0.5 - half]);
         let restart = |cycles| Schedule {
-            shape: Shape::CosineRestart,
+            shape: Course::CosineRestart,
             cycles,
             ..LINEAR
         };
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_polynomial_is_a_power_of_the_linear_fall() {
         let power = |power| Schedule {
-            shape: Shape::Polynomial,
+            shape: Course::Polynomial,
             power,
             ..LINEAR
         };
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn one_cycle_rises_for_the_share_of_the_warm_up_and_falls_each_time() {
         let cycle = |cycles| Schedule {
-            shape: Shape::OneCycle,
+            shape: Course::OneCycle,
             warmup_ratio: 0.25,
             cycles,
             power: 1.0,
@@ -184,7 +184,7 @@ mod tests {
             warmup_ratio in 0.0f64..=1.0, cycles in 1u64..9, power in 0.1f64..3.0,
             total in 1u64..300,
         ) {
-            let shape: Shape = serde_json::from_value(word.into()).unwrap();
+            let shape: Course = serde_json::from_value(word.into()).unwrap();
             let schedule = Schedule { shape, warmup_ratio, cycles, power };
             for factor in all(schedule, total) {
                 prop_assert!(factor > 0.0 && factor <= 1.0, "{factor}");

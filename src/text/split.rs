@@ -194,10 +194,15 @@ pub fn split(data: &Dataset, ties: &[usize], fractions: [f64; 3], rng: &mut ChaC
 }
 
 /// The part of each group.
-fn assign(groups: &[Group], data: &Dataset, fractions: &[f64], rng: &mut ChaCha8Rng) -> Vec<usize> {
+fn assign(
+    groups: &[TiedRows],
+    data: &Dataset,
+    fractions: &[f64],
+    rng: &mut ChaCha8Rng,
+) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     shuffle(&mut order, rng);
-    let mut balance = Balance::new(groups, data.classes.len(), fractions);
+    let mut balance = PartSizes::new(groups, data.classes.len(), fractions);
     let mut part_of = vec![0; groups.len()];
     for group in &order {
         let part = balance.neediest(&groups[*group].classes);
@@ -209,21 +214,21 @@ fn assign(groups: &[Group], data: &Dataset, fractions: &[f64], rng: &mut ChaCha8
 }
 
 /// Rows that stay together.
-struct Group {
+struct TiedRows {
     rows: Vec<usize>,
     /// `(class, rows of it)`.
     classes: Vec<(usize, f64)>,
 }
 
 /// The groups of these rows, in the order of their first ones.
-fn groups(data: &Dataset, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<Group> {
+fn groups(data: &Dataset, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<TiedRows> {
     let mut index = HashMap::new();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<TiedRows> = Vec::new();
     for row in rows {
         let class = data.rows[row].class;
         let at = *index.entry(ties[row]).or_insert(groups.len());
         if at == groups.len() {
-            groups.push(Group {
+            groups.push(TiedRows {
                 rows: Vec::new(),
                 classes: Vec::new(),
             });
@@ -239,7 +244,7 @@ fn groups(data: &Dataset, ties: &[usize], rows: impl Iterator<Item = usize>) -> 
 }
 
 /// How far the parts are from what they should hold.
-struct Balance {
+struct PartSizes {
     /// Rows of a class over all parts.
     total: Vec<f64>,
     /// `[part][class]`: rows wished for.
@@ -251,8 +256,8 @@ struct Balance {
 /// The price of a class that a part lacks; more than any imbalance of one class costs.
 const LACKING: f64 = 1e12;
 
-impl Balance {
-    fn new(groups: &[Group], classes: usize, fractions: &[f64]) -> Balance {
+impl PartSizes {
+    fn new(groups: &[TiedRows], classes: usize, fractions: &[f64]) -> PartSizes {
         let mut total = vec![0.0; classes];
         for (class, n) in groups.iter().flat_map(|group| &group.classes) {
             total[*class] += n;
@@ -260,7 +265,7 @@ impl Balance {
         let wanted = fractions
             .iter()
             .map(|f| total.iter().map(|t| f * t).collect());
-        Balance {
+        PartSizes {
             wanted: wanted.collect(),
             held: vec![vec![0.0; classes]; fractions.len()],
             total,
@@ -318,7 +323,7 @@ impl Balance {
     }
 
     /// Moves single groups while that lowers the cost: mends what the greedy pass left.
-    fn improve(&mut self, groups: &[Group], order: &[usize], part_of: &mut [usize]) {
+    fn improve(&mut self, groups: &[TiedRows], order: &[usize], part_of: &mut [usize]) {
         for _ in 0..50 {
             let mut moved = false;
             for group in order {

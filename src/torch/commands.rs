@@ -5,12 +5,12 @@ use messages::{Exit, Failure};
 use report::Gauge;
 use serde_json::json;
 use text::checkpoint::Checkpoint;
-use text::embedding::{Embedded, Plan, Step};
+use text::embedding::{Embedded, EmbeddingStep, Plan};
 use text::evaluation::evaluation;
 use text::export::Exported;
 use text::predict::Input;
-use text::request::{Embed, Evaluate, Predict, Rows};
 use text::scores::Answers;
+use text::torch_request::{Embed, Evaluate, ModelAndRows, Predict};
 use text::{evaluation_json, evaluation_text};
 
 use crate::entry::load;
@@ -18,7 +18,7 @@ use crate::train::answer::{Target, answer, write};
 use crate::train::predict::Predictor;
 
 /// The model and the file of a request, opened, and a bar for its rows.
-fn open(rows: &Rows) -> Result<(Exported, Input, Predictor, Gauge), Failure> {
+fn open(rows: &ModelAndRows) -> Result<(Exported, Input, Predictor, Gauge), Failure> {
     let exported = Exported::open(&rows.model).map_err(input)?;
     let file = Input::new(&rows.file, rows.wanted.clone()).map_err(input)?;
     load(rows.device)?;
@@ -83,7 +83,7 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
     };
     let mut gauge = None;
     let done = crate::train::embed(&plan, &mut |step| match step {
-        Step::Began { rows, bytes } => {
+        EmbeddingStep::Began { rows, bytes } => {
             if wanted.loud {
                 let size = report::size(bytes);
                 // A reader that has gone away does not end the work.
@@ -91,7 +91,7 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
             }
             gauge = Some(Gauge::things("rows", rows as u64, wanted.loud));
         }
-        Step::Computed(rows) => {
+        EmbeddingStep::Computed(rows) => {
             if let Some(gauge) = &gauge {
                 gauge.advance(rows as u64);
             }

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::slice;
 
 use messages::{Exit, Failure};
-use text::request::{INTERFACE, Request};
+use text::torch_request::{INTERFACE, TorchRequest};
 
-use crate::Torch;
+use crate::LinkedLibtorch;
 use crate::commands::{embed, evaluate, predict};
 use crate::gpu;
 
@@ -16,7 +16,7 @@ pub extern "C" fn tune_torch_interface() -> u64 {
     INTERFACE
 }
 
-/// Does what `request`, `length` bytes of JSON ([`Request`]), says, and gives the exit code. Where it
+/// Does what `request`, `length` bytes of JSON ([`TorchRequest`]), says, and gives the exit code. Where it
 /// fails, `tell` is called with a text for people before. A worker does not return.
 ///
 /// # Safety
@@ -44,14 +44,14 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
     let request = serde_json::from_slice(request)
         .map_err(|e| Failure::internal(format!("no request of this build: {e}")))?;
     match request {
-        Request::Worker => {
-            let _: ExitCode = worker::main(&Torch);
+        TorchRequest::Worker => {
+            let _: ExitCode = worker::main(&LinkedLibtorch);
             Ok(Exit::Done)
         }
-        Request::Load { device } => load(device).map(|()| Exit::Done),
-        Request::Predict(wanted) => predict(&wanted),
-        Request::Evaluate(wanted) => evaluate(&wanted),
-        Request::Embed(wanted) => embed(&wanted),
+        TorchRequest::Load { device } => load(device).map(|()| Exit::Done),
+        TorchRequest::Predict(wanted) => predict(&wanted),
+        TorchRequest::Evaluate(wanted) => evaluate(&wanted),
+        TorchRequest::Embed(wanted) => embed(&wanted),
     }
 }
 

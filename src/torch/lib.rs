@@ -5,7 +5,7 @@ mod commands;
 pub mod entry;
 mod faults;
 pub mod gpu;
+mod libtorch;
 pub mod train;
-mod worker_side;
 
-pub use worker_side::Torch;
+pub use libtorch::LinkedLibtorch;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::raw::{Raw, misfit};
+use super::raw::{ConfigKeys, misfit};
 use super::{missing, problem};
 use config::Problem;
 use files::bounded;
@@ -170,7 +170,7 @@ pub struct Disentangled {
 
 /// The shape of an encoder.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Raw")]
+#[serde(try_from = "ConfigKeys")]
 pub struct EncoderConfig {
     /// Which one.
     pub architecture: Architecture,

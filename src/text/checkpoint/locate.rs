@@ -11,23 +11,23 @@ use files::name::inside;
 
 /// Where models are looked for that `[models]` does not name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct ModelPlaces {
     /// `$TUNE_MODELS`: a directory of models, in folders of their own or as in a cache.
     pub models: Option<PathBuf>,
     /// The caches of Hugging Face's libraries, the first one first.
     pub caches: Vec<PathBuf>,
 }
 
-impl Places {
+impl ModelPlaces {
     /// As variables of the environment say; empty ones count as not set.
-    pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Places {
+    pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> ModelPlaces {
         let path = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let caches = [
             path("HF_HUB_CACHE"),
             path("HF_HOME").map(|home| home.join("hub")),
             path("HOME").map(|home| home.join(".cache/huggingface/hub")),
         ];
-        Places {
+        ModelPlaces {
             models: path("TUNE_MODELS"),
             caches: caches.into_iter().flatten().collect(),
         }
@@ -35,8 +35,8 @@ impl Places {
 }
 
 /// The places that the environment names.
-pub fn cache_directories() -> Places {
-    Places::of(|name| std::env::var_os(name))
+pub fn cache_directories() -> ModelPlaces {
+    ModelPlaces::of(|name| std::env::var_os(name))
 }
 
 /// The folder of a model in a cache.
@@ -53,7 +53,7 @@ pub fn cache_folder(name: &str) -> String {
 pub fn locate(
     name: &str,
     models: &BTreeMap<String, PathBuf>,
-    places: &Places,
+    places: &ModelPlaces,
 ) -> Result<PathBuf, Problem> {
     if let Some(dir) = models.get(name) {
         return Ok(dir.clone());

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
-pub use locate::{Places, cache_directories, cache_folder, locate};
+pub use locate::{ModelPlaces, cache_directories, cache_folder, locate};
 pub use names::{Tensor, needed, optional, projections};
-pub use weights::{Precision, Raw, Reader, WEIGHTS_FILES, Weights};
+pub use weights::{FloatType, Reader, TensorValues, WEIGHTS_FILES, Weights};
 
 use crate::tokenizer::TokenizerFiles;
 use crate::{Hasher, hex};

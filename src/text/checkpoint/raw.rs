@@ -8,7 +8,7 @@ use super::config::{Activation, Architecture, Convolution, Disentangled, Encoder
 /// The keys that are read. A default is the one of the architecture's class in transformers, which
 /// leaves out of the file what it has by default.
 #[derive(Debug, Deserialize)]
-pub struct Raw {
+pub struct ConfigKeys {
     model_type: Option<String>,
     vocab_size: usize,
     embedding_size: Option<usize>,
@@ -69,7 +69,7 @@ enum Kind {
     Texts,
 }
 
-/// The keys of [`Raw`] with what they hold, and whether they must be there.
+/// The keys of [`ConfigKeys`] with what they hold, and whether they must be there.
 const KEYS: [(&str, Kind, bool); 24] = [
     ("vocab_size", Kind::Whole, true),
     ("hidden_size", Kind::Whole, true),
@@ -155,7 +155,7 @@ pub(super) fn misfit(json: &Json) -> Option<(String, String)> {
     })
 }
 
-impl Raw {
+impl ConfigKeys {
     fn disentangled(&self) -> Result<Disentangled, String> {
         let names = |term| self.pos_att_type.as_ref().is_some_and(|t| t.names(term));
         let (c2p, p2c) = (names("c2p"), names("p2c"));
@@ -262,10 +262,10 @@ impl Raw {
     }
 }
 
-impl TryFrom<Raw> for EncoderConfig {
+impl TryFrom<ConfigKeys> for EncoderConfig {
     type Error = String;
 
-    fn try_from(raw: Raw) -> Result<EncoderConfig, String> {
+    fn try_from(raw: ConfigKeys) -> Result<EncoderConfig, String> {
         let architecture = raw
             .model_type
             .as_deref()

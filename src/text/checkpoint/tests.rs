@@ -200,7 +200,7 @@ fn models_are_found_in_the_table_then_in_the_caches() {
     }
     std::fs::create_dir_all(model.join("refs")).unwrap();
     std::fs::write(model.join("refs/main"), "aaa\n").unwrap();
-    let caches = Places {
+    let caches = ModelPlaces {
         models: None,
         caches: vec![dir.path().join("none"), dir.path().join("hub")],
     };
@@ -238,7 +238,7 @@ fn no_name_revision_or_reference_leads_out_of_the_places() {
     std::fs::write(elsewhere.join("config.json"), "{}").unwrap();
     let absolute = elsewhere.display().to_string();
     let up = "../../../elsewhere";
-    let places = Places {
+    let places = ModelPlaces {
         models: Some(dir.path().join("hub")),
         caches: vec![dir.path().join("hub")],
     };
@@ -265,7 +265,7 @@ fn a_directory_of_models_holds_them_in_either_layout() {
     let (own, org, short) = (plain("own"), plain("org/name"), plain("short"));
     let cached = root.join("models--org--cached/snapshots/abc");
     std::fs::create_dir_all(&cached).unwrap();
-    let places = Places {
+    let places = ModelPlaces {
         models: Some(root.to_owned()),
         caches: vec![root.join("hub")],
     };
@@ -297,7 +297,7 @@ fn a_directory_of_models_holds_them_in_either_layout() {
 #[test]
 fn the_environment_names_the_places_and_empty_variables_count_as_unset() {
     let of = |all: &[(&str, &str)]| {
-        Places::of(|name| {
+        ModelPlaces::of(|name| {
             let found = all.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).into())
         })
@@ -312,7 +312,7 @@ fn the_environment_names_the_places_and_empty_variables_count_as_unset() {
     let caches = ["/c", "/h/hub", "/u/.cache/huggingface/hub"].map(PathBuf::from);
     assert_eq!(places.caches, caches);
     let places = of(&[("TUNE_MODELS", ""), ("HF_HOME", "")]);
-    assert_eq!(places, Places::default());
+    assert_eq!(places, ModelPlaces::default());
 }
 
 /// A DeBERTa of the tiny model's sizes with these keys.

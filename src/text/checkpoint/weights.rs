@@ -22,7 +22,7 @@ use files::{bounded, name};
 
 /// Types of weights that are read; all are converted to 32-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
+pub enum FloatType {
     /// 32 bits.
     F32,
     /// 16 bits, IEEE.
@@ -33,14 +33,14 @@ pub enum Precision {
     F64,
 }
 
-impl Precision {
+impl FloatType {
     /// By the word in safetensors' header.
-    pub fn of(word: &str) -> Option<Precision> {
+    pub fn of(word: &str) -> Option<FloatType> {
         match word {
-            "F32" => Some(Precision::F32),
-            "F16" => Some(Precision::F16),
-            "BF16" => Some(Precision::Bf16),
-            "F64" => Some(Precision::F64),
+            "F32" => Some(FloatType::F32),
+            "F16" => Some(FloatType::F16),
+            "BF16" => Some(FloatType::Bf16),
+            "F64" => Some(FloatType::F64),
             _ => None,
         }
     }
@@ -72,9 +72,9 @@ pub struct Weights {
 
 /// A tensor's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raw {
+pub struct TensorValues {
     /// Their type.
-    pub precision: Precision,
+    pub precision: FloatType,
     /// Shape.
     pub shape: Vec<usize>,
     /// The values in the order of the shape, little-endian.
@@ -228,7 +228,7 @@ impl Reader<'_> {
     /// # Errors
     /// There is none of that name or its type is not one of weights; the file cannot be read, has
     /// changed since it was looked at, or differs from its checksum.
-    pub fn read(&mut self, name: &str) -> anyhow::Result<Raw> {
+    pub fn read(&mut self, name: &str) -> anyhow::Result<TensorValues> {
         let entry = self
             .weights
             .name_in_file(name)
@@ -249,7 +249,7 @@ impl Reader<'_> {
             span.len() as u64 == length,
             "{name} is cut short: the file has changed since it was checked"
         );
-        Ok(Raw {
+        Ok(TensorValues {
             precision,
             shape: entry.shape.clone(),
             bytes: entry.gather(span),

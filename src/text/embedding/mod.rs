@@ -20,7 +20,7 @@ pub use tokens::tokens;
 /// How a row's hidden states become one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pooling {
+pub enum EmbeddingPooling {
     /// The model's own pooler.
     Pooler,
     /// The mean over the row's tokens.
@@ -29,13 +29,13 @@ pub enum Pooling {
     Cls,
 }
 
-impl Pooling {
+impl EmbeddingPooling {
     /// In one word.
     pub fn name(self) -> &'static str {
         match self {
-            Pooling::Pooler => "pooler",
-            Pooling::Mean => "mean",
-            Pooling::Cls => "cls",
+            EmbeddingPooling::Pooler => "pooler",
+            EmbeddingPooling::Mean => "mean",
+            EmbeddingPooling::Cls => "cls",
         }
     }
 }
@@ -52,7 +52,7 @@ pub struct Plan<'a> {
     /// Rows that are computed at once, at least 1.
     pub batch_size: usize,
     /// `None`: the model's pooler where it has one, else the mean.
-    pub pooling: Option<Pooling>,
+    pub pooling: Option<EmbeddingPooling>,
     /// Where it is computed.
     pub device: Device,
     /// The file, which is replaced as a whole at the end.
@@ -61,7 +61,7 @@ pub struct Plan<'a> {
 
 /// What happens on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum EmbeddingStep {
     /// The sizes are known.
     Began {
         /// Rows.
@@ -85,7 +85,7 @@ pub struct Embedded {
     /// Rows that were cut.
     pub cut: usize,
     /// What `pooled` is.
-    pub pooling: Pooling,
+    pub pooling: EmbeddingPooling,
     /// Size of the file.
     pub bytes: u64,
 }

@@ -31,7 +31,7 @@ fn is_one(scale: &f64) -> bool {
 
 /// How a head is written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Form {
+pub struct HeadForm {
     /// transformers' class that computes the same logits.
     pub class: Option<&'static str>,
     /// The head's layers, the first one first.
@@ -44,7 +44,7 @@ pub struct Form {
 }
 
 /// What transformers has: its class, the names of the two layers, and what is between them.
-struct Known {
+struct TransformersHead {
     class: &'static str,
     dense: &'static str,
     classifier: &'static str,
@@ -69,7 +69,7 @@ pub fn prefix(architecture: Architecture) -> &'static str {
 }
 
 /// How this head on this architecture is written.
-pub fn form(architecture: Architecture, head: &HeadConfig) -> Form {
+pub fn form(architecture: Architecture, head: &HeadConfig) -> HeadForm {
     let known = known(architecture);
     let layer = |name: &str, scale: f64| Layer {
         name: name.to_owned(),
@@ -87,7 +87,7 @@ pub fn form(architecture: Architecture, head: &HeadConfig) -> Form {
         && head.hidden == head.input
         && known.activation.is_none_or(|a| a == head.activation)
     {
-        return Form {
+        return HeadForm {
             class: Some(known.class),
             layers: vec![layer(known.dense, 1.0), layer(known.classifier, 1.0)],
             passing: None,
@@ -102,7 +102,7 @@ pub fn form(architecture: Architecture, head: &HeadConfig) -> Form {
             Some(Nonlinearity::Tanh) => (SMALL, SMALL),
             Some(Nonlinearity::Relu | Nonlinearity::Silu) => return own(head),
         };
-        return Form {
+        return HeadForm {
             class: Some(known.class),
             layers: vec![layer(known.classifier, left)],
             passing: Some((known.dense.to_owned(), factor)),
@@ -125,8 +125,8 @@ pub fn loadable(architecture: Architecture, hidden: usize) -> String {
 }
 
 /// A head that transformers does not have, under names that it does not read.
-fn own(head: &HeadConfig) -> Form {
-    Form {
+fn own(head: &HeadConfig) -> HeadForm {
+    HeadForm {
         class: None,
         layers: (0..head.sizes().len())
             .map(|at| Layer {
@@ -139,8 +139,8 @@ fn own(head: &HeadConfig) -> Form {
     }
 }
 
-fn known(architecture: Architecture) -> Known {
-    let known = |class, dense, classifier, activation| Known {
+fn known(architecture: Architecture) -> TransformersHead {
+    let known = |class, dense, classifier, activation| TransformersHead {
         class,
         dense,
         classifier,

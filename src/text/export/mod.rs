@@ -23,10 +23,10 @@ use super::head::HeadConfig;
 use config::{Problem, Problems, Source};
 use files::bounded;
 
-pub use form::{Form, Layer, form, loadable, prefix};
+pub use form::{HeadForm, Layer, form, loadable, prefix};
 pub use origin::Origin;
 pub use unchanged::unchanged;
-pub use write::{Export, Writing, may_write, write};
+pub use write::{Export, ExportStep, may_write, write};
 
 /// The head's description.
 pub const HEAD_FILE: &str = "head.json";
@@ -141,72 +141,66 @@ impl Exported {
     /// What does not fit together.
     fn misfits(&self, file: &Path) -> Vec<Problem> {
         let (about, config) = (&self.description, &self.checkpoint.config);
-        let mut problems = Vec::new();
-        let mut misfit = |key: &str, found: String, expected: String| {
-            problems.push(problem(file, Some(key), found, &expected));
-        };
-        if about.head.input != config.hidden_size {
-            misfit(
-                "head.input",
-                about.head.input.to_string(),
-                format!("{}, hidden_size of config.json", config.hidden_size),
-            );
-        }
         let classes = about.head.classes;
         let mut distinct = about.labels.clone();
         distinct.sort_unstable();
         distinct.dedup();
-        if classes < 2 || about.labels.len() != classes || distinct.len() != classes {
-            misfit(
+        let layers = about.weights.layers.len();
+        let limit = config.max_tokens().unwrap_or(usize::MAX);
+        let checks = [
+            (
+                about.head.input == config.hidden_size,
+                "head.input",
+                about.head.input.to_string(),
+                format!("{}, hidden_size of config.json", config.hidden_size),
+            ),
+            (
+                classes >= 2 && about.labels.len() == classes && distinct.len() == classes,
                 "labels",
                 format!("{} labels", about.labels.len()),
                 format!("head.classes = {classes} different ones, at least 2"),
-            );
-        }
-        let layers = about.weights.layers.len();
-        if layers == 0 || layers != about.head.layers {
-            misfit(
+            ),
+            (
+                layers > 0 && layers == about.head.layers,
                 "weights.layers",
                 format!("{layers} layers"),
                 format!("head.layers = {}, at least 1", about.head.layers),
-            );
-        }
-        if about.weights.query.is_some() == about.head.pooling.is_fixed() {
-            misfit(
+            ),
+            (
+                about.weights.query.is_some() != about.head.pooling.is_fixed(),
                 "weights.query",
                 format!("{:?}", about.weights.query),
                 "a tensor with the pooling attn, and with it alone".to_owned(),
-            );
-        }
-        if !["fp32", "bf16"].contains(&about.precision.as_str()) {
-            misfit(
+            ),
+            (
+                ["fp32", "bf16"].contains(&about.precision.as_str()),
                 "precision",
                 about.precision.clone(),
                 "fp32 or bf16".to_owned(),
-            );
-        }
-        if about.train_rows.len() != classes {
-            misfit(
+            ),
+            (
+                about.train_rows.len() == classes,
                 "train_rows",
                 format!("{} numbers", about.train_rows.len()),
                 format!("{classes}, one a class"),
-            );
-        }
-        if let Some(limit) = config.max_tokens().filter(|l| about.max_length > *l) {
-            misfit(
+            ),
+            (
+                about.max_length <= limit,
                 "max_length",
                 about.max_length.to_string(),
                 format!("at most {limit}, what the encoder reads"),
-            );
-        }
-        if about.doc_stride > about.max_length {
-            misfit(
+            ),
+            (
+                about.doc_stride <= about.max_length,
                 "doc_stride",
                 about.doc_stride.to_string(),
                 format!("at most max_length = {}", about.max_length),
-            );
-        }
-        problems
+            ),
+        ];
+        let wrong = checks.into_iter().filter(|(fits, ..)| !fits);
+        wrong
+            .map(|(_, key, found, expected)| problem(file, Some(key), found, &expected))
+            .collect()
     }
 }
 

@@ -2,11 +2,15 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::Form;
+use super::HeadForm;
 
 /// `config.json` of a checkpoint, as that of its classifier: the classes, transformers' class where it
 /// has one, and the type of the weights.
-pub fn model_config(base: &Map<String, Json>, form: &Form, labels: &[String]) -> Map<String, Json> {
+pub fn model_config(
+    base: &Map<String, Json>,
+    form: &HeadForm,
+    labels: &[String],
+) -> Map<String, Json> {
     let mut config = base.clone();
     // Where the checkpoint lay is no part of the model.
     config.shift_remove("_name_or_path");

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize_to_file};
 
-use super::{Form, prefix};
-use crate::checkpoint::{Checkpoint, Precision, needed, optional};
+use super::{HeadForm, prefix};
+use crate::checkpoint::{Checkpoint, FloatType, needed, optional};
 use crate::head::{HeadConfig, Pooling, QUERY};
 
 /// A tensor to be written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
+pub struct StoredTensor {
     /// Its name in the file.
     pub name: String,
     /// Its type.
@@ -33,9 +33,9 @@ pub struct Stored {
 pub fn gather(
     checkpoint: &Checkpoint,
     kept: &[u8],
-    form: &Form,
+    form: &HeadForm,
     head: &HeadConfig,
-) -> Result<Vec<Stored>> {
+) -> Result<Vec<StoredTensor>> {
     let trained = SafeTensors::deserialize(kept).context("the trained weights")?;
     let before = prefix(checkpoint.config.architecture);
     let mut reader = checkpoint.weights.reader();
@@ -83,30 +83,31 @@ pub fn gather(
 /// The head's tensors, under the names of `form`.
 fn head_tensors(
     trained: &SafeTensors<'_>,
-    form: &Form,
+    form: &HeadForm,
     head: &HeadConfig,
-    all: &mut Vec<Stored>,
+    all: &mut Vec<StoredTensor>,
     used: &mut Vec<String>,
 ) -> Result<()> {
-    let mut take = |own: String, name: String, shape: &[usize], scale: f64| -> Result<Stored> {
-        let view = trained
-            .tensor(&own)
-            .with_context(|| format!("the trained weights have no {own}"))?;
-        ensure!(
-            view.dtype() == Dtype::F32 && view.shape() == shape,
-            "the trained {own} is {:?} {:?}, the head asks for {shape:?}",
-            view.dtype(),
-            view.shape()
-        );
-        used.push(own);
-        let mut tensor = stored(name, &view);
-        for value in tensor.bytes.chunks_exact_mut(4) {
-            let bytes: [u8; 4] = [value[0], value[1], value[2], value[3]];
-            let scaled = f32::from_le_bytes(bytes) / scale as f32;
-            value.copy_from_slice(&scaled.to_le_bytes());
-        }
-        Ok(tensor)
-    };
+    let mut take =
+        |own: String, name: String, shape: &[usize], scale: f64| -> Result<StoredTensor> {
+            let view = trained
+                .tensor(&own)
+                .with_context(|| format!("the trained weights have no {own}"))?;
+            ensure!(
+                view.dtype() == Dtype::F32 && view.shape() == shape,
+                "the trained {own} is {:?} {:?}, the head asks for {shape:?}",
+                view.dtype(),
+                view.shape()
+            );
+            used.push(own);
+            let mut tensor = stored(name, &view);
+            for value in tensor.bytes.chunks_exact_mut(4) {
+                let bytes: [u8; 4] = [value[0], value[1], value[2], value[3]];
+                let scaled = f32::from_le_bytes(bytes) / scale as f32;
+                value.copy_from_slice(&scaled.to_le_bytes());
+            }
+            Ok(tensor)
+        };
     if let Some((name, factor)) = &form.passing {
         let size = head.input;
         let diagonal = |at: usize| match at % (size + 1) {
@@ -116,7 +117,7 @@ fn head_tensors(
         let values = |count: usize, of: &dyn Fn(usize) -> f32| {
             (0..count).flat_map(|at| of(at).to_le_bytes()).collect()
         };
-        let tensor = |part: &str, shape: Vec<usize>, bytes| Stored {
+        let tensor = |part: &str, shape: Vec<usize>, bytes| StoredTensor {
             name: format!("{name}.{part}"),
             dtype: Dtype::F32,
             shape,
@@ -144,8 +145,8 @@ fn head_tensors(
     Ok(())
 }
 
-fn stored(name: String, view: &TensorView<'_>) -> Stored {
-    Stored {
+fn stored(name: String, view: &TensorView<'_>) -> StoredTensor {
+    StoredTensor {
         name,
         dtype: view.dtype(),
         shape: view.shape().to_vec(),
@@ -153,14 +154,14 @@ fn stored(name: String, view: &TensorView<'_>) -> Stored {
     }
 }
 
-fn frozen(name: String, raw: crate::checkpoint::Raw) -> Stored {
-    Stored {
+fn frozen(name: String, raw: crate::checkpoint::TensorValues) -> StoredTensor {
+    StoredTensor {
         name,
         dtype: match raw.precision {
-            Precision::F32 => Dtype::F32,
-            Precision::F16 => Dtype::F16,
-            Precision::Bf16 => Dtype::BF16,
-            Precision::F64 => Dtype::F64,
+            FloatType::F32 => Dtype::F32,
+            FloatType::F16 => Dtype::F16,
+            FloatType::Bf16 => Dtype::BF16,
+            FloatType::F64 => Dtype::F64,
         },
         shape: raw.shape,
         bytes: raw.bytes,
@@ -171,7 +172,7 @@ fn frozen(name: String, raw: crate::checkpoint::Raw) -> Stored {
 ///
 /// # Errors
 /// Writing failed.
-pub fn save(tensors: &[Stored], file: &Path) -> Result<()> {
+pub fn save(tensors: &[StoredTensor], file: &Path) -> Result<()> {
     let views = tensors
         .iter()
         .map(|t| {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value as Json};
 
 use super::{
-    Description, FORMAT, Form, HEAD_FILE, HeadWeights, ORIGIN_FILE, ReadColumns, form, settings,
-    weights,
+    Description, FORMAT, HEAD_FILE, HeadForm, HeadWeights, ORIGIN_FILE, ReadColumns, form,
+    settings, weights,
 };
 use crate::checkpoint::Checkpoint;
 use crate::head::{HeadConfig, QUERY};
@@ -32,7 +32,7 @@ pub struct Export<'a> {
 
 /// The steps of an export, to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writing {
+pub enum ExportStep {
     /// The weights are read and put together.
     Gathering,
     /// So many bytes of weights are written.
@@ -80,7 +80,7 @@ pub fn write(
     export: &Export<'_>,
     dir: &Path,
     force: bool,
-    told: &mut dyn FnMut(Writing),
+    told: &mut dyn FnMut(ExportStep),
 ) -> Result<Description> {
     may_write(dir, force)?;
     let failed = || dir.display().to_string();
@@ -96,14 +96,14 @@ pub fn write(
     Ok(description)
 }
 
-fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(Writing)) -> Result<Description> {
+fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(ExportStep)) -> Result<Description> {
     let checkpoint = export.checkpoint;
     let (description, form) = describe(export)?;
-    told(Writing::Gathering);
+    told(ExportStep::Gathering);
     let kept = fs::read(export.weights).with_context(|| export.weights.display().to_string())?;
     let tensors = weights::gather(checkpoint, &kept, &form, &description.head)?;
     drop(kept);
-    told(Writing::Weights(
+    told(ExportStep::Weights(
         tensors.iter().map(|t| t.bytes.len() as u64).sum(),
     ));
     let json = |name: &str, content: &Json| {
@@ -144,7 +144,7 @@ fn object(file: &Path) -> Result<Map<String, Json>> {
 }
 
 /// What `head.json` says, and how the head is written.
-fn describe(export: &Export<'_>) -> Result<(Description, Form)> {
+fn describe(export: &Export<'_>) -> Result<(Description, HeadForm)> {
     let known = |word: &str| {
         let value = export.about.get(word);
         value.with_context(|| format!("the trained weights say nothing of {word}"))

@@ -19,7 +19,7 @@ pub struct Folder {
 
 /// A file of the snapshot, whole and right.
 #[derive(Debug)]
-pub struct Held {
+pub struct CachedFile {
     /// Its name in the repository.
     pub name: String,
     /// The file that has its content now.
@@ -39,7 +39,7 @@ enum Place {
 
 /// The rest of an earlier download, or the beginning of one.
 #[derive(Debug)]
-pub struct Part {
+pub struct PartialFile {
     /// The file, locked.
     pub file: File,
     path: PathBuf,
@@ -75,7 +75,7 @@ impl Folder {
         name: &str,
         size: u64,
         etag: &str,
-    ) -> io::Result<Option<Held>> {
+    ) -> io::Result<Option<CachedFile>> {
         let snapshot = self.place(&format!("snapshots/{commit}/{name}"))?;
         let blob = self.place(&format!("blobs/{etag}"))?;
         for (path, place) in [
@@ -84,7 +84,7 @@ impl Folder {
         ] {
             if path.is_file() && verify::matches(&path, size, etag)? {
                 let name = name.to_owned();
-                return Ok(Some(Held { name, path, place }));
+                return Ok(Some(CachedFile { name, path, place }));
             }
         }
         Ok(None)
@@ -94,7 +94,7 @@ impl Folder {
     ///
     /// # Errors
     /// Another process is downloading it; or it cannot be made.
-    pub fn part(&self, etag: &str, size: u64) -> io::Result<Part> {
+    pub fn part(&self, etag: &str, size: u64) -> io::Result<PartialFile> {
         let path = self.place(&format!("blobs/{etag}.part"))?;
         let lock = self.place(&format!("blobs/{etag}.lock"))?;
         if let Some(dir) = path.parent() {
@@ -120,14 +120,14 @@ impl Folder {
             file.set_len(0)?;
         }
         let lock = locked;
-        Ok(Part { file, path, lock })
+        Ok(PartialFile { file, path, lock })
     }
 
     /// Puts files in their places and makes `revision` name the commit.
     ///
     /// # Errors
     /// What the system says. The revision names the commit only if all went well.
-    pub fn complete(&self, commit: &str, revision: &str, files: Vec<Held>) -> io::Result<()> {
+    pub fn complete(&self, commit: &str, revision: &str, files: Vec<CachedFile>) -> io::Result<()> {
         for held in files {
             let (etag, lock) = match held.place {
                 Place::Snapshot => continue,
@@ -156,7 +156,7 @@ impl Folder {
     }
 
     /// Deletes what was downloaded of a snapshot that turned out to be of no use.
-    pub fn discard(files: Vec<Held>) {
+    pub fn discard(files: Vec<CachedFile>) {
         for held in files {
             if let Place::Part(..) = held.place {
                 // Where it cannot be deleted it only takes room.
@@ -166,11 +166,11 @@ impl Folder {
     }
 }
 
-impl Held {
+impl CachedFile {
     /// Another file with this content, if it is the one that was downloaded here.
-    pub fn again(&self, name: &str, etag: &str) -> Option<Held> {
+    pub fn again(&self, name: &str, etag: &str) -> Option<CachedFile> {
         match &self.place {
-            Place::Part(own, _) if own == etag => Some(Held {
+            Place::Part(own, _) if own == etag => Some(CachedFile {
                 name: name.to_owned(),
                 path: self.path.clone(),
                 place: Place::Blob(etag.to_owned()),
@@ -180,7 +180,7 @@ impl Held {
     }
 }
 
-impl Part {
+impl PartialFile {
     /// Compares it with size and checksum.
     ///
     /// # Errors
@@ -198,8 +198,8 @@ impl Part {
     }
 
     /// It is whole and right: the content of this file.
-    pub fn whole(self, name: &str, etag: &str) -> Held {
-        Held {
+    pub fn whole(self, name: &str, etag: &str) -> CachedFile {
+        CachedFile {
             name: name.to_owned(),
             path: self.path,
             place: Place::Part(etag.to_owned(), self.lock),

@@ -20,7 +20,7 @@ pub const FEWEST: u64 = 16 << 10;
 
 /// Why there is no answer that is of use.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum HubError {
     /// The hub answers this status.
     Status(u16),
     /// Not a byte came for this long.
@@ -39,18 +39,18 @@ pub enum Trouble {
     Unwritable(io::Error),
 }
 
-impl Trouble {
+impl HubError {
     /// Whether another try may help: the connection broke, or the hub is busy.
     pub fn passes(&self) -> bool {
         match self {
-            Trouble::Status(code) => *code == 429 || *code >= 500,
-            Trouble::Broken(_) => true,
-            Trouble::Silent(_)
-            | Trouble::Late(_)
-            | Trouble::Slow(_)
-            | Trouble::Long(_)
-            | Trouble::Odd(_)
-            | Trouble::Unwritable(_) => false,
+            HubError::Status(code) => *code == 429 || *code >= 500,
+            HubError::Broken(_) => true,
+            HubError::Silent(_)
+            | HubError::Late(_)
+            | HubError::Slow(_)
+            | HubError::Long(_)
+            | HubError::Odd(_)
+            | HubError::Unwritable(_) => false,
         }
     }
 }
@@ -122,7 +122,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no such, or no answer, or none of use.
-    pub fn list(&self, revision: &str) -> Result<Listing, Trouble> {
+    pub fn list(&self, revision: &str) -> Result<Listing, HubError> {
         let revision = escaped(revision);
         let url = format!(
             "{}/api/models/{}/revision/{revision}",
@@ -133,18 +133,18 @@ impl Client {
         let mut body = answer.body_mut().as_reader().take(MAX_LIST + 1);
         body.read_to_end(&mut text).map_err(|e| self.io(e))?;
         if text.len() as u64 > MAX_LIST {
-            return Err(Trouble::Odd(format!(
+            return Err(HubError::Odd(format!(
                 "a list of files of more than {MAX_LIST} bytes"
             )));
         }
-        serde_json::from_slice(&text).map_err(|e| Trouble::Odd(format!("no list of files: {e}")))
+        serde_json::from_slice(&text).map_err(|e| HubError::Odd(format!("no list of files: {e}")))
     }
 
     /// What the hub says of a file of a commit.
     ///
     /// # Errors
     /// There is no such file, or no answer, or none of use.
-    pub fn meta(&self, commit: &str, file: &str) -> Result<Meta, Trouble> {
+    pub fn meta(&self, commit: &str, file: &str) -> Result<Meta, HubError> {
         let mut url = self.url(commit, file);
         for _ in 0..=MAX_REDIRECTS {
             let answer = self.small(&self.direct, &url, true)?;
@@ -167,7 +167,7 @@ impl Client {
             };
             return Ok(Meta { etag, commit, size });
         }
-        Err(Trouble::Odd(format!(
+        Err(HubError::Odd(format!(
             "more than {MAX_REDIRECTS} redirections"
         )))
     }
@@ -184,7 +184,7 @@ impl Client {
         from: u64,
         size: u64,
         write: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), HubError> {
         let request = self.agent.get(self.url(commit, file));
         let request = self
             .authorised(request)
@@ -196,7 +196,7 @@ impl Client {
             _ => 0,
         };
         if at != from && at != 0 {
-            return Err(Trouble::Odd(format!(
+            return Err(HubError::Odd(format!(
                 "bytes from {at} on, asked for those from {from} on"
             )));
         }
@@ -204,9 +204,9 @@ impl Client {
             .ok()
             .and_then(|n| n.parse::<u64>().ok());
         if announced.is_some_and(|n| n > size - at) {
-            return Err(Trouble::Long(size));
+            return Err(HubError::Long(size));
         }
-        write(at, &[]).map_err(Trouble::Unwritable)?;
+        write(at, &[]).map_err(HubError::Unwritable)?;
         let mut buffer = vec![0u8; 1 << 16];
         let mut body = answer.body_mut().as_reader();
         let mut since = (Instant::now(), at);
@@ -216,20 +216,20 @@ impl Client {
                 break;
             }
             if count as u64 > size - at {
-                return Err(Trouble::Long(size));
+                return Err(HubError::Long(size));
             }
-            write(at, &buffer[..count]).map_err(Trouble::Unwritable)?;
+            write(at, &buffer[..count]).map_err(HubError::Unwritable)?;
             at += count as u64;
             if since.0.elapsed() >= self.patience {
                 if at - since.1 < FEWEST && at < size {
-                    return Err(Trouble::Slow(self.patience));
+                    return Err(HubError::Slow(self.patience));
                 }
                 since = (Instant::now(), at);
             }
         }
         match at == size {
             true => Ok(()),
-            false => Err(Trouble::Broken(format!(
+            false => Err(HubError::Broken(format!(
                 "it ends after {at} of {size} bytes"
             ))),
         }
@@ -242,7 +242,7 @@ impl Client {
     }
 
     /// The answer to a request that has a small one; `probing`: of a file, of which the first byte is enough.
-    fn small(&self, agent: &Agent, url: &str, probing: bool) -> Result<Response<Body>, Trouble> {
+    fn small(&self, agent: &Agent, url: &str, probing: bool) -> Result<Response<Body>, HubError> {
         let mut request = agent.get(url);
         if url
             .strip_prefix(origin(&self.endpoint))
@@ -267,29 +267,29 @@ impl Client {
         }
     }
 
-    fn io(&self, error: io::Error) -> Trouble {
+    fn io(&self, error: io::Error) -> HubError {
         self.trouble(error.into())
     }
 
-    fn trouble(&self, error: ureq::Error) -> Trouble {
+    fn trouble(&self, error: ureq::Error) -> HubError {
         use ureq::Error::{
             BadUri, Http, LargeResponseHeader, RequireHttpsOnly, StatusCode, Timeout as TimedOut,
             TooManyRedirects,
         };
         if let StatusCode(code) = error {
-            Trouble::Status(code)
+            HubError::Status(code)
         } else if let TimedOut(Timeout::Global) = error {
-            Trouble::Late(self.patience * 2)
+            HubError::Late(self.patience * 2)
         } else if let TimedOut(_) = error {
-            Trouble::Silent(self.patience)
+            HubError::Silent(self.patience)
         } else if let TooManyRedirects = error {
-            Trouble::Odd(format!("more than {MAX_REDIRECTS} redirections"))
+            HubError::Odd(format!("more than {MAX_REDIRECTS} redirections"))
         } else if let RequireHttpsOnly(_) = error {
-            Trouble::Odd("a redirection to a place without TLS".to_owned())
+            HubError::Odd("a redirection to a place without TLS".to_owned())
         } else if matches!(error, LargeResponseHeader(..) | Http(_) | BadUri(_)) {
-            Trouble::Odd(error.to_string())
+            HubError::Odd(error.to_string())
         } else {
-            Trouble::Broken(error.to_string())
+            HubError::Broken(error.to_string())
         }
     }
 }
@@ -311,26 +311,26 @@ fn escaped(part: &str) -> String {
         .collect()
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, Trouble> {
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, HubError> {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
-    value.ok_or_else(|| Trouble::Odd(format!("no header {name}")))
+    value.ok_or_else(|| HubError::Odd(format!("no header {name}")))
 }
 
 /// The size of a file, of which a part was sent.
-fn size(headers: &HeaderMap) -> Result<u64, Trouble> {
+fn size(headers: &HeaderMap) -> Result<u64, HubError> {
     let range = header(headers, "content-range")?;
     let size = range.rsplit('/').next().and_then(|size| size.parse().ok());
-    size.ok_or_else(|| Trouble::Odd(format!("Content-Range {range:?}")))
+    size.ok_or_else(|| HubError::Odd(format!("Content-Range {range:?}")))
 }
 
 /// Where the part begins that was sent: `bytes 5-9/10`.
-fn begin(range: &str) -> Result<u64, Trouble> {
+fn begin(range: &str) -> Result<u64, HubError> {
     let begin = range
         .trim()
         .strip_prefix("bytes ")
         .and_then(|r| r.split('-').next());
     let begin = begin.and_then(|begin| begin.trim().parse().ok());
-    begin.ok_or_else(|| Trouble::Odd(format!("Content-Range {range:?}")))
+    begin.ok_or_else(|| HubError::Odd(format!("Content-Range {range:?}")))
 }
 
 #[cfg(test)]
@@ -360,7 +360,7 @@ mod tests {
     fn a_range_says_where_it_begins_or_is_odd() {
         assert_eq!(begin("bytes 5-9/10").unwrap(), 5);
         for odd in ["", "5-9/10", "bytes */10", "bytes -1-9/10"] {
-            assert!(matches!(begin(odd), Err(Trouble::Odd(_))), "{odd}");
+            assert!(matches!(begin(odd), Err(HubError::Odd(_))), "{odd}");
         }
     }
 }

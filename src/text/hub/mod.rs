@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::checkpoint::Checkpoint;
-use cache::{Folder, Held, Part};
-use client::{Client, Meta, Trouble};
+use cache::{CachedFile, Folder, PartialFile};
+use client::{Client, HubError, Meta};
 use config::{Problem, Problems, Source};
 use messages::exit::Failure;
 pub use verify::Checksum;
@@ -34,7 +34,7 @@ const MAX_INDEX: u64 = 64 << 20;
 
 /// What is fetched, from where and to where.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct FetchRequest {
     /// `ORG/NAME`, or a name alone.
     pub model: String,
     /// Branch, tag or commit.
@@ -55,7 +55,7 @@ pub struct Request {
 
 /// What happens while files are fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum FetchStep<'a> {
     /// A download begins, of so many bytes.
     Started(&'a str, u64),
     /// So many bytes more are there.
@@ -63,12 +63,12 @@ pub enum Step<'a> {
     /// It broke off and is taken up again.
     Broken(&'a str, &'a str),
     /// A file is there and right.
-    Done(&'a File),
+    Done(&'a FetchedFile),
 }
 
 /// A file that is there now.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct File {
+pub struct FetchedFile {
     /// Its name in the repository.
     pub name: String,
     /// Its size.
@@ -87,7 +87,7 @@ pub struct Fetched {
     /// The commit.
     pub commit: String,
     /// Its files.
-    pub files: Vec<File>,
+    pub files: Vec<FetchedFile>,
 }
 
 /// Fetches what a checkpoint needs.
@@ -96,7 +96,10 @@ pub struct Fetched {
 /// There is no such model, no access, no network; the hub falls silent, sends more than it announces, or names what is
 /// no file of a model; a file differs from its checksum; the checkpoint cannot be used; the cache cannot be written.
 /// What the cache had before is as it was.
-pub fn fetch(request: &Request, told: &mut dyn FnMut(Step<'_>)) -> Result<Fetched, Failure> {
+pub fn fetch(
+    request: &FetchRequest,
+    told: &mut dyn FnMut(FetchStep<'_>),
+) -> Result<Fetched, Failure> {
     let hub = Hub::new(request)?;
     let asked = format!("the model {}", request.model);
     let listing = hub
@@ -139,7 +142,7 @@ pub fn fetch(request: &Request, told: &mut dyn FnMut(Step<'_>)) -> Result<Fetche
             request.model
         )));
     }
-    (hub.folder.complete(&commit, &request.revision, held)).map_err(|e| unwritable(&dir, &e))?;
+    (hub.folder.complete(&commit, &request.revision, held)).map_err(|e| unwritable(&dir, e))?;
     Ok(Fetched { dir, commit, files })
 }
 
@@ -169,14 +172,14 @@ fn named(model: &str) -> bool {
 }
 
 struct Hub<'a> {
-    request: &'a Request,
+    request: &'a FetchRequest,
     endpoint: String,
     client: Client,
     folder: Folder,
 }
 
 impl Hub<'_> {
-    fn new(request: &Request) -> Result<Hub<'_>, Failure> {
+    fn new(request: &FetchRequest) -> Result<Hub<'_>, Failure> {
         if !named(&request.model) {
             return Err(Failure::input(format!(
                 "{:?} is no model of a hub; expected ORG/NAME, such as google/electra-small-discriminator",
@@ -208,7 +211,7 @@ impl Hub<'_> {
     }
 
     /// Opens the checkpoint before it takes its place, where `dir` will be.
-    fn usable(&self, dir: &Path, files: &[Held]) -> Result<(), Problems> {
+    fn usable(&self, dir: &Path, files: &[CachedFile]) -> Result<(), Problems> {
         let stage = || -> std::io::Result<tempfile::TempDir> {
             let stage = tempfile::tempdir()?;
             for held in files {
@@ -248,33 +251,23 @@ impl Hub<'_> {
         commit: &str,
         name: &str,
         meta: &Meta,
-        told: &mut dyn FnMut(Step<'_>),
-    ) -> Result<Held, Failure> {
+        told: &mut dyn FnMut(FetchStep<'_>),
+    ) -> Result<CachedFile, Failure> {
         let mut attempt = 0;
         loop {
-            let unusable = |e: &std::io::Error| unwritable(Path::new(name), e);
-            let mut part = self
-                .folder
-                .part(&meta.etag, meta.size)
-                .map_err(|e| unusable(&e))?;
-            let resumed = part.file.metadata().map_err(|e| unusable(&e))?.len();
+            let unusable = |e| unwritable(Path::new(name), e);
+            let mut part = self.folder.part(&meta.etag, meta.size).map_err(unusable)?;
+            let resumed = part.file.metadata().map_err(unusable)?.len();
             // An earlier fetch may have come to its end, and a later file of it not.
-            if resumed == meta.size
-                && part
-                    .matches(meta.size, &meta.etag)
-                    .map_err(|e| unusable(&e))?
-            {
+            if resumed == meta.size && part.matches(meta.size, &meta.etag).map_err(unusable)? {
                 return Ok(part.whole(name, &meta.etag));
             }
             match self.go_on(commit, name, meta, &mut part, told) {
                 Ok(()) => {
-                    if part
-                        .matches(meta.size, &meta.etag)
-                        .map_err(|e| unusable(&e))?
-                    {
+                    if part.matches(meta.size, &meta.etag).map_err(unusable)? {
                         return Ok(part.whole(name, &meta.etag));
                     }
-                    part.delete().map_err(|e| unusable(&e))?;
+                    part.delete().map_err(unusable)?;
                     // What was there from before may have been wrong: once more, from the start.
                     if resumed == 0 {
                         return Err(Failure::input(format!(
@@ -283,17 +276,17 @@ impl Hub<'_> {
                             self.request.model, self.endpoint, meta.etag
                         )));
                     }
-                    told(Step::Broken(name, "the checksum is wrong"));
+                    told(FetchStep::Broken(name, "the checksum is wrong"));
                 }
                 Err(trouble) if attempt < self.request.retries && trouble.passes() => {
                     attempt += 1;
-                    told(Step::Broken(name, &brief(&trouble)));
+                    told(FetchStep::Broken(name, &brief(&trouble)));
                     std::thread::sleep(self.request.pause * attempt);
                 }
                 Err(trouble) => {
-                    if let Trouble::Long(_) = trouble {
+                    if let HubError::Long(_) = trouble {
                         // None of it can be trusted.
-                        part.delete().map_err(|e| unusable(&e))?;
+                        part.delete().map_err(unusable)?;
                     }
                     return Err(self.failure(name, &trouble));
                 }
@@ -307,26 +300,26 @@ impl Hub<'_> {
         commit: &str,
         name: &str,
         meta: &Meta,
-        part: &mut Part,
-        told: &mut dyn FnMut(Step<'_>),
-    ) -> Result<(), Trouble> {
+        part: &mut PartialFile,
+        told: &mut dyn FnMut(FetchStep<'_>),
+    ) -> Result<(), HubError> {
         let file = &mut part.file;
         let there = file
             .seek(std::io::SeekFrom::End(0))
-            .map_err(Trouble::Unwritable)?;
+            .map_err(HubError::Unwritable)?;
         // There is no range behind the end.
         let from = there.min(meta.size.saturating_sub(1));
-        room(file, meta.size - from).map_err(Trouble::Unwritable)?;
+        room(file, meta.size - from).map_err(HubError::Unwritable)?;
         self.client
             .download((commit, name), from, meta.size, &mut |at, bytes| {
                 if bytes.is_empty() {
                     file.set_len(at)?;
-                    told(Step::Started(name, meta.size));
-                    told(Step::Advanced(at));
+                    told(FetchStep::Started(name, meta.size));
+                    told(FetchStep::Advanced(at));
                     return Ok(());
                 }
                 file.write_all_at(bytes, at)?;
-                told(Step::Advanced(bytes.len() as u64));
+                told(FetchStep::Advanced(bytes.len() as u64));
                 Ok(())
             })
     }
@@ -339,7 +332,7 @@ impl Hub<'_> {
     }
 
     /// What a request came to, in one line.
-    fn failure(&self, what: &str, trouble: &Trouble) -> Failure {
+    fn failure(&self, what: &str, trouble: &HubError) -> Failure {
         let endpoint = &self.endpoint;
         let slow = |what: &str, of: &str, time: Duration| {
             format!(
@@ -349,52 +342,52 @@ impl Hub<'_> {
             )
         };
         Failure::input(match trouble {
-            Trouble::Status(404) => {
+            HubError::Status(404) => {
                 let revision = &self.request.revision;
                 format!("{endpoint} has no {what} at the revision {revision}")
             }
-            Trouble::Status(code @ (401 | 403)) => format!(
+            HubError::Status(code @ (401 | 403)) => format!(
                 "{endpoint} gives no access to {what} (status {code}): there is no such model, or \
                  HF_TOKEN has to name a user whom its owners let in"
             ),
-            Trouble::Status(code) => {
+            HubError::Status(code) => {
                 format!("{endpoint} answers status {code} for {what}; try again later")
             }
-            Trouble::Silent(time) => slow(what, "not a byte for", *time),
-            Trouble::Late(time) => slow(what, "no whole answer within", *time),
-            Trouble::Slow(time) => slow(
+            HubError::Silent(time) => slow(what, "not a byte for", *time),
+            HubError::Late(time) => slow(what, "no whole answer within", *time),
+            HubError::Slow(time) => slow(
                 what,
                 &format!("fewer than {} bytes in", client::FEWEST),
                 *time,
             ),
-            Trouble::Broken(why) => {
+            HubError::Broken(why) => {
                 format!(
                     "{endpoint} cannot be reached for {what}, or broke off: {why}; fetch it again to go on"
                 )
             }
-            Trouble::Long(size) => format!(
+            HubError::Long(size) => format!(
                 "{what} from {endpoint} is longer than the {size} bytes that were announced: it has been \
                  deleted; is it a hub?"
             ),
-            Trouble::Odd(found) => {
+            HubError::Odd(found) => {
                 format!("{endpoint} answers with {found} for {what}: is it a hub?")
             }
-            Trouble::Unwritable(error) => format!("{what} cannot be written: {error}"),
+            HubError::Unwritable(error) => format!("{what} cannot be written: {error}"),
         })
     }
 }
 
 /// Why a download is taken up again.
-fn brief(trouble: &Trouble) -> String {
+fn brief(trouble: &HubError) -> String {
     match trouble {
-        Trouble::Broken(why) => why.clone(),
-        Trouble::Status(code) => format!("status {code}"),
-        Trouble::Silent(_)
-        | Trouble::Late(_)
-        | Trouble::Slow(_)
-        | Trouble::Long(_)
-        | Trouble::Odd(_)
-        | Trouble::Unwritable(_) => format!("{trouble:?}"),
+        HubError::Broken(why) => why.clone(),
+        HubError::Status(code) => format!("status {code}"),
+        HubError::Silent(_)
+        | HubError::Late(_)
+        | HubError::Slow(_)
+        | HubError::Long(_)
+        | HubError::Odd(_)
+        | HubError::Unwritable(_) => format!("{trouble:?}"),
     }
 }
 
@@ -402,8 +395,8 @@ fn brief(trouble: &Trouble) -> String {
 struct Work<'a> {
     hub: &'a Hub<'a>,
     commit: &'a str,
-    files: Vec<File>,
-    held: Vec<Held>,
+    files: Vec<FetchedFile>,
+    held: Vec<CachedFile>,
 }
 
 impl Work<'_> {
@@ -412,7 +405,7 @@ impl Work<'_> {
         &mut self,
         name: &str,
         most: u64,
-        told: &mut dyn FnMut(Step<'_>),
+        told: &mut dyn FnMut(FetchStep<'_>),
     ) -> Result<(), Failure> {
         let (hub, commit) = (self.hub, self.commit);
         let meta = hub
@@ -438,19 +431,19 @@ impl Work<'_> {
             Some(again) => Ok(Some(again)),
             None => hub.folder.held(commit, name, meta.size, &meta.etag),
         };
-        let there = there.map_err(|e| unwritable(Path::new(name), &e))?;
+        let there = there.map_err(|e| unwritable(Path::new(name), e))?;
         let downloaded = there.is_none();
         let held = match there {
             Some(held) => held,
             None => hub.download(commit, name, &meta, told)?,
         };
-        let file = File {
+        let file = FetchedFile {
             name: name.to_owned(),
             bytes: meta.size,
             checksum: verify::kind(&meta.etag),
             downloaded,
         };
-        told(Step::Done(&file));
+        told(FetchStep::Done(&file));
         self.files.push(file);
         self.held.push(held);
         Ok(())
@@ -464,7 +457,7 @@ impl Work<'_> {
             Ok(length) if length > MAX_INDEX => {
                 return Err(self.hub.odd(&format!("an {index} of {length} bytes")));
             }
-            Ok(_) | Err(_) => std::fs::read(path).map_err(|e| unwritable(path, &e))?,
+            Ok(_) | Err(_) => std::fs::read(path).map_err(|e| unwritable(path, e))?,
         };
         choose::shards(&bytes, all, index).map_err(|e| {
             let model = &self.hub.request.model;
@@ -489,7 +482,7 @@ fn room(file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+fn unwritable(path: &Path, error: std::io::Error) -> Failure {
     Failure::input(format!("{}: {error}", path.display()))
 }
 

@@ -13,7 +13,7 @@ const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// What the hub does wrong.
 #[derive(Clone, Copy, PartialEq)]
-enum Trouble {
+enum HubError {
     None,
     /// The first download of the weights is cut in the middle.
     Cut,
@@ -45,7 +45,7 @@ struct Fake {
     model: tempfile::TempDir,
 }
 
-fn serve(trouble: Trouble) -> Fake {
+fn serve(trouble: HubError) -> Fake {
     let model = tempfile::tempdir().unwrap();
     write_tiny_bert(model.path(), 1);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -77,7 +77,7 @@ fn answer(
     mut stream: TcpStream,
     dir: &Path,
     endpoint: &str,
-    trouble: Trouble,
+    trouble: HubError,
     ranges: &Mutex<Vec<u64>>,
     authorised: &Mutex<Vec<(bool, String)>>,
 ) -> std::io::Result<()> {
@@ -107,11 +107,11 @@ fn answer(
         stream.write_all(head.as_bytes())?;
         stream.write_all(body)
     };
-    if trouble == Trouble::Silent {
+    if trouble == HubError::Silent {
         hold(stream);
         return Ok(());
     }
-    if let Trouble::Status(code) = trouble {
+    if let HubError::Status(code) = trouble {
         return reply(&format!("{code} No"), "", b"");
     }
     if path.starts_with("/api/models/org/tiny/revision/") {
@@ -134,7 +134,7 @@ fn answer(
         return reply("404 Not Found", "", b"");
     };
     let mut body = std::fs::read(dir.join(name))?;
-    if trouble == Trouble::Unusable && name == "config.json" {
+    if trouble == HubError::Unusable && name == "config.json" {
         body = b"{}".to_vec();
     }
     let large = name == "model.safetensors";
@@ -156,7 +156,7 @@ fn answer(
     let size = body.len() as u64;
     let (from, to) = range.unwrap_or((0, None));
     let probing = to == Some(0);
-    if large && trouble == Trouble::Damaged {
+    if large && trouble == HubError::Damaged {
         let last = body.len() - 1;
         body[last] ^= 1;
     }
@@ -167,7 +167,7 @@ fn answer(
     } else {
         false
     };
-    if trouble == Trouble::NoRanges && !probing {
+    if trouble == HubError::NoRanges && !probing {
         return reply("200 OK", &known, &body);
     }
     if from >= size {
@@ -176,26 +176,26 @@ fn answer(
     let end = to.unwrap_or(size - 1).min(size - 1);
     let part = &body[from as usize..=end as usize];
     let headers = format!("{known}Content-Range: bytes {from}-{end}/{size}\r\n");
-    if (trouble == Trouble::Cut || trouble == Trouble::Stalled) && first {
+    if (trouble == HubError::Cut || trouble == HubError::Stalled) && first {
         let head = format!(
             "HTTP/1.1 206 Partial\r\nContent-Length: {}\r\n{headers}\r\n",
             part.len()
         );
         stream.write_all(head.as_bytes())?;
         stream.write_all(&part[..part.len() / 2])?;
-        if trouble == Trouble::Stalled {
+        if trouble == HubError::Stalled {
             hold(stream);
         }
         return Ok(());
     }
-    if trouble == Trouble::Long && large && !probing {
+    if trouble == HubError::Long && large && !probing {
         // Without a length the end of the connection is that of the body.
         let head = format!("HTTP/1.1 206 Partial\r\n{headers}\r\n");
         stream.write_all(head.as_bytes())?;
         stream.write_all(part)?;
         return stream.write_all(b"and more");
     }
-    if trouble == Trouble::Dripping && large && !probing {
+    if trouble == HubError::Dripping && large && !probing {
         let length = part.len();
         let head = format!("HTTP/1.1 206 Partial\r\nContent-Length: {length}\r\n{headers}\r\n");
         stream.write_all(head.as_bytes())?;
@@ -214,8 +214,8 @@ fn hold(stream: TcpStream) {
     HELD.lock().unwrap().push(stream);
 }
 
-fn request(fake: &Fake, cache: &Path) -> Request {
-    Request {
+fn request(fake: &Fake, cache: &Path) -> FetchRequest {
+    FetchRequest {
         model: "org/tiny".to_owned(),
         revision: "main".to_owned(),
         cache: cache.to_owned(),
@@ -237,7 +237,7 @@ fn weights(of: &Path) -> Vec<u8> {
 
 #[test]
 fn what_a_checkpoint_needs_is_fetched_into_the_cache_and_found_there() {
-    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::None), tempfile::tempdir().unwrap());
     let mut steps = Vec::new();
     let fetched = fetch(&request(&fake, cache.path()), &mut |step| {
         steps.push(format!("{step:?}"))
@@ -255,7 +255,7 @@ fn what_a_checkpoint_needs_is_fetched_into_the_cache_and_found_there() {
     );
     assert!(fetched.files.iter().all(|f| f.downloaded));
     assert!(steps.iter().any(|s| s.starts_with("Advanced")), "{steps:?}");
-    let places = super::super::checkpoint::Places {
+    let places = super::super::checkpoint::ModelPlaces {
         models: None,
         caches: vec![cache.path().to_owned()],
     };
@@ -282,7 +282,7 @@ fn what_a_checkpoint_needs_is_fetched_into_the_cache_and_found_there() {
 
 #[test]
 fn what_is_there_and_right_is_not_downloaded_again() {
-    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::None), tempfile::tempdir().unwrap());
     let first = fetched(&fake, cache.path()).unwrap();
     let again = fetched(&fake, cache.path()).unwrap();
     assert!(again.files.iter().all(|f| !f.downloaded));
@@ -297,7 +297,7 @@ fn what_is_there_and_right_is_not_downloaded_again() {
 
 #[test]
 fn a_download_cut_in_the_middle_goes_on_where_it_broke_off() {
-    let (fake, cache) = (serve(Trouble::Cut), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::Cut), tempfile::tempdir().unwrap());
     let fetched = fetched(&fake, cache.path()).unwrap();
     assert_eq!(weights(&fetched.dir), weights(fake.model.path()));
     let size = weights(fake.model.path()).len() as u64;
@@ -307,8 +307,8 @@ fn a_download_cut_in_the_middle_goes_on_where_it_broke_off() {
 
 #[test]
 fn a_later_fetch_takes_up_what_an_earlier_one_left() {
-    let (fake, cache) = (serve(Trouble::Cut), tempfile::tempdir().unwrap());
-    let once = Request {
+    let (fake, cache) = (serve(HubError::Cut), tempfile::tempdir().unwrap());
+    let once = FetchRequest {
         retries: 0,
         ..request(&fake, cache.path())
     };
@@ -324,7 +324,7 @@ fn a_later_fetch_takes_up_what_an_earlier_one_left() {
 
 #[test]
 fn a_hub_that_heeds_no_ranges_still_gives_the_right_file() {
-    let (fake, cache) = (serve(Trouble::NoRanges), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::NoRanges), tempfile::tempdir().unwrap());
     let blobs = cache.path().join("models--org--tiny/blobs");
     std::fs::create_dir_all(&blobs).unwrap();
     let etag = crate::hex(&<sha2::Sha256 as sha2::Digest>::digest(weights(
@@ -337,7 +337,7 @@ fn a_hub_that_heeds_no_ranges_still_gives_the_right_file() {
 
 #[test]
 fn a_wrong_checksum_is_an_error_and_leaves_nothing_behind() {
-    let (fake, cache) = (serve(Trouble::Damaged), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::Damaged), tempfile::tempdir().unwrap());
     let failure = fetched(&fake, cache.path()).unwrap_err();
     assert_eq!(failure.exit, Exit::BadInput);
     assert!(
@@ -364,15 +364,15 @@ fn no_model_no_access_and_no_network_are_one_clear_line_each() {
         (403, "HF_TOKEN"),
         (500, "status 500"),
     ] {
-        let (fake, cache) = (serve(Trouble::Status(code)), tempfile::tempdir().unwrap());
+        let (fake, cache) = (serve(HubError::Status(code)), tempfile::tempdir().unwrap());
         let failure = fetched(&fake, cache.path()).unwrap_err();
         assert_eq!(failure.exit, Exit::BadInput);
         assert!(failure.message.contains(expected), "{failure}");
         assert_eq!(failure.message.lines().count(), 1, "{failure}");
     }
-    let fake = serve(Trouble::None);
+    let fake = serve(HubError::None);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let unreachable = Request {
+    let unreachable = FetchRequest {
         endpoint: Some(format!("http://{}", closed.local_addr().unwrap())),
         ..request(&fake, fake.model.path())
     };
@@ -385,11 +385,11 @@ fn no_model_no_access_and_no_network_are_one_clear_line_each() {
 #[test]
 fn a_hub_that_falls_silent_is_given_up_with_one_line_that_names_it() {
     for (trouble, what) in [
-        (Trouble::Silent, "the model org/tiny from"),
-        (Trouble::Stalled, "model.safetensors from"),
+        (HubError::Silent, "the model org/tiny from"),
+        (HubError::Stalled, "model.safetensors from"),
     ] {
         let (fake, cache) = (serve(trouble), tempfile::tempdir().unwrap());
-        let hasty = Request {
+        let hasty = FetchRequest {
             patience: Duration::from_millis(500),
             ..request(&fake, cache.path())
         };
@@ -407,14 +407,14 @@ fn a_hub_that_falls_silent_is_given_up_with_one_line_that_names_it() {
             .flatten();
         let mut parts = parts.flatten().map(|e| e.path());
         let part = parts.find(|p| p.extension().is_some_and(|e| e == "part"));
-        assert_eq!(part.is_some(), trouble == Trouble::Stalled);
+        assert_eq!(part.is_some(), trouble == HubError::Stalled);
     }
 }
 
 #[test]
 fn a_hub_that_drips_is_given_up_and_what_came_is_kept() {
-    let (fake, cache) = (serve(Trouble::Dripping), tempfile::tempdir().unwrap());
-    let hasty = Request {
+    let (fake, cache) = (serve(HubError::Dripping), tempfile::tempdir().unwrap());
+    let hasty = FetchRequest {
         patience: Duration::from_millis(500),
         ..request(&fake, cache.path())
     };
@@ -430,7 +430,7 @@ fn a_hub_that_drips_is_given_up_and_what_came_is_kept() {
 
 #[test]
 fn no_byte_behind_the_announced_end_is_written_and_none_before_it_is_believed() {
-    let (fake, cache) = (serve(Trouble::Long), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::Long), tempfile::tempdir().unwrap());
     let size = weights(fake.model.path()).len();
     let failure = fetched(&fake, cache.path()).unwrap_err();
     let told = format!("longer than the {size} bytes that were announced");
@@ -454,7 +454,7 @@ fn a_reference_names_only_what_can_be_used_and_is_never_written_through_a_link()
     let folder = cache.path().join("models--org--tiny");
     std::fs::create_dir_all(folder.join("refs")).unwrap();
     std::fs::write(folder.join("refs/main"), "c0").unwrap();
-    let failure = fetched(&serve(Trouble::Unusable), cache.path()).unwrap_err();
+    let failure = fetched(&serve(HubError::Unusable), cache.path()).unwrap_err();
     assert!(failure.message.contains("was not kept"), "{failure}");
     assert_eq!(failure.exit, Exit::BadInput);
     assert_eq!(
@@ -474,7 +474,7 @@ fn a_reference_names_only_what_can_be_used_and_is_never_written_through_a_link()
         let _ = std::fs::remove_file(folder.join(name));
         symlink(&mine, folder.join(name)).unwrap();
     }
-    let fetched = fetched(&serve(Trouble::None), cache.path()).unwrap();
+    let fetched = fetched(&serve(HubError::None), cache.path()).unwrap();
     assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
     assert_eq!(
         std::fs::read_to_string(folder.join("refs/main")).unwrap(),
@@ -485,7 +485,7 @@ fn a_reference_names_only_what_can_be_used_and_is_never_written_through_a_link()
 
 #[test]
 fn what_another_process_is_downloading_is_left_to_it() {
-    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::None), tempfile::tempdir().unwrap());
     let config = std::fs::read(fake.model.path().join("config.json")).unwrap();
     let blob = [format!("blob {}\0", config.len()).as_bytes(), &config].concat();
     use sha1::Digest;
@@ -500,7 +500,7 @@ fn what_another_process_is_downloading_is_left_to_it() {
 
 #[test]
 fn a_snapshot_whose_links_are_gone_is_made_again_from_its_blobs() {
-    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::None), tempfile::tempdir().unwrap());
     let first = fetched(&fake, cache.path()).unwrap();
     std::fs::remove_dir_all(&first.dir).unwrap();
     let again = fetched(&fake, cache.path()).unwrap();
@@ -510,16 +510,16 @@ fn a_snapshot_whose_links_are_gone_is_made_again_from_its_blobs() {
 
 #[test]
 fn names_that_would_leave_the_cache_are_refused_without_a_request() {
-    let (fake, cache) = (serve(Trouble::None), tempfile::tempdir().unwrap());
+    let (fake, cache) = (serve(HubError::None), tempfile::tempdir().unwrap());
     for model in ["", "../x", "a/b/c", "a b", "org/..", "/etc", "org/tiny?x"] {
-        let request = Request {
+        let request = FetchRequest {
             model: model.to_owned(),
             ..request(&fake, cache.path())
         };
         assert!(fetch(&request, &mut |_| {}).is_err(), "{model}");
     }
     for revision in ["", "../main", "a//b", "x y"] {
-        let request = Request {
+        let request = FetchRequest {
             revision: revision.to_owned(),
             ..request(&fake, cache.path())
         };

@@ -5,7 +5,7 @@ mod input;
 mod output;
 
 pub use input::{Input, Record, Survey, TextColumns, Wanted};
-pub use output::{Shape, Writer, written};
+pub use output::{AnswerFormat, Writer, written};
 
 #[cfg(test)]
 mod tests;

@@ -12,19 +12,19 @@ use messages::json_number;
 /// How answers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum AnswerFormat {
     /// CSV with a header line.
     Csv,
     /// A JSON object a line.
     Jsonl,
 }
 
-impl Shape {
+impl AnswerFormat {
     /// By a file's suffix.
-    pub fn of(path: &std::path::Path) -> Option<Shape> {
+    pub fn of(path: &std::path::Path) -> Option<AnswerFormat> {
         match Format::of(path) {
-            Ok(Format::Csv) => Some(Shape::Csv),
-            Ok(Format::Jsonl) => Some(Shape::Jsonl),
+            Ok(Format::Csv) => Some(AnswerFormat::Csv),
+            Ok(Format::Jsonl) => Some(AnswerFormat::Jsonl),
             Ok(Format::Text) | Err(_) => None,
         }
     }
@@ -41,7 +41,7 @@ pub fn written(labels: &[String]) -> Vec<String> {
 /// Writes answers one by one.
 pub struct Writer<W: Write> {
     out: W,
-    shape: Shape,
+    shape: AnswerFormat,
     columns: Vec<String>,
     labels: Vec<String>,
     added: Vec<String>,
@@ -54,7 +54,7 @@ impl<W: Write> Writer<W> {
     /// Writing failed.
     pub fn new(
         out: W,
-        shape: Shape,
+        shape: AnswerFormat,
         columns: &[String],
         labels: &[String],
     ) -> std::io::Result<Writer<W>> {
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
             labels: labels.to_vec(),
             added: written(labels),
         };
-        if shape == Shape::Csv {
+        if shape == AnswerFormat::Csv {
             let all: Vec<String> = writer
                 .columns
                 .iter()
@@ -88,13 +88,13 @@ impl<W: Write> Writer<W> {
         probabilities: &[f64],
     ) -> std::io::Result<()> {
         match self.shape {
-            Shape::Csv => {
+            AnswerFormat::Csv => {
                 let mut cells = record.cells.list(&self.columns);
                 cells.push(self.labels[class].clone());
                 cells.extend(probabilities.iter().map(f64::to_string));
                 self.line(&cells)
             }
-            Shape::Jsonl => {
+            AnswerFormat::Jsonl => {
                 let mut answer = Map::new();
                 answer.insert(self.added[0].clone(), self.labels[class].as_str().into());
                 for (name, p) in self.added[1..].iter().zip(probabilities) {

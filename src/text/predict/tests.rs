@@ -35,7 +35,7 @@ fn rows(name: &str, content: &[u8], wanted: Wanted) -> Result<(Survey, Vec<Recor
     Ok((survey, rows))
 }
 
-fn answered(shape: Shape, survey: &Survey, rows: &[Record]) -> String {
+fn answered(shape: AnswerFormat, survey: &Survey, rows: &[Record]) -> String {
     let mut writer = Writer::new(Vec::new(), shape, &survey.columns, &labels()).unwrap();
     for row in rows {
         writer.row(row, 1, &[0.25, 0.75]).unwrap();
@@ -51,11 +51,11 @@ fn csv_is_answered_with_its_columns_in_either_shape() {
     assert_eq!(rows[0].row.text, "a, b\r\nc");
     assert_eq!(rows[1].row.line, 4);
     assert_eq!(
-        answered(Shape::Csv, &survey, &rows),
+        answered(AnswerFormat::Csv, &survey, &rows),
         "id,text,prediction,probability.no,probability.yes\n\
          7,\"a, b\r\nc\",yes,0.25,0.75\n8,d,yes,0.25,0.75\n"
     );
-    let json = answered(Shape::Jsonl, &survey, &rows);
+    let json = answered(AnswerFormat::Jsonl, &survey, &rows);
     let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(
         first,
@@ -71,14 +71,14 @@ fn json_lines_stay_as_they_are_written_and_become_csv() {
     let (survey, rows) = rows("rows.jsonl", text, wanted()).unwrap();
     assert_eq!(survey.columns, ["text", "n", "m"]);
     assert_eq!(
-        answered(Shape::Jsonl, &survey, &rows),
+        answered(AnswerFormat::Jsonl, &survey, &rows),
         "{\"text\": \"a\", \"n\": 123456789012345678901234567890,\"prediction\":\"yes\",\
          \"probability.no\":0.25,\"probability.yes\":0.75}\n\
          {\"text\": 5, \"m\": [1, 2],\"prediction\":\"yes\",\
          \"probability.no\":0.25,\"probability.yes\":0.75}\n"
     );
     assert_eq!(rows[1].row.text, "5");
-    let csv = answered(Shape::Csv, &survey, &rows);
+    let csv = answered(AnswerFormat::Csv, &survey, &rows);
     assert_eq!(csv.lines().nth(2).unwrap(), "5,,\"[1,2]\",yes,0.25,0.75");
 }
 
@@ -88,7 +88,10 @@ fn a_text_file_has_a_text_a_line() {
     assert_eq!(survey.columns, ["text"]);
     assert_eq!(rows[1].row.text, "two, three");
     assert_eq!(
-        answered(Shape::Csv, &survey, &rows).lines().nth(2).unwrap(),
+        answered(AnswerFormat::Csv, &survey, &rows)
+            .lines()
+            .nth(2)
+            .unwrap(),
         "\"two, three\",yes,0.25,0.75"
     );
     let mut pairs = wanted();

@@ -4,20 +4,20 @@ pub mod cuda;
 mod health;
 mod linear;
 pub mod memory;
-mod seed;
 mod shim;
 
 pub use health::health;
 pub use linear::linear;
-#[cfg(test)]
-pub use seed::GENERATOR;
-pub use seed::seed;
 pub use shim::{
     AdamW, Autocast, ParameterGroup, ShimError, adamw_step, allocator_stats, empty_cache,
-    memory_info, on_terminate, reset_allocator_stats, set_memory_fraction,
+    memory_info, on_terminate, reset_allocator_stats, seed, set_memory_fraction,
 };
 
 use device::Device;
+
+/// Held by tests that draw from libtorch's default generator: it is one for the whole process.
+#[cfg(test)]
+pub static GENERATOR: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// A device as tch has it.
 pub fn tch_device(device: Device) -> tch::Device {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::predict::Predictor;
 use files::replace::Replacement;
 use text::data::Row;
-use text::predict::{Input, Record, Shape, Writer};
+use text::predict::{AnswerFormat, Input, Record, Writer};
 use text::scores::Answers;
 
 /// Rows that are in memory at a time; within them, rows of like length are computed together.
@@ -53,7 +53,7 @@ pub struct Target<'a> {
     /// A file, which appears whole or not at all, or a pipe; `None`: `print` is given the text.
     pub out: Option<&'a Path>,
     /// How they are written.
-    pub shape: Shape,
+    pub shape: AnswerFormat,
     /// The columns of the rows.
     pub columns: &'a [String],
     /// The classes.

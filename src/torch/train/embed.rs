@@ -8,7 +8,7 @@ use super::head;
 use super::rows::Rows;
 use crate::gpu;
 use messages::exit::{Exit, Failure};
-use text::embedding::{Embedded, Output, Plan, Pooling, Step, tokens};
+use text::embedding::{Embedded, EmbeddingPooling, EmbeddingStep, Output, Plan, tokens};
 use text::tokens::Tokens;
 
 /// Computes what an encoder makes of texts, and writes it.
@@ -16,7 +16,7 @@ use text::tokens::Tokens;
 /// # Errors
 /// A row cannot be encoded, the model has no pooler that was asked for, the file cannot be written,
 /// or libtorch throws.
-pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Failure> {
+pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(EmbeddingStep)) -> Result<Embedded, Failure> {
     let (rows, cut) = tokens(plan)?;
     // Before any other call of libtorch.
     gpu::cuda::load(plan.device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))?;
@@ -37,7 +37,7 @@ pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Fa
         ("padding", "zeros behind a row's end".to_owned()),
     ];
     let output = Output::new(plan.out, (rows.len(), length, hidden), &metadata)?;
-    told(Step::Began {
+    told(EmbeddingStep::Began {
         rows: rows.len(),
         bytes: output.size,
     });
@@ -55,7 +55,7 @@ pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Fa
             let states = &states[at * width..][..text[0].ids.len() * hidden];
             output.row(*row, states, &pooled[at * hidden..][..hidden])?;
         }
-        told(Step::Computed(batch.len()));
+        told(EmbeddingStep::Computed(batch.len()));
     }
     let bytes = output.size;
     output.finish()?;
@@ -70,16 +70,16 @@ pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(Step)) -> Result<Embedded, Fa
 }
 
 /// What `pooled` will be.
-fn pooling(plan: &Plan<'_>, encoder: &Encoder) -> Result<Pooling, Failure> {
+fn pooling(plan: &Plan<'_>, encoder: &Encoder) -> Result<EmbeddingPooling, Failure> {
     let has = encoder.first_token.is_some();
     match plan.pooling {
-        Some(Pooling::Pooler) if !has => Err(Failure::input(format!(
+        Some(EmbeddingPooling::Pooler) if !has => Err(Failure::input(format!(
             "--pooling pooler: the checkpoint of {} has no pooler; mean and cls need none",
             plan.checkpoint.name
         ))),
         Some(pooling) => Ok(pooling),
-        None if has => Ok(Pooling::Pooler),
-        None => Ok(Pooling::Mean),
+        None if has => Ok(EmbeddingPooling::Pooler),
+        None => Ok(EmbeddingPooling::Mean),
     }
 }
 
@@ -87,7 +87,7 @@ fn pooling(plan: &Plan<'_>, encoder: &Encoder) -> Result<Pooling, Failure> {
 fn compute(
     encoder: &Encoder,
     texts: &[&[Tokens]],
-    pooling: Pooling,
+    pooling: EmbeddingPooling,
     device: Device,
 ) -> Result<(Vec<f32>, Vec<f32>)> {
     let _no_grad = tch::no_grad_guard();
@@ -97,9 +97,9 @@ fn compute(
     let batch = rows.batch(&all, uploaded.first().context("a batch without rows")?)?;
     let states = rows.encode(encoder, &batch, encoder.blocks.len())?;
     let pooled = match pooling {
-        Pooling::Pooler => encoder.pooler(&states)?.context("no pooler")?,
-        Pooling::Cls => head::pool(head::Pooling::Cls, &batch, &states)?,
-        Pooling::Mean => head::pool(head::Pooling::Mean, &batch, &states)?,
+        EmbeddingPooling::Pooler => encoder.pooler(&states)?.context("no pooler")?,
+        EmbeddingPooling::Cls => head::pool(head::Pooling::Cls, &batch, &states)?,
+        EmbeddingPooling::Mean => head::pool(head::Pooling::Mean, &batch, &states)?,
     };
     Ok((flat(&states)?, flat(&pooled)?))
 }

@@ -8,7 +8,7 @@ use task::TrialSpec;
 
 /// The loss of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Form {
+pub enum RowLoss {
     /// Cross entropy, with this part of each label spread evenly over all classes (Szegedy et al.,
     /// "Rethinking the Inception Architecture", 2016, as PyTorch has it).
     CrossEntropy {
@@ -28,7 +28,7 @@ pub enum Form {
 /// How classes are weighted by their rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Balance {
+pub enum ClassWeights {
     /// Equally.
     None,
     /// By `n / (classes n_c)`: all classes count the same.
@@ -46,9 +46,9 @@ const BETA: f64 = 0.999;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossSettings {
     /// Of a row.
-    pub form: Form,
+    pub form: RowLoss,
     /// Of the classes.
-    pub balance: Balance,
+    pub balance: ClassWeights,
 }
 
 impl LossSettings {
@@ -58,11 +58,11 @@ impl LossSettings {
     /// A key is absent or of the wrong type.
     pub fn of(trial: &TrialSpec) -> Result<LossSettings> {
         let form = match trial.text("loss.cls.type")? {
-            "ce" => Form::CrossEntropy { smoothing: 0.0 },
-            "ce_label_smooth" => Form::CrossEntropy {
+            "ce" => RowLoss::CrossEntropy { smoothing: 0.0 },
+            "ce_label_smooth" => RowLoss::CrossEntropy {
                 smoothing: trial.float("loss.cls.label_smoothing")?,
             },
-            "focal" => Form::Focal {
+            "focal" => RowLoss::Focal {
                 gamma: trial.float("loss.cls.gamma")?,
                 alpha: trial.float("loss.cls.alpha")?,
             },
@@ -74,16 +74,16 @@ impl LossSettings {
 }
 
 /// The weights of classes with these numbers of rows; a class without rows counts as one with one.
-pub fn weights(balance: Balance, counts: &[usize]) -> Vec<f64> {
+pub fn weights(balance: ClassWeights, counts: &[usize]) -> Vec<f64> {
     let classes = counts.len() as f64;
     let rows = |n: &usize| (*n).max(1) as f64;
     match balance {
-        Balance::None => vec![1.0; counts.len()],
-        Balance::Weighted => {
+        ClassWeights::None => vec![1.0; counts.len()],
+        ClassWeights::Weighted => {
             let all: f64 = counts.iter().map(rows).sum();
             counts.iter().map(|n| all / (classes * rows(n))).collect()
         }
-        Balance::EffectiveNumber => {
+        ClassWeights::EffectiveNumber => {
             let raw = |n: &usize| (1.0 - BETA) / (1.0 - BETA.powf(rows(n)));
             let sum: f64 = counts.iter().map(raw).sum();
             counts.iter().map(|n| raw(n) * classes / sum).collect()
@@ -93,7 +93,7 @@ pub fn weights(balance: Balance, counts: &[usize]) -> Vec<f64> {
 
 /// A training's loss.
 pub struct Loss {
-    form: Form,
+    form: RowLoss,
     /// By class.
     weights: Vec<f64>,
     /// The same on the device; `None` where all are 1.
@@ -109,8 +109,8 @@ impl Loss {
         let weights = weights(settings.balance, counts);
         let single: Vec<f32> = weights.iter().map(|w| *w as f32).collect();
         let on_device = match settings.balance {
-            Balance::None => None,
-            Balance::Weighted | Balance::EffectiveNumber => {
+            ClassWeights::None => None,
+            ClassWeights::Weighted | ClassWeights::EffectiveNumber => {
                 Some(Tensor::f_from_slice(&single)?.f_to_device(device)?)
             }
         };
@@ -136,14 +136,14 @@ impl Loss {
         let logits = logits.f_to_kind(Kind::Float)?;
         let weights = self.on_device.as_ref();
         match self.form {
-            Form::CrossEntropy { smoothing } => Ok(logits.f_cross_entropy_loss(
+            RowLoss::CrossEntropy { smoothing } => Ok(logits.f_cross_entropy_loss(
                 labels,
                 weights,
                 Reduction::None,
                 -100,
                 smoothing,
             )?),
-            Form::Focal { gamma, alpha } => {
+            RowLoss::Focal { gamma, alpha } => {
                 let minus = logits.f_log_softmax(-1, Kind::Float)?;
                 let log_p = minus.f_gather(1, &labels.f_unsqueeze(1)?, false)?;
                 let log_p = log_p.f_squeeze_dim(1)?;
@@ -176,7 +176,7 @@ mod tests {
         row.iter().map(|x| f64::from(*x) - sum.ln()).collect()
     }
 
-    fn found(form: Form, balance: Balance, counts: [usize; 3]) -> (Vec<f32>, f64) {
+    fn found(form: RowLoss, balance: ClassWeights, counts: [usize; 3]) -> (Vec<f32>, f64) {
         let loss = Loss::new(LossSettings { form, balance }, &counts, tch::Device::Cpu).unwrap();
         let logits = Tensor::from_slice(LOGITS.as_flattened()).view([2, 3]);
         let rows = loss.of_rows(&logits, &Tensor::from_slice(&LABELS)).unwrap();
@@ -195,17 +195,17 @@ mod tests {
 
     #[test]
     fn cross_entropy_is_weighted_and_smoothed_as_by_hand() {
-        let plain = Form::CrossEntropy { smoothing: 0.0 };
+        let plain = RowLoss::CrossEntropy { smoothing: 0.0 };
         let (a, b) = (logs(&LOGITS[0]), logs(&LOGITS[1]));
-        let (rows, weight) = found(plain, Balance::None, [10, 20, 70]);
+        let (rows, weight) = found(plain, ClassWeights::None, [10, 20, 70]);
         close(&rows, &[-a[0], -b[2]]);
         assert_eq!(weight, 2.0);
-        let (rows, weight) = found(plain, Balance::Weighted, [10, 20, 70]);
+        let (rows, weight) = found(plain, ClassWeights::Weighted, [10, 20, 70]);
         let (first, last) = (100.0 / 30.0, 100.0 / 210.0);
         close(&rows, &[-a[0] * first, -b[2] * last]);
         assert!((weight - first - last).abs() < 1e-12);
-        let smooth = Form::CrossEntropy { smoothing: 0.3 };
-        let (rows, _) = found(smooth, Balance::None, [1, 1, 1]);
+        let smooth = RowLoss::CrossEntropy { smoothing: 0.3 };
+        let (rows, _) = found(smooth, ClassWeights::None, [1, 1, 1]);
         let by_hand =
             |logs: &[f64], class: usize| -0.7 * logs[class] - 0.3 * logs.iter().sum::<f64>() / 3.0;
         close(&rows, &[by_hand(&a, 0), by_hand(&b, 2)]);
@@ -213,25 +213,25 @@ mod tests {
 
     #[test]
     fn focal_loss_is_that_of_the_paper_with_alpha_for_all_classes_but_the_first() {
-        let focal = Form::Focal {
+        let focal = RowLoss::Focal {
             gamma: 2.0,
             alpha: 0.8,
         };
         let (a, b) = (logs(&LOGITS[0])[0], logs(&LOGITS[1])[2]);
         let by_hand = |log: f64, alpha: f64| -alpha * (1.0 - log.exp()).powi(2) * log;
-        let (rows, weight) = found(focal, Balance::None, [1, 1, 1]);
+        let (rows, weight) = found(focal, ClassWeights::None, [1, 1, 1]);
         close(&rows, &[by_hand(a, 0.2), by_hand(b, 0.8)]);
         assert_eq!(weight, 2.0);
-        let (rows, weight) = found(focal, Balance::Weighted, [10, 20, 70]);
+        let (rows, weight) = found(focal, ClassWeights::Weighted, [10, 20, 70]);
         let (first, last) = (100.0 / 30.0, 100.0 / 210.0);
         close(&rows, &[first * by_hand(a, 0.2), last * by_hand(b, 0.8)]);
         assert!((weight - first - last).abs() < 1e-12);
-        let flat = Form::Focal {
+        let flat = RowLoss::Focal {
             gamma: 0.0,
             alpha: 0.5,
         };
         close(
-            &found(flat, Balance::None, [1, 1, 1]).0,
+            &found(flat, ClassWeights::None, [1, 1, 1]).0,
             &[-a / 2.0, -b / 2.0],
         );
     }
@@ -239,8 +239,8 @@ mod tests {
     #[test]
     fn the_gradient_of_focal_loss_is_finite_where_a_row_is_certain() {
         for gamma in [0.0, 0.5, 1.0, 5.0] {
-            let form = Form::Focal { gamma, alpha: 0.5 };
-            let balance = Balance::None;
+            let form = RowLoss::Focal { gamma, alpha: 0.5 };
+            let balance = ClassWeights::None;
             let loss =
                 Loss::new(LossSettings { form, balance }, &[1, 1], tch::Device::Cpu).unwrap();
             let logits = Tensor::from_slice(&[200f32, -200.0, -200.0, 200.0]);
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn effective_numbers_have_mean_one_and_lie_between_none_and_weighted() {
         let counts = [427, 1631];
-        let effective = weights(Balance::EffectiveNumber, &counts);
+        let effective = weights(ClassWeights::EffectiveNumber, &counts);
         // (1 - 0.999) / (1 - 0.999^n): 0.0028784 and 0.0012432.
         let raw = [
             0.001 / (1.0 - 0.999f64.powi(427)),
@@ -269,9 +269,9 @@ mod tests {
         let ratio = raw[0] / raw[1];
         assert!((effective[0] / effective[1] - ratio).abs() < 1e-9);
         assert!((effective.iter().sum::<f64>() - 2.0).abs() < 1e-12);
-        let weighted = weights(Balance::Weighted, &counts);
+        let weighted = weights(ClassWeights::Weighted, &counts);
         assert!((weighted[0] / weighted[1] - 1631.0 / 427.0).abs() < 1e-12);
         assert!(1.0 < ratio && ratio < 1631.0 / 427.0);
-        assert_eq!(weights(Balance::None, &counts), [1.0, 1.0]);
+        assert_eq!(weights(ClassWeights::None, &counts), [1.0, 1.0]);
     }
 }

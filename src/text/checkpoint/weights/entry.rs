@@ -1,6 +1,6 @@
 //! One tensor of a file: its type and shape, and where its values lie.
 
-use super::Precision;
+use super::FloatType;
 
 /// A run of bytes of a file that tensors show parts of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Entry {
     }
 
     /// The type as one that weights may have.
-    pub fn precision(&self) -> Option<Precision> {
-        Precision::of(&self.dtype)
+    pub fn precision(&self) -> Option<FloatType> {
+        FloatType::of(&self.dtype)
     }
 }

@@ -71,7 +71,7 @@ fn floats(file: &SafeTensors<'_>, name: &str) -> Vec<f32> {
 fn embedded(
     case: &str,
     batch_size: usize,
-    pooling: Option<Pooling>,
+    pooling: Option<EmbeddingPooling>,
 ) -> Result<(Vec<u8>, Embedded), Failure> {
     let (dir, checkpoint) = checkpoint(case);
     let out = dir.path().join("out.safetensors");
@@ -87,8 +87,8 @@ fn embedded(
     };
     let mut computed = 0;
     let done = embed(&plan, &mut |step| match step {
-        Step::Began { rows, .. } => assert_eq!(rows, texts().len()),
-        Step::Computed(rows) => computed += rows,
+        EmbeddingStep::Began { rows, .. } => assert_eq!(rows, texts().len()),
+        EmbeddingStep::Computed(rows) => computed += rows,
     })?;
     assert_eq!(computed, texts().len());
     Ok((std::fs::read(out).unwrap(), done))
@@ -141,12 +141,12 @@ fn hidden_states_and_pooled_output_are_those_of_transformers_at_any_batch_size()
             assert_states(case, &found, &expected);
             assert!(done.cut > 0, "the longest text is longer than 40 tokens");
             if expected.tensor("pooled").is_ok() {
-                assert_eq!(done.pooling, Pooling::Pooler);
+                assert_eq!(done.pooling, EmbeddingPooling::Pooler);
                 let (ours, theirs) = (floats(&found, "pooled"), floats(&expected, "pooled"));
                 let pairs = ours.iter().zip(&theirs);
                 assert!(pairs.clone().all(|(a, b)| (a - b).abs() < 1e-4), "{case}");
             } else {
-                assert_eq!(done.pooling, Pooling::Mean);
+                assert_eq!(done.pooling, EmbeddingPooling::Mean);
             }
         }
     }
@@ -154,14 +154,14 @@ fn hidden_states_and_pooled_output_are_those_of_transformers_at_any_batch_size()
 
 #[test]
 fn the_mean_is_that_of_a_rows_own_tokens_and_cls_its_first() {
-    let (bytes, done) = embedded("xlmr", 8, Some(Pooling::Mean)).unwrap();
+    let (bytes, done) = embedded("xlmr", 8, Some(EmbeddingPooling::Mean)).unwrap();
     let found = SafeTensors::deserialize(&bytes).unwrap();
     let (states, mean) = (
         floats(&found, "last_hidden_state"),
         floats(&found, "pooled"),
     );
     let mask = found.tensor("attention_mask").unwrap().data().to_vec();
-    let (bytes, _) = embedded("xlmr", 8, Some(Pooling::Cls)).unwrap();
+    let (bytes, _) = embedded("xlmr", 8, Some(EmbeddingPooling::Cls)).unwrap();
     let first = floats(&SafeTensors::deserialize(&bytes).unwrap(), "pooled");
     let row = done.length * done.hidden;
     for number in 0..done.rows {
@@ -182,7 +182,7 @@ fn the_mean_is_that_of_a_rows_own_tokens_and_cls_its_first() {
 
 #[test]
 fn a_pooler_that_the_checkpoint_lacks_is_refused() {
-    let failure = embedded("deberta", 8, Some(Pooling::Pooler)).unwrap_err();
+    let failure = embedded("deberta", 8, Some(EmbeddingPooling::Pooler)).unwrap_err();
     assert_eq!(failure.exit, Exit::BadInput);
     assert!(failure.message.contains("has no pooler"), "{failure}");
 }

@@ -10,7 +10,9 @@ use super::context::PositionTable;
 use super::disentangled::{Convolved, PositionLayers};
 use super::layers::{Linear, Norm};
 use super::{Block, Embeddings, Encoder};
-use text::checkpoint::{Checkpoint, EncoderConfig, Precision, Raw, needed, optional, projections};
+use text::checkpoint::{
+    Checkpoint, EncoderConfig, FloatType, TensorValues, needed, optional, projections,
+};
 
 /// Reads a tensor by its name without prefix.
 type Read<'a> = dyn Fn(&str) -> Result<Tensor> + 'a;
@@ -50,12 +52,12 @@ impl Encoder {
 ///
 /// # Errors
 /// libtorch throws, or a value is NaN or infinite.
-pub fn convert(raw: &Raw, name: &str) -> Result<Tensor> {
+pub fn convert(raw: &TensorValues, name: &str) -> Result<Tensor> {
     let kind = match raw.precision {
-        Precision::F32 => Kind::Float,
-        Precision::F16 => Kind::Half,
-        Precision::Bf16 => Kind::BFloat16,
-        Precision::F64 => Kind::Double,
+        FloatType::F32 => Kind::Float,
+        FloatType::F16 => Kind::Half,
+        FloatType::Bf16 => Kind::BFloat16,
+        FloatType::F64 => Kind::Double,
     };
     let shape: Vec<i64> = raw.shape.iter().map(|d| *d as i64).collect();
     let tensor = Tensor::f_from_data_size(&raw.bytes, &shape, kind)?.f_to_kind(Kind::Float)?;

@@ -9,9 +9,9 @@ use crate::train::TextTask;
 use crate::{faults, gpu};
 
 /// libtorch.
-pub struct Torch;
+pub struct LinkedLibtorch;
 
-impl Libtorch for Torch {
+impl Libtorch for LinkedLibtorch {
     fn start(&self, terminated: fn(&str)) {
         // Trials use one operation at a time; the threads within one are set by the environment that
         // the supervisor gives the process.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use device::Device;
 
-use crate::embedding::Pooling;
-use crate::predict::{Shape, TextColumns, Wanted};
+use crate::embedding::EmbeddingPooling;
+use crate::predict::{AnswerFormat, TextColumns, Wanted};
 
 /// The name of the C function: `int32_t tune_torch(const uint8_t *request, size_t length, tell)`, whose
 /// last argument is called with a text where the request failed. It gives the exit code.
@@ -18,37 +18,13 @@ pub const ENTRY: &std::ffi::CStr = c"tune_torch";
 /// The name of the C function that gives the library's [`INTERFACE`], a `uint64_t`.
 pub const INTERFACE_OF: &std::ffi::CStr = c"tune_torch_interface";
 
-/// A checksum (FNV-1a) of the sources that say what passes between the two: both sides must be built from the same.
-pub const INTERFACE: u64 = {
-    let sources: [&[u8]; 10] = [
-        include_bytes!("request.rs"),
-        include_bytes!("predict/input.rs"),
-        include_bytes!("predict/output.rs"),
-        include_bytes!("../protocol/lib.rs"),
-        include_bytes!("../config/spec.rs"),
-        include_bytes!("../task/lib.rs"),
-        include_bytes!("../inject/plan.rs"),
-        include_bytes!("../memory/lib.rs"),
-        include_bytes!("../fault/report.rs"),
-        include_bytes!("../search/space/mod.rs"),
-    ];
-    let mut sum = 0xcbf2_9ce4_8422_2325;
-    let mut file = 0;
-    while file < sources.len() {
-        let mut at = 0;
-        while at < sources[file].len() {
-            sum = (sum ^ sources[file][at] as u64).wrapping_mul(0x100_0000_01b3);
-            at += 1;
-        }
-        file += 1;
-    }
-    sum
-};
+/// A checksum of the sources of this crate and of all that it uses: both sides must be built from the same.
+pub const INTERFACE: u64 = include!(concat!(env!("OUT_DIR"), "/interface"));
 
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Request {
+pub enum TorchRequest {
     /// Be a worker, until the supervisor at the other end of standard input is done with it.
     Worker,
     /// Make libtorch ready for a device, and say why it cannot be.
@@ -66,7 +42,7 @@ pub enum Request {
 
 /// Rows for a model.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Rows {
+pub struct ModelAndRows {
     /// A directory that an export has written.
     pub model: PathBuf,
     /// The file of the rows.
@@ -87,20 +63,20 @@ pub struct Rows {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Predict {
     /// The rows.
-    pub rows: Rows,
+    pub rows: ModelAndRows,
     /// The columns of the file.
     pub columns: Vec<String>,
     /// Where to; `None`: standard output.
     pub out: Option<PathBuf>,
     /// How answers are written.
-    pub shape: Shape,
+    pub shape: AnswerFormat,
 }
 
 /// `tune evaluate`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Evaluate {
     /// The rows.
-    pub rows: Rows,
+    pub rows: ModelAndRows,
     /// Whether the scores are printed as JSON.
     pub json: bool,
 }
@@ -123,7 +99,7 @@ pub struct Embed {
     /// Rows that are computed at once.
     pub batch_size: usize,
     /// `None`: the model's pooler where it has one, else the mean.
-    pub pooling: Option<Pooling>,
+    pub pooling: Option<EmbeddingPooling>,
     /// Where it is computed.
     pub device: Device,
     /// Whether what was done is printed as JSON.
