@@ -8,7 +8,7 @@ use config::active_when::{condition_of, dead_where};
 use config::kinds::keys_of;
 use messages::printable;
 use report::format::value;
-use report::{baseline_json, param_lines, params_json};
+use report::param_lines;
 use search::sampler::plan;
 use search::space::{Condition, Domain, Parameter, Value};
 
@@ -76,14 +76,14 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "trials": spec.operation.trials,
         "sampler": spec.operation.sampler.kind, "pruner": spec.operation.pruner.kind,
         "sampler_plan": plan(&spec.operation.sampler, &spec.space),
-        "pruner_options": params_json(&spec.operation.pruner.options),
+        "pruner_options": spec.operation.pruner.options,
         "last_epoch": spec.horizon().max_step,
         "data_fingerprint": prepared.data_fingerprint,
         "split_fingerprint": prepared.split_fingerprint,
-        "facts": facts, "warnings": prepared.warnings, "baseline": prepared.baseline.as_ref().map(baseline_json),
+        "facts": facts, "warnings": prepared.warnings, "baseline": prepared.baseline,
         "space": space, "constraints": constraints(spec),
-        "points": spec.points.iter().map(params_json).collect::<Vec<_>>(),
-        "fixed": params_json(&spec.fixed),
+        "points": spec.points,
+        "fixed": spec.fixed,
     });
     if !spec.further.is_empty() {
         json["objectives"] = spec.objectives().iter().map(|o| json!(o)).collect();

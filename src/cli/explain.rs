@@ -3,8 +3,7 @@
 use std::io::{IsTerminal, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{Common, ExplainArgs, print};
-use crate::query;
+use super::{Common, ExplainArgs, answer};
 use files::bounded;
 use messages::exit::{Exit, Failure};
 
@@ -31,12 +30,7 @@ pub(super) fn explain(common: &Common, args: &ExplainArgs) -> Result<Exit, Failu
              python train.py 2>&1 | tune explain"
         )));
     }
-    let explanation = fault::explain(&text);
-    if common.json {
-        print(&format!("{:#}\n", query::explanation_json(&explanation)))
-    } else {
-        print(&query::explanation(&explanation))
-    }
+    answer(common, &fault::explain(&text))
 }
 
 fn read_stdin(common: &Common) -> std::io::Result<Vec<u8>> {

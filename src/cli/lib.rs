@@ -40,6 +40,7 @@ pub use rehearse::RehearseArgs;
 
 use device::Device;
 use messages::exit::{Exit, Failure};
+use query::Answer;
 use text::torch_request::TorchRequest;
 
 /// Words that are commands, now or later, and so never a task's name.
@@ -130,6 +131,16 @@ fn tell(error: &clap::Error) {
 /// Prints to stdout; a reader that has gone away (`tune trials | head`) is no error.
 fn print(text: &str) -> Result<Exit, Failure> {
     done(report::out(text))
+}
+
+/// Prints an answer: as JSON with `--json`, else as text.
+fn answer(common: &Common, answer: &impl Answer) -> Result<Exit, Failure> {
+    if !common.json {
+        return print(&answer.text());
+    }
+    let json = serde_json::to_string_pretty(answer)
+        .map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))?;
+    print(&format!("{json}\n"))
 }
 
 /// The same for data that other programs read.

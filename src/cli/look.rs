@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Common, Look, init_logging, run};
+use super::{Common, Look, answer, init_logging, run};
 use crate::query::{self, Context, TaskLine};
 use config::places::{Project, list_tasks};
 use config::{Overrides, resolve};
@@ -20,27 +20,17 @@ pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
     let dir = directory_of(&storage);
     match look {
         Look::List(_) => {
-            let tasks = tasks(&project)?;
             let store = Store::open_if_any(&storage)?;
-            print(
-                common,
-                || query::list_json(&tasks, store.as_ref()),
-                || query::list(&tasks, store.as_ref()),
-            )
+            answer(common, &query::list(tasks(&project)?, store.as_ref())?)
         }
         Look::Status(args) => status(common, &open()?, args.study.as_deref()),
         Look::Best(args) => {
-            let store = open()?;
-            mention_spool(&store, &dir, args.study.as_deref())?;
-            print(
-                common,
-                || query::best_json(&store, args.study.as_deref()),
-                || query::best(&store, args.study.as_deref()),
-            )
+            let (store, study) = (open()?, args.study.as_deref());
+            mention_spool(&store, &dir, study)?;
+            answer(common, &query::best(&store, study)?)
         }
         Look::Trials(args) => {
-            let store = open()?;
-            let study = args.study.as_deref();
+            let (store, study) = (open()?, args.study.as_deref());
             mention_spool(&store, &dir, study)?;
             if common.json {
                 super::print(&query::trials_json(&store, study)?)
@@ -51,21 +41,13 @@ pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
             }
         }
         Look::Show(args) => {
-            let store = open()?;
-            print(
-                common,
-                || query::show_json(&store, Some(&args.study), args.number),
-                || query::show(&store, Some(&args.study), args.number),
-            )
+            let shown = query::show(&open()?, Some(&args.study), args.number)?;
+            answer(common, &shown)
         }
         Look::Memory(args) => {
-            let store = open()?;
             let host = supervisor::memory_total(Device::Cpu);
-            print(
-                common,
-                || query::memory_json(&store, args.study.as_deref(), host),
-                || query::memory(&store, args.study.as_deref(), host),
-            )
+            let memory = query::memory(&open()?, args.study.as_deref(), host)?;
+            answer(common, &memory)
         }
     }
 }
@@ -80,11 +62,7 @@ fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, F
         holder: owner.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
         goal: None,
     };
-    print(
-        common,
-        || query::status_json(store, Some(&study), &context),
-        || query::status(store, Some(&study), &context),
-    )
+    answer(common, &query::status(store, Some(&study), &context)?)
 }
 
 /// Says on stderr that the database does not have all results yet.
@@ -101,19 +79,6 @@ fn mention_spool(store: &Store, dir: &Path, study: Option<&str>) -> Result<(), F
         ));
     }
     Ok(())
-}
-
-/// Prints one of the two forms.
-fn print(
-    common: &Common,
-    json: impl FnOnce() -> Result<serde_json::Value, Failure>,
-    text: impl FnOnce() -> Result<String, Failure>,
-) -> Result<Exit, Failure> {
-    super::print(&if common.json {
-        format!("{:#}\n", json()?)
-    } else {
-        text()?
-    })
 }
 
 /// The tasks of the project, with what each is, or why it cannot be used.

@@ -44,8 +44,10 @@ impl Metric {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// The objective's value.
+    #[serde(with = "messages::any_float")]
     pub value: f64,
-    /// What scores it, for people: `always predicting class 0 of status`.
+    /// What scores it, for people; may be empty: `always predicting class 0 of status`.
+    #[serde(default)]
     pub what: String,
 }
 

@@ -11,7 +11,7 @@ use super::text::{self, Diagnosis, Memory, Place};
 pub struct Explanation {
     /// The kind's word; `unknown` where nothing in the text looks like an error.
     pub fault: &'static str,
-    /// What that kind is.
+    /// What that kind is. Not part of the JSON.
     #[serde(skip)]
     pub what: &'static str,
     /// The CUDA enumerator or the library's status.

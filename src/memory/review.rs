@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Serialize, Serializer};
+
 use super::Entry;
 use device::Device;
 use search::importance::{Effect, effects};
 use search::space::{Params, Value};
-use search::study::Job;
+use search::study::{Job, Purpose};
 
 /// So many trials are shown.
 const HIGHEST: usize = 5;
@@ -55,7 +57,7 @@ pub struct Around {
 }
 
 /// Peaks in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The least.
     pub least: u64,
@@ -68,7 +70,7 @@ pub struct Spread {
 }
 
 /// Trainings with similar values of a parameter.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// The least of the values.
     pub low: Value,
@@ -81,7 +83,7 @@ pub struct Group {
 }
 
 /// A parameter that explains peaks.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Factor {
     /// Its name.
     pub name: String,
@@ -92,20 +94,43 @@ pub struct Factor {
 }
 
 /// A training with a high peak.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct High {
     /// What was trained.
+    #[serde(flatten, serialize_with = "job_fields")]
     pub job: Job,
     /// Its peak in bytes; where memory ran out, what it had until then.
     pub peak: u64,
     /// Memory ran out.
+    #[serde(rename = "out_of_memory")]
     pub ran_out: bool,
     /// The trial's parameters.
     pub params: Params,
 }
 
+fn job_fields<S: Serializer>(job: &Job, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Fields {
+        number: u64,
+        purpose: &'static str,
+        repeat: u32,
+    }
+    let (purpose, repeat) = match job.purpose {
+        Purpose::Search => ("search", 0),
+        Purpose::Repeat(repeat) => ("repeat", repeat),
+        Purpose::Test => ("test", 0),
+    };
+    let number = job.number;
+    let fields = Fields {
+        number,
+        purpose,
+        repeat,
+    };
+    fields.serialize(serializer)
+}
+
 /// How good predictions were.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Accuracy {
     /// Trainings that were predicted and measured.
     pub count: usize,
@@ -116,17 +141,33 @@ pub struct Accuracy {
 }
 
 /// What workers hold on to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Drift {
     /// Most that an allocator kept without a tensor in it after a trial, in bytes.
     pub unallocated: Option<u64>,
-    /// The worker whose resident memory between trials grew most: from, to, in bytes, and over how
-    /// many trials.
-    pub growth: Option<(u64, u64, usize)>,
+    /// The worker whose resident memory between trials grew most.
+    pub growth: Option<Growth>,
+}
+
+/// A worker's resident memory between trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Growth {
+    /// In bytes.
+    pub from: u64,
+    /// In bytes.
+    pub to: u64,
+    /// Over how many trials.
+    pub trials: usize,
+}
+
+impl Growth {
+    fn bytes(&self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
 }
 
 /// How many trainings a device carries at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Carries {
     /// Its memory, in bytes.
     pub capacity: u64,
@@ -352,13 +393,15 @@ fn drift(lines: &[Line]) -> Drift {
     let grown = between.into_values().filter_map(|held| {
         let after_first = held.get(1..)?;
         let (first, last) = (*after_first.first()?, *after_first.last()?);
-        Some((first, last, after_first.len()))
+        Some(Growth {
+            from: first,
+            to: last,
+            trials: after_first.len(),
+        })
     });
     Drift {
         unallocated: lines.iter().filter_map(|l| l.entry.usage.unallocated).max(),
-        growth: grown
-            .filter(|g| g.2 > 1)
-            .max_by_key(|g| g.1.saturating_sub(g.0)),
+        growth: grown.filter(|g| g.trials > 1).max_by_key(Growth::bytes),
     }
 }
 
@@ -386,7 +429,7 @@ fn advice(review: &Review, around: Around) -> String {
                 .into(),
         };
     }
-    let grown = |g: (u64, u64, usize)| g.1.saturating_sub(g.0) > GROWTH.max(g.0 / 4);
+    let grown = |g: Growth| g.bytes() > GROWTH.max(g.from / 4);
     if review.drift.growth.is_some_and(grown) {
         return "workers hold more from trial to trial: lower supervisor.recycle_after".into();
     }
@@ -561,7 +604,7 @@ mod tests {
             entry.usage.resident_before = Some(if i == 0 { 1 } else { GIB + i as u64 * GIB / 8 });
         }
         let review = reviewed(&ledger, 2);
-        let (from, to, trials) = review.drift.growth.unwrap();
+        let Growth { from, to, trials } = review.drift.growth.unwrap();
         assert_eq!((from, trials), (GIB + GIB / 8, 59));
         assert_eq!(to, GIB + 59 * GIB / 8);
         assert!(review.advice.contains("recycle_after"), "{}", review.advice);

@@ -1,6 +1,7 @@
 //! Numbers that may be NaN or infinite, which JSON numbers cannot: for `#[serde(with = "any_float")]`.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -50,18 +51,18 @@ impl<T: AnyFloat> AnyFloat for Vec<T> {
     }
 }
 
-impl<T: AnyFloat> AnyFloat for BTreeMap<String, T> {
+impl<K: ToString + FromStr + Ord, T: AnyFloat> AnyFloat for BTreeMap<K, T> {
     fn to_json(&self) -> Json {
         let members = self
             .iter()
-            .map(|(name, value)| (name.clone(), value.to_json()));
+            .map(|(key, value)| (key.to_string(), value.to_json()));
         Json::Object(members.collect())
     }
 
-    fn from_json(json: &Json) -> Option<BTreeMap<String, T>> {
+    fn from_json(json: &Json) -> Option<BTreeMap<K, T>> {
         let members = json.as_object()?.iter();
         members
-            .map(|(name, value)| Some((name.clone(), T::from_json(value)?)))
+            .map(|(key, value)| Some((key.parse().ok()?, T::from_json(value)?)))
             .collect()
     }
 }

@@ -3,14 +3,14 @@
 use serde_json::{Value as Json, json};
 
 use super::sink::tests::shown;
-use super::{Best, Chosen, Counts, Event, Fork, Mode, Tested};
+use super::*;
 use config::Baseline;
 use config::Objective;
 use messages::testing::{HOSTILE, harmful_in};
 use protocol::AttemptId;
 use search::space::{Params, Value};
 use search::study::carry::{Carried, LeftOut};
-use search::study::selection::{self, Leader, Next, Selection};
+use search::study::selection::{self, Leader, Next};
 use search::study::{Direction, Job, Purpose, TrialState};
 
 /// What is printed of a run in which every text is this one.
@@ -21,10 +21,10 @@ fn printed(mode: Mode, text: &str) -> String {
 fn best(text: &str) -> Best {
     Best {
         number: 7,
-        value: 0.5,
+        value: Some(0.5),
         values: vec![0.5],
-        params: params(text),
-        adopted: true,
+        params: Params::new(),
+        adopted_params: Some(params(text)),
     }
 }
 
@@ -39,7 +39,7 @@ fn baseline(text: &str) -> Option<Baseline> {
     })
 }
 
-fn selection(text: &str) -> Selection {
+fn selection(text: &str) -> Selected {
     let leader = Leader {
         number: 7,
         value: 0.5,
@@ -47,7 +47,7 @@ fn selection(text: &str) -> Selection {
     };
     let outcomes = [((7, 1), Some(0.5)), ((7, 2), Some(0.25))];
     match selection::next(&[leader], &outcomes.into(), 2, Direction::Maximize) {
-        Next::Done(selection) => selection,
+        Next::Done(selection) => Selected::new(selection, 9),
         Next::Run(jobs) => panic!("{jobs:?}"),
     }
 }
@@ -62,12 +62,14 @@ fn events(text: &str) -> Vec<Event> {
     let attrs = json!({ "fault": text, "infeasible": true, "error_msg": text, text: text });
     let attrs = attrs.as_object().unwrap().clone();
     let counts = Counts::default();
-    let fault = |attempt| Event::Fault {
-        fault: own(),
-        worker: 1,
-        attempt,
-        detail: own(),
-        verdict: own(),
+    let fault = |attempt| {
+        Event::Fault(Fault {
+            fault: own(),
+            worker: 1,
+            attempt,
+            detail: own(),
+            verdict: own(),
+        })
     };
     vec![
         Event::StudyForked(Fork {
@@ -83,17 +85,25 @@ fn events(text: &str) -> Vec<Event> {
                 without_result: 1,
             },
         }),
-        Event::RunStarted {
+        Event::RunStarted(RunStarted {
             trials: 9,
             parallel: 1,
             devices: vec![own()],
-            metric: own(),
-            direction: Direction::Maximize,
-            further: vec![Objective {
+            objective: Objective {
                 metric: own(),
-                direction: Direction::Minimize,
-            }],
-            front: vec![best(text)],
+                direction: Direction::Maximize,
+            },
+            objectives: vec![
+                Objective {
+                    metric: own(),
+                    direction: Direction::Maximize,
+                },
+                Objective {
+                    metric: own(),
+                    direction: Direction::Minimize,
+                },
+            ],
+            front: Some(vec![best(text)]),
             baseline: baseline(text),
             counts,
             reclaimed: 1,
@@ -102,7 +112,7 @@ fn events(text: &str) -> Vec<Event> {
             pruner: own(),
             injected: Some(own()),
             defaults: Default::default(),
-        },
+        }),
         Event::WorkerStarted {
             worker: 1,
             pid: 2,
@@ -126,7 +136,7 @@ fn events(text: &str) -> Vec<Event> {
             purpose: Purpose::Search,
             attempt: 0,
         })),
-        Event::TrialFinished {
+        Event::TrialFinished(TrialFinished {
             number: 1,
             state: TrialState::Complete,
             value: Some(0.5),
@@ -134,7 +144,7 @@ fn events(text: &str) -> Vec<Event> {
             params: params(text),
             attrs: attrs.clone(),
             counts,
-        },
+        }),
         Event::RepeatStarted {
             job: Job::repeat(7, 1),
             attempt: 0,
@@ -142,29 +152,26 @@ fn events(text: &str) -> Vec<Event> {
             seed: 1,
             params: params(text),
         },
-        Event::RepeatFinished {
+        Event::RepeatFinished(RepeatFinished {
             job: Job::repeat(7, 1),
             state: TrialState::Complete,
             value: Some(0.5),
             seed: 1,
             attrs,
-        },
+        }),
         Event::NewBest(best(text)),
-        Event::WinnerSelected {
-            selection: Box::new(selection(text)),
-            trials: 9,
-        },
+        Event::WinnerSelected(Box::new(selection(text))),
         Event::WorkerStopped {
             worker: 1,
             reason: own(),
         },
         Event::Warned { message: own() },
-        Event::RunFinished {
+        Event::RunFinished(RunFinished {
             exit: 5,
             reason: own(),
             counts,
             best: Some(best(text)),
-            front: vec![],
+            front: None,
             baseline: baseline(text),
             chosen: Box::new(Chosen {
                 selection: Some(selection(text)),
@@ -178,7 +185,7 @@ fn events(text: &str) -> Vec<Event> {
                     error: Some(own()),
                 }),
             }),
-        },
+        }),
     ]
 }
 

@@ -2,23 +2,27 @@
 
 mod chosen;
 mod event;
+mod fork;
 pub mod format;
 mod gauge;
 #[cfg(test)]
 mod hostile_tests;
 mod json_lines;
 mod lines;
+mod narrator;
 mod outlet;
 mod output;
 mod progress;
 mod rehearsal;
 mod sink;
 
-pub use chosen::{Chosen, Tested, selection_json, selection_lines, tested_json, tested_lines};
-pub use event::{Best, Counts, Event, Fork};
+pub use chosen::{Chosen, Naive, Selected, Tested};
+pub use event::{Best, Counts, Event, Fault, event_json};
+pub use event::{RepeatFinished, RunFinished, RunStarted, TrialFinished};
+pub use fork::Fork;
 pub use format::param_lines;
 pub use gauge::{Gauge, size};
-pub use json_lines::{baseline_json, event_json, left_out_json, params_json};
+pub use json_lines::left_out_json;
 pub use outlet::Records;
 pub use output::{Output, data, err, out};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};

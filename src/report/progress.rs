@@ -9,7 +9,8 @@ use jiff::Timestamp;
 
 use super::Event;
 use super::format::{duration, plural};
-use super::lines::{Narrator, left_out, since};
+use super::lines::left_out;
+use super::narrator::{Narrator, since};
 use super::outlet::{Outlet, Standing, Worth};
 use super::output::Output;
 use super::sink::Sink;
@@ -50,9 +51,9 @@ impl Progress {
 
     fn note(&mut self, event: &Event, time: Timestamp) {
         match event {
-            Event::RunStarted { trials, counts, .. } => {
-                self.finished.0 = counts.finished();
-                self.pace = Pace::new(*trials, counts.finished(), time);
+            Event::RunStarted(run) => {
+                self.finished.0 = run.counts.finished();
+                self.pace = Pace::new(run.trials, run.counts.finished(), time);
             }
             Event::TrialStarted { number, .. } => {
                 self.running.insert(*number, 0);
@@ -60,20 +61,20 @@ impl Progress {
             Event::EpochFinished { number, epoch, .. } => {
                 self.running.insert(*number, *epoch);
             }
-            Event::TrialFinished { number, counts, .. } => {
-                self.running.remove(number);
-                self.finished.0 = counts.finished();
-                self.pace.finished(counts.finished(), time);
+            Event::TrialFinished(trial) => {
+                self.running.remove(&trial.number);
+                self.finished.0 = trial.counts.finished();
+                self.pace.finished(trial.counts.finished(), time);
             }
             Event::RepeatStarted { job, .. } => {
                 self.repeats.0.insert(*job);
             }
-            Event::RepeatFinished { job, .. } => {
-                self.repeats.0.remove(job);
+            Event::RepeatFinished(repeat) => {
+                self.repeats.0.remove(&repeat.job);
                 self.repeats.1 += 1;
             }
-            Event::Fault { attempt, .. } => {
-                if let Some(attempt) = attempt {
+            Event::Fault(fault) => {
+                if let Some(attempt) = fault.attempt {
                     let job = attempt.job();
                     self.repeats.0.remove(&job);
                     if job.searches() {
@@ -81,13 +82,13 @@ impl Progress {
                     }
                 }
             }
-            Event::RunFinished { .. } => self.finished.1 = true,
+            Event::RunFinished(_) => self.finished.1 = true,
             Event::StudyForked(_)
             | Event::WorkerStarted { .. }
             | Event::TrialStepped { .. }
             | Event::WorkerStopped { .. }
             | Event::NewBest(_)
-            | Event::WinnerSelected { .. }
+            | Event::WinnerSelected(_)
             | Event::Warned { .. } => {}
         }
     }

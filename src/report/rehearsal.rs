@@ -5,7 +5,6 @@ use serde_json::{Value as Json, json};
 use search::space::Params;
 
 use super::format::{params_short, plural};
-use super::params_json;
 use memory::rehearsal::{Forecast, Rehearsed};
 use memory::size;
 use messages::json_number;
@@ -90,7 +89,7 @@ pub fn rehearsal_json(rehearsal: &Rehearsal<'_>, points: &[Rehearsed]) -> Json {
     let points: Vec<Json> = (points.iter())
         .map(|p| {
             json!({
-                "params": params_json(&p.params),
+                "params": p.params,
                 "peak_memory_mb": p.peak.map(mib),
                 "step_s": p.step_s.map(json_number),
                 "steps": p.steps,

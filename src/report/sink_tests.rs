@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::{Best, Counts, Fork};
-use config::Baseline;
+use crate::{Best, Counts, Fault, Fork, RunFinished, RunStarted, TrialFinished};
+use config::{Baseline, Objective};
 use protocol::AttemptId;
 use search::space::{Params, Value};
 use search::study::carry::{Carried, LeftOut};
@@ -61,7 +61,7 @@ fn baseline() -> Option<Baseline> {
 
 fn finished(number: u64, state: TrialState, value: Option<f64>, complete: u64) -> Event {
     let attrs = serde_json::json!({ "runtime_s": 61.5 });
-    Event::TrialFinished {
+    Event::TrialFinished(TrialFinished {
         number,
         state,
         value,
@@ -72,16 +72,16 @@ fn finished(number: u64, state: TrialState, value: Option<f64>, complete: u64) -
             complete,
             ..Counts::default()
         },
-    }
+    })
 }
 
 fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
     let best = Best {
         number: 0,
-        value: best_value,
+        value: Some(best_value),
         values: vec![best_value],
         params: params(),
-        adopted: false,
+        adopted_params: None,
     };
     let counts = Counts {
         complete: 1,
@@ -89,14 +89,16 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
         ..Counts::default()
     };
     vec![
-        Event::RunStarted {
+        Event::RunStarted(RunStarted {
             trials: 2,
             parallel: 1,
             devices: vec!["cpu".to_owned()],
-            metric: "macro_f1".to_owned(),
-            direction: Direction::Maximize,
-            further: vec![],
-            front: vec![],
+            objective: Objective {
+                metric: "macro_f1".to_owned(),
+                direction: Direction::Maximize,
+            },
+            objectives: vec![],
+            front: None,
             baseline: baseline(),
             counts: Counts::default(),
             reclaimed: 1,
@@ -105,7 +107,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             pruner: "median".to_owned(),
             injected: None,
             defaults: Params::new(),
-        },
+        }),
         Event::WorkerStarted {
             worker: 0,
             pid: 42,
@@ -127,7 +129,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             value: f64::NAN,
             metrics: [("loss".to_owned(), f64::INFINITY)].into(),
         },
-        Event::Fault {
+        Event::Fault(Fault {
             fault: "killed".to_owned(),
             worker: 0,
             attempt: Some(AttemptId {
@@ -137,7 +139,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             }),
             detail: "SIGKILL\nmore".to_owned(),
             verdict: "again".to_owned(),
-        },
+        }),
         Event::WorkerStopped {
             worker: 0,
             reason: "killed".to_owned(),
@@ -148,15 +150,15 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
         Event::Warned {
             message: "the disk is slow".to_owned(),
         },
-        Event::RunFinished {
+        Event::RunFinished(RunFinished {
             exit,
             reason: reason.to_owned(),
             counts,
             best: Some(best),
-            front: vec![],
+            front: None,
             baseline: baseline(),
             chosen: Box::default(),
-        },
+        }),
     ]
 }
 
@@ -256,7 +258,7 @@ fn json_wins_over_quiet_and_a_pipe_gets_lines() {
 fn a_refused_trial_says_why() {
     let why = "model.layers = 99 is outside its range";
     let attrs = serde_json::json!({"infeasible": true, "error_msg": why});
-    let event = Event::TrialFinished {
+    let event = Event::TrialFinished(TrialFinished {
         number: 4,
         state: TrialState::Pruned,
         value: None,
@@ -264,7 +266,7 @@ fn a_refused_trial_says_why() {
         params: Params::new(),
         attrs: attrs.as_object().unwrap().clone(),
         counts: Counts::default(),
-    };
+    });
     let text = render(Mode::Lines, &[event]);
     assert!(
         text.contains(&format!("trial 4 PRUNED (infeasible: {why})")),

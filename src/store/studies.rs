@@ -13,18 +13,18 @@ use messages::python_json;
 use search::study::{Direction, FrozenTrial, TrialState};
 
 /// Trials by state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Counts {
-    /// Enqueued, not started.
-    pub waiting: u64,
-    /// Started.
-    pub running: u64,
     /// Ended with a value.
     pub complete: u64,
     /// Ended early.
     pub pruned: u64,
     /// Ended by an error.
     pub fail: u64,
+    /// Started.
+    pub running: u64,
+    /// Enqueued, not started.
+    pub waiting: u64,
 }
 
 impl Counts {

@@ -271,23 +271,12 @@ impl Executor {
     }
 
     fn report(&mut self, event: &report::Event) {
-        match event {
-            // Their trial's end says it all again.
-            report::Event::TrialStepped { .. }
-            | report::Event::EpochFinished { .. }
-            | report::Event::TrialStarted { .. }
-            | report::Event::RepeatStarted { .. } => tracing::debug!(?event),
-            report::Event::RunStarted { .. }
-            | report::Event::WorkerStarted { .. }
-            | report::Event::TrialFinished { .. }
-            | report::Event::RepeatFinished { .. }
-            | report::Event::WinnerSelected { .. }
-            | report::Event::Fault { .. }
-            | report::Event::WorkerStopped { .. }
-            | report::Event::NewBest(_)
-            | report::Event::Warned { .. }
-            | report::Event::StudyForked(_)
-            | report::Event::RunFinished { .. } => tracing::info!(?event),
+        use report::Event::{WorkerStarted, WorkerStopped};
+        let of_a_worker = matches!(event, WorkerStarted { .. } | WorkerStopped { .. });
+        if event.is_routine() && !of_a_worker {
+            tracing::debug!(?event);
+        } else {
+            tracing::info!(?event);
         }
         self.driver.sink.handle(event, messages::clock::now());
     }

@@ -12,7 +12,6 @@ use config::Prepared;
 use config::StudySpec;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
-use messages::json_number;
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
 use search::study::{Direction, FrozenTrial, lineage, next_fork};
@@ -389,11 +388,7 @@ pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<Str
     let plan = search::sampler::plan(sampler, &spec.space);
     attrs.insert("sampler_plan".into(), plan.into());
     if let Some(baseline) = &prepared.baseline {
-        let json = serde_json::json!({
-            "value": json_number(baseline.value),
-            "what": baseline.what,
-        });
-        attrs.insert("baseline".into(), json);
+        attrs.insert("baseline".into(), serde_json::json!(baseline));
     }
     attrs
 }

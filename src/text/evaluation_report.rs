@@ -6,7 +6,6 @@ use serde_json::{Value as Json, json};
 use crate::scores::{ClassScores, Confusion};
 use config::Baseline;
 use messages::json_number;
-use report::baseline_json;
 use report::format::{table, value};
 
 /// The scores of a model on labelled rows.
@@ -89,10 +88,7 @@ pub fn evaluation_json(e: &Evaluation) -> Json {
         .map(|score| (score.name.clone(), json_number(score.value)))
         .collect();
     let baseline: serde_json::Map<String, Json> = (e.metrics.iter())
-        .filter_map(|score| {
-            let trivial = baseline_json(score.trivial.as_ref()?);
-            Some((score.name.clone(), trivial))
-        })
+        .filter_map(|score| Some((score.name.clone(), json!(score.trivial.as_ref()?))))
         .collect();
     let classes: Vec<Json> = (e.labels.iter().zip(&e.classes))
         .map(|(label, s)| {

@@ -1,67 +1,64 @@
 //! `tune explain`: what an error's text means.
 
-use serde_json::{Value as Json, json};
-
-use super::format::facts;
-use super::format::printable;
+use super::Answer;
+use super::format::{facts, printable};
 use fault::table::{Process, Survival, Trial};
 use fault::{Explanation, Memory, size_text};
 
 /// Texts are broken at this many characters.
 const WIDTH: usize = 100;
 
-/// An explanation for people.
-pub fn explanation(e: &Explanation) -> String {
-    let mut out: Vec<(&str, String)> = Vec::new();
-    out.push(("fault", format!("{}: {}", e.fault, e.what)));
-    let named = match (&e.name, e.code) {
+impl Answer for Explanation {
+    fn text(&self) -> String {
+        let mut out = vec![
+            ("fault", format!("{}: {}", self.fault, self.what)),
+            ("what", format!("{}{}", self.detail, named(self))),
+        ];
+        if let Some(place) = &self.place {
+            out.push(("where", place.describe()));
+            if self.repeated > 1 {
+                let lines = self.repeated;
+                out.push(("", format!("{lines} lines say so; this is the first")));
+            }
+        }
+        out.extend(
+            self.memory
+                .as_ref()
+                .map(|memory| ("memory", figures(memory))),
+        );
+        let (first, second) = (trial(self.trial), trial(self.second));
+        out.extend([
+            ("context", context(self.context).to_owned()),
+            ("process", process(self.process).to_owned()),
+            ("trial", format!("{first}; the second time: {second}")),
+            ("concerns", self.scope.to_string()),
+            ("advice", self.advice.clone()),
+        ]);
+        if !self.text.is_empty() {
+            out.push(("text", self.text.clone()));
+        }
+        for other in &self.also {
+            let times = match other.count {
+                0 | 1 => String::new(),
+                n => format!(" ({n} lines)"),
+            };
+            out.push(("also", format!("{}{times}: {}", other.fault, other.text)));
+        }
+        let broken = out.into_iter().flat_map(|(heading, text)| {
+            let lines = wrap(&printable(&text)).into_iter().enumerate();
+            lines.map(move |(at, line)| (if at == 0 { heading } else { "" }, line))
+        });
+        facts(&broken.collect::<Vec<_>>())
+    }
+}
+
+/// ` (cudaErrorAssert, 710)`, as far as the detail does not say it.
+fn named(e: &Explanation) -> String {
+    match (&e.name, e.code) {
         (Some(name), Some(code)) => format!(" ({name}, {code})"),
         (Some(name), None) if !e.detail.contains(name.as_str()) => format!(" ({name})"),
         (Some(_), None) | (None, _) => String::new(),
-    };
-    out.push(("what", format!("{}{named}", printable(&e.detail))));
-    if let Some(place) = &e.place {
-        out.push(("where", printable(&place.describe())));
-        if e.repeated > 1 {
-            out.push((
-                "",
-                format!("{} lines say so; this is the first", e.repeated),
-            ));
-        }
     }
-    if let Some(memory) = &e.memory {
-        out.push(("memory", figures(memory)));
-    }
-    out.push(("context", context(e.context).to_owned()));
-    out.push(("process", process(e.process).to_owned()));
-    out.push((
-        "trial",
-        format!("{}; the second time: {}", trial(e.trial), trial(e.second)),
-    ));
-    out.push(("concerns", e.scope.to_string()));
-    out.push(("advice", e.advice.clone()));
-    if !e.text.is_empty() {
-        out.push(("text", printable(&e.text)));
-    }
-    for other in &e.also {
-        let times = if other.count > 1 {
-            format!(" ({} lines)", other.count)
-        } else {
-            String::new()
-        };
-        out.push((
-            "also",
-            format!("{}{times}: {}", other.fault, printable(&other.text)),
-        ));
-    }
-    let broken: Vec<(&str, String)> = out
-        .into_iter()
-        .flat_map(|(heading, text)| {
-            let lines = wrap(&text).into_iter().enumerate();
-            lines.map(move |(at, line)| (if at == 0 { heading } else { "" }, line))
-        })
-        .collect();
-    facts(&broken)
 }
 
 fn context(context: Survival) -> &'static str {
@@ -127,11 +124,6 @@ fn wrap(text: &str) -> Vec<String> {
     lines
 }
 
-/// An explanation for programs.
-pub fn explanation_json(e: &Explanation) -> Json {
-    json!(e)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,10 +138,6 @@ mod tests {
     #[test]
     fn no_control_character_of_a_log_reaches_the_terminal() {
         let e = fault::explain("RuntimeError: \u{9b}31m bad\u{1b}[2J\u{7}");
-        assert!(
-            explanation(&e)
-                .chars()
-                .all(|c| c == '\n' || !c.is_control())
-        );
+        assert!(e.text().chars().all(|c| c == '\n' || !c.is_control()));
     }
 }

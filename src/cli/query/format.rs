@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use messages::{json_number, printable as harmless};
+use messages::printable as harmless;
 use report::format;
 use search::space::Value;
+use serde::{Serialize, Serializer};
 
 /// A parameter's value for people.
 pub(super) fn value(value: &Value) -> String {
@@ -28,19 +29,6 @@ pub(super) fn attribute(json: &Json) -> String {
     }
 }
 
-/// The value of one objective as JSON; null without any, and with several.
-pub(super) fn single_value(values: &[f64]) -> Json {
-    match values {
-        [one] => json_number(*one),
-        [] | [_, _, ..] => Json::Null,
-    }
-}
-
-/// The values of several objectives as JSON; none where there is one, or no value.
-pub(super) fn values(values: &[f64]) -> Option<Json> {
-    (values.len() > 1).then(|| values.iter().map(|v| json_number(*v)).collect())
-}
-
 /// Text of others on one line that drives no terminal.
 pub(super) fn printable(text: &str) -> String {
     harmless(text).into_owned()
@@ -58,6 +46,14 @@ pub(super) fn rfc3339(stored: &str) -> String {
         Some((date, time)) => format!("{date}T{time}Z"),
         None => stored.to_owned(),
     }
+}
+
+/// A field with a time of the database, as RFC 3339.
+pub(super) fn stored_field<S: Serializer>(
+    stored: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    stored.as_deref().map(rfc3339).serialize(serializer)
 }
 
 /// A time of the database for people, to the second.

@@ -1,48 +1,52 @@
 //! What the GPUs of a run are at, of its last samples.
 
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 
-use super::format::printable;
-use super::format::{self, rfc3339};
+use super::format::{self, stored_field};
 use device::GpuMinute;
 use fault::size_text;
 
 /// A row that is older than this, in seconds, is shown with its age: rows come each minute.
 const FRESH: f64 = 90.0;
 
-/// A GPU in one line.
-pub(super) fn text(gpu: &GpuMinute, time: &str, now: jiff::Timestamp) -> String {
-    let mut parts = Vec::new();
-    if gpu.memory_total > 0 {
-        parts.push(format!(
-            "{} of {} in use",
-            size_text(gpu.memory_peak),
-            size_text(gpu.memory_total)
-        ));
-    }
-    parts.extend(gpu.utilization.map(|u| format!("{u:.0} % busy")));
-    parts.extend(gpu.temperature_peak.map(|t| format!("{t} °C")));
-    if !gpu.throttle.is_empty() {
-        parts.push(format!(
-            "slowed down by {}",
-            printable(&gpu.throttle.join(", "))
-        ));
-    }
-    let action = gpu.recovery_action.as_deref();
-    parts.extend(action.map(|a| format!("recovery action: {}", printable(a))));
-    let age = format::seconds(time, &format::stored(now)).filter(|s| *s > FRESH);
-    parts.extend(age.map(|s| format!("{} ago", format::duration(s))));
-    format!("{}: {}", gpu.gpu, parts.join(", "))
+/// A GPU's last minute; what NVML does not tell is null.
+#[derive(Serialize)]
+pub(super) struct Gpu {
+    #[serde(flatten)]
+    minute: GpuMinute,
+    #[serde(serialize_with = "stored_field")]
+    time: Option<String>,
 }
 
-/// All GPUs; what NVML does not tell is null.
-pub(super) fn json(gpus: &[(String, GpuMinute)]) -> Json {
-    let one = |(time, gpu): &(String, GpuMinute)| {
-        let mut json = json!(gpu);
-        json["time"] = rfc3339(time).into();
-        json
-    };
-    gpus.iter().map(one).collect()
+impl Gpu {
+    pub(super) fn new((time, minute): (String, GpuMinute)) -> Gpu {
+        let time = Some(time);
+        Gpu { minute, time }
+    }
+
+    /// In one line.
+    pub(super) fn text(&self, now: jiff::Timestamp) -> String {
+        let gpu = &self.minute;
+        let mut parts = Vec::new();
+        if gpu.memory_total > 0 {
+            parts.push(format!(
+                "{} of {} in use",
+                size_text(gpu.memory_peak),
+                size_text(gpu.memory_total)
+            ));
+        }
+        parts.extend(gpu.utilization.map(|u| format!("{u:.0} % busy")));
+        parts.extend(gpu.temperature_peak.map(|t| format!("{t} °C")));
+        if !gpu.throttle.is_empty() {
+            parts.push(format!("slowed down by {}", gpu.throttle.join(", ")));
+        }
+        let action = gpu.recovery_action.as_deref();
+        parts.extend(action.map(|a| format!("recovery action: {a}")));
+        let time = self.time.as_deref().unwrap_or_default();
+        let age = format::seconds(time, &format::stored(now)).filter(|s| *s > FRESH);
+        parts.extend(age.map(|s| format!("{} ago", format::duration(s))));
+        format!("{}: {}", gpu.gpu, parts.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -64,11 +68,12 @@ mod tests {
             throttle: vec!["sw_power_cap".into()],
             ..GpuMinute::default()
         };
+        let text = |time: &str, now| Gpu::new((time.to_owned(), gpu.clone())).text(now);
         assert_eq!(
-            text(&gpu, "2026-11-21 12:03:00.000000", at(9)),
+            text("2026-11-21 12:03:00.000000", at(9)),
             "1: 1.50 GiB of 8.00 GiB in use, 97 % busy, 71 °C, slowed down by sw_power_cap"
         );
-        let old = text(&gpu, "2026-11-21 12:00:00.000000", at(0));
+        let old = text("2026-11-21 12:00:00.000000", at(0));
         assert!(old.ends_with(" ago"), "{old}");
     }
 }

@@ -1,15 +1,18 @@
 //! `tune list`: the tasks that can be run, and the studies there are.
 
-use serde_json::{Value as Json, json};
+use serde::Serialize;
+use serde_json::Value as Json;
 
-use super::format::{self, rfc3339};
-use super::made_from;
+use super::format::{self, stored_field};
+use super::{Answer, made_from};
 use messages::exit::Failure;
-use store::Store;
+use report::format::table;
+use search::study::Direction;
+use store::{Counts, Store, StudySummary};
 use supervisor::MADE_FROM;
 
 /// A task of the project directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TaskLine {
     /// Its name on the command line.
     pub name: String,
@@ -17,88 +20,97 @@ pub struct TaskLine {
     pub what: String,
 }
 
-/// Tasks and studies as text. Without a database there are no studies yet.
-///
-/// # Errors
-/// Reading failed.
-pub fn list(tasks: &[TaskLine], store: Option<&Store>) -> Result<String, Failure> {
-    let mut out = String::new();
-    if tasks.is_empty() {
-        out.push_str("no tasks: there is no configs/*.toml here\n");
-    } else {
-        let mut rows = vec![vec!["task".to_owned(), "what".to_owned()]];
-        rows.extend(
-            tasks
-                .iter()
-                .map(|t| vec![t.name.clone(), format::printable(&t.what)]),
-        );
-        out.push_str(&report::format::table(&rows));
-    }
-    out.push('\n');
-    let studies = store.map(Store::studies).transpose()?.unwrap_or_default();
-    if studies.is_empty() {
-        out.push_str("no studies yet\n");
-        return Ok(out);
-    }
-    let heading = [
-        "study",
-        "direction",
-        "trials",
-        "complete",
-        "pruned",
-        "failed",
-        "last activity",
-    ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    let origins: Vec<Option<String>> = studies.iter().map(made_from).collect();
-    let made = origins.iter().any(Option::is_some);
-    if made {
-        rows[0].push("made from".to_owned());
-    }
-    for (study, origin) in studies.iter().zip(origins) {
-        let directions: Vec<String> = study.directions.iter().map(ToString::to_string).collect();
-        let mut row = vec![
-            format::printable(&study.name),
-            directions.join(", "),
-            study.counts.total().to_string(),
-            study.counts.complete.to_string(),
-            study.counts.pruned.to_string(),
-            study.counts.fail.to_string(),
-            study
-                .last_activity
-                .as_deref()
-                .map_or_else(String::new, format::time),
-        ];
-        if made {
-            row.push(origin.unwrap_or_default());
-        }
-        rows.push(row);
-    }
-    out.push_str(&report::format::table(&rows));
-    Ok(out)
+/// Tasks and studies.
+#[derive(Serialize)]
+pub struct Listed {
+    tasks: Vec<TaskLine>,
+    studies: Vec<StudyLine>,
 }
 
-/// Tasks and studies as JSON.
+#[derive(Serialize)]
+struct StudyLine {
+    name: String,
+    directions: Vec<Direction>,
+    counts: Counts,
+    made_from: Option<Json>,
+    #[serde(serialize_with = "stored_field")]
+    last_activity: Option<String>,
+    /// What it was made from, in words.
+    #[serde(skip)]
+    origin: Option<String>,
+}
+
+/// Tasks and studies. Without a database there are no studies yet.
 ///
 /// # Errors
 /// Reading failed.
-pub fn list_json(tasks: &[TaskLine], store: Option<&Store>) -> Result<Json, Failure> {
+pub fn list(tasks: Vec<TaskLine>, store: Option<&Store>) -> Result<Listed, Failure> {
     let studies = store.map(Store::studies).transpose()?.unwrap_or_default();
-    let studies: Vec<Json> = studies
-        .iter()
-        .map(|study| {
-            json!({
-                "name": study.name,
-                "directions": study.directions,
-                "counts": super::status::counts_json(&study.counts),
-                "made_from": study.user_attrs.get(MADE_FROM),
-                "last_activity": study.last_activity.as_deref().map(rfc3339),
-            })
-        })
-        .collect();
-    let tasks: Vec<Json> = tasks
-        .iter()
-        .map(|t| json!({"name": t.name, "what": t.what}))
-        .collect();
-    Ok(json!({"tasks": tasks, "studies": studies}))
+    let studies = studies.into_iter().map(StudyLine::new).collect();
+    Ok(Listed { tasks, studies })
+}
+
+impl StudyLine {
+    fn new(study: StudySummary) -> StudyLine {
+        StudyLine {
+            origin: made_from(&study),
+            made_from: study.user_attrs.get(MADE_FROM).cloned(),
+            name: study.name,
+            directions: study.directions,
+            counts: study.counts,
+            last_activity: study.last_activity,
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
+        let last_activity = self.last_activity.as_deref();
+        vec![
+            self.name.clone(),
+            directions.join(", "),
+            self.counts.total().to_string(),
+            self.counts.complete.to_string(),
+            self.counts.pruned.to_string(),
+            self.counts.fail.to_string(),
+            last_activity.map_or_else(String::new, format::time),
+        ]
+    }
+}
+
+impl Answer for Listed {
+    fn text(&self) -> String {
+        let mut out = String::new();
+        if self.tasks.is_empty() {
+            out.push_str("no tasks: there is no configs/*.toml here\n");
+        } else {
+            let mut rows = vec![vec!["task".to_owned(), "what".to_owned()]];
+            let tasks = self.tasks.iter();
+            rows.extend(tasks.map(|t| vec![t.name.clone(), t.what.clone()]));
+            out.push_str(&table(&rows));
+        }
+        out.push('\n');
+        if self.studies.is_empty() {
+            out.push_str("no studies yet\n");
+            return out;
+        }
+        let heading = [
+            "study",
+            "direction",
+            "trials",
+            "complete",
+            "pruned",
+            "failed",
+            "last activity",
+        ];
+        let mut rows = vec![heading.map(str::to_owned).to_vec()];
+        rows.extend(self.studies.iter().map(StudyLine::cells));
+        if self.studies.iter().any(|study| study.origin.is_some()) {
+            rows[0].push("made from".to_owned());
+            for (row, study) in rows.iter_mut().skip(1).zip(&self.studies) {
+                row.push(study.origin.clone().unwrap_or_default());
+            }
+        }
+        out.push_str(&table(&rows));
+        out
+    }
 }

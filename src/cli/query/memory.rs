@@ -1,25 +1,23 @@
 //! `tune memory`: what trials use, what explains it, and how many fit at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value as Json, json};
+use serde::Serialize;
+use serde_json::Value as Json;
 
-use super::choose;
-use super::format::printable;
-use super::format::{self, facts};
+use super::format::{self, facts, printable};
+use super::{Answer, choose};
 use device::Device;
 use fault::size_text;
 use memory::review::{
-    Accuracy, Around, Carries, Factor, Group, High, Line, Review, Spread, review,
+    Accuracy, Around, Carries, Drift, Factor, Group, High, Line, Review, Spread, review,
 };
 use messages::exit::Failure;
-use messages::json_number;
 use report::format::table;
 use report::format::{params_short, plural};
-use report::params_json;
 use search::space::Params;
 use search::study::{Job, Purpose};
-use store::{Store, StudySummary};
+use store::Store;
 
 /// Parameters on a line take so many characters.
 const WIDTH: usize = 70;
@@ -27,68 +25,34 @@ const WIDTH: usize = 70;
 /// Part of the memory that trials may use where no run has recorded `gpu.memory`.
 const PART: f64 = 0.8;
 
-/// The ledger's review as text; `host`: this machine's memory in bytes.
+/// What the trainings of a study used, as docs/schemas/memory.schema.json has it.
+#[derive(Serialize, Default)]
+pub struct MemoryReview {
+    study: String,
+    /// `cpu` or `cuda`; none where nothing was measured.
+    device: Option<&'static str>,
+    measured: usize,
+    peaks: Option<Spread>,
+    factors: Vec<Factor>,
+    highest: Vec<High>,
+    prediction: Option<Accuracy>,
+    drift: Option<Drift>,
+    out_of_memory: BTreeSet<u64>,
+    carries: Option<Carries>,
+    part: f64,
+    parallel: Option<u64>,
+    advice: Option<String>,
+}
+
+/// What the trainings of a study used; `host`: this machine's memory in bytes.
 ///
 /// # Errors
 /// No such study (2); reading failed (7).
-pub fn memory(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<String, Failure> {
-    let (study, around, found) = read(store, name, host)?;
-    let Some(found) = found else {
-        return Ok(format!(
-            "nothing was measured in the study {} yet: each trial that ends is\n",
-            printable(&study.name)
-        ));
-    };
-    let mut text = facts(&overview(&study, around, &found));
-    for factor in &found.factors {
-        text.push('\n');
-        text.push_str(&factor_text(factor));
-    }
-    if found.factors.is_empty() {
-        text.push_str("\nno parameter is known to explain the peaks");
-        text.push_str(match found.measured < search::importance::FEWEST {
-            true => ": too few trials\n",
-            false => "\n",
-        });
-    }
-    text.push_str("\nhighest\n");
-    text.push_str(&highest_text(&found.highest));
-    text.push_str(&format!("\nadvice: {}\n", found.advice));
-    Ok(text)
-}
-
-/// The ledger's review as JSON. Changing it means changing docs/schemas/memory.schema.json.
-///
-/// # Errors
-/// See [`fn@memory`].
-pub fn memory_json(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<Json, Failure> {
-    let (study, around, found) = read(store, name, host)?;
-    let review = found.as_ref();
-    Ok(json!({
-        "study": study.name,
-        "device": review.map(|r| kind(r.device)),
-        "measured": review.map_or(0, |r| r.measured),
-        "peaks": review.and_then(|r| r.peaks).map(spread_json),
-        "factors": review.map_or(vec![], |r| r.factors.iter().map(factor_json).collect()),
-        "highest": review.map_or(vec![], |r| r.highest.iter().map(high_json).collect()),
-        "prediction": review.and_then(|r| r.accuracy).map(accuracy_json),
-        "drift": review.map(|r| json!({
-            "unallocated": r.drift.unallocated,
-            "growth": r.drift.growth.map(|(from, to, trials)| {
-                json!({ "from": from, "to": to, "trials": trials })
-            }),
-        })),
-        "out_of_memory": review.map_or(vec![], |r| r.ran_out.iter().collect()),
-        "carries": review.and_then(|r| r.carries).map(carries_json),
-        "part": json_number(around.part),
-        "parallel": around.parallel,
-        "advice": review.map(|r| r.advice.clone()),
-    }))
-}
-
-type Found = (StudySummary, Around, Option<Review>);
-
-fn read(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<Found, Failure> {
+pub fn memory(
+    store: &Store,
+    name: Option<&str>,
+    host: Option<u64>,
+) -> Result<MemoryReview, Failure> {
     let study = choose(store, name)?;
     let runs = store.runs(study.study_id)?;
     let operation = runs.last().map(|r| &r.record.operation);
@@ -98,12 +62,44 @@ fn read(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<Found, F
         parallel: asked("parallel").and_then(Json::as_u64),
         host,
     };
-    let records = store.memory(study.study_id)?;
+    let unmeasured = MemoryReview {
+        part: around.part,
+        parallel: around.parallel,
+        ..MemoryReview::default()
+    };
+    Ok(match reviewed(store, study.study_id, around)? {
+        None => MemoryReview {
+            study: study.name,
+            ..unmeasured
+        },
+        Some(found) => MemoryReview {
+            study: study.name,
+            device: Some(match found.device {
+                Device::Cpu => "cpu",
+                Device::Cuda(_) => "cuda",
+            }),
+            measured: found.measured,
+            peaks: found.peaks,
+            factors: found.factors,
+            highest: found.highest,
+            prediction: found.accuracy,
+            drift: Some(found.drift),
+            out_of_memory: found.ran_out,
+            carries: found.carries,
+            advice: Some(found.advice),
+            ..unmeasured
+        },
+    })
+}
+
+/// The review of what the study's trainings have left in the ledger.
+fn reviewed(store: &Store, study_id: i64, around: Around) -> Result<Option<Review>, Failure> {
+    let records = store.memory(study_id)?;
     if records.is_empty() {
-        return Ok((study, around, None));
+        return Ok(None);
     }
-    let points = store.points(study.study_id)?;
-    let attempts = store.all_attempts(study.study_id)?;
+    let points = store.points(study_id)?;
+    let attempts = store.all_attempts(study_id)?;
     let mut workers: BTreeMap<(u64, u32), (i64, u64)> = BTreeMap::new();
     for (number, of_trial) in &attempts {
         for a in of_trial {
@@ -120,61 +116,106 @@ fn read(store: &Store, name: Option<&str>, host: Option<u64>) -> Result<Found, F
             entry: &record.entry,
         })
         .collect();
-    let found = review(&lines, around, 0);
-    Ok((study, around, found))
+    Ok(review(&lines, around, 0))
 }
 
-fn kind(device: Device) -> &'static str {
-    match device {
-        Device::Cpu => "cpu",
-        Device::Cuda(_) => "cuda",
-    }
-}
-
-fn overview(study: &StudySummary, around: Around, r: &Review) -> Vec<(&'static str, String)> {
-    let what = match r.device {
-        Device::Cpu => "resident memory of the process that trains",
-        Device::Cuda(_) => "memory of the GPU, context included",
-    };
-    let mut out = vec![
-        ("study", printable(&study.name)),
-        (
-            "measured",
-            format!("{}: {what}", plural(r.measured as u64, "training")),
-        ),
-    ];
-    out.extend(r.peaks.map(|p| ("peaks", peaks_text(p))));
-    out.extend(r.accuracy.map(|a| ("predictions", accuracy_text(a))));
-    let mut held = Vec::new();
-    if let Some(bytes) = r.drift.unallocated {
-        held.push(format!("at most {} without a tensor", size_text(bytes)));
-    }
-    if let Some((from, to, trials)) = r.drift.growth {
-        held.push(format!(
-            "between trials {} to {} over {}, in the worker that grew most",
-            size_text(from),
-            size_text(to),
-            plural(trials as u64, "trial")
-        ));
-    }
-    if !held.is_empty() {
-        out.push(("workers hold", held.join("; ")));
-    }
-    if !r.ran_out.is_empty() {
-        let numbers: Vec<String> = r.ran_out.iter().take(10).map(u64::to_string).collect();
-        let more = r.ran_out.len().saturating_sub(numbers.len());
-        let more = match more {
-            0 => String::new(),
-            n => format!(" and {n} more"),
+impl Answer for MemoryReview {
+    fn text(&self) -> String {
+        let Some(advice) = &self.advice else {
+            return format!(
+                "nothing was measured in the study {} yet: each trial that ends is\n",
+                printable(&self.study)
+            );
         };
-        let count = plural(r.ran_out.len() as u64, "trial");
-        out.push(("ran out", format!("{count}: {}{more}", numbers.join(", "))));
+        let mut text = facts(&self.overview());
+        for factor in &self.factors {
+            text.push('\n');
+            text.push_str(&factor_text(factor));
+        }
+        if self.factors.is_empty() {
+            text.push_str("\nno parameter is known to explain the peaks");
+            text.push_str(match self.measured < search::importance::FEWEST {
+                true => ": too few trials\n",
+                false => "\n",
+            });
+        }
+        text.push_str("\nhighest\n");
+        text.push_str(&highest_text(&self.highest));
+        text.push_str(&format!("\nadvice: {advice}\n"));
+        text
     }
-    out.extend(
-        r.carries
-            .map(|c| ("fit at a time", carries_text(c, around, r.device))),
-    );
-    out
+}
+
+impl MemoryReview {
+    fn on_gpu(&self) -> bool {
+        self.device == Some("cuda")
+    }
+
+    fn overview(&self) -> Vec<(&'static str, String)> {
+        let what = match self.on_gpu() {
+            false => "resident memory of the process that trains",
+            true => "memory of the GPU, context included",
+        };
+        let trainings = plural(self.measured as u64, "training");
+        let mut out = vec![
+            ("study", self.study.clone()),
+            ("measured", format!("{trainings}: {what}")),
+        ];
+        out.extend(self.peaks.map(|p| ("peaks", peaks_text(p))));
+        let predictions = self.prediction.map(accuracy_text);
+        out.extend(predictions.map(|text| ("predictions", text)));
+        let held = self.drift.map(drift_text);
+        out.extend(
+            held.filter(|text| !text.is_empty())
+                .map(|text| ("workers hold", text)),
+        );
+        if !self.out_of_memory.is_empty() {
+            let numbers = self.out_of_memory.iter();
+            let numbers: Vec<String> = numbers.take(10).map(u64::to_string).collect();
+            let more = match self.out_of_memory.len().saturating_sub(numbers.len()) {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            let count = plural(self.out_of_memory.len() as u64, "trial");
+            out.push(("ran out", format!("{count}: {}{more}", numbers.join(", "))));
+        }
+        out.extend(
+            self.carries
+                .map(|c| ("fit at a time", self.carries_text(c))),
+        );
+        out
+    }
+
+    fn carries_text(&self, c: Carries) -> String {
+        let whose = if self.on_gpu() {
+            "of each GPU"
+        } else {
+            "of the host"
+        };
+        let asked = (self.parallel).map_or_else(String::new, |n| format!("; the last run had {n}"));
+        format!(
+            "{} of median size, {} of the largest, in {:.0} % of {} {whose}{asked}",
+            c.typical,
+            c.largest,
+            100.0 * self.part,
+            size_text(c.capacity)
+        )
+    }
+}
+
+fn drift_text(drift: Drift) -> String {
+    let unallocated = drift.unallocated;
+    let unallocated = unallocated.map(|b| format!("at most {} without a tensor", size_text(b)));
+    let growth = drift.growth.map(|growth| {
+        format!(
+            "between trials {} to {} over {}, in the worker that grew most",
+            size_text(growth.from),
+            size_text(growth.to),
+            plural(growth.trials as u64, "trial")
+        )
+    });
+    let parts: Vec<String> = unallocated.into_iter().chain(growth).collect();
+    parts.join("; ")
 }
 
 fn peaks_text(p: Spread) -> String {
@@ -193,23 +234,6 @@ fn accuracy_text(a: Accuracy) -> String {
         a.count,
         100.0 * a.covered,
         100.0 * a.median_error
-    )
-}
-
-fn carries_text(c: Carries, around: Around, device: Device) -> String {
-    let whose = match device {
-        Device::Cpu => "of the host",
-        Device::Cuda(_) => "of each GPU",
-    };
-    let asked = around
-        .parallel
-        .map_or_else(String::new, |n| format!("; the last run had {n}"));
-    format!(
-        "{} of median size, {} of the largest, in {:.0} % of {} {whose}{asked}",
-        c.typical,
-        c.largest,
-        100.0 * around.part,
-        size_text(c.capacity)
     )
 }
 
@@ -258,57 +282,4 @@ fn job_text(job: Job) -> String {
         Purpose::Repeat(repeat) => format!("{} repeat {repeat}", job.number),
         Purpose::Test => format!("{} test", job.number),
     }
-}
-
-fn spread_json(p: Spread) -> Json {
-    json!({ "least": p.least, "median": p.median, "high": p.high, "most": p.most })
-}
-
-fn factor_json(factor: &Factor) -> Json {
-    let group = |g: &Group| {
-        json!({
-            "low": g.low.to_json(),
-            "high": g.high.to_json(),
-            "count": g.count,
-            "peaks": spread_json(g.peaks),
-        })
-    };
-    json!({
-        "name": factor.name,
-        "share": json_number(factor.share),
-        "groups": factor.groups.iter().map(group).collect::<Vec<_>>(),
-    })
-}
-
-fn high_json(high: &High) -> Json {
-    let (purpose, repeat) = match high.job.purpose {
-        Purpose::Search => ("search", 0),
-        Purpose::Repeat(repeat) => ("repeat", repeat),
-        Purpose::Test => ("test", 0),
-    };
-    json!({
-        "number": high.job.number,
-        "purpose": purpose,
-        "repeat": repeat,
-        "peak": high.peak,
-        "out_of_memory": high.ran_out,
-        "params": params_json(&high.params),
-    })
-}
-
-fn accuracy_json(a: Accuracy) -> Json {
-    json!({
-        "count": a.count,
-        "covered": json_number(a.covered),
-        "median_error": json_number(a.median_error),
-    })
-}
-
-fn carries_json(c: Carries) -> Json {
-    json!({
-        "capacity": c.capacity,
-        "limit": c.limit,
-        "typical": c.typical,
-        "largest": c.largest,
-    })
 }

@@ -2,10 +2,10 @@
 //! command line decides where the text goes.
 
 mod adopt;
+mod best;
 mod enqueued;
 mod explain;
 mod format;
-mod front;
 mod gpus;
 mod list;
 mod memory;
@@ -18,22 +18,32 @@ mod trials;
 mod winner;
 
 pub use adopt::{Adoption, adopted, alive};
+pub use best::{BestTrials, best};
 pub use enqueued::Enqueued;
-pub use explain::{explanation, explanation_json};
 pub use format::stored as stored_time;
-pub use list::{TaskLine, list, list_json};
-pub use memory::{memory, memory_json};
+pub use list::{TaskLine, list};
+pub use memory::memory;
 pub use replay::Replayed;
-pub use show::{read as read_trial, show, show_json};
-pub use status::{Context, best, best_json, status, status_json};
+pub use show::{read as read_trial, show};
+pub use status::{Context, Status, status};
 pub use trials::{trials_csv, trials_json, trials_table};
 
+use ::adopt::fit::adopted_params;
 use config::Baseline;
 use messages::exit::Failure;
-use report::format::plural;
-use search::study::FrozenTrial;
+use report::Best;
+use report::format::{plural, value as number};
+use search::study::{FrozenTrial, pareto};
+use serde::Serialize;
 use store::{Store, StudySummary, choose};
 use supervisor::MADE_FROM;
+use winner::Winner;
+
+/// What a query answers. For scripts it is JSON by its fields, for people a text made from the same.
+pub trait Answer: Serialize {
+    /// For people.
+    fn text(&self) -> String;
+}
 
 /// The number of the study's winner: by its repeats where there are some, else of the best trial.
 ///
@@ -46,20 +56,12 @@ pub fn winner_number(store: &Store, study: &StudySummary) -> Result<u64, Failure
             study.name, study.name
         )));
     }
-    Ok(status::read_best(store, study)?.0.number)
+    Ok(best::winning(store, study)?.0.number)
 }
 
 /// The baseline that a run has noted in the study.
 fn baseline(study: &StudySummary) -> Option<Baseline> {
-    let noted = study.user_attrs.get("baseline")?;
-    Some(Baseline {
-        value: messages::number_from_json(noted.get("value")?)?,
-        what: noted
-            .get("what")
-            .and_then(|w| w.as_str())
-            .unwrap_or_default()
-            .to_owned(),
-    })
+    serde_json::from_value(study.user_attrs.get("baseline")?.clone()).ok()
 }
 
 /// What a study was made from: `criteria (--fork), 12 trials copied`. `None`: from nothing.
@@ -92,9 +94,68 @@ fn made_from(study: &StudySummary) -> Option<String> {
     ))
 }
 
-/// The best COMPLETE trial; among equals the earliest. Infeasible trials do not count.
-fn best_trial<'a>(study: &StudySummary, trials: &'a [FrozenTrial]) -> Option<&'a FrozenTrial> {
-    let value = |t: &FrozenTrial| t.result(study.directions.len())?.first().copied();
-    let results = trials.iter().filter_map(|t| Some((t, value(t)?)));
-    study.direction().best(results).map(|(trial, _)| trial)
+/// The best trial, of several objectives the front, the best first; and how many trials count
+/// towards the goal.
+fn leading(store: &Store, study: &StudySummary) -> Result<(Vec<FrozenTrial>, u64), Failure> {
+    let single = study.directions.len() == 1;
+    // The front shows the parameters of many trials.
+    let trials = match single {
+        true => store.outlines(study.study_id)?,
+        false => store.trials(study.study_id)?,
+    };
+    let counted = trials.iter().filter(|t| t.counts()).count() as u64;
+    let front = pareto::front(&study.directions, &trials).into_iter();
+    let leading = match single {
+        true => front
+            .take(1)
+            .map(|best| whole(store, study, best))
+            .collect(),
+        false => Ok(front.cloned().collect()),
+    };
+    Ok((leading?, counted))
+}
+
+/// All of a trial of which the outline is known.
+fn whole(
+    store: &Store,
+    study: &StudySummary,
+    outline: &FrozenTrial,
+) -> Result<FrozenTrial, Failure> {
+    store.trial(study.study_id, outline.number)?.ok_or_else(|| {
+        Failure::input(format!(
+            "trial {} of study {:?} was deleted meanwhile",
+            outline.number, study.name
+        ))
+    })
+}
+
+/// What is told of a trial that is best.
+fn told(trial: &FrozenTrial) -> Best {
+    Best::new(trial, adopted_params(trial))
+}
+
+/// Whether the mean of a trial's repeats, or else its value, is better than the trivial answer's.
+fn beats(study: &StudySummary, best: &Best, baseline: &Baseline) -> bool {
+    let mean = Winner::of(study).mean(best.number);
+    mean.or(best.values.first().copied())
+        .is_some_and(|value| study.direction().better(value, baseline.value))
+}
+
+/// A line that says that the search has found nothing better than the trivial answer.
+fn warning(study: &StudySummary, best: Option<&Best>, baseline: Option<&Baseline>) -> String {
+    match (best, baseline) {
+        (Some(best), Some(baseline)) if !beats(study, best, baseline) => format!(
+            "\nwarning: no trial beats the baseline; {} scores {}\n",
+            match baseline.what.as_str() {
+                "" => "it".to_owned(),
+                what => format::printable(what),
+            },
+            number(baseline.value)
+        ),
+        (Some(_) | None, Some(_) | None) => String::new(),
+    }
+}
+
+fn baseline_text(baseline: &Baseline) -> String {
+    format!("{} ({})", number(baseline.value), baseline.what)
 }

@@ -1,13 +1,16 @@
 //! `tune show STUDY TRIAL`: all about one trial.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::{Value as Json, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value as Json, json};
 
-use super::choose;
 use super::format;
-use super::trials::{runtime, trial_json};
+use super::trials::{TrialJson, runtime};
+use super::{Answer, choose};
 use adopt::fit::adopted_params;
+use files::paths::directory_of;
 use messages::exit::Failure;
 use report::format::value;
 use search::space::Domain;
@@ -15,70 +18,86 @@ use search::study::carry::{COPIED_FROM, POINT_FROM, origin};
 use search::study::{FrozenTrial, Purpose};
 use store::{AttemptRecord, RepeatRecord, Store, StudySummary};
 
-/// One trial with its parameters, reports, attributes, attempts and logs, as text.
+/// All about one trial: that of `tune trials --json`, with its distributions, system attributes and the
+/// full paths of its logs.
+pub struct Shown {
+    study: StudySummary,
+    trial: FrozenTrial,
+    attempts: Vec<AttemptRecord>,
+    repeats: Vec<RepeatRecord>,
+    /// Where logs lie: beside the database, in `tune.db.d/`.
+    logs: PathBuf,
+}
+
+/// All about one trial.
 ///
 /// # Errors
 /// No such study or trial (2); reading failed (7).
-pub fn show(store: &Store, name: Option<&str>, number: u64) -> Result<String, Failure> {
+pub fn show(store: &Store, name: Option<&str>, number: u64) -> Result<Shown, Failure> {
     let (study, trial, attempts) = read(store, name, number)?;
-    let mut out = format::facts(&head(&study, &trial));
-    section(&mut out, "parameters", parameters(&trial));
-    if let Some(adopted) = adopted_params(&trial) {
-        let facts: Vec<_> = adopted
-            .iter()
-            .map(|(name, v)| (format::printable(name), format::value(v)))
-            .collect();
-        let heading = "parameters that its study cannot hold (adopted)";
-        section(&mut out, heading, format::facts(&facts));
-    }
-    section(&mut out, "reports", reports(&trial));
-    let attributes = |map: &serde_json::Map<String, Json>| {
-        let facts: Vec<_> = map
-            .iter()
-            .map(|(k, v)| (format::printable(k), format::attribute(v)))
-            .collect();
-        format::facts(&facts)
-    };
-    section(&mut out, "attributes", attributes(&trial.user_attrs));
-    section(
-        &mut out,
-        "system attributes",
-        attributes(&trial.system_attrs),
-    );
-    for attempt in &attempts {
-        let heading = format!("attempt {}", attempt.attempt);
-        section(&mut out, &heading, attempt_text(store, attempt));
-    }
-    for repeat in store.repeats(study.study_id, Some(number))? {
-        section(&mut out, &what(&repeat), repeat_text(store, &repeat));
-    }
-    Ok(out)
+    Ok(Shown {
+        repeats: store.repeats(study.study_id, Some(number))?,
+        logs: directory_of(store.path()),
+        study,
+        trial,
+        attempts,
+    })
 }
 
-/// One trial as in `tune trials --json`, with its distributions, system attributes and the full
-/// paths of its logs.
-///
-/// # Errors
-/// See [`show`].
-pub fn show_json(store: &Store, name: Option<&str>, number: u64) -> Result<Json, Failure> {
-    let (study, trial, attempts) = read(store, name, number)?;
-    let mut json = trial_json(&trial, &attempts);
-    json["study"] = json!(study.name);
-    json["distributions"] = json!(
-        trial
-            .distributions
-            .iter()
-            .map(|(name, domain)| (name.as_str(), domain_text(domain)))
-            .collect::<std::collections::BTreeMap<_, _>>()
-    );
-    json["system_attrs"] = Json::Object(trial.system_attrs.clone());
-    let repeats = store.repeats(study.study_id, Some(number))?;
-    json["repeats"] = repeats.iter().map(|r| repeat_json(store, r)).collect();
-    json["logs"] = attempts
-        .iter()
-        .map(|a| Json::from(log_path(store, a).display().to_string()))
-        .collect();
-    Ok(json)
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Fields<'a> {
+            #[serde(flatten)]
+            trial: TrialJson<'a>,
+            study: &'a str,
+            distributions: BTreeMap<&'a str, String>,
+            system_attrs: &'a Map<String, Json>,
+            repeats: Vec<Json>,
+            logs: Vec<String>,
+        }
+        let trial = &self.trial;
+        let domains = trial.distributions.iter();
+        let fields = Fields {
+            trial: TrialJson::new(trial, &self.attempts),
+            study: &self.study.name,
+            distributions: domains
+                .map(|(name, domain)| (name.as_str(), domain_text(domain)))
+                .collect(),
+            system_attrs: &trial.system_attrs,
+            repeats: self.repeats.iter().map(|r| self.repeat_json(r)).collect(),
+            logs: self.attempts.iter().map(|a| self.log_path(a)).collect(),
+        };
+        fields.serialize(serializer)
+    }
+}
+
+impl Answer for Shown {
+    fn text(&self) -> String {
+        let trial = &self.trial;
+        let mut out = format::facts(&head(&self.study, trial));
+        section(&mut out, "parameters", parameters(trial));
+        if let Some(adopted) = adopted_params(trial) {
+            let facts: Vec<_> = adopted
+                .iter()
+                .map(|(name, v)| (name, format::value(v)))
+                .collect();
+            let heading = "parameters that its study cannot hold (adopted)";
+            section(&mut out, heading, format::facts(&facts));
+        }
+        section(&mut out, "reports", reports(trial));
+        section(&mut out, "attributes", attributes(&trial.user_attrs));
+        let system = attributes(&trial.system_attrs);
+        section(&mut out, "system attributes", system);
+        for attempt in &self.attempts {
+            let heading = format!("attempt {}", attempt.attempt);
+            section(&mut out, &heading, self.attempt_text(attempt));
+        }
+        for repeat in &self.repeats {
+            section(&mut out, &what(repeat), self.repeat_text(repeat));
+        }
+        out
+    }
 }
 
 /// A trial with its attempts.
@@ -109,7 +128,7 @@ pub fn read(
 fn head(study: &StudySummary, trial: &FrozenTrial) -> Vec<(&'static str, String)> {
     let values: Vec<String> = trial.values.iter().map(|v| value(*v)).collect();
     let mut facts = vec![
-        ("study", format::printable(&study.name)),
+        ("study", study.name.clone()),
         ("trial", trial.number.to_string()),
         ("state", trial.state.to_string()),
         (
@@ -123,12 +142,7 @@ fn head(study: &StudySummary, trial: &FrozenTrial) -> Vec<(&'static str, String)
     ];
     for (word, key) in [("copied from", COPIED_FROM), ("point from", POINT_FROM)] {
         let origin = trial.user_attrs.get(key).and_then(origin);
-        facts.extend(origin.map(|(study, number)| {
-            (
-                word,
-                format!("trial {number} of {}", format::printable(&study)),
-            )
-        }));
+        facts.extend(origin.map(|(study, number)| (word, format!("trial {number} of {study}"))));
     }
     let times = [
         ("started", &trial.datetime_start),
@@ -160,7 +174,7 @@ fn parameters(trial: &FrozenTrial) -> String {
                 .distributions
                 .get(name)
                 .map_or_else(String::new, domain_text);
-            vec![format::printable(name), format::value(value), domain]
+            vec![name.clone(), format::value(value), domain]
         })
         .collect();
     report::format::table(&rows)
@@ -175,28 +189,64 @@ fn reports(trial: &FrozenTrial) -> String {
     format::facts(&facts)
 }
 
-fn attempt_text(store: &Store, attempt: &AttemptRecord) -> String {
-    let outcome = attempt.outcome.as_deref().unwrap_or("not ended");
-    let again = if attempt.again { ", then again" } else { "" };
-    let mut facts = vec![
-        ("outcome", format!("{}{again}", format::printable(outcome))),
-        ("started", format::time(&attempt.started)),
-    ];
-    facts.extend(attempt.ended.as_deref().map(|s| ("ended", format::time(s))));
-    facts.push((
-        "worker",
-        format!(
-            "{} of run {}, pid {}",
-            attempt.worker, attempt.run_id, attempt.pid
-        ),
-    ));
-    facts.push(("device", attempt.device.clone()));
-    facts.push(("log", log_path(store, attempt).display().to_string()));
-    let mut text = format::facts(&facts);
-    for line in attempt.detail.lines() {
-        text.push_str(&format!("  {}\n", format::printable(line)));
+fn attributes(attributes: &Map<String, Json>) -> String {
+    let facts = attributes.iter();
+    let facts: Vec<_> = facts.map(|(k, v)| (k, format::attribute(v))).collect();
+    format::facts(&facts)
+}
+
+impl Shown {
+    fn attempt_text(&self, attempt: &AttemptRecord) -> String {
+        let outcome = attempt.outcome.as_deref().unwrap_or("not ended");
+        let again = if attempt.again { ", then again" } else { "" };
+        let AttemptRecord {
+            worker,
+            run_id,
+            pid,
+            ..
+        } = attempt;
+        let mut facts = vec![
+            ("outcome", format!("{outcome}{again}")),
+            ("started", format::time(&attempt.started)),
+        ];
+        facts.extend(attempt.ended.as_deref().map(|s| ("ended", format::time(s))));
+        facts.push(("worker", format!("{worker} of run {run_id}, pid {pid}")));
+        facts.push(("device", attempt.device.clone()));
+        facts.push(("log", self.log_path(attempt)));
+        let mut text = format::facts(&facts);
+        for line in attempt.detail.lines() {
+            text.push_str(&format!("  {}\n", format::printable(line)));
+        }
+        text
     }
-    text
+
+    fn repeat_text(&self, repeat: &RepeatRecord) -> String {
+        let mut facts = vec![("state", repeat.state.to_string())];
+        facts.extend(repeat.value.map(|v| ("value", value(v))));
+        facts.push(("seed", repeat.seed.to_string()));
+        let attrs = repeat.attrs.iter();
+        facts.extend(attrs.map(|(k, v)| (k.as_str(), format::attribute(v))));
+        let mut text = format::facts(&facts);
+        for attempt in &repeat.attempts {
+            let told = self.attempt_text(attempt);
+            text.push_str(&format!("attempt {}\n", attempt.attempt));
+            told.lines()
+                .for_each(|line| text.push_str(&format!("  {line}\n")));
+        }
+        text
+    }
+
+    fn repeat_json(&self, repeat: &RepeatRecord) -> Json {
+        let logs = repeat.attempts.iter().map(|a| self.log_path(a));
+        json!({
+            "what": what(repeat), "state": repeat.state, "value": repeat.value, "seed": repeat.seed,
+            "attrs": repeat.attrs, "attempts": repeat.attempts.len(), "logs": logs.collect::<Vec<_>>(),
+        })
+    }
+
+    fn log_path(&self, attempt: &AttemptRecord) -> String {
+        self.logs.join(&attempt.log).display().to_string()
+    }
 }
 
 /// `repeat 2`, `test`.
@@ -205,38 +255,6 @@ fn what(repeat: &RepeatRecord) -> String {
         Purpose::Repeat(n) => format!("repeat {n}"),
         Purpose::Search | Purpose::Test => "test".to_owned(),
     }
-}
-
-fn repeat_text(store: &Store, repeat: &RepeatRecord) -> String {
-    let mut facts = vec![("state".to_owned(), repeat.state.to_string())];
-    facts.extend(repeat.value.map(|v| ("value".to_owned(), value(v))));
-    facts.push(("seed".to_owned(), repeat.seed.to_string()));
-    let attrs = repeat.attrs.iter();
-    facts.extend(attrs.map(|(k, v)| (format::printable(k), format::attribute(v))));
-    let mut text = format::facts(&facts);
-    for attempt in &repeat.attempts {
-        let told = attempt_text(store, attempt);
-        text.push_str(&format!("attempt {}\n", attempt.attempt));
-        told.lines()
-            .for_each(|line| text.push_str(&format!("  {line}\n")));
-    }
-    text
-}
-
-fn repeat_json(store: &Store, repeat: &RepeatRecord) -> Json {
-    let logs = repeat.attempts.iter().map(|a| log_path(store, a));
-    let logs: Vec<String> = logs.map(|path| path.display().to_string()).collect();
-    json!({
-        "what": what(repeat), "state": repeat.state, "value": repeat.value, "seed": repeat.seed,
-        "attrs": repeat.attrs, "attempts": repeat.attempts.len(), "logs": logs,
-    })
-}
-
-/// Logs lie beside the database, in `tune.db.d/`.
-fn log_path(store: &Store, attempt: &AttemptRecord) -> PathBuf {
-    let mut directory = store.path().as_os_str().to_owned();
-    directory.push(".d");
-    PathBuf::from(directory).join(&attempt.log)
 }
 
 fn domain_text(domain: &Domain) -> String {

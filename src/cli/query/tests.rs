@@ -10,13 +10,13 @@ use tempfile::TempDir;
 
 use super::*;
 use messages::exit::Exit;
-use report::{Best, Chosen, Counts, Event, Fork, Tested};
-use report::{event_json, left_out_json, selection_json};
+use report::{Best, Chosen, Counts, Event, Fork, Selected, Tested};
+use report::{event_json, left_out_json};
 use search::space::{Domain, Params, Value};
 use search::study::TrialState;
 use search::study::carry::{Carried, LeftOut};
-use search::study::selection::{self, Leader, Next, Selection};
-use search::study::{Direction, Job};
+use search::study::selection::{self, Leader, Next};
+use search::study::{Direction, Job, TrialState};
 use store::{AttemptEnd, RunRecord, Write};
 
 const EXAMPLE: &str = include_str!("../../../tests/data/optuna-example.sql");
@@ -200,7 +200,7 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
         let trials = store.trials(study.study_id).unwrap();
         let alone = trials.iter().map(|trial| {
             let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
-            trials::trial_json(trial, own)
+            json!(trials::TrialJson::new(trial, own))
         });
         let text = trials_json(store, Some(name)).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();
@@ -246,7 +246,7 @@ fn trials_as_json_obey_their_schema() {
     }
 }
 
-fn selection() -> Selection {
+fn selection() -> Selected {
     let leader = |number, value| Leader {
         number,
         value,
@@ -260,7 +260,7 @@ fn selection() -> Selection {
     ];
     let leaders = [leader(0, 0.25), leader(1, 0.5)];
     match selection::next(&leaders, &outcomes.into(), 2, Direction::Minimize) {
-        Next::Done(selection) => selection,
+        Next::Done(selection) => Selected::new(selection, 3),
         Next::Run(jobs) => panic!("{jobs:?}"),
     }
 }
@@ -307,7 +307,7 @@ fn the_status_names_what_people_ask_for() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.6);
     assert_eq!(
-        status(&store, None, &context()).unwrap(),
+        status(&store, None, &context()).unwrap().text(),
         "study          criteria (maximize)\n\
          trials         3 (2 complete, 1 failed)\n\
          counted        2 of 300\n\
@@ -318,7 +318,7 @@ fn the_status_names_what_people_ask_for() {
          runs           1; the last ended with 4: stopped by a signal; resumable\n\
          last activity  2026-11-21 03:12:00 UTC (48 min 00 s ago)\n"
     );
-    let json = status_json(&store, Some("criteria"), &context()).unwrap();
+    let json = json!(status(&store, Some("criteria"), &context()).unwrap());
     assert_eq!(json["counts"]["complete"], json!(2));
     assert_eq!(json["best"]["number"], json!(1));
     assert_eq!(json["faults"], json!({"oom": 1, "panic": 1}));
@@ -332,18 +332,18 @@ fn the_status_names_what_people_ask_for() {
 fn the_best_trial_stands_beside_the_baseline_and_warns_below_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.75);
-    let text = best(&store, None).unwrap();
+    let text = best(&store, None).unwrap().text();
     assert!(text.contains("value       0.75\n"), "{text}");
     assert!(
         text.ends_with("\nwarning: no trial beats the baseline; always class 0 scores 0.75\n"),
         "{text}"
     );
-    let json = best_json(&store, None).unwrap();
+    let json = json!(best(&store, None).unwrap());
     assert_eq!(json["beats_baseline"], json!(false));
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.7);
-    assert!(!best(&store, None).unwrap().contains("warning"));
-    let json = best_json(&store, None).unwrap();
+    assert!(!best(&store, None).unwrap().text().contains("warning"));
+    let json = json!(best(&store, None).unwrap());
     assert_eq!(json["beats_baseline"], json!(true));
     assert_eq!(
         json["baseline"],
@@ -356,7 +356,7 @@ fn a_trial_is_shown_with_attempts_and_logs() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tune.db");
     let store = own(&path, 0.5);
-    let text = show(&store, Some("criteria"), 0).unwrap();
+    let text = show(&store, Some("criteria"), 0).unwrap().text();
     for part in [
         "state    COMPLETE",
         "took     1 min 30 s",
@@ -371,12 +371,12 @@ fn a_trial_is_shown_with_attempts_and_logs() {
         assert!(text.contains(part), "{part:?} in {text}");
     }
     assert!(!text.contains('\u{1b}'));
-    let json = show_json(&store, Some("criteria"), 1).unwrap();
+    let json = json!(show(&store, Some("criteria"), 1).unwrap());
     assert_eq!(
         json["distributions"]["model.name"],
         json!("one of a,\"b\", null")
     );
-    let failure = show(&store, Some("criteria"), 9).unwrap_err();
+    let failure = show(&store, Some("criteria"), 9).err().unwrap();
     assert_eq!(failure.exit, Exit::BadInput);
     assert!(
         failure.message.contains("its trials are 0 to 2"),
@@ -388,18 +388,24 @@ fn a_trial_is_shown_with_attempts_and_logs() {
 fn a_study_that_is_not_clear_is_asked_for_by_name() {
     let (_dir, store) = example();
     for (name, part) in [(None, "several: s1, mo"), (Some("x"), "it holds: s1, mo")] {
-        let failure = status(&store, name, &context()).unwrap_err();
+        let failure = status(&store, name, &context()).err().unwrap();
         assert_eq!(failure.exit, Exit::BadInput);
         assert!(failure.message.contains(part), "{failure}");
     }
-    let front = best(&store, Some("mo")).unwrap();
+    let front = best(&store, Some("mo")).unwrap().text();
     assert!(front.contains("minimize value 0"), "{front}");
-    assert!(best(&store, Some("s1")).unwrap().contains("-Infinity"));
+    assert!(
+        best(&store, Some("s1"))
+            .unwrap()
+            .text()
+            .contains("-Infinity")
+    );
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("tune.db")).unwrap();
     assert!(
         best(&store, None)
-            .unwrap_err()
+            .err()
+            .unwrap()
             .message
             .contains("no study yet")
     );
@@ -413,14 +419,19 @@ fn tasks_and_studies_are_listed() {
         what: "text-classification, macro_f1".to_owned(),
     }];
     assert_eq!(
-        list(&tasks, Some(&store)).unwrap(),
+        list(tasks.to_vec(), Some(&store)).unwrap().text(),
         "task      what\ncriteria  text-classification, macro_f1\n\n\
          study  direction           trials  complete  pruned  failed  last activity\n\
          s1     minimize                12         6       1       3  2026-11-21 01:34:01 UTC\n\
          mo     minimize, maximize       2         2       0       0  2026-11-21 01:33:58 UTC\n"
     );
-    assert!(list(&[], None).unwrap().contains("no studies yet"));
-    let json = list_json(&tasks, Some(&store)).unwrap();
+    assert!(
+        list(vec![], None)
+            .unwrap()
+            .text()
+            .contains("no studies yet")
+    );
+    let json = json!(list(tasks.to_vec(), Some(&store)).unwrap());
     assert_eq!(json["studies"][1]["counts"]["complete"], json!(2));
 }
 
@@ -429,21 +440,21 @@ fn the_winner_by_repeats_is_the_best_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = own(&dir.path().join("tune.db"), 0.5);
     let study = store.studies().unwrap().remove(0);
-    let before = best_json(&store, None).unwrap();
+    let before = json!(best(&store, None).unwrap());
     assert_eq!(before["selection"], Json::Null);
     let number = before["best"]["number"].as_u64().unwrap();
     let run = store.runs(study.study_id).unwrap()[0].run_id;
-    let mut chosen = selection_json(&selection(), 3);
+    let mut chosen = json!(selection());
     chosen["winner"]["number"] = number.into();
     let test = json!({"number": number + 1, "metric": "loss", "value": 0.75, "looks": 2});
     let user_attrs = object(json!({"selection": chosen, "test": test}));
     let writes = [Write::StudyAttributes { user_attrs }];
     store.apply(study.study_id, run, &writes).unwrap();
-    let json = best_json(&store, None).unwrap();
+    let json = json!(best(&store, None).unwrap());
     assert_eq!(json["best"]["number"], number);
     assert_eq!(json["selection"]["winner"]["mean"], 0.625);
     assert_eq!(json["test"]["value"], 0.75);
-    let text = best(&store, None).unwrap();
+    let text = best(&store, None).unwrap().text();
     for part in [
         "winner by repeats: trial",
         "mean of 2 repeats",

@@ -1,19 +1,19 @@
 //! `tune trials`: all trials of a study as table, JSON and CSV.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 
 use super::choose;
-use super::format::{self, rfc3339};
+use super::format::{self, rfc3339, stored_field};
+use messages::any_float::{self, AnyFloat};
 use messages::exit::Failure;
-use messages::json_number;
 use messages::to_python_json;
 use report::format::value as number;
-use report::params_json;
-use search::study::FrozenTrial;
+use search::space::Params;
+use search::study::{FrozenTrial, TrialState};
 use store::{AttemptRecord, Members, Store};
 
 /// All trials as an array of objects in JSON, one a line.
@@ -35,14 +35,14 @@ pub fn trials_json(store: &Store, name: Option<&str>) -> Result<String, Failure>
     String::from_utf8(out).map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))
 }
 
-/// The text of [`trial_json`], with what is JSON already.
+/// The text of a [`TrialJson`], with what is JSON already.
 fn write_trial(
     out: &mut Vec<u8>,
     trial: &FrozenTrial,
     members: &Members,
     attempts: &[AttemptRecord],
 ) -> std::io::Result<()> {
-    let value = format::single_value(&trial.values);
+    let value = trial.only_value().to_json();
     write!(
         out,
         "{{\"number\":{},\"state\":\"{}\",\"value\":{value},\"params\":{{",
@@ -62,8 +62,8 @@ fn write_trial(
     out.extend_from_slice(b",\"intermediate\":{");
     out.extend_from_slice(&members.intermediate);
     out.push(b'}');
-    if let Some(values) = format::values(&trial.values) {
-        write!(out, ",\"values\":{values}")?;
+    if trial.values.len() > 1 {
+        write!(out, ",\"values\":{}", trial.values.to_json())?;
     }
     out.push(b'}');
     Ok(())
@@ -102,12 +102,12 @@ pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> 
         let mut record = vec![
             trial.number.to_string(),
             trial.state.to_string(),
-            plain(&format::single_value(&trial.values)),
+            plain(&trial.only_value().to_json()),
             time(&trial.datetime_start),
             time(&trial.datetime_complete),
         ];
         record.extend((0..several).map(|i| match trial.values.get(i) {
-            Some(value) => plain(&json_number(*value)),
+            Some(value) => plain(&value.to_json()),
             None => String::new(),
         }));
         record.extend(names.iter().map(|name| match trial.params.get(*name) {
@@ -171,27 +171,40 @@ pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure
 
 /// One trial as the contract has it. Changing it means changing [`trials_json`] and
 /// docs/schemas/trials.schema.json.
-pub(super) fn trial_json(trial: &FrozenTrial, attempts: &[AttemptRecord]) -> Json {
-    let intermediate: Map<String, Json> = trial
-        .intermediate
-        .iter()
-        .map(|(step, value)| (step.to_string(), json_number(*value)))
-        .collect();
-    let mut json = json!({
-        "number": trial.number,
-        "state": trial.state,
-        "value": format::single_value(&trial.values),
-        "params": params_json(&trial.params),
-        "attrs": trial.user_attrs,
-        "attempts": attempts.iter().map(AttemptJson::new).collect::<Vec<_>>(),
-        "datetime_start": trial.datetime_start.as_deref().map(rfc3339),
-        "datetime_complete": trial.datetime_complete.as_deref().map(rfc3339),
-        "intermediate": intermediate,
-    });
-    if let Some(values) = format::values(&trial.values) {
-        json["values"] = values;
+#[derive(Serialize)]
+pub(super) struct TrialJson<'a> {
+    number: u64,
+    state: TrialState,
+    #[serde(with = "any_float")]
+    value: Option<f64>,
+    params: &'a Params,
+    attrs: &'a Map<String, Json>,
+    attempts: Vec<AttemptJson<'a>>,
+    #[serde(serialize_with = "stored_field")]
+    datetime_start: Option<String>,
+    #[serde(serialize_with = "stored_field")]
+    datetime_complete: Option<String>,
+    #[serde(with = "any_float")]
+    intermediate: BTreeMap<i64, f64>,
+    #[serde(with = "any_float", skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<f64>>,
+}
+
+impl<'a> TrialJson<'a> {
+    pub(super) fn new(trial: &'a FrozenTrial, attempts: &'a [AttemptRecord]) -> TrialJson<'a> {
+        TrialJson {
+            number: trial.number,
+            state: trial.state,
+            value: trial.only_value(),
+            params: &trial.params,
+            attrs: &trial.user_attrs,
+            attempts: attempts.iter().map(AttemptJson::new).collect(),
+            datetime_start: trial.datetime_start.clone(),
+            datetime_complete: trial.datetime_complete.clone(),
+            intermediate: trial.intermediate.clone(),
+            values: Some(trial.values.clone()).filter(|values| values.len() > 1),
+        }
     }
-    json
 }
 
 #[derive(Serialize)]

@@ -19,7 +19,7 @@ pub enum Value {
     /// An integer.
     Int(i64),
     /// A float; never NaN.
-    Float(f64),
+    Float(#[serde(serialize_with = "messages::any_float::serialize")] f64),
     /// A string choice.
     Str(String),
 }

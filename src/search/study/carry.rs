@@ -57,19 +57,19 @@ pub struct LeftOut {
 }
 
 /// What became of the trials of the earlier studies.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Carried {
     /// Copied with their values.
     pub copied: u64,
     /// Points enqueued to be tried again.
     pub enqueued: u64,
+    /// Finished trials that do not fit, by parameter and reason, the most first. Each is counted
+    /// once, for the first reason found.
+    pub left_out: Vec<LeftOut>,
     /// Points that waited in the earlier studies, and wait in the new one.
     pub waiting: u64,
     /// Trials that waited and whose points do not fit, by parameter and reason.
     pub waiting_left_out: Vec<LeftOut>,
-    /// Finished trials that do not fit, by parameter and reason, the most first. Each is counted
-    /// once, for the first reason found.
-    pub left_out: Vec<LeftOut>,
     /// Trials without a result: failed, refused, started and not ended.
     pub without_result: u64,
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{Direction, Entry};
@@ -39,33 +40,53 @@ pub struct Leader {
 pub type Outcomes = BTreeMap<(u64, u32), Option<f64>>;
 
 /// What the repeats of a candidate say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The trial.
     pub number: u64,
     /// Its value in the search.
+    #[serde(with = "messages::any_float")]
     pub value: f64,
-    /// Its point.
-    pub params: Params,
+    /// Mean of the repeats, with a t interval; `None` with fewer than two values.
+    #[serde(flatten, serialize_with = "estimate_fields")]
+    pub estimate: Option<Estimate>,
     /// Values of its repeats, in order; those that failed are left out.
+    #[serde(with = "messages::any_float")]
     pub values: Vec<f64>,
     /// Repeats that failed for good.
     pub missing: u32,
-    /// Mean of the repeats, with a t interval; `None` with fewer than two values.
-    pub estimate: Option<Estimate>,
     /// Whether it had as many repeats as any.
     pub finalist: bool,
+    /// Its point.
+    pub params: Params,
 }
 
 /// A mean with its uncertainty.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Estimate {
     /// The mean.
+    #[serde(with = "messages::any_float")]
     pub mean: f64,
     /// Lower end of the 95 % interval.
+    #[serde(with = "messages::any_float")]
     pub low: f64,
     /// Upper end.
+    #[serde(with = "messages::any_float")]
     pub high: f64,
+}
+
+/// The fields of an estimate; all are null where there is none.
+fn estimate_fields<S: Serializer>(
+    estimate: &Option<Estimate>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let field = |of: fn(&Estimate) -> f64| estimate.as_ref().map(of);
+    let fields = [
+        ("mean", field(|e| e.mean)),
+        ("low", field(|e| e.low)),
+        ("high", field(|e| e.high)),
+    ];
+    serializer.collect_map(fields.map(|(name, x)| (name, x.map(messages::json_number))))
 }
 
 /// The end of a selection.

@@ -215,6 +215,11 @@ impl FrozenTrial {
         self.values.first().copied()
     }
 
+    /// The value of a trial that has one; none with several objectives.
+    pub fn only_value(&self) -> Option<f64> {
+        self.value().filter(|_| self.values.len() == 1)
+    }
+
     /// The values of an enqueued trial that are fixed beforehand (Optuna's `fixed_params`).
     pub fn fixed_params(&self) -> Params {
         let Some(Json::Object(fixed)) = self.system_attrs.get("fixed_params") else {

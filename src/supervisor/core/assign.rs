@@ -219,7 +219,7 @@ impl Core {
         let best = self.progress.put(trial);
         self.progress.ended(trial);
         let several = !self.spec.further.is_empty();
-        self.report(report::Event::TrialFinished {
+        self.report(report::Event::TrialFinished(report::TrialFinished {
             number: trial.number,
             state: trial.state,
             value: trial.value().filter(|_| !several),
@@ -227,7 +227,7 @@ impl Core {
             params: trial.params.clone(),
             attrs: trial.user_attrs.clone(),
             counts: self.progress.counts(),
-        });
+        }));
         if let Some(best) = best {
             self.report(report::Event::NewBest(best));
         }

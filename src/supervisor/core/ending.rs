@@ -135,15 +135,17 @@ impl Core {
                 return;
             }
             self.mode = Mode::Finished;
-            self.report(report::Event::RunFinished {
+            let counts = self.progress.counts();
+            let metric = &self.spec.objective.metric;
+            self.report(report::Event::RunFinished(report::RunFinished {
                 exit: exit.code(),
                 reason: reason.clone(),
-                counts: self.progress.counts(),
+                counts,
                 best: self.progress.best().cloned(),
-                front: self.progress.front(),
+                front: Some(self.progress.front()).filter(|front| !front.is_empty()),
                 baseline: self.baseline.clone(),
-                chosen: Box::new(self.repeats.chosen(&self.spec.objective.metric)),
-            });
+                chosen: Box::new(self.repeats.chosen(metric, counts.finished())),
+            }));
             self.actions.push(Action::Finish { exit, reason });
         }
     }

@@ -57,13 +57,13 @@ impl Core {
         let stopping = self.mode != Mode::Running;
         if !(stopping && fault.kind == FaultKind::Interrupted) {
             self.last_fault = Some(format!("{}: {detail}", fault.kind.word()));
-            self.report(report::Event::Fault {
+            self.report(report::Event::Fault(report::Fault {
                 fault: fault.kind.word().into(),
                 worker,
                 attempt: Some(attempt),
                 detail,
                 verdict: verdict.into(),
-            });
+            }));
         }
         if matches!(fault.kind, FaultKind::Oom | FaultKind::HostOom) {
             self.learn_memory(slot, job, true);

@@ -355,18 +355,16 @@ impl Core {
     fn announce(&mut self) {
         let mut devices: Vec<String> = self.slots.iter().map(|s| s.device.to_string()).collect();
         devices.dedup();
-        let event = report::Event::RunStarted {
+        let several = !self.spec.further.is_empty();
+        let event = report::RunStarted {
             trials: self.spec.operation.trials,
             parallel: self.slots.iter().filter(|s| !s.spare).count(),
             devices,
-            metric: self.spec.objective.metric.clone(),
-            direction: self.spec.objective.direction,
+            objective: self.spec.objective.clone(),
             baseline: self.baseline.clone(),
             counts: self.progress.counts(),
             reclaimed: self.reclaimed,
             best: self.progress.best().cloned(),
-            further: self.spec.further.clone(),
-            front: self.progress.front(),
             sampler: self.search.sampler.into(),
             pruner: self.pruner.name().into(),
             injected: self
@@ -375,12 +373,17 @@ impl Core {
                 .inject
                 .as_ref()
                 .map(|inject| inject.plan.to_string()),
+            objectives: match several {
+                true => self.spec.objectives().into_iter().cloned().collect(),
+                false => Vec::new(),
+            },
+            front: several.then(|| self.progress.front()),
             defaults: match self.spec.space.has_defaults() {
                 true => self.spec.space.point(&Params::new()),
                 false => Params::new(),
             },
         };
-        self.report(event);
+        self.report(report::Event::RunStarted(event));
     }
 
     /// Sends the outbox as a batch of its own.

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use super::active_trial::{ActiveTrial, End};
 use super::{Core, Mode};
 use config::{Operation, TestPolicy};
 use fault::Tally;
 use messages::number_from_json;
-use report::{Chosen, Tested, selection_json, tested_json};
+use report::{Chosen, Selected, Tested};
 use search::space::Params;
 use search::study::selection::{self, Leader, Next, Outcomes, Selection};
 use search::study::{FrozenTrial, Job, Purpose, TrialState};
@@ -124,9 +124,10 @@ impl Repeats {
     }
 
     /// What is to be told at the end of the run.
-    pub(super) fn chosen(&self, metric: &str) -> Chosen {
+    pub(super) fn chosen(&self, metric: &str, finished: u64) -> Chosen {
+        let selection = self.selection.clone();
         Chosen {
-            selection: self.selection.clone(),
+            selection: selection.map(|s| Selected::new(s, finished)),
             test: self.tested(metric),
         }
     }
@@ -240,7 +241,8 @@ impl Core {
     /// Records and tells who won, unless that was done before.
     fn tell_selection(&mut self, selection: Selection) {
         let trials = self.progress.counts().finished();
-        let json = selection_json(&selection, trials);
+        let selected = Selected::new(selection.clone(), trials);
+        let json = json!(selected);
         if self.repeats.told.as_ref() != Some(&json) {
             self.outbox.extend(notes(&json));
             let user_attrs = [("selection".to_owned(), json.clone())]
@@ -254,10 +256,7 @@ impl Core {
                         .into(),
                 );
             }
-            self.report(report::Event::WinnerSelected {
-                selection: Box::new(selection.clone()),
-                trials,
-            });
+            self.report(report::Event::WinnerSelected(Box::new(selected)));
             self.repeats.told = Some(json);
         }
         self.repeats.selection = Some(selection);
@@ -338,19 +337,19 @@ impl Core {
             value,
             user_attrs: attrs.clone(),
         });
-        self.report(report::Event::RepeatFinished {
+        self.report(report::Event::RepeatFinished(report::RepeatFinished {
             job,
             state,
             value,
             seed: active.seed,
             attrs: attrs.clone(),
-        });
+        }));
         self.repeats.end(job, Outcome { value, attrs });
         self.repeats.look_again();
         if job.purpose == Purpose::Test
             && let Some(tested) = self.repeats.tested(&metric)
         {
-            let user_attrs = [("test".to_owned(), tested_json(&tested))];
+            let user_attrs = [("test".to_owned(), json!(tested))];
             self.outbox.push(Write::StudyAttributes {
                 user_attrs: user_attrs.into_iter().collect(),
             });

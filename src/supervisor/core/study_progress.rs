@@ -129,21 +129,15 @@ impl StudyProgress {
 
     /// The trial as it would be told of, if it may be the best.
     fn candidate(&self, trial: &FrozenTrial) -> Option<Best> {
-        let values = trial.result(self.directions.len())?;
-        let adopted = adopted_params(trial);
-        Some(Best {
-            number: trial.number,
-            value: *values.first()?,
-            values: values.to_vec(),
-            adopted: adopted.is_some(),
-            params: adopted.unwrap_or_else(|| trial.params.clone()),
-        })
+        trial.result(self.directions.len())?;
+        Some(Best::new(trial, adopted_params(trial)))
     }
 
     fn offer(&mut self, candidate: Best) -> Option<Best> {
         if self.single()
             && let Some(best) = self.best()
-            && !self.directions[0].better(candidate.value, best.value)
+            && let (Some(new), Some(old)) = (candidate.value, best.value)
+            && !self.directions[0].better(new, old)
         {
             return None;
         }

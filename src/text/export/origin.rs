@@ -4,7 +4,6 @@ use serde_json::{Map, Value as Json, json};
 
 use config::StudySpec;
 use messages::json_number;
-use report::params_json;
 use search::study::FrozenTrial;
 use task::TrialSpec;
 use weights::Kept;
@@ -54,7 +53,7 @@ impl Origin<'_> {
             "objective": { "metric": spec.objective.metric, "direction": spec.objective.direction },
             "value": trial.value().map(json_number), "metrics": metrics,
             "best_epoch": trial.user_attrs.get("best_epoch"),
-            "params": params_json(&trial.params), "config": params_json(&self.training.config),
+            "params": trial.params, "config": self.training.config,
             "datetime_start": trial.datetime_start, "datetime_complete": trial.datetime_complete,
             "data": {
                 "path": known_path(spec), "fingerprint": known("data.fingerprint"),

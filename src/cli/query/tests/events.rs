@@ -1,6 +1,8 @@
 //! One event of each kind, against the schema.
 
 use super::*;
+use config::{Baseline, Objective};
+use report::{Fault, RepeatFinished, RunFinished, RunStarted, TrialFinished};
 
 fn fork() -> Fork {
     let left_out = LeftOut {
@@ -31,10 +33,10 @@ fn events() -> Vec<Event> {
     .into();
     let best = Best {
         number: 3,
-        value: f64::INFINITY,
+        value: Some(f64::INFINITY),
         values: vec![f64::INFINITY],
-        params: params.clone(),
-        adopted: true,
+        params: Params::new(),
+        adopted_params: Some(params.clone()),
     };
     let baseline = Some(Baseline {
         value: 0.5,
@@ -42,14 +44,16 @@ fn events() -> Vec<Event> {
     });
     let counts = Counts::default();
     vec![
-        Event::RunStarted {
+        Event::RunStarted(RunStarted {
             trials: 300,
             parallel: 2,
             devices: vec!["cpu".to_owned()],
-            metric: "macro_f1".to_owned(),
-            direction: Direction::Maximize,
-            further: vec![],
-            front: vec![],
+            objective: Objective {
+                metric: "macro_f1".to_owned(),
+                direction: Direction::Maximize,
+            },
+            objectives: vec![],
+            front: None,
             baseline: baseline.clone(),
             counts,
             reclaimed: 1,
@@ -58,7 +62,7 @@ fn events() -> Vec<Event> {
             pruner: "median".to_owned(),
             injected: None,
             defaults: Params::new(),
-        },
+        }),
         Event::StudyForked(fork()),
         Event::WorkerStarted {
             worker: 1,
@@ -77,7 +81,7 @@ fn events() -> Vec<Event> {
             value: f64::NAN,
             metrics: [("loss".to_owned(), f64::NEG_INFINITY)].into(),
         },
-        Event::TrialFinished {
+        Event::TrialFinished(TrialFinished {
             number: 0,
             state: TrialState::Fail,
             value: None,
@@ -85,14 +89,14 @@ fn events() -> Vec<Event> {
             params,
             attrs: object(json!({"seed": 1})),
             counts,
-        },
-        Event::Fault {
+        }),
+        Event::Fault(Fault {
             fault: "killed".to_owned(),
             worker: 1,
             attempt: None,
             detail: String::new(),
             verdict: "again".to_owned(),
-        },
+        }),
         Event::RepeatStarted {
             job: Job::repeat(0, 1),
             attempt: 0,
@@ -100,35 +104,32 @@ fn events() -> Vec<Event> {
             seed: 7,
             params: Params::new(),
         },
-        Event::RepeatFinished {
+        Event::RepeatFinished(RepeatFinished {
             job: Job::test(0),
             state: TrialState::Fail,
             value: None,
             seed: 7,
             attrs: object(json!({"fault": "hang"})),
-        },
-        Event::WinnerSelected {
-            selection: Box::new(selection()),
-            trials: 3,
-        },
+        }),
+        Event::WinnerSelected(Box::new(selection())),
         Event::WorkerStopped {
             worker: 1,
             reason: "done".to_owned(),
         },
         // Without what need not be there.
         Event::NewBest(Best {
-            adopted: false,
+            adopted_params: None,
             ..best.clone()
         }),
         Event::Warned {
             message: "m".to_owned(),
         },
-        Event::RunFinished {
+        Event::RunFinished(RunFinished {
             exit: 0,
             reason: "goal reached".to_owned(),
             counts,
             best: Some(best),
-            front: vec![],
+            front: None,
             baseline,
             chosen: Box::new(Chosen {
                 selection: Some(selection()),
@@ -142,7 +143,7 @@ fn events() -> Vec<Event> {
                     error: None,
                 }),
             }),
-        },
+        }),
     ]
 }
 

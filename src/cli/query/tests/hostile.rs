@@ -73,6 +73,10 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
     store
 }
 
+fn pretty(answer: &impl Answer) -> String {
+    serde_json::to_string_pretty(answer).unwrap() + "\n"
+}
+
 /// Everything that is shown of it.
 fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
     let dir = tempfile::tempdir().unwrap();
@@ -81,27 +85,33 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
         holder: Some(text.to_owned()),
         ..context()
     };
-    let tasks = [TaskLine {
+    let tasks = vec![TaskLine {
         name: text.to_owned(),
         what: text.to_owned(),
     }];
-    let json = |json: Json| format!("{json:#}\n");
+    let status = status(store, None, &context).unwrap();
+    let best = best(store, None).unwrap();
+    let show = show(store, None, 0).unwrap();
+    let list = list(tasks, Some(store)).unwrap();
     vec![
-        ("status", status(store, None, &context).unwrap()),
-        ("best", best(store, None).unwrap()),
+        ("status", status.text()),
+        ("best", best.text()),
         ("trials", trials_table(store, None).unwrap()),
-        ("show", show(store, None, 0).unwrap()),
-        ("list", list(&tasks, Some(store)).unwrap()),
-        ("memory", memory(store, None, None).unwrap()),
+        ("show", show.text()),
+        ("list", list.text()),
+        ("memory", memory(store, None, None).unwrap().text()),
         (
             "failure",
-            show(store, Some("none"), 0).unwrap_err().to_string(),
+            super::show(store, Some("none"), 0)
+                .err()
+                .unwrap()
+                .to_string(),
         ),
-        ("status", json(status_json(store, None, &context).unwrap())),
-        ("best", json(best_json(store, None).unwrap())),
-        ("show", json(show_json(store, None, 0).unwrap())),
+        ("status", pretty(&status)),
+        ("best", pretty(&best)),
+        ("show", pretty(&show)),
         ("trials", trials_json(store, None).unwrap()),
-        ("list", json(list_json(&tasks, Some(store)).unwrap())),
+        ("list", pretty(&list)),
     ]
 }
 

@@ -119,7 +119,7 @@ fn check_end(world: &World, goal: u64) -> Result<(), TestCaseError> {
         .filter(|t| t.state == TrialState::Complete)
         .filter_map(FrozenTrial::value)
         .min_by(f64::total_cmp);
-    prop_assert_eq!(world.core.best().map(|b| b.value), best);
+    prop_assert_eq!(world.core.best().and_then(|b| b.value), best);
     Ok(())
 }
 

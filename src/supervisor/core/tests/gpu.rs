@@ -195,12 +195,9 @@ impl Card {
                 writes.iter().for_each(|w| disk.apply(w));
                 self.events.push(Event::Batch(batch, BatchEvent::Written));
             }
-            Action::Report(report::Event::TrialFinished {
-                state,
-                attrs,
-                params,
-                ..
-            }) => self.count(state, &attrs, &params),
+            Action::Report(report::Event::TrialFinished(trial)) => {
+                self.count(trial.state, &trial.attrs, &trial.params);
+            }
             Action::Finish { exit, .. } => self.finished = Some(exit),
             Action::Worker(_, WorkerAction::Continue | WorkerAction::Abandon)
             | Action::KeepWeights(_)

@@ -1,0 +1,186 @@
+//! `tune best`: the best trial beside the baseline; with several objectives the front.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::format;
+use super::winner::Winner;
+use super::{Answer, baseline, baseline_text, beats, choose, leading, told, warning};
+use config::Baseline;
+use messages::exit::Failure;
+use report::Best;
+use report::format::{plural, table, value as number};
+use search::study::{Direction, FrozenTrial};
+use store::{Store, StudySummary};
+
+/// What is best in a study.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum BestTrials {
+    /// Of one objective.
+    One(Box<BestTrial>),
+    /// Of several objectives.
+    Front(Box<Front>),
+}
+
+/// The winner by repeats or else the best trial, beside the baseline.
+#[derive(Serialize)]
+pub struct BestTrial {
+    study: String,
+    direction: Direction,
+    best: Best,
+    baseline: Option<Baseline>,
+    beats_baseline: Option<bool>,
+    selection: Option<Json>,
+    test: Option<Json>,
+    /// Trials that count towards the goal.
+    #[serde(skip)]
+    counted: u64,
+    #[serde(skip)]
+    summary: StudySummary,
+}
+
+/// The trials that none dominates, the best by the first objective first.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub struct Front {
+    trials: Vec<Best>,
+    #[serde(skip)]
+    summary: StudySummary,
+}
+
+/// What is best in a study.
+///
+/// # Errors
+/// No such study, no complete trial (2); reading failed (7).
+pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
+    let study = choose(store, name)?;
+    if study.directions.len() > 1 {
+        let (front, _) = leading(store, &study)?;
+        if front.is_empty() {
+            return Err(none_yet(&study));
+        }
+        return Ok(BestTrials::Front(Box::new(Front {
+            trials: front.iter().map(told).collect(),
+            summary: study,
+        })));
+    }
+    let (trial, counted) = winning(store, &study)?;
+    let best = told(&trial);
+    let baseline = baseline(&study);
+    let beaten = baseline.as_ref().map(|b| beats(&study, &best, b));
+    Ok(BestTrials::One(Box::new(BestTrial {
+        study: study.name.clone(),
+        direction: study.direction(),
+        best,
+        baseline,
+        beats_baseline: beaten,
+        selection: study.user_attrs.get("selection").cloned(),
+        test: study.user_attrs.get("test").cloned(),
+        counted,
+        summary: study,
+    })))
+}
+
+/// The winner by repeats or else the best trial, and how many trials count towards the goal.
+pub(super) fn winning(store: &Store, study: &StudySummary) -> Result<(FrozenTrial, u64), Failure> {
+    let (leading, counted) = leading(store, study)?;
+    if let Some(number) = Winner::of(study).number()
+        && let Some(winner) = store.trial(study.study_id, number)?
+    {
+        return Ok((winner, counted));
+    }
+    let best = leading.into_iter().next();
+    Ok((best.ok_or_else(|| none_yet(study))?, counted))
+}
+
+fn none_yet(study: &StudySummary) -> Failure {
+    let counts = super::status::counts_text(&study.counts);
+    Failure::input(format!(
+        "study {:?} has no complete trial yet: {counts}",
+        study.name
+    ))
+}
+
+impl Answer for BestTrials {
+    fn text(&self) -> String {
+        match self {
+            BestTrials::One(best) => best.text(),
+            BestTrials::Front(front) => front.text(),
+        }
+    }
+}
+
+impl BestTrial {
+    fn text(&self) -> String {
+        let best = &self.best;
+        let value = best.values.first().map_or_else(String::new, |v| number(*v));
+        let mut facts = vec![
+            ("study", format!("{} ({})", self.study, self.direction)),
+            ("trial", best.number.to_string()),
+            ("value", value),
+        ];
+        let baseline = self.baseline.as_ref();
+        facts.extend(baseline.map(|b| ("baseline", baseline_text(b))));
+        if best.adopted_params.is_some() {
+            let what = "with these parameters, which its study cannot hold";
+            facts.push(("adopted", what.to_owned()));
+        }
+        let params = best.trained_with().iter();
+        facts.extend(params.map(|(name, value)| (name.as_str(), format::value(value))));
+        let winner = Winner::of(&self.summary);
+        let lines = winner.lines(&self.summary, best.number, self.counted);
+        let lines = lines.iter().map(|line| format::printable(line) + "\n");
+        format::facts(&facts)
+            + &lines.collect::<String>()
+            + &warning(&self.summary, Some(best), baseline)
+    }
+}
+
+impl Front {
+    /// A row a trial, a column an objective and a parameter.
+    fn text(&self) -> String {
+        let params = self.trials.iter().map(Best::trained_with);
+        let mut columns: Vec<&String> = params.flat_map(|p| p.keys()).collect();
+        columns.sort();
+        columns.dedup();
+        let mut heading = vec!["trial".to_owned()];
+        heading.extend(objective_names(&self.summary));
+        heading.extend(columns.iter().map(|name| (*name).clone()));
+        let mut rows = vec![heading];
+        for best in &self.trials {
+            let params = best.trained_with();
+            let mut row = vec![best.number.to_string()];
+            row.extend(best.values.iter().map(|v| number(*v)));
+            let cell = |name: &&String| params.get(*name).map_or_else(String::new, format::value);
+            row.extend(columns.iter().map(cell));
+            rows.push(row);
+        }
+        let trials = plural(self.trials.len() as u64, "trial");
+        let facts = format::facts(&[
+            ("study", self.summary.name.clone()),
+            ("objectives", objectives(&self.summary)),
+            (
+                "front",
+                format!("{trials} that none beats in every objective"),
+            ),
+        ]);
+        format!("{facts}\n{}", table(&rows))
+    }
+}
+
+/// What is optimised: `minimize loss, minimize cost`.
+pub(super) fn objectives(study: &StudySummary) -> String {
+    let named = study.directions.iter().zip(objective_names(study));
+    let named = named.map(|(direction, name)| format!("{direction} {name}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// The objectives' names as a run has noted them.
+fn objective_names(study: &StudySummary) -> Vec<String> {
+    let noted = study.user_attrs.get("metrics").and_then(Json::as_array);
+    let name = |i: usize| Some(noted?.get(i)?.as_str()?.to_owned());
+    (0..study.directions.len())
+        .map(|i| name(i).unwrap_or_else(|| format!("value {i}")))
+        .collect()
+}

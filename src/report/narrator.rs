@@ -1,0 +1,423 @@
+//! One line for each event worth one, and a summary. Times are UTC.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value as Json};
+
+use super::format::{duration, param_lines, params_short, plural, value};
+use super::{Best, Counts, Event, Fault, RepeatFinished, RunFinished, RunStarted, TrialFinished};
+use config::{Baseline, Objective};
+use messages::exit::Exit;
+use messages::number_from_json;
+use search::space::Params;
+use search::study::pareto::Front;
+use search::study::{Direction, Purpose, TrialState};
+
+/// So many trials of a front are told at the end.
+const FRONT: usize = 10;
+
+/// Characters of the time in front of a line.
+const TIME: usize = 10;
+
+/// The parameters of a finished trial have so much room, however long the rest of its line is.
+const LEAST: usize = 24;
+
+/// Turns events into lines; remembers what a line needs of earlier events.
+pub(super) struct Narrator {
+    study: String,
+    metric: String,
+    direction: Direction,
+    goal: u64,
+    baseline: Option<Baseline>,
+    best: Option<(u64, f64)>,
+    /// With several objectives: all of them, and the trials that none dominates.
+    several: Option<(Vec<Objective>, Front<u64>)>,
+    started: BTreeMap<u64, Timestamp>,
+    /// The point of the defaults.
+    defaults: Params,
+    /// Characters of a line.
+    width: fn() -> usize,
+}
+
+impl Narrator {
+    pub(super) fn new(study: &str, width: fn() -> usize) -> Narrator {
+        Narrator {
+            width,
+            defaults: Params::new(),
+            study: study.to_owned(),
+            metric: "value".to_owned(),
+            direction: Direction::Maximize,
+            goal: 0,
+            baseline: None,
+            best: None,
+            several: None,
+            started: BTreeMap::new(),
+        }
+    }
+
+    /// `best 0.712 (trial 3), baseline 0.427`, as far as known.
+    pub(super) fn standing(&self) -> String {
+        let best = self
+            .best
+            .map(|(number, v)| format!("best {} (trial {number})", value(v)))
+            .or_else(|| {
+                Some(format!(
+                    "front {}",
+                    plural(self.several.as_ref()?.1.len() as u64, "trial")
+                ))
+            });
+        let baseline = self
+            .baseline
+            .as_ref()
+            .map(|b| format!("baseline {}", value(b.value)));
+        best.into_iter()
+            .chain(baseline)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// The lines of an event, the first with the time of day.
+    pub(super) fn lines(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
+        let mut lines = self.text(event, time);
+        if let Some(first) = lines.first_mut() {
+            *first = format!("{} {first}", time.strftime("%H:%M:%SZ"));
+        }
+        lines
+    }
+
+    fn text(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
+        match event {
+            Event::RunStarted(run) => self.run_started(run),
+            Event::StudyForked(fork) => fork.lines(&self.study),
+            Event::TrialStarted { number, .. } => {
+                self.started.entry(*number).or_insert(time);
+                Vec::new()
+            }
+            Event::TrialFinished(trial) => vec![self.trial_finished(trial, time)],
+            Event::Fault(fault) => vec![fault_line(fault)],
+            Event::RepeatFinished(repeat) => vec![self.repeat_finished(repeat)],
+            Event::WinnerSelected(selected) => {
+                let trivial = self.baseline.as_ref().map(|b| b.value);
+                let mut lines = selected.lines(&self.metric, trivial);
+                lines.iter_mut().skip(1).for_each(|l| l.insert_str(0, "  "));
+                lines
+            }
+            Event::NewBest(best) => self.new_best(best).into_iter().collect(),
+            Event::Warned { message } => vec![format!("warning: {message}")],
+            Event::RunFinished(run) => self.summary(run),
+            Event::WorkerStarted { .. }
+            | Event::TrialStepped { .. }
+            | Event::RepeatStarted { .. }
+            | Event::EpochFinished { .. }
+            | Event::WorkerStopped { .. } => Vec::new(),
+        }
+    }
+
+    fn run_started(&mut self, run: &RunStarted) -> Vec<String> {
+        self.remember(run);
+        let asked = match run.objectives.as_slice() {
+            [] => run.objective.to_string(),
+            several => several
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let mut lines = vec![
+            format!(
+                "study {}: {asked}, {} of {} finished",
+                self.study,
+                run.counts.finished(),
+                plural(run.trials, "trial"),
+            ),
+            format!(
+                "  {} in parallel on {}, sampler {}, pruner {}",
+                run.parallel,
+                run.devices.join(", "),
+                run.sampler,
+                run.pruner,
+            ),
+        ];
+        if let Some(baseline) = &run.baseline {
+            lines.push(format!("  trivial answer: {}", self.trivial(baseline)));
+        }
+        if let Some((number, v)) = self.best {
+            let best = value(v);
+            lines.push(format!(
+                "  best so far: {} {best} (trial {number})",
+                self.metric
+            ));
+        }
+        if let Some(front) = run.front.as_ref().filter(|front| !front.is_empty()) {
+            let trials = plural(front.len() as u64, "trial");
+            lines.push(format!("  front so far: {trials}"));
+        }
+        if let Some(plan) = &run.injected {
+            lines.push(format!("  warning: faults are injected on purpose: {plan}"));
+        }
+        if run.reclaimed > 0 {
+            lines.push(format!(
+                "  {} of an earlier run left unfinished: run again",
+                plural(run.reclaimed, "trial")
+            ));
+        }
+        lines
+    }
+
+    /// Keeps what later lines need.
+    fn remember(&mut self, run: &RunStarted) {
+        self.metric.clone_from(&run.objective.metric);
+        self.defaults.clone_from(&run.defaults);
+        self.direction = run.objective.direction;
+        self.goal = run.trials;
+        self.baseline.clone_from(&run.baseline);
+        self.best = run.best.as_ref().and_then(|b| Some((b.number, b.value?)));
+        if let Some(front) = &run.front {
+            let directions = run.objectives.iter().map(|o| o.direction);
+            let mut standing = Front::new(directions.collect());
+            for best in front {
+                standing.offer(&best.values, best.number);
+            }
+            self.several = Some((run.objectives.clone(), standing));
+        }
+    }
+
+    fn trial_finished(&mut self, trial: &TrialFinished, time: Timestamp) -> String {
+        let began = self.started.remove(&trial.number);
+        let took = runtime(&trial.attrs).or_else(|| began.map(|t| since(t, time)));
+        let complete = trial.state == TrialState::Complete;
+        let mut line = format!(
+            "[{}/{}] trial {} {}",
+            trial.counts.finished(),
+            self.goal,
+            trial.number,
+            trial.state
+        );
+        if let Some(v) = trial.value {
+            line += &format!(" {} {}", self.metric, value(v));
+            if complete && self.improves(v) {
+                self.best = Some((trial.number, v));
+                line += " (best)";
+            }
+        }
+        if let (true, Some((objectives, front))) = (trial.values.len() > 1, &mut self.several) {
+            line += &format!(" {}", named(objectives, &trial.values));
+            if complete && front.offer(&trial.values, trial.number) {
+                line += " (front)";
+            }
+        }
+        line += &fault_in(&trial.attrs);
+        if let Some(why) = refused(&trial.attrs) {
+            line += &format!(" ({why})");
+        }
+        if let Some(took) = took {
+            line += &format!(", {}", duration(took));
+        }
+        if !trial.params.is_empty() {
+            let left = (self.width)().saturating_sub(TIME + line.chars().count() + 2);
+            let params = params_short(&trial.params, &self.defaults, left.max(LEAST));
+            line += &format!(", {params}");
+        }
+        line
+    }
+
+    fn repeat_finished(&self, repeat: &RepeatFinished) -> String {
+        let mut line = format!("{} {}", repeat.job, repeat.state);
+        if let Some(v) = repeat.value {
+            line += &format!(" {} {}", self.metric, value(v));
+        }
+        line += &fault_in(&repeat.attrs);
+        if let Some(took) = runtime(&repeat.attrs) {
+            line += &format!(", {}", duration(took));
+        }
+        line
+    }
+
+    fn improves(&self, v: f64) -> bool {
+        self.best.is_none_or(|(_, b)| self.direction.better(v, b))
+    }
+
+    /// A line unless the trial's own has said it.
+    fn new_best(&mut self, best: &Best) -> Option<String> {
+        let number = best.number;
+        if self.best.is_some_and(|(known, _)| known == number) {
+            return None;
+        }
+        if let Some((objectives, front)) = &mut self.several {
+            if front.items().any(|known| *known == number) {
+                return None;
+            }
+            front.offer(&best.values, number);
+            let values = named(objectives, &best.values);
+            return Some(format!("new on the front: {values} (trial {number})"));
+        }
+        let v = best.value?;
+        self.best = Some((number, v));
+        let metric = &self.metric;
+        Some(format!("new best: {metric} {} (trial {number})", value(v)))
+    }
+
+    fn trivial(&self, baseline: &Baseline) -> String {
+        let Baseline { value: v, what } = baseline;
+        format!("{} {}: {what}", self.metric, value(*v))
+    }
+
+    fn summary(&self, run: &RunFinished) -> Vec<String> {
+        let mut lines = vec![
+            format!("study {} ended: {}", self.study, run.reason),
+            format!("  {}", self.counted(&run.counts)),
+        ];
+        match (&run.best, &run.front) {
+            (Some(best), _) => lines.extend(self.best_lines(best)),
+            (None, Some(front)) => lines.extend(self.front_lines(front)),
+            (None, None) => lines.push("  no trial has a value yet".to_owned()),
+        }
+        if let Some(baseline) = &run.baseline {
+            let mut leading = run.best.iter().chain(run.front.iter().flatten());
+            let beats = |v: &f64| self.direction.better(*v, baseline.value);
+            let trivial = self.trivial(baseline);
+            lines.push(match leading.any(|b| b.values.first().is_some_and(beats)) {
+                true => format!("  trivial answer: {trivial}"),
+                false => format!("  warning: no trial beats the trivial answer ({trivial})"),
+            });
+        }
+        let number = run.best.as_ref().map(|b| b.number);
+        let trivial = run.baseline.as_ref().map(|b| b.value);
+        let chosen = run.chosen.lines(&self.metric, number, trivial);
+        lines.extend(chosen.into_iter().map(|line| format!("  {line}")));
+        lines.extend(resume_hint(run.exit).map(|hint| format!("  {hint}")));
+        lines
+    }
+
+    fn counted(&self, counts: &Counts) -> String {
+        let mut text = format!(
+            "{} of {} finished ({} complete, {} pruned)",
+            counts.finished(),
+            plural(self.goal, "trial"),
+            counts.complete,
+            counts.pruned
+        );
+        for (n, what) in [
+            (counts.fail, "failed"),
+            (counts.infeasible, "refused"),
+            (counts.running, "unfinished"),
+        ] {
+            if n > 0 {
+                text.push_str(&format!(", {n} {what}"));
+            }
+        }
+        text
+    }
+
+    fn front_lines(&self, front: &[Best]) -> Vec<String> {
+        let Some((objectives, _)) = &self.several else {
+            return Vec::new();
+        };
+        let count = plural(front.len() as u64, "trial");
+        let mut lines = vec![format!(
+            "  front: {count} that none beats in every objective"
+        )];
+        for best in front.iter().take(FRONT) {
+            let values = named(objectives, &best.values);
+            lines.push(format!("    trial {}: {values}", best.number));
+        }
+        if front.len() > FRONT {
+            let others = front.len() - FRONT;
+            lines.push(format!("    and {others} more: `tune best {}`", self.study));
+        }
+        lines
+    }
+
+    fn best_lines(&self, best: &Best) -> Vec<String> {
+        let value = best.value.map_or_else(String::new, value);
+        let mut lines = vec![format!(
+            "  best: {} {value} (trial {})",
+            self.metric, best.number
+        )];
+        if best.adopted_params.is_some() {
+            lines.push("    adopted, with parameters that its study cannot hold:".to_owned());
+        }
+        lines.extend(param_lines(best.trained_with(), "    "));
+        lines
+    }
+}
+
+/// `loss 0.31, cost 1.5`.
+fn named(objectives: &[Objective], values: &[f64]) -> String {
+    let named = objectives.iter().zip(values);
+    let texts: Vec<String> = named
+        .map(|(o, v)| format!("{} {}", o.metric, value(*v)))
+        .collect();
+    texts.join(", ")
+}
+
+fn fault_line(fault: &Fault) -> String {
+    let worker = fault.worker;
+    let whom = match fault.attempt {
+        Some(a) => format!("{}, attempt {}, worker {worker}", a.job(), a.attempt),
+        None => format!("worker {worker}"),
+    };
+    let mut line = format!("fault: {} ({whom})", fault.fault);
+    // The whole detail stands in the attempt's log and in --json.
+    if let Some(first) = fault.detail.lines().next().filter(|l| !l.is_empty()) {
+        line += &format!(": {first}");
+    }
+    if let Some(attempt) = fault.attempt {
+        let what = match attempt.purpose {
+            Purpose::Search => "the trial",
+            Purpose::Repeat(_) => "the repeat",
+            Purpose::Test => "the test",
+        };
+        line += &match fault.verdict.as_str() {
+            "again" => format!(" -> {what} runs again"),
+            "suspect" => format!(" -> {what} runs again, as a suspect"),
+            "pruned" if !attempt.job().searches() => format!(" -> {what} fails"),
+            "pruned" => format!(" -> {what} is pruned"),
+            "fail" => format!(" -> {what} fails"),
+            _ => String::new(),
+        };
+    }
+    line
+}
+
+/// ` (oom)`; empty without a fault.
+fn fault_in(attrs: &Map<String, Json>) -> String {
+    let fault = attrs.get("fault").and_then(Json::as_str);
+    fault.map_or_else(String::new, |fault| format!(" ({fault})"))
+}
+
+fn resume_hint(exit: u8) -> Option<&'static str> {
+    let is = |e: Exit| e.code() == exit;
+    if is(Exit::Budget) {
+        Some("to continue: run the same command again; it gets a new time budget")
+    } else if is(Exit::Stopped) {
+        Some("to continue: run the same command again")
+    } else if is(Exit::Breaker) {
+        Some("to continue: remove the cause named above, then run the same command again")
+    } else {
+        None
+    }
+}
+
+/// Why a trial was never started.
+fn refused(attrs: &Map<String, Json>) -> Option<String> {
+    if attrs.get("infeasible") != Some(&Json::Bool(true)) {
+        return None;
+    }
+    let why = attrs.get("error_msg").and_then(Json::as_str);
+    Some(match why.and_then(|w| w.lines().next()) {
+        Some(why) => format!("infeasible: {why}"),
+        None => "infeasible".to_owned(),
+    })
+}
+
+fn runtime(attrs: &Map<String, Json>) -> Option<Duration> {
+    let seconds = attrs.get("runtime_s").and_then(number_from_json)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
+}
