@@ -116,7 +116,7 @@ impl Loop {
             self.longest = self.longest.max(start.elapsed());
             let mut over = false;
             for action in actions {
-                over |= matches!(&action, Action::Report(report::Event::TrialFinished { .. }));
+                over |= matches!(&action, Action::Report(report::Event::TrialFinished(_)));
                 self.perform(action);
             }
             if over {

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use cli::query::explanation_json;
 use fault::explain;
 use serde_json::{Value as Json, json};
 
@@ -43,7 +42,7 @@ fn heading(e: &Json) -> Vec<String> {
 fn hold(change: impl Fn(&str) -> String) {
     let mut wrong = Vec::new();
     for (expected, text) in corpus() {
-        let found = heading(&explanation_json(&explain(&change(&text))));
+        let found = heading(&json!(&explain(&change(&text))));
         if found != expected {
             wrong.push(format!(
                 "{text}\nexpected {expected:?}\nfound    {found:?}\n"
@@ -177,7 +176,7 @@ fn bytes_that_are_no_text_do_no_harm() {
 #[test]
 fn the_figures_of_a_full_gpu_are_kept() {
     let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 1.00 GiB is free. Of the allocated memory 12.00 GiB is allocated by PyTorch, and 4.00 GiB is reserved by PyTorch but unallocated.";
-    let e = explanation_json(&explain(text));
+    let e = json!(&explain(text));
     let gib = |n: u64| n << 30;
     assert_eq!(
         e["memory"],
@@ -196,7 +195,7 @@ fn the_figures_of_a_full_gpu_are_kept() {
 fn other_faults_of_a_log_are_told_too() {
     let text =
         "CUDA out of memory. Tried to allocate 1.00 GiB\nCUDA error: misaligned address\nKilled\n";
-    let e = explanation_json(&explain(text));
+    let e = json!(&explain(text));
     assert_eq!(e["fault"], "cuda_sticky");
     let also: Vec<&str> = e["also"]
         .as_array()
