@@ -13,7 +13,6 @@ use messages::exit::Exit;
 use report::{Best, Chosen, Counts, Event, Fork, Selected, Tested};
 use report::{event_json, left_out_json};
 use search::space::{Domain, Params, Value};
-use search::study::TrialState;
 use search::study::carry::{Carried, LeftOut};
 use search::study::selection::{self, Leader, Next};
 use search::study::{Direction, Job, TrialState};
