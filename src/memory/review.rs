@@ -179,7 +179,7 @@ pub struct Carries {
     pub largest: u64,
 }
 
-/// See the module.
+/// What a ledger comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Review {
     /// The kind of device that it is about: that of the last line. Any index stands for all.

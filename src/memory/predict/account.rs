@@ -30,7 +30,7 @@ struct Score {
     above: Option<f64>,
 }
 
-/// See the module.
+/// Scores of the latest predictions, and the factor that follows from them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Account {
     scores: VecDeque<Score>,

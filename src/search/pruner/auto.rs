@@ -16,7 +16,7 @@ use super::reports;
 use super::{Horizon, PruneContext, Pruner};
 use crate::study::{Direction, Entry};
 
-/// See the module.
+/// Ends trials whose next epochs are unlikely to bring a new best value.
 #[derive(Debug, Clone)]
 pub struct AutoPruner {
     /// Nothing is pruned while fewer trials than this are COMPLETE; fewer than 6 count as 6.

@@ -29,7 +29,7 @@ const MAX_DRAWS: usize = 10_000;
 /// How often a point is tried that fails every time.
 const TRIES: u32 = 2;
 
-/// See the module.
+/// Takes every point of a grid once, in an order of the seed's.
 #[derive(Debug, Clone)]
 pub struct GridSampler {
     /// Values of a range that has no steps of its own: a float without a step, a logarithmic one.

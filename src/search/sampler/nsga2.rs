@@ -62,7 +62,7 @@ impl Default for Nsga2Options {
     }
 }
 
-/// See the module.
+/// The genetic algorithm NSGA-II as a steady state.
 #[derive(Debug, Clone, Default)]
 pub struct Nsga2Sampler {
     options: Nsga2Options,
