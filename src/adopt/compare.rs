@@ -2,40 +2,49 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::{Asked, worth};
 use search::space::{Domain, Params, Space, Value};
 use search::study::FrozenTrial;
 
 /// How a parameter of the study is related to the task's.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// In both, with the same domain.
     Same,
     /// In both, numbers with other bounds, another step or another scale.
+    #[serde(rename = "other_bounds")]
     Bounds,
     /// In both, with other choices.
+    #[serde(rename = "other_choices")]
     Choices,
     /// In both, but one has choices where the other has numbers, or floats where it has integers.
+    #[serde(rename = "other_kind")]
     Kind,
     /// The task reads it, but does not search it: it has this value.
-    Fixed(Value),
+    #[serde(rename = "fixed_in_task")]
+    Fixed(#[serde(skip)] Value),
     /// The task does not read it.
     NotRead,
     /// The task searches it, and no trial has it.
+    #[serde(rename = "only_in_task")]
     Missing,
 }
 
-/// One parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+/// A parameter of the study beside the task's of the same name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ParameterComparison {
     /// Name.
     pub name: String,
-    /// The domains that its values were drawn from.
-    pub there: Vec<Domain>,
-    /// The task's domain, where it is searched.
-    pub here: Option<Domain>,
     /// How the two are related.
     pub relation: Relation,
+    /// The domains that its values were drawn from, for people.
+    pub there: Vec<String>,
+    /// The task's domain, where it is searched.
+    #[serde(rename = "task")]
+    pub here: Option<String>,
     /// Trials that have it.
     pub trials: usize,
     /// Trials whose value lies in the task's domain, or equals the task's fixed value.
@@ -47,7 +56,7 @@ pub struct Line {
 }
 
 /// Every parameter of either side: the task's in its order, then the others by name.
-pub fn compare(trials: &[FrozenTrial], asked: &Asked) -> Vec<Line> {
+pub fn compare(trials: &[FrozenTrial], asked: &Asked) -> Vec<ParameterComparison> {
     let mut domains: BTreeMap<&str, Vec<&Domain>> = BTreeMap::new();
     for trial in trials {
         for (name, domain) in &trial.distributions {
@@ -91,7 +100,7 @@ pub fn compare(trials: &[FrozenTrial], asked: &Asked) -> Vec<Line> {
                     | Relation::Missing,
                 ) => false,
             };
-            Line {
+            ParameterComparison {
                 trials: values().count(),
                 inside: values().filter(inside).count(),
                 seed: worth::is_seed(name),
@@ -99,8 +108,8 @@ pub fn compare(trials: &[FrozenTrial], asked: &Asked) -> Vec<Line> {
                     .then(|| alike(name, &missing))
                     .flatten(),
                 name: name.to_owned(),
-                there,
-                here,
+                there: there.iter().map(ToString::to_string).collect(),
+                here: here.as_ref().map(ToString::to_string),
                 relation,
             }
         })

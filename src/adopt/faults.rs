@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use fault::FaultKind;
@@ -31,9 +32,10 @@ const ERRORS: [&str; 7] = [
 const IN_A_ROW: usize = 3;
 
 /// All trials with one kind of fault.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultGroup {
     /// The kind.
+    #[serde(rename = "fault")]
     pub kind: FaultKind,
     /// The CUDA enumerator or status, where one was named.
     pub name: Option<String>,
@@ -44,7 +46,7 @@ pub struct Group {
 }
 
 /// Trials that failed one after the other once a CUDA context was lost.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Streak {
     /// The trial that lost the context.
     pub first: u64,
@@ -55,28 +57,31 @@ pub struct Streak {
     /// Whether nothing better came after it.
     pub to_the_end: bool,
     /// The first one's fault.
+    #[serde(rename = "fault")]
     pub kind: FaultKind,
     /// Its name, where it has one.
     pub name: Option<String>,
 }
 
-/// What was found.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// The faults of a study.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Faults {
     /// Trials with any fault.
     pub trials: usize,
     /// By kind, the most frequent first.
-    pub groups: Vec<Group>,
+    #[serde(rename = "kinds")]
+    pub groups: Vec<FaultGroup>,
     /// Failures in a row, in order.
     pub streaks: Vec<Streak>,
     /// Trials that ended in a context that was lost before they began, whatever state they were
     /// given: they say nothing about their points.
+    #[serde(skip)]
     pub victims: BTreeSet<u64>,
 }
 
 /// One trial's fault.
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
+struct Diagnosed {
     kind: FaultKind,
     name: Option<String>,
     text: String,
@@ -86,14 +91,14 @@ struct Seen {
 /// Reads the attributes of all trials, ascending by number.
 pub fn faults(trials: &[FrozenTrial]) -> Faults {
     let mut known = BTreeMap::new();
-    let seen: Vec<Option<Seen>> = trials.iter().map(|t| of_trial(t, &mut known)).collect();
-    let mut groups: Vec<Group> = Vec::new();
+    let seen: Vec<Option<Diagnosed>> = trials.iter().map(|t| of_trial(t, &mut known)).collect();
+    let mut groups: Vec<FaultGroup> = Vec::new();
     for (trial, fault) in trials.iter().zip(&seen) {
         let Some(fault) = fault else { continue };
-        let same = |g: &&mut Group| g.kind == fault.kind && g.name == fault.name;
+        let same = |g: &&mut FaultGroup| g.kind == fault.kind && g.name == fault.name;
         match groups.iter_mut().find(same) {
             Some(group) => group.trials.push(trial.number),
-            None => groups.push(Group {
+            None => groups.push(FaultGroup {
                 kind: fault.kind,
                 name: fault.name.clone(),
                 text: fault.text.clone(),
@@ -115,8 +120,11 @@ pub fn faults(trials: &[FrozenTrial]) -> Faults {
     }
 }
 
-fn of_trial(trial: &FrozenTrial, known: &mut BTreeMap<String, Option<Seen>>) -> Option<Seen> {
-    let mut best: Option<Seen> = None;
+fn of_trial(
+    trial: &FrozenTrial,
+    known: &mut BTreeMap<String, Option<Diagnosed>>,
+) -> Option<Diagnosed> {
+    let mut best: Option<Diagnosed> = None;
     for (key, text) in texts(trial) {
         let any = ERRORS.iter().any(|e| key.to_lowercase().contains(e));
         let diagnosed = known.entry(text).or_insert_with_key(|text| diagnose(text));
@@ -124,7 +132,7 @@ fn of_trial(trial: &FrozenTrial, known: &mut BTreeMap<String, Option<Seen>>) -> 
             continue;
         };
         // The errors of devices are what this is about.
-        let better = |b: &Seen| of_device(seen.kind) && !of_device(b.kind);
+        let better = |b: &Diagnosed| of_device(seen.kind) && !of_device(b.kind);
         if best.as_ref().is_none_or(better) {
             best = Some(seen.clone());
         }
@@ -136,7 +144,7 @@ fn of_trial(trial: &FrozenTrial, known: &mut BTreeMap<String, Option<Seen>>) -> 
         let flag = trial.user_attrs.get(*key);
         flag.is_some_and(|v| v == &Json::Bool(true) || v == &Json::from(1))
     };
-    FLAGS.iter().find(set).map(|(key, kind)| Seen {
+    FLAGS.iter().find(set).map(|(key, kind)| Diagnosed {
         kind: *kind,
         name: None,
         text: format!("{key} is set, without a text"),
@@ -174,9 +182,9 @@ fn strings(key: &str, json: &Json, found: &mut Vec<(String, String)>) {
     }
 }
 
-fn diagnose(text: &str) -> Option<Seen> {
+fn diagnose(text: &str) -> Option<Diagnosed> {
     let found = fault::diagnose(text)?;
-    Some(Seen {
+    Some(Diagnosed {
         kind: found.kind,
         name: found.name,
         text: found.text,
@@ -207,7 +215,7 @@ fn of_device(kind: FaultKind) -> bool {
 }
 
 /// Runs of failures that begin with a lost context.
-fn streaks(trials: &[FrozenTrial], seen: &[Option<Seen>]) -> Vec<Streak> {
+fn streaks(trials: &[FrozenTrial], seen: &[Option<Diagnosed>]) -> Vec<Streak> {
     let mut streaks: Vec<Streak> = Vec::new();
     let mut open: Option<Streak> = None;
     for (trial, fault) in trials.iter().zip(seen) {

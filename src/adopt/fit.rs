@@ -131,9 +131,9 @@ pub fn fit(trials: &[FrozenTrial], asked: &Asked, victims: &BTreeSet<u64>) -> Fi
     fit
 }
 
-/// What trials are settled with.
+/// When trials are adopted, and what is known of the program that they come from.
 #[derive(Debug, Clone)]
-pub struct Settling<'a> {
+pub struct Arrival<'a> {
     /// Naive UTC as the database has it.
     pub now: &'a str,
     /// Whether the program that left trials RUNNING may still be at work on them.
@@ -143,13 +143,13 @@ pub struct Settling<'a> {
 }
 
 /// A trial as the adopted study holds it.
-pub fn settled(trial: &FrozenTrial, asked: &Asked, with: &Settling) -> FrozenTrial {
-    let now = with.now;
-    let victim = with.victims.contains(&trial.number);
+pub fn adopted(trial: &FrozenTrial, asked: &Asked, arrival: &Arrival) -> FrozenTrial {
+    let now = arrival.now;
+    let victim = arrival.victims.contains(&trial.number);
     let mut out = trial.clone();
     let mut moved = move_params(&mut out, asked, victim);
     let note = match trial.state {
-        TrialState::Running if with.alive => Some(
+        TrialState::Running if arrival.alive => Some(
             "was RUNNING when its study was adopted; its program went on with it elsewhere"
                 .to_owned(),
         ),
@@ -239,7 +239,9 @@ fn stored(
             asked.space.active_domain(parameter, &trial.params)
         }
     }?;
-    if same_kind(drawn, &parameter.domain) {
+    // Optuna lets numbers of one kind on one scale differ in their bounds.
+    let numbers = !matches!(drawn, Domain::Categorical { .. });
+    if numbers && drawn.compatible(&parameter.domain) {
         return Some((value.clone(), drawn.clone()));
     }
     let domain = [active, parameter.domain.clone()]
@@ -247,15 +249,6 @@ fn stored(
         .find(|d| d.contains(value))?;
     let value = domain.from_internal(domain.to_internal(value)?)?;
     Some((value, domain))
-}
-
-/// Whether both are numbers of one kind on one scale: Optuna lets them differ in their bounds.
-fn same_kind(a: &Domain, b: &Domain) -> bool {
-    match (a, b) {
-        (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
-        | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
-        (Domain::Float { .. } | Domain::Int { .. } | Domain::Categorical { .. }, _) => false,
-    }
 }
 
 /// Why an enqueued trial cannot be run by the task. A key that the task does not know is no reason
@@ -319,7 +312,7 @@ mod tests {
 
     const NOBODY: BTreeSet<u64> = BTreeSet::new();
 
-    const WITH: Settling = Settling {
+    const WITH: Arrival = Arrival {
         now: NOW,
         alive: false,
         victims: &NOBODY,
@@ -394,7 +387,7 @@ mod tests {
         let other = choices(&["rmsprop", "adam"]);
         drawn.distributions.insert("name".into(), other);
         drawn.distributions.insert("lr".into(), float(0.0, 2.0));
-        let out = settled(&drawn, &asked(&space), &WITH);
+        let out = adopted(&drawn, &asked(&space), &WITH);
         // Another order of choices: the index changes with the list.
         assert_eq!(out.distributions["name"], choices(&["adam", "sgd"]));
         assert_eq!(out.params["name"], "adam".into());
@@ -411,7 +404,7 @@ mod tests {
             ("name", "rmsprop".into()),
             ("momentum", Value::Float(0.9)),
         ]);
-        let out = settled(&odd, &asked(&space), &WITH);
+        let out = adopted(&odd, &asked(&space), &WITH);
         assert_eq!(
             out.user_attrs[PARAMS],
             json!({"layers": 2.5, "momentum": 0.9, "name": "rmsprop"})
@@ -430,10 +423,10 @@ mod tests {
         };
         let mut drawn = point(&[]);
         drawn.distributions.insert("lr".into(), log.clone());
-        let out = settled(&drawn, &asked(&space), &WITH);
+        let out = adopted(&drawn, &asked(&space), &WITH);
         assert_eq!(out.distributions["lr"], float(0.0, 1.0));
         drawn.params.insert("lr".into(), Value::Float(5.0));
-        let out = settled(&drawn, &asked(&space), &WITH);
+        let out = adopted(&drawn, &asked(&space), &WITH);
         assert_eq!(out.user_attrs[PARAMS], json!({"lr": 5.0}));
     }
 
@@ -441,7 +434,7 @@ mod tests {
     fn a_trial_that_was_trained_otherwise_teaches_nothing() {
         let space = space();
         let otherwise = point(&[("width", Value::Int(128))]);
-        let out = settled(&otherwise, &asked(&space), &WITH);
+        let out = adopted(&otherwise, &asked(&space), &WITH);
         assert!(out.params.is_empty() && out.distributions.is_empty());
         assert_eq!(out.user_attrs[PARAMS]["lr"], json!(0.5));
         assert_eq!(out.values, [0.5]);
@@ -451,11 +444,11 @@ mod tests {
     fn nothing_is_held_against_the_point_of_a_trial_that_never_really_ran() {
         let space = space();
         let victims = BTreeSet::from([0]);
-        let with = Settling {
+        let with = Arrival {
             victims: &victims,
             ..WITH
         };
-        let out = settled(&point(&[]), &asked(&space), &with);
+        let out = adopted(&point(&[]), &asked(&space), &with);
         assert!(out.params.is_empty());
         assert_eq!(
             (out.state, out.values.clone()),
@@ -472,15 +465,15 @@ mod tests {
         let space = space();
         let mut zombie = point(&[]);
         (zombie.state, zombie.values) = (TrialState::Running, vec![]);
-        let out = settled(&zombie, &asked(&space), &WITH);
+        let out = adopted(&zombie, &asked(&space), &WITH);
         assert_eq!(out.state, TrialState::Fail);
         assert_eq!(out.user_attrs[STATE], json!("RUNNING"));
         assert_eq!(out.datetime_complete.as_deref(), Some(NOW));
         assert_eq!(out.datetime_start, zombie.datetime_start);
-        let out = settled(
+        let out = adopted(
             &zombie,
             &asked(&space),
-            &Settling {
+            &Arrival {
                 alive: true,
                 ..WITH
             },
@@ -496,7 +489,7 @@ mod tests {
             let mut t = trial(0, TrialState::Waiting, None, &[]);
             t.datetime_start = None;
             t.system_attrs.insert("fixed_params".into(), fixed);
-            settled(&t, &asked(&space), &WITH)
+            adopted(&t, &asked(&space), &WITH)
         };
         let good = waiting(json!({"lr": 0.2, "momentum": 0.5, "width": 64}));
         assert_eq!(good.state, TrialState::Waiting);
@@ -520,11 +513,11 @@ mod tests {
         // What Optuna enqueues again after a failure carries its parameters.
         let mut again = point(&[("name", "sgd".into()), ("momentum", Value::Float(0.5))]);
         (again.state, again.values) = (TrialState::Waiting, vec![]);
-        let out = settled(&again, &asked(&space), &WITH);
+        let out = adopted(&again, &asked(&space), &WITH);
         assert_eq!((out.state, out.params.len()), (TrialState::Waiting, 4));
         let mut odd = point(&[("head", Value::Int(3))]);
         (odd.state, odd.values) = (TrialState::Waiting, vec![]);
-        let out = settled(&odd, &asked(&space), &WITH);
+        let out = adopted(&odd, &asked(&space), &WITH);
         assert_eq!((out.state, out.params.len()), (TrialState::Waiting, 3));
         assert_eq!(out.user_attrs[PARAMS], json!({"head": 3}));
     }
@@ -534,15 +527,15 @@ mod tests {
         let space = space();
         let mut impossible = point(&[]);
         impossible.values = vec![1.7];
-        let out = settled(&impossible, &asked(&space), &WITH);
+        let out = adopted(&impossible, &asked(&space), &WITH);
         assert_eq!(out.values, [1.7]);
         assert_eq!(out.system_attrs[VIOLATION], json!(1.0));
         let mut old = point(&[]);
         old.system_attrs
             .insert("constraints".into(), json!([-1.0, -0.5]));
-        let out = settled(&old, &asked(&space), &WITH);
+        let out = adopted(&old, &asked(&space), &WITH);
         assert_eq!(out.system_attrs, old.system_attrs);
-        let out = settled(&point(&[]), &asked(&space), &WITH);
+        let out = adopted(&point(&[]), &asked(&space), &WITH);
         assert!(out.system_attrs.is_empty());
     }
 }

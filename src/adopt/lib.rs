@@ -35,7 +35,7 @@ use config::Prepared;
 use config::{Metric, Role};
 
 pub use sketch::sketch;
-pub use source::{Copied, Signs, copy};
+pub use source::{DatabaseCopy, SignsOfUse, copy};
 pub use verdict::{Verdict, Worth};
 
 /// What the task asks of a history.
@@ -87,6 +87,15 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// A trial that waits with a point that the task cannot take.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Rejected {
+    /// Trial number.
+    pub number: u64,
+    /// Why.
+    pub why: String,
+}
+
 /// Everything that is told about a history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assessment {
@@ -101,7 +110,7 @@ pub struct Assessment {
     /// Values.
     pub values: worth::Values,
     /// Parameters.
-    pub lines: Vec<compare::Line>,
+    pub parameters: Vec<compare::ParameterComparison>,
     /// Their effects on the values of COMPLETE trials.
     pub effects: BTreeMap<String, importance::Effect>,
     /// COMPLETE trials that the effects were looked for in.
@@ -110,8 +119,8 @@ pub struct Assessment {
     pub fit: fit::Fit,
     /// Enqueued points that the task can take.
     pub enqueued: usize,
-    /// The trials whose enqueued points it cannot take, and why: they become FAIL.
-    pub rejected: Vec<(u64, String)>,
+    /// The trials whose enqueued points it cannot take: they become FAIL.
+    pub rejected: Vec<Rejected>,
 }
 
 /// Looks at a history; trials ascending by number.
@@ -133,18 +142,21 @@ pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
         .filter(|(_, value)| worth::possible(asked.range, *value))
         .collect();
     let in_state = |state| trials.iter().filter(move |t| t.state == state);
-    let with = fit::Settling {
+    let arrival = fit::Arrival {
         now: "",
         alive: false,
         victims: &faults.victims,
     };
-    let rejected: Vec<(u64, String)> = in_state(TrialState::Waiting)
-        .map(|t| fit::settled(t, asked, &with))
+    let rejected: Vec<Rejected> = in_state(TrialState::Waiting)
+        .map(|t| fit::adopted(t, asked, &arrival))
         .filter(|t| t.state != TrialState::Waiting)
         .map(|t| {
             let note = t.user_attrs.get(fit::NOTE).and_then(|n| n.as_str());
-            let why = note.unwrap_or_default();
-            (t.number, why.trim_start_matches("was WAITING; ").to_owned())
+            let why = note.unwrap_or_default().trim_start_matches("was WAITING; ");
+            Rejected {
+                number: t.number,
+                why: why.to_owned(),
+            }
         })
         .collect();
     Assessment {
@@ -152,7 +164,7 @@ pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
         counted: trials.iter().filter(|t| t.counts()).count(),
         running: in_state(TrialState::Running).map(|t| t.number).collect(),
         values: worth::values(&ran, asked.range, asked.direction, asked.baseline),
-        lines: compare::compare(trials, asked),
+        parameters: compare::compare(trials, asked),
         effects: importance::effects(&scored, asked.seed),
         looked_at: scored.len(),
         fit: fit::fit(trials, asked, &faults.victims),

@@ -27,7 +27,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 use rusqlite::{Connection, OpenFlags};
 
-use files::bounded;
+use files::{beside, bounded};
 use messages::exit::Failure;
 use store::{Store, StoreError, StoreErrorKind};
 
@@ -47,9 +47,9 @@ const PARTS: [&str; 3] = ["", "-wal", "-journal"];
 const PENDING: i64 = 0x4000_0000;
 const SHARED: (i64, i64) = (PENDING + 2, 510);
 
-/// Signs that a program is still at work on a database.
+/// SignsOfUse that a program is still at work on a database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Signs {
+pub struct SignsOfUse {
     /// Processes of this machine that have it open: id and name.
     pub open_in: Vec<(u32, String)>,
     /// Time since it was last written.
@@ -58,17 +58,17 @@ pub struct Signs {
 
 /// A copy, which lives as long as this value.
 #[derive(Debug)]
-pub struct Copied {
+pub struct DatabaseCopy {
     /// The copy, opened.
     pub store: Store,
     /// The original: absolute, links resolved.
     pub path: PathBuf,
     /// What was seen of its program.
-    pub signs: Signs,
+    pub signs: SignsOfUse,
     _dir: tempfile::TempDir,
 }
 
-impl Copied {
+impl DatabaseCopy {
     /// An error of reading the copy, as one of the original.
     pub fn failure(&self, error: StoreError) -> Failure {
         failure(&self.path, self.store.path(), error)
@@ -80,7 +80,7 @@ impl Copied {
 /// # Errors
 /// Bad input (2): nothing there, no database of Optuna 3.2 or newer, damaged, or `own`. No copy
 /// could be made (7).
-pub fn copy(file: &Path, own: &Path) -> Result<Copied, Failure> {
+pub fn copy(file: &Path, own: &Path) -> Result<DatabaseCopy, Failure> {
     let shown = file.display();
     let path = std::fs::canonicalize(file).map_err(|e| {
         Failure::input(if e.kind() == io::ErrorKind::NotFound {
@@ -101,12 +101,12 @@ pub fn copy(file: &Path, own: &Path) -> Result<Copied, Failure> {
              again, or stop the program that writes it"
         )));
     }
-    let signs = Signs {
+    let signs = SignsOfUse {
         open_in: open_in(&path),
         written: written(&path),
     };
     let store = Store::open_copy(&target).map_err(|e| failure(&path, &target, e))?;
-    Ok(Copied {
+    Ok(DatabaseCopy {
         store,
         path,
         signs,
@@ -192,12 +192,6 @@ fn through_sqlite(source: &Path, target: &Path) -> rusqlite::Result<()> {
     conn.busy_timeout(Duration::from_secs(5))?;
     conn.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
     Ok(())
-}
-
-fn beside(path: &Path, part: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(part);
-    PathBuf::from(name)
 }
 
 /// Opens a file that need not be there.

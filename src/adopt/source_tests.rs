@@ -27,11 +27,11 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-fn copied(path: &Path) -> Copied {
+fn copied(path: &Path) -> DatabaseCopy {
     copy(path, Path::new("/nowhere/tune.db")).unwrap()
 }
 
-fn trials(copied: &Copied) -> u64 {
+fn trials(copied: &DatabaseCopy) -> u64 {
     let study = copied.store.find_study("s1").unwrap().unwrap();
     study.counts.total()
 }

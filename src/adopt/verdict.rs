@@ -16,7 +16,7 @@ pub enum Worth {
 }
 
 /// What a history is worth.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Verdict {
     /// Whether it helps.
     pub worth: Worth,
@@ -67,7 +67,7 @@ fn useless(a: &Assessment) -> Option<String> {
         Some("no trial fits what the task trains".to_owned())
     } else if values.best.is_none() {
         Some("no trial has a value that can be believed".to_owned())
-    } else if values.constant() {
+    } else if values.constant {
         Some("all trials have the same value".to_owned())
     } else if values.trivial() {
         Some("no trial beats the trivial answer".to_owned())
@@ -88,8 +88,8 @@ fn doubts(a: &Assessment) -> Vec<String> {
             a.values.scored
         ));
     }
-    if let Some((_, count)) = a.values.frequent
-        && count * 2 > a.values.scored
+    if let Some(frequent) = a.values.frequent
+        && frequent.trials * 2 > a.values.scored
     {
         doubts.push("more than half of the values are one and the same".to_owned());
     }

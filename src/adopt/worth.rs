@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use config::Baseline;
 use search::space::Params;
 use search::study::{Direction, FrozenTrial, TrialState};
 
 /// The best value that can be believed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Top {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BestValue {
     /// Trial number.
     pub number: u64,
     /// Value.
@@ -16,17 +18,27 @@ pub struct Top {
 }
 
 /// The trivial answer beside the values.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Against {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgainstBaseline {
     /// The trivial answer.
+    #[serde(flatten)]
     pub baseline: Baseline,
     /// COMPLETE trials with a better value.
     pub beaten_by: usize,
 }
 
+/// The most frequent value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FrequentValue {
+    /// Value.
+    pub value: f64,
+    /// COMPLETE trials that have it.
+    pub trials: usize,
+}
+
 /// Points that were tried more than once.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Repeats {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RepeatedPoints {
     /// Points.
     pub points: usize,
     /// Trials at these points.
@@ -35,36 +47,38 @@ pub struct Repeats {
     pub deviation: f64,
 }
 
-/// What the values of COMPLETE trials say.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// What the values of COMPLETE trials say. Those that can be believed are possible values of trials
+/// that are not infeasible.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Values {
     /// COMPLETE trials that have a value.
     pub scored: usize,
-    /// Those of them that can be believed: possible values of trials that are not infeasible.
+    /// Those of them that can be believed.
+    #[serde(skip)]
     pub believed: usize,
-    /// Least and greatest of the values that can be believed.
-    pub between: Option<(f64, f64)>,
+    /// Least of the values that can be believed.
+    pub least: Option<f64>,
+    /// Greatest of them.
+    pub greatest: Option<f64>,
     /// The best of them.
-    pub best: Option<Top>,
+    pub best: Option<BestValue>,
+    /// The trivial answer, where the task has one.
+    #[serde(rename = "baseline")]
+    pub against: Option<AgainstBaseline>,
     /// Trials whose value the metric cannot have: beyond its range, or infinite.
     pub impossible: Vec<u64>,
     /// Trials that have reported NaN.
-    pub nan: Vec<u64>,
-    /// The most frequent value and how many trials have it, where it is more than one trial in five
-    /// and more than four trials.
-    pub frequent: Option<(f64, usize)>,
+    pub reported_nan: Vec<u64>,
+    /// Whether all of several values are the same.
+    pub constant: bool,
+    /// The most frequent value, where it is that of more than one trial in five and of more than
+    /// four trials.
+    pub frequent: Option<FrequentValue>,
     /// Points that were tried more than once; parameters that are seeds do not tell them apart.
-    pub repeats: Option<Repeats>,
-    /// The trivial answer, where the task has one.
-    pub against: Option<Against>,
+    pub repeats: Option<RepeatedPoints>,
 }
 
 impl Values {
-    /// Whether all values are the same.
-    pub fn constant(&self) -> bool {
-        self.between.is_some_and(|(a, b)| a == b) && self.believed > 1
-    }
-
     /// Whether the trivial answer is as good as the best trial.
     pub fn trivial(&self) -> bool {
         self.against.as_ref().is_some_and(|a| a.beaten_by == 0)
@@ -105,27 +119,31 @@ pub fn values(
         .filter(|(t, _)| t.feasible())
         .copied()
         .collect();
-    let best = direction.best(good.iter().copied()).map(|(t, value)| Top {
-        number: t.number,
-        value,
-    });
+    let best = direction
+        .best(good.iter().copied())
+        .map(|(t, value)| BestValue {
+            number: t.number,
+            value,
+        });
     let least = good.iter().map(|g| g.1).reduce(f64::min);
-    let most = good.iter().map(|g| g.1).reduce(f64::max);
+    let greatest = good.iter().map(|g| g.1).reduce(f64::max);
     let reported_nan = |t: &&&FrozenTrial| t.intermediate.values().any(|v| v.is_nan());
     Values {
         scored: scored.len(),
         believed: good.len(),
-        between: least.zip(most),
+        least,
+        greatest,
+        constant: least == greatest && good.len() > 1,
         best,
         impossible: bad.iter().map(|(t, _)| t.number).collect(),
-        nan: trials
+        reported_nan: trials
             .iter()
             .filter(reported_nan)
             .map(|t| t.number)
             .collect(),
         frequent: frequent(&good),
         repeats: repeats(&good),
-        against: baseline.map(|baseline| Against {
+        against: baseline.map(|baseline| AgainstBaseline {
             baseline: baseline.clone(),
             beaten_by: good
                 .iter()
@@ -136,17 +154,17 @@ pub fn values(
 }
 
 /// The most frequent value, where it is suspiciously frequent.
-fn frequent(good: &[(&FrozenTrial, f64)]) -> Option<(f64, usize)> {
+fn frequent(good: &[(&FrozenTrial, f64)]) -> Option<FrequentValue> {
     let mut values: Vec<f64> = good.iter().map(|g| g.1).collect();
     values.sort_by(f64::total_cmp);
-    let (value, count) = values
+    let (value, trials) = values
         .chunk_by(|a, b| a == b)
         .map(|same| (same[0], same.len()))
         .max_by_key(|(_, n)| *n)?;
-    (count > 4 && count * 5 > values.len()).then_some((value, count))
+    (trials > 4 && trials * 5 > values.len()).then_some(FrequentValue { value, trials })
 }
 
-fn repeats(good: &[(&FrozenTrial, f64)]) -> Option<Repeats> {
+fn repeats(good: &[(&FrozenTrial, f64)]) -> Option<RepeatedPoints> {
     let mut points: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (trial, value) in good {
         let point: Params = trial
@@ -179,7 +197,7 @@ fn repeats(good: &[(&FrozenTrial, f64)]) -> Option<Repeats> {
         })
         .sum();
     let freedom = trials - points.len();
-    (freedom > 0).then(|| Repeats {
+    (freedom > 0).then(|| RepeatedPoints {
         points: points.len(),
         trials,
         deviation: ((squares / freedom as f64).sqrt() * unit).min(f64::MAX),
@@ -217,7 +235,7 @@ mod tests {
         assert_eq!(beaten.against.unwrap().beaten_by, 2);
         assert_eq!(
             beaten.best,
-            Some(Top {
+            Some(BestValue {
                 number: 2,
                 value: 0.6
             })
@@ -246,8 +264,11 @@ mod tests {
         let found = looked_at(&trials);
         assert_eq!(found.best.unwrap().number, 2);
         // Nor are their values a part of the range, or of the noise.
-        assert_eq!((found.believed, found.between), (1, Some((0.7, 0.7))));
-        assert!(!found.constant());
+        assert_eq!(
+            (found.believed, found.least, found.greatest),
+            (1, Some(0.7), Some(0.7))
+        );
+        assert!(!found.constant);
         for trial in &mut trials {
             trial.params.insert("lr".to_owned(), Value::Float(0.1));
         }
@@ -290,11 +311,12 @@ mod tests {
     #[test]
     fn a_value_that_comes_again_and_again_is_noticed() {
         let mut same = vec![0.442; 12];
-        assert!(looked_at(&scored(&same)).constant());
+        assert!(looked_at(&scored(&same)).constant);
         same.extend((0..20).map(|i| 0.5 + f64::from(i) / 100.0));
         let found = looked_at(&scored(&same));
-        assert_eq!(found.frequent, Some((0.442, 12)));
-        assert!(!found.constant());
+        let frequent = found.frequent.unwrap();
+        assert_eq!((frequent.value, frequent.trials), (0.442, 12));
+        assert!(!found.constant);
         assert_eq!(looked_at(&scored(&[0.1, 0.1, 0.2])).frequent, None);
     }
 
@@ -302,6 +324,6 @@ mod tests {
     fn no_trial_at_all_is_no_trouble() {
         let empty = looked_at(&[]);
         assert_eq!((empty.scored, empty.best), (0, None));
-        assert!(!empty.constant());
+        assert!(!empty.constant);
     }
 }

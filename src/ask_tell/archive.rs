@@ -11,7 +11,7 @@ use store::{
     Changes, NewStudy, RunRecord, Seen, Store, StoreError, StoreErrorKind, StudySummary, Write,
     Written,
 };
-use supervisor::{LockOwner, StudyLock, compatible};
+use supervisor::{LockOwner, StudyLock};
 
 /// How long a request waits for another program's lock before it is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
     let run_id = begin(&mut store, asked, study_id, me).map_err(text)?;
     let mut seen = Seen::default();
     let all = store.changes(study_id, &mut seen).map_err(text)?;
-    let archive = Kept {
+    let archive = DatabaseArchive {
         store,
         study_id,
         run_id,
@@ -56,10 +56,7 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
 
 /// Refuses before anything is made what can be refused then.
 fn look(asked: &Asked, path: &Path, study: &str) -> Result<(), String> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) | None => Path::new("."),
-    };
+    let directory = files::directory(path);
     // A name typed wrong would become a directory that nobody looks for.
     if !directory.is_dir() {
         return Err(format!(
@@ -78,7 +75,8 @@ fn look(asked: &Asked, path: &Path, study: &str) -> Result<(), String> {
     }
 }
 
-struct Kept {
+/// A study in a database.
+struct DatabaseArchive {
     store: Store,
     study_id: i64,
     run_id: i64,
@@ -90,7 +88,7 @@ struct Kept {
     _hold: StudyLock,
 }
 
-impl Archive for Kept {
+impl Archive for DatabaseArchive {
     fn write(&mut self, writes: &[Write]) -> Result<Written, String> {
         let applied = self.store.apply(self.study_id, self.run_id, writes);
         let written = applied.map_err(text)?;
@@ -158,17 +156,12 @@ fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), Strin
         ));
     }
     for trial in store.trials(study.study_id).map_err(text)? {
-        for (name, was) in &trial.distributions {
-            let Some((at, parameter)) = asked.space.find(name) else {
-                continue;
-            };
-            if !compatible(was, &parameter.domain) {
-                return Err(format!(
-                    "space[{at}] {name:?}: found {}, expected what trial {} of the study {:?} was \
-                     drawn from, {}; only the bounds of numbers may change. Or take another study",
-                    parameter.domain, trial.number, study.name, was
-                ));
-            }
+        if let Some((at, parameter, was)) = asked.space.incompatible(&trial.distributions).next() {
+            return Err(format!(
+                "space[{at}] {:?}: found {}, expected what trial {} of the study {:?} was drawn \
+                 from, {was}; only the bounds of numbers may change. Or take another study",
+                parameter.name, parameter.domain, trial.number, study.name
+            ));
         }
     }
     Ok(())

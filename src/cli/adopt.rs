@@ -8,16 +8,15 @@ use serde_json::{Map, Value as Json, json};
 use super::args::{key_value, set_overrides};
 use super::{Common, init_logging, run};
 use crate::query::{self, Adoption};
-use adopt::fit::{self, Settling};
-use adopt::{Asked, Copied};
+use adopt::fit::{self, Arrival};
+use adopt::{Asked, DatabaseCopy};
 use config::Prepared;
 use config::{Overrides, StudySpec, check_name};
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
-use messages::json_number;
 use search::study::FrozenTrial;
 use store::{NewStudy, Store, StoreErrorKind, StudySummary};
-use supervisor::{LockOwner, StudyLock, spool};
+use supervisor::{LockOwner, StudyLock, spool, task_attributes};
 
 /// `tune adopt`
 #[derive(Debug, Args)]
@@ -59,36 +58,21 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         set: set_overrides(&args.set),
     };
     let mut spec = run::read(&project, task, overrides)?;
-    let copied = adopt::copy(&args.file, &storage)?;
-    let study = choose(&copied, args)?;
-    spec.study = args.name.clone().unwrap_or_else(|| study.name.clone());
-    check_name(&spec.study).map_err(|expected| {
-        let found = &spec.study;
-        Failure::input(format!(
-            "study name {found:?}: expected {expected}; give another one with --as"
-        ))
-    })?;
-    let directions = [spec.objective.direction];
-    comparable(&study, &spec)?;
+    let copy = adopt::copy(&args.file, &storage)?;
+    let study = choose(&copy, args)?;
+    spec.study = name(args, &study)?;
+    must_be_comparable(&study, &spec)?;
     let prepared = run::prepare(&spec)?;
-    let mut trials = copied
-        .store
-        .trials(study.study_id)
-        .map_err(|e| copied.failure(e))?;
-    adopt::name_nulls(&mut trials);
     let asked = Asked::new(&spec, &prepared)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    adopt::check_names(&args.rename, &asked)
-        .and_then(|()| adopt::rename(&mut trials, &args.rename))
-        .map_err(|e| Failure::input(format!("--rename {e}")))?;
+    let trials = read_trials(&copy, &study, &args.rename, &asked)?;
     let assessment = adopt::assess(&trials, &asked);
-    let told = told(args, &copied, &study, &spec, &assessment)?;
+    let told = told(args, &copy, &study, &spec, &assessment)?;
     let loud = !common.json && !common.quiet;
     if loud {
         super::print(&told.text())?;
     }
-    is_free(&storage, &spec.study)?;
-    let command = command(common, args, &spec, assessment.counted);
+    must_be_free(&storage, &spec.study)?;
     if args.dry_run {
         if loud {
             super::print("dry run: nothing was written\n")?;
@@ -98,40 +82,63 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     let now = query::stored_time(messages::clock::now());
-    let with = Settling {
+    let arrival = Arrival {
         now: &now,
         alive: told.alive.is_some(),
         victims: &assessment.faults.victims,
     };
-    let settled: Vec<FrozenTrial> = trials
+    let trials: Vec<FrozenTrial> = trials
         .iter()
-        .map(|t| fit::settled(t, &asked, &with))
+        .map(|t| fit::adopted(t, &asked, &arrival))
         .collect();
-    let user_attrs = attributes(&study, &copied, &told, &spec, &prepared);
     let new = NewStudy {
         name: &spec.study,
-        directions: &directions,
-        user_attrs: &user_attrs,
+        directions: &[spec.objective.direction],
+        user_attrs: &attributes(&study, &copy, &told, &spec, &prepared),
         identity: &config::identity(&spec, &prepared),
     };
-    write(&storage, &new, &settled)?;
+    write(&storage, &new, &trials)?;
+    let command = command(common, args, &spec, assessment.counted);
     if loud {
-        super::print(&query::adopted(
-            &spec.study,
-            settled.len(),
-            &assessment,
-            &command,
-        ))?;
+        let adopted = query::adopted(&spec.study, trials.len(), &assessment, &command);
+        super::print(&adopted)?;
     } else if common.json {
         super::print(&format!("{:#}\n", told.json(true, Some(&command))))?;
     }
     Ok(Exit::Done)
 }
 
+/// What the study is called in this project.
+fn name(args: &AdoptArgs, study: &StudySummary) -> Result<String, Failure> {
+    let name = args.name.as_ref().unwrap_or(&study.name);
+    check_name(name).map_err(|expected| {
+        Failure::input(format!(
+            "study name {name:?}: expected {expected}; give another one with --as"
+        ))
+    })?;
+    Ok(name.clone())
+}
+
+/// The study's trials, with the names that the task has for parameters.
+fn read_trials(
+    copy: &DatabaseCopy,
+    study: &StudySummary,
+    names: &[(String, String)],
+    asked: &Asked,
+) -> Result<Vec<FrozenTrial>, Failure> {
+    let trials = copy.store.trials(study.study_id);
+    let mut trials = trials.map_err(|e| copy.failure(e))?;
+    adopt::name_nulls(&mut trials);
+    adopt::check_names(names, asked)
+        .and_then(|()| adopt::rename(&mut trials, names))
+        .map_err(|e| Failure::input(format!("--rename {e}")))?;
+    Ok(trials)
+}
+
 /// Prints a task file for the study.
 fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
-    let copied = adopt::copy(&args.file, storage)?;
-    let study = choose(&copied, args)?;
+    let copy = adopt::copy(&args.file, storage)?;
+    let study = choose(&copy, args)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
             "study {} has {} objectives, tune optimises one",
@@ -139,8 +146,8 @@ fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
             study.directions.len()
         )));
     }
-    let trials = copied.store.trials(study.study_id);
-    let mut trials = trials.map_err(|e| copied.failure(e))?;
+    let trials = copy.store.trials(study.study_id);
+    let mut trials = trials.map_err(|e| copy.failure(e))?;
     adopt::name_nulls(&mut trials);
     if trials.iter().all(|t| t.distributions.is_empty()) {
         return Err(Failure::input(format!(
@@ -152,8 +159,8 @@ fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
 }
 
 /// The study of the source that is meant.
-fn choose(copied: &Copied, args: &AdoptArgs) -> Result<StudySummary, Failure> {
-    let mut studies = copied.store.studies().map_err(|e| copied.failure(e))?;
+fn choose(copy: &DatabaseCopy, args: &AdoptArgs) -> Result<StudySummary, Failure> {
+    let mut studies = copy.store.studies().map_err(|e| copy.failure(e))?;
     let place = args.file.display();
     let list: Vec<String> = studies
         .iter()
@@ -189,7 +196,7 @@ fn choose(copied: &Copied, args: &AdoptArgs) -> Result<StudySummary, Failure> {
 }
 
 /// Whether the values of the study mean what the task's values mean.
-fn comparable(study: &StudySummary, spec: &StudySpec) -> Result<(), Failure> {
+fn must_be_comparable(study: &StudySummary, spec: &StudySpec) -> Result<(), Failure> {
     let n = study.directions.len();
     if n != 1 {
         return Err(Failure::input(format!(
@@ -221,15 +228,15 @@ fn comparable(study: &StudySummary, spec: &StudySpec) -> Result<(), Failure> {
 
 fn told<'a>(
     args: &AdoptArgs,
-    copied: &Copied,
+    copy: &DatabaseCopy,
     study: &StudySummary,
     spec: &'a StudySpec,
     assessment: &'a adopt::Assessment,
 ) -> Result<Adoption<'a>, Failure> {
-    let beats = copied.store.heartbeats(study.study_id);
-    let beats = beats.map_err(|e| copied.failure(e))?;
+    let beats = copy.store.heartbeats(study.study_id);
+    let beats = beats.map_err(|e| copy.failure(e))?;
     let last = beats.values().max().map(String::as_str);
-    let alive = query::alive(&copied.signs, last, messages::clock::now());
+    let alive = query::alive(&copy.signs, last, messages::clock::now());
     Ok(Adoption {
         file: args.file.display().to_string(),
         study: study.name.clone(),
@@ -237,10 +244,7 @@ fn told<'a>(
         task: spec.task.clone(),
         metric: &spec.objective.metric,
         direction: spec.objective.direction,
-        optuna: copied
-            .store
-            .optuna_version()
-            .map_err(|e| copied.failure(e))?,
+        optuna: copy.store.optuna_version().map_err(|e| copy.failure(e))?,
         verdict: adopt::verdict::verdict(assessment),
         assessment,
         // A program that runs none of the study's trials does not matter.
@@ -249,7 +253,7 @@ fn told<'a>(
 }
 
 /// Refuses where the project has a study of this name, before anything is written.
-fn is_free(storage: &Path, name: &str) -> Result<(), Failure> {
+fn must_be_free(storage: &Path, name: &str) -> Result<(), Failure> {
     let waiting = spool::waiting(&directory_of(storage), name);
     if waiting > 0 {
         return Err(Failure::storage(format!(
@@ -291,21 +295,14 @@ fn write(storage: &Path, study: &NewStudy, trials: &[FrozenTrial]) -> Result<(),
 /// that it had under a name of ours are kept there.
 fn attributes(
     study: &StudySummary,
-    copied: &Copied,
+    copy: &DatabaseCopy,
     told: &Adoption,
     spec: &StudySpec,
     prepared: &Prepared,
 ) -> Map<String, Json> {
-    let mut ours = Map::new();
-    ours.insert("task".into(), spec.task.clone().into());
-    ours.insert("task_kind".into(), spec.kind.clone().into());
-    ours.insert("metric".into(), spec.objective.metric.clone().into());
+    let mut ours = task_attributes(spec);
     if let Some(baseline) = &prepared.baseline {
-        let value = json_number(baseline.value);
-        ours.insert(
-            "baseline".into(),
-            json!({"value": value, "what": baseline.what}),
-        );
+        ours.insert("baseline".into(), json!(baseline));
     }
     let mut attrs = study.user_attrs.clone();
     let mut replaced = Map::new();
@@ -315,7 +312,7 @@ fn attributes(
         }
     }
     let mut from = json!({
-        "file": copied.path.display().to_string(),
+        "file": copy.path.display().to_string(),
         "study": study.name,
         "time": messages::clock::now().to_string(),
         "optuna": told.optuna,
@@ -349,18 +346,8 @@ fn command(common: &Common, args: &AdoptArgs, spec: &StudySpec, counted: usize) 
     if goal <= counted {
         words.extend(["--trials".to_owned(), (counted + goal.max(1)).to_string()]);
     }
-    let quoted: Vec<String> = words.iter().map(|w| quoted(w)).collect();
-    quoted.join(" ")
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    let words: Vec<String> = words.iter().map(|w| query::shell_word(w)).collect();
+    words.join(" ")
 }
 
 /// A name of the study and one of the task.
@@ -431,13 +418,5 @@ mod tests {
         for bad in ["lr", "=optim.lr", "lr=", ""] {
             assert!(old_new(bad).unwrap_err().contains("lr=optim.lr"), "{bad}");
         }
-    }
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
-        assert_eq!(quoted("space.lr.high=1e-3"), "space.lr.high=1e-3");
-        assert_eq!(quoted("my study"), "'my study'");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -14,6 +14,22 @@ pub mod replace;
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// The directory that holds `path`, for system calls.
+pub fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+/// The file beside another one whose name is that one's and this at its end: `tune.db-wal`.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
 
 /// What is in a place, for people.
 pub fn kind(of: FileType) -> &'static str {
@@ -35,4 +51,15 @@ pub fn kind(of: FileType) -> &'static str {
 /// What is in a file's place, for people; `None`: a file.
 pub fn no_file(there: FileType) -> Option<&'static str> {
     (!there.is_file()).then(|| kind(there))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_file_name_lies_in_the_current_directory() {
+        assert_eq!(directory(Path::new("tune.db")), Path::new("."));
+        assert_eq!(directory(Path::new("/a/tune.db")), Path::new("/a"));
+    }
 }

@@ -4,14 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::name::part;
-use crate::plain;
+use crate::{beside, plain};
 
 /// The directory beside a database: `tune.db` has `tune.db.d`. It is the same for every link to the
 /// database, and an absolute path without links.
 pub fn directory_of(storage: &Path) -> PathBuf {
-    let mut name = plain::real(storage).into_os_string();
-    name.push(".d");
-    PathBuf::from(name)
+    beside(&plain::real(storage), ".d")
 }
 
 /// Where a study's logs are.

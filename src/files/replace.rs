@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use super::disk;
+use super::{directory, disk};
 
 /// A new file on its way to its name, which it takes in [`Replacement::finish`]; dropped before, it leaves nothing.
 /// Where the name is that of a character device or a pipe (`/dev/null`, `/dev/stdout`), what was written is copied
@@ -248,14 +248,6 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
         .prefix(PREFIX)
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory(path))
-}
-
-/// The directory of a path.
-fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        Some(_) | None => Path::new("."),
-    }
 }
 
 /// Nothing, a file, or a link can be replaced.

@@ -42,13 +42,16 @@ const BEATEN: usize = 20;
 const MISTAKES: f64 = 0.05;
 
 /// What the trials say about a parameter.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
     /// It had one value in all trials.
     Constant,
     /// Fewer than [`FEWEST`] trials with a value.
+    #[serde(rename = "too_few_trials")]
     TooFew,
     /// The values show no dependence on it.
+    #[serde(rename = "none_seen")]
     Nothing {
         /// How often chance alone does as well, 0 to 1.
         p: f64,

@@ -9,15 +9,7 @@ use nix::sys::statfs::statfs;
 
 use super::descriptor::Descriptor;
 use super::{StoreError, StoreErrorKind as Kind};
-use files::no_file;
-
-/// The directory that holds `path`, for system calls.
-pub(super) fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) | None => Path::new("."),
-    }
-}
+use files::{beside, directory, no_file};
 
 /// The name of the network file system on which `path` lies, if it lies on one. The write-ahead
 /// log needs memory shared between all its users, so they must be on one machine.
@@ -170,13 +162,6 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-/// A file of SQLite's beside a database.
-pub(super) fn beside(path: &Path, part: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(part);
-    PathBuf::from(name)
-}
-
 /// Whether a write-ahead log with content lies beside the database.
 pub(super) fn has_log(path: &Path) -> bool {
     std::fs::metadata(log_of(path)).is_ok_and(|m| m.len() > 0)
@@ -200,11 +185,5 @@ mod tests {
         ];
         assert!(local.into_iter().all(|magic| network_name(magic).is_none()));
         assert_eq!(network_file_system(Path::new("tune.db")), None);
-    }
-
-    #[test]
-    fn a_bare_file_name_lies_in_the_current_directory() {
-        assert_eq!(directory(Path::new("tune.db")), Path::new("."));
-        assert_eq!(directory(Path::new("/a/tune.db")), Path::new("/a"));
     }
 }

@@ -11,13 +11,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::file::{
-    FileId, beside, directory, has_log, log_of, looks_whole, make_directory, must_be_local,
-    must_exist, must_have_one_name,
+    FileId, has_log, log_of, looks_whole, make_directory, must_be_local, must_exist,
+    must_have_one_name,
 };
 use super::log::{self, Watch};
 use super::migrate::{Contents, check_triggers, inspect, migrate};
 use super::{StoreError, StoreErrorKind as Kind};
-use files::plain;
+use files::{beside, directory, plain};
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);

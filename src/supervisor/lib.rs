@@ -24,7 +24,7 @@ pub use event::{
     Action, BatchEvent, Event, ExitInfo, Now, WorkerAction, WorkerEvent, WorkerId, WorkerOptions,
 };
 pub use launch::{Launch, launch};
-pub use open_study::{LockedStudy, MADE_FROM, Origin, compatible, lock_study};
+pub use open_study::{LockedStudy, MADE_FROM, Origin, lock_study, task_attributes};
 pub use proposer::Proposer;
 pub use rehearse::{Rehearsal, memory_total, rehearse};
 pub use replay::{Replay, ReplayEnd, ReplayResult, replay, replay_log};

@@ -372,12 +372,20 @@ fn inherited(earlier: &[Earlier], carried: &Carried, origin: &Origin) -> Map<Str
     attrs
 }
 
+/// The attributes of a study that name its task.
+pub fn task_attributes(spec: &StudySpec) -> Map<String, Json> {
+    let attrs = [
+        ("task", &spec.task),
+        ("task_kind", &spec.kind),
+        ("metric", &spec.objective.metric),
+    ];
+    let attrs = attrs.map(|(key, value)| (key.to_owned(), value.as_str().into()));
+    attrs.into_iter().collect()
+}
+
 /// The attributes of a study that a run sets.
 pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
-    let mut attrs = Map::new();
-    attrs.insert("task".into(), spec.task.clone().into());
-    attrs.insert("task_kind".into(), spec.kind.clone().into());
-    attrs.insert("metric".into(), spec.objective.metric.clone().into());
+    let mut attrs = task_attributes(spec);
     if !spec.further.is_empty() {
         let metrics = spec.objectives().into_iter().map(|o| o.metric.as_str());
         attrs.insert("metrics".into(), metrics.collect());
@@ -388,7 +396,7 @@ pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<Str
     let plan = search::sampler::plan(sampler, &spec.space);
     attrs.insert("sampler_plan".into(), plan.into());
     if let Some(baseline) = &prepared.baseline {
-        attrs.insert("baseline".into(), serde_json::json!(baseline));
+        attrs.insert("baseline".into(), json!(baseline));
     }
     attrs
 }
@@ -470,16 +478,11 @@ fn foreign_differences(
         ));
     }
     for trial in store.trials(study.study_id)? {
-        for (name, was) in &trial.distributions {
-            let Some((_, parameter)) = spec.space.find(name) else {
-                continue;
-            };
-            if !compatible(was, &parameter.domain) {
-                problems.push(format!(
-                    "space.{name}: trial {} was drawn from {was}, asked is {}",
-                    trial.number, parameter.domain
-                ));
-            }
+        for (_, parameter, was) in spec.space.incompatible(&trial.distributions) {
+            problems.push(format!(
+                "space.{}: trial {} was drawn from {was}, asked is {}",
+                parameter.name, trial.number, parameter.domain
+            ));
         }
         if problems.len() >= 10 {
             break;
@@ -487,16 +490,4 @@ fn foreign_differences(
     }
     problems.dedup();
     Ok(problems)
-}
-
-/// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind, for
-/// categorical parameters the same choices.
-pub fn compatible(a: &search::space::Domain, b: &search::space::Domain) -> bool {
-    use search::space::Domain;
-    match (a, b) {
-        (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
-        (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
-        | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
-        (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
-    }
 }

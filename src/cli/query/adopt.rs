@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
-use super::format::printable;
-use super::format::{self};
-use adopt::compare::{Line, Relation};
+use super::format::{self, printable};
+use adopt::compare::{ParameterComparison, Relation};
 use adopt::faults::{Faults, Streak};
 use adopt::fit::Obstacle;
-use adopt::worth::Values;
-use adopt::{Assessment, Signs, Verdict};
+use adopt::{Assessment, SignsOfUse, Verdict};
 use fault::FaultKind;
-use messages::json_number;
 use report::format::{plural, value};
 use search::importance::{Effect, FEWEST};
 use search::study::Direction;
@@ -51,7 +48,7 @@ pub struct Adoption<'a> {
 
 /// Why the program that left trials RUNNING may still be at work; `None`: nothing speaks for it.
 /// `last` is the latest heartbeat (naive UTC) of a trial that is RUNNING.
-pub fn alive(signs: &Signs, last: Option<&str>, now: jiff::Timestamp) -> Option<String> {
+pub fn alive(signs: &SignsOfUse, last: Option<&str>, now: jiff::Timestamp) -> Option<String> {
     if let Some((pid, name)) = signs.open_in.first() {
         return Some(format!(
             "process {pid} ({}) has the file open",
@@ -102,7 +99,7 @@ impl Adoption<'_> {
             a.fit.obstacles.iter().take(8).map(obstacle).collect(),
         );
         let mut out = format::facts(&facts);
-        if !a.lines.is_empty() {
+        if !a.parameters.is_empty() {
             out.push('\n');
             out.push_str(&self.parameters());
         }
@@ -113,25 +110,25 @@ impl Adoption<'_> {
     /// The same for programs; `adopted` says whether it was done, `command` what goes on with it.
     pub fn json(&self, adopted: bool, command: Option<&str>) -> Json {
         let a = self.assessment;
-        let effects = |line: &Line| a.effects.get(&line.name).map(effect_json);
+        let parameter = |parameter: &ParameterComparison| {
+            let mut json = json!(parameter);
+            json["importance"] = json!(a.effects.get(&parameter.name));
+            json
+        };
         json!({
             "file": self.file, "study": self.study, "name": self.name, "task": self.task,
             "direction": self.direction, "metric": self.metric, "optuna": self.optuna,
             "trials": a.states, "counted": a.counted,
             "running": {"trials": a.running, "alive": self.alive},
-            "enqueued": a.enqueued,
-            "rejected": a.rejected.iter()
-                .map(|(number, why)| json!({"number": number, "why": why}))
-                .collect::<Vec<_>>(),
-            "faults": faults_json(&a.faults),
-            "values": values_json(&a.values),
+            "enqueued": a.enqueued, "rejected": a.rejected,
+            "faults": a.faults, "values": a.values,
             "fit": {
                 "finished": a.fit.finished,
                 "history": a.fit.history,
                 "obstacles": a.fit.obstacles.iter().map(obstacle_json).collect::<Vec<_>>(),
             },
-            "parameters": a.lines.iter().map(|l| line_json(l, effects(l))).collect::<Vec<_>>(),
-            "verdict": {"worth": self.verdict.worth, "text": self.verdict.text},
+            "parameters": a.parameters.iter().map(parameter).collect::<Vec<_>>(),
+            "verdict": self.verdict,
             "adopted": adopted,
             "command": command,
         })
@@ -164,7 +161,7 @@ impl Adoption<'_> {
         if v.scored == 0 {
             return vec!["no trial is complete".to_owned()];
         }
-        if let Some((least, most)) = v.between {
+        if let (Some(least), Some(greatest)) = (v.least, v.greatest) {
             let best = v.best.map_or_else(String::new, |b| {
                 format!(", best {} (trial {})", value(b.value), b.number)
             });
@@ -178,7 +175,7 @@ impl Adoption<'_> {
                 self.metric,
                 plural(v.scored as u64, "complete trial"),
                 value(least),
-                value(most)
+                value(greatest)
             ));
         }
         out.extend(self.against());
@@ -191,10 +188,11 @@ impl Adoption<'_> {
                 value(repeats.deviation)
             ));
         }
-        if v.constant() {
+        if v.constant {
             out.push("all values are the same: nothing that was searched had an effect".to_owned());
-        } else if let Some((same, count)) = v.frequent {
-            out.push(format!("{count} trials have exactly {}", value(same)));
+        } else if let Some(frequent) = v.frequent {
+            let same = value(frequent.value);
+            out.push(format!("{} trials have exactly {same}", frequent.trials));
         }
         if !v.impossible.is_empty() {
             out.push(format!(
@@ -204,8 +202,8 @@ impl Adoption<'_> {
                 numbers(&v.impossible)
             ));
         }
-        if !v.nan.is_empty() {
-            out.push(format!("NaN was reported by {}", numbers(&v.nan)));
+        if !v.reported_nan.is_empty() {
+            out.push(format!("NaN was reported by {}", numbers(&v.reported_nan)));
         }
         out
     }
@@ -237,7 +235,7 @@ impl Adoption<'_> {
         let a = self.assessment;
         let heading = ["parameter", "there", "in the task", "inside", "effect", ""];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
-        for line in &a.lines {
+        for line in &a.parameters {
             let inside = match line.relation {
                 Relation::NotRead | Relation::Missing => String::new(),
                 Relation::Same
@@ -326,7 +324,7 @@ fn rejected(a: &Assessment) -> Vec<String> {
         )],
     };
     let told = a.rejected.iter().take(REJECTED);
-    out.extend(told.map(|(number, why)| format!("trial {number}: {}", printable(why))));
+    out.extend(told.map(|r| format!("trial {}: {}", r.number, printable(&r.why))));
     if count > REJECTED {
         out.push(format!("and {} more", count - REJECTED));
     }
@@ -400,27 +398,25 @@ fn obstacle((obstacle, count): &(Obstacle, usize)) -> String {
     }
 }
 
-fn there(line: &Line) -> String {
-    let all: Vec<String> = line.there.iter().map(ToString::to_string).collect();
-    match all.len() {
-        0..=1 => all.concat(),
-        n => format!("{} and {} others", all[0], n - 1),
+fn there(line: &ParameterComparison) -> String {
+    match line.there.len() {
+        0..=1 => line.there.concat(),
+        n => format!("{} and {} others", line.there[0], n - 1),
     }
 }
 
-fn here(line: &Line) -> String {
+fn here(line: &ParameterComparison) -> String {
     match &line.relation {
         Relation::Same => "the same".to_owned(),
-        Relation::Bounds | Relation::Choices | Relation::Kind | Relation::Missing => line
-            .here
-            .as_ref()
-            .map_or_else(String::new, ToString::to_string),
+        Relation::Bounds | Relation::Choices | Relation::Kind | Relation::Missing => {
+            line.here.clone().unwrap_or_default()
+        }
         Relation::Fixed(value) => format!("fixed: {value}"),
         Relation::NotRead => "not read".to_owned(),
     }
 }
 
-fn remark(line: &Line) -> String {
+fn remark(line: &ParameterComparison) -> String {
     let mut remarks = Vec::new();
     if line.seed {
         remarks.push("a seed: to search it is to pick lucky runs".to_owned());
@@ -466,47 +462,6 @@ fn numbers(trials: &[u64]) -> String {
     format!("{noun} {}{more}", some.join(", "))
 }
 
-fn faults_json(found: &Faults) -> Json {
-    let groups: Vec<Json> = found
-        .groups
-        .iter()
-        .map(
-            |g| json!({"fault": g.kind.word(), "name": g.name, "text": g.text, "trials": g.trials}),
-        )
-        .collect();
-    let streaks: Vec<Json> = found
-        .streaks
-        .iter()
-        .map(|s| {
-            json!({
-                "first": s.first, "last": s.last, "trials": s.trials,
-                "to_the_end": s.to_the_end, "fault": s.kind.word(), "name": s.name,
-            })
-        })
-        .collect();
-    json!({"trials": found.trials, "kinds": groups, "streaks": streaks})
-}
-
-fn values_json(v: &Values) -> Json {
-    let number = |x: f64| json_number(x);
-    json!({
-        "scored": v.scored,
-        "least": v.between.map(|b| number(b.0)),
-        "greatest": v.between.map(|b| number(b.1)),
-        "best": v.best.map(|b| json!({"number": b.number, "value": number(b.value)})),
-        "baseline": v.against.as_ref().map(|a| json!({
-            "value": number(a.baseline.value), "what": a.baseline.what, "beaten_by": a.beaten_by,
-        })),
-        "impossible": v.impossible,
-        "reported_nan": v.nan,
-        "constant": v.constant(),
-        "frequent": v.frequent.map(|(x, n)| json!({"value": number(x), "trials": n})),
-        "repeats": v.repeats.map(|r| json!({
-            "points": r.points, "trials": r.trials, "deviation": number(r.deviation),
-        })),
-    })
-}
-
 fn obstacle_json((obstacle, count): &(Obstacle, usize)) -> Json {
     let (word, what) = match obstacle {
         Obstacle::NeverRan => ("never_ran", ""),
@@ -516,47 +471,4 @@ fn obstacle_json((obstacle, count): &(Obstacle, usize)) -> Json {
         Obstacle::Violates(expr) => ("violates", expr.as_str()),
     };
     json!({"obstacle": word, "what": what, "trials": count})
-}
-
-fn effect_json(effect: &Effect) -> Json {
-    match effect {
-        Effect::Constant => json!({"effect": "constant"}),
-        Effect::TooFew => json!({"effect": "too_few_trials"}),
-        Effect::Nothing { p } => json!({"effect": "none_seen", "p": p}),
-        Effect::Shows { share, p } => json!({"effect": "shows", "share": share, "p": p}),
-    }
-}
-
-fn line_json(line: &Line, effect: Option<Json>) -> Json {
-    let relation = match &line.relation {
-        Relation::Same => "same",
-        Relation::Bounds => "other_bounds",
-        Relation::Choices => "other_choices",
-        Relation::Kind => "other_kind",
-        Relation::Fixed(_) => "fixed_in_task",
-        Relation::NotRead => "not_read",
-        Relation::Missing => "only_in_task",
-    };
-    let mut map = Map::new();
-    map.insert("name".into(), line.name.as_str().into());
-    map.insert("relation".into(), relation.into());
-    map.insert(
-        "there".into(),
-        json!(
-            line.there
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-        ),
-    );
-    map.insert(
-        "task".into(),
-        json!(line.here.as_ref().map(ToString::to_string)),
-    );
-    map.insert("trials".into(), line.trials.into());
-    map.insert("inside".into(), line.inside.into());
-    map.insert("seed".into(), line.seed.into());
-    map.insert("alike".into(), json!(line.alike));
-    map.insert("importance".into(), json!(effect));
-    Json::Object(map)
 }

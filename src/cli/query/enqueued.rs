@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Value as Json, json};
 
-use super::format::printable;
+use super::format::{printable, shell_word};
 use super::{choose, format};
 use messages::exit::Failure;
 use report::format::plural;
@@ -123,24 +123,14 @@ fn command_line(last: &[String], (task, study): (Option<&str>, &str), goal: u64)
         if word == "--trials" {
             rest.next();
         } else if !word.starts_with("--trials=") {
-            words.push(quoted(word));
+            words.push(shell_word(word));
         }
     }
     if last.len() < 2 {
-        words.extend([task.unwrap_or("TASK"), "--study", study].map(quoted));
+        words.extend([task.unwrap_or("TASK"), "--study", study].map(shell_word));
     }
     words.extend(["--trials".to_owned(), goal.to_string()]);
     words.join(" ")
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", printable(word).replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]

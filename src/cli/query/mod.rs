@@ -20,7 +20,7 @@ mod winner;
 pub use adopt::{Adoption, adopted, alive};
 pub use best::{BestTrials, best};
 pub use enqueued::Enqueued;
-pub use format::stored as stored_time;
+pub use format::{shell_word, stored as stored_time};
 pub use list::{TaskLine, list};
 pub use memory::memory;
 pub use replay::Replayed;

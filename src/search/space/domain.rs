@@ -79,6 +79,17 @@ impl Domain {
         }
     }
 
+    /// Whether a study can hold both distributions of a parameter. Optuna's rule: the same kind on
+    /// the same scale, for categorical parameters the same choices.
+    pub fn compatible(&self, other: &Domain) -> bool {
+        match (self, other) {
+            (Domain::Categorical { choices: a }, Domain::Categorical { choices: b }) => a == b,
+            (Domain::Float { log: a, .. }, Domain::Float { log: b, .. })
+            | (Domain::Int { log: a, .. }, Domain::Int { log: b, .. }) => a == b,
+            (Domain::Categorical { .. } | Domain::Float { .. } | Domain::Int { .. }, _) => false,
+        }
+    }
+
     /// The same domain with its upper bound lowered to `high`; categorical domains stay as they
     /// are. The bound never falls below the lower one.
     pub fn with_high(&self, bound: f64) -> Domain {

@@ -84,6 +84,18 @@ impl Space {
         }
     }
 
+    /// The parameters that a study of this space cannot hold beside values drawn from other
+    /// distributions, each with its index and the distribution.
+    pub fn incompatible<'a>(
+        &'a self,
+        distributions: &'a BTreeMap<String, Domain>,
+    ) -> impl Iterator<Item = (usize, &'a Parameter, &'a Domain)> {
+        distributions.iter().filter_map(|(name, drawn)| {
+            let (at, parameter) = self.find(name)?;
+            (!drawn.compatible(&parameter.domain)).then_some((at, parameter, drawn))
+        })
+    }
+
     /// The parameter called `name`, with its index.
     pub fn find(&self, name: &str) -> Option<(usize, &Parameter)> {
         self.parameters
