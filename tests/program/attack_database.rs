@@ -437,14 +437,14 @@ fn adopted(task: &Task, study: &store::StudySummary, trials: &[FrozenTrial]) {
                 .any(|t| t.number == best.number && t.feasible())
         );
     }
-    let with = fit::Settling {
+    let arrival = fit::Arrival {
         now: "2026-03-01 00:00:00.000000",
         alive: false,
         victims: &BTreeSet::new(),
     };
     for trial in &trials {
-        let settled = fit::settled(trial, &asked, &with);
-        assert!(trial.feasible() || !settled.feasible());
+        let adopted = fit::adopted(trial, &asked, &arrival);
+        assert!(trial.feasible() || !adopted.feasible());
     }
 }
 
