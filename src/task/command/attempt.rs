@@ -72,6 +72,7 @@ pub struct Attempt<'a> {
 }
 
 /// What has come so far.
+#[derive(Default)]
 pub struct Progress {
     lines: MetricLines,
     /// What came on the descriptor for metrics after the last line's end.
@@ -94,15 +95,8 @@ impl Progress {
     pub fn new(objective: &str) -> Progress {
         Progress {
             lines: MetricLines::new(objective),
-            partial: PartialLine::default(),
-            tail: Tail::default(),
-            reports: false,
-            reason: None,
-            ending: None,
-            leaving: false,
-            continued: false,
-            stopped: false,
             oom_kills: evidence::oom_kills(),
+            ..Progress::default()
         }
     }
 }

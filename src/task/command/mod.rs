@@ -145,10 +145,7 @@ impl Task for Opened {
         command
             .args(&template::fill(&self.run, &values)[1..])
             .current_dir(&self.dir);
-        for name in inherited() {
-            command.env_remove(name);
-        }
-        command.envs(self.environment(trial, &values, &files));
+        self.set_environment(&mut command, trial, &values, &files);
         let reported = reporter.directory().map(Reported::new);
         self.idle.store(false, Ordering::Relaxed);
         let program = Program::spawn(command, &mut self.reserved).with_context(|| {
@@ -192,44 +189,41 @@ impl Task for Opened {
 }
 
 impl Opened {
-    /// What a program's environment has beyond the worker's.
-    fn environment(
+    /// What a program's environment has beyond the worker's, and lacks of it.
+    fn set_environment(
         &self,
+        command: &mut std::process::Command,
         trial: &TrialSpec,
         values: &Params,
         files: &Files,
-    ) -> Vec<(String, String)> {
-        let path = |p: &Path| p.to_string_lossy().into_owned();
-        let mut environment = vec![
-            ("TUNE_PARAMS_FILE", path(&files.params)),
-            ("TUNE_METRICS_FD", self.reserved.number().to_string()),
-            ("TUNE_METRICS_FILE", path(&files.metrics)),
-            ("TUNE_PRUNE_FILE", path(&files.prune)),
-            ("TUNE_CHECKPOINT_DIR", path(&files.checkpoints)),
-            ("TUNE_STUDY", self.spec.study.clone()),
-            ("TUNE_TRIAL", trial.number.to_string()),
-            ("TUNE_ATTEMPT", trial.attempt.to_string()),
-            ("TUNE_REPEAT", repeat(trial.purpose).to_string()),
-            ("TUNE_SEED", trial.seed.to_string()),
-            ("TUNE_DEVICE", self.device.to_string()),
-        ];
+    ) {
+        for name in inherited() {
+            command.env_remove(name);
+        }
+        command
+            .env("TUNE_PARAMS_FILE", &files.params)
+            .env("TUNE_METRICS_FD", self.reserved.number().to_string())
+            .env("TUNE_METRICS_FILE", &files.metrics)
+            .env("TUNE_PRUNE_FILE", &files.prune)
+            .env("TUNE_CHECKPOINT_DIR", &files.checkpoints)
+            .env("TUNE_STUDY", &self.spec.study)
+            .env("TUNE_TRIAL", trial.number.to_string())
+            .env("TUNE_ATTEMPT", trial.attempt.to_string())
+            .env("TUNE_REPEAT", repeat(trial.purpose).to_string())
+            .env("TUNE_SEED", trial.seed.to_string())
+            .env("TUNE_DEVICE", self.device.to_string());
         let hide_gpus = self.spec.operation.device == DevicePolicy::Cpu;
         let ours = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         if let Some(devices) = visible(self.device, hide_gpus, ours.as_deref()) {
-            environment.push(("CUDA_VISIBLE_DEVICES", devices));
+            command.env("CUDA_VISIBLE_DEVICES", devices);
         }
         // What a program printed before it died is evidence, and a sign of life while it lives.
         if std::env::var_os("PYTHONUNBUFFERED").is_none() {
-            environment.push(("PYTHONUNBUFFERED", "1".to_owned()));
+            command.env("PYTHONUNBUFFERED", "1");
         }
-        let parameters = values
-            .iter()
-            .map(|(name, value)| (template::variable(name), template::text(value)));
-        environment
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .chain(parameters)
-            .collect()
+        for (name, value) in values {
+            command.env(template::variable(name), template::text(value));
+        }
     }
 }
 
