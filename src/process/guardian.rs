@@ -4,7 +4,7 @@
 //! A worker ends by itself when the supervisor is gone, and takes along what it has started. One that
 //! was killed, that hangs or whose memory is broken does not. So one more process holds the other end of
 //! a socket to the supervisor: when that closes, for whatever reason, it ends all members of the run's
-//! [`Family`] that are still there, removes their cgroup and leaves.
+//! [`ProcessMark`] that are still there, removes their cgroup and leaves.
 //!
 //! It is a fork without an exec: it is there within a millisecond or two, shares nearly all of its pages with
 //! the supervisor, and needs no file, which may have been replaced meanwhile. What makes that safe: all signals are
@@ -39,7 +39,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
 use super::cgroup;
-use super::strays::{self, Family};
+use super::orphans::{self, ProcessMark};
 
 /// How long the guardian tries to end what is left: milliseconds as a rule, but on a crowded machine
 /// a single look at all processes may take seconds.
@@ -72,15 +72,15 @@ struct Link {
 impl Guardian {
     /// Starts a guardian that ends `family` when this process ends. Where it cannot be started,
     /// this is warned of and tried again for as long as the run lasts.
-    pub fn start(family: Family) -> Guardian {
+    pub fn start(mark: ProcessMark) -> Guardian {
         // Here rather than on the watcher: before any other thread, the fork copies less that changes.
-        let first = make(&family);
+        let first = make(&mark);
         let link = Arc::new(Mutex::new(Link::default()));
         let (wake, woken) = mpsc::channel();
         let shared = Arc::clone(&link);
         let watcher = thread::Builder::new()
             .name("guardian".into())
-            .spawn(move || watch(&shared, &family, first, &woken));
+            .spawn(move || watch(&shared, &mark, first, &woken));
         if let Err(error) = &watcher {
             tracing::warn!(%error, "no thread for the guardian: if this process is killed, what its workers have started may live on");
         }
@@ -114,7 +114,7 @@ fn hang_up(link: &Mutex<Link>) {
 /// Waits for the guardian's end, and replaces it until the run is over.
 fn watch(
     link: &Mutex<Link>,
-    family: &Family,
+    mark: &ProcessMark,
     first: io::Result<(Pid, OwnedFd)>,
     woken: &Receiver<()>,
 ) {
@@ -145,7 +145,7 @@ fn watch(
             return;
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
-        made = make(family);
+        made = make(mark);
     }
 }
 
@@ -173,7 +173,7 @@ fn serve(link: &Mutex<Link>, pid: Pid, socket: OwnedFd) -> bool {
 }
 
 /// Forks a guardian.
-fn make(family: &Family) -> io::Result<(Pid, OwnedFd)> {
+fn make(mark: &ProcessMark) -> io::Result<(Pid, OwnedFd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::Unix,
         SockType::Stream,
@@ -186,7 +186,7 @@ fn make(family: &Family) -> io::Result<(Pid, OwnedFd)> {
     let child = match unsafe { fork() } {
         Ok(ForkResult::Child) => {
             drop(ours);
-            guard(&theirs, family)
+            guard(&theirs, mark)
         }
         Ok(ForkResult::Parent { child }) => Ok(child),
         Err(error) => Err(error),
@@ -196,14 +196,14 @@ fn make(family: &Family) -> io::Result<(Pid, OwnedFd)> {
 }
 
 /// The guardian's whole life.
-fn guard(socket: &OwnedFd, family: &Family) -> ! {
+fn guard(socket: &OwnedFd, mark: &ProcessMark) -> ! {
     // A panic must not unwind into the supervisor's code.
     let done = catch_unwind(AssertUnwindSafe(|| {
         detach(socket.as_raw_fd());
         wait_for_hang_up(socket.as_raw_fd());
-        strays::wait_for_all(family, HEAD_START);
-        strays::end(family, PATIENCE);
-        if let Some(group) = family.cgroup() {
+        orphans::wait_for_all(mark, HEAD_START);
+        orphans::end(mark, PATIENCE);
+        if let Some(group) = mark.cgroup() {
             cgroup::clear(group);
         }
     }));
@@ -290,27 +290,27 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Child, Command};
 
-    fn sleep(family: &Family) -> Child {
+    fn sleep(mark: &ProcessMark) -> Child {
         Command::new("sleep")
             .arg("1000")
-            .env(strays::VARIABLE, family.variable(None))
+            .env(orphans::VARIABLE, mark.variable(None))
             .spawn()
             .unwrap()
     }
 
     #[test]
     fn a_guardian_that_is_let_go_ends_its_family_first() {
-        let family = Family::study((u64::from(std::process::id()), 100)).this_run();
-        let guardian = Guardian::start(family.clone());
-        let mut stray = sleep(&family);
+        let mark = ProcessMark::study((u64::from(std::process::id()), 100)).this_run();
+        let guardian = Guardian::start(mark.clone());
+        let mut orphan = sleep(&mark);
         drop(guardian);
         let start = Instant::now();
         let status = loop {
-            if let Some(status) = stray.try_wait().unwrap() {
+            if let Some(status) = orphan.try_wait().unwrap() {
                 break status;
             }
             if start.elapsed() > Duration::from_secs(30) {
-                stray.kill().unwrap();
+                orphan.kill().unwrap();
                 panic!("the stray lives on");
             }
             thread::sleep(Duration::from_millis(5));

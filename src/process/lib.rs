@@ -2,7 +2,8 @@
 //! guardian that ends them with the supervisor.
 
 pub mod cgroup;
+pub mod child;
 pub mod evidence;
 pub mod guardian;
 pub mod host;
-pub mod strays;
+pub mod orphans;

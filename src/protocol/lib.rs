@@ -13,13 +13,13 @@ use config::StudySpec;
 use device::Device;
 use fault::ErrorReport;
 use memory::Usage;
-use task::{Ended, Epoch, Metrics, TrialSpec};
+use task::{Ended, Epoch, TrialSpec};
 
 pub use search::study::AttemptId;
 
 /// Version of this protocol; supervisor and worker are of one build, so a difference means that files
 /// were replaced under a running study.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ pub struct KeepBest {
 
 /// From a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum FromWorker {
     /// First message.
     Hello {
@@ -98,91 +98,62 @@ pub enum FromWorker {
     },
     /// The task is open; waiting for attempts.
     Ready,
-    /// A sign of life of an attempt.
-    Stepped {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// Training steps done so far in this attempt.
-        steps: u64,
-    },
-    /// How many training steps the whole training takes, unless something ends it early.
-    Planned {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// Training steps.
-        steps: u64,
-    },
+    /// What becomes of an attempt.
+    Attempt(AttemptId, AttemptEvent),
+    /// Why the process leaves by itself: its last message.
+    Fatal(ErrorReport),
+}
+
+/// What becomes of an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptEvent {
+    /// A sign of life: so many training steps have been done in this attempt.
+    Stepped(u64),
+    /// So many training steps the whole training takes, unless something ends it early.
+    Planned(u64),
     /// An epoch was finished; the worker waits for the decision.
-    EpochFinished {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// From 1.
-        epoch: u32,
-        /// By name.
-        #[serde(with = "messages::any_float")]
-        metrics: Metrics,
-    },
+    EpochFinished(Epoch),
     /// The attempt goes on from a checkpoint that an earlier attempt kept: what that one had
-    /// reported until then.
-    Resumed {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// The epochs, in order.
-        epochs: Vec<Epoch>,
-    },
-    /// What the attempt used of memory; sent before [`FromWorker::Ended`] and
-    /// [`FromWorker::Failed`], and before [`FromWorker::Dying`] where the process can still tell.
-    Measured {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// What was measured.
-        usage: Usage,
-    },
+    /// reported until then, in order.
+    Resumed(Vec<Epoch>),
+    /// What the attempt used of memory; sent before `Ended` and `Failed`, and before
+    /// [`FromWorker::Fatal`] where the process can still tell.
+    Measured(Usage),
     /// The training came to its end by itself; the worker is ready for the next attempt.
     Ended {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// How.
+        /// How it ended.
         ended: Ended,
         /// Peak resident memory of the process in this attempt, in MiB.
         peak_memory_mb: f64,
     },
     /// The attempt failed; the worker passed its health check and is ready for the next one.
-    Failed {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// The error.
-        error: ErrorReport,
-    },
-    /// The last message before the process leaves by itself.
-    Dying {
-        /// The attempt it was at, if any.
-        attempt: Option<AttemptId>,
-        /// Why.
-        error: ErrorReport,
-    },
+    Failed(ErrorReport),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use search::study::Purpose;
+    use task::Metrics;
 
     #[test]
     fn non_finite_metrics_survive_the_wire() {
-        let message = FromWorker::EpochFinished {
-            attempt: AttemptId {
+        let message = FromWorker::Attempt(
+            AttemptId {
                 number: 3,
                 purpose: Purpose::Repeat(2),
                 attempt: 1,
             },
-            epoch: 2,
-            metrics: Metrics::from([
-                ("a".into(), f64::NEG_INFINITY),
-                ("b".into(), 0.1),
-                ("c".into(), f64::INFINITY),
-            ]),
-        };
+            AttemptEvent::EpochFinished(Epoch {
+                epoch: 2,
+                metrics: Metrics::from([
+                    ("a".into(), f64::NEG_INFINITY),
+                    ("b".into(), 0.1),
+                    ("c".into(), f64::INFINITY),
+                ]),
+            }),
+        );
         let text = serde_json::to_string(&message).unwrap();
         assert_eq!(serde_json::from_str::<FromWorker>(&text).unwrap(), message);
     }

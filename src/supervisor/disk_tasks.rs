@@ -29,7 +29,7 @@ pub enum DiskTask {
 
 /// Where a run's files are, and how much of them there may be.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct RunFiles {
     /// `tune.db.d`.
     pub dir: PathBuf,
     /// The study's name.
@@ -52,9 +52,9 @@ impl DiskThread {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(place: Place) -> io::Result<DiskThread> {
+    pub fn start(files: RunFiles) -> io::Result<DiskThread> {
         let (tell, told) = mpsc::channel();
-        let runner = Runner::new(place);
+        let runner = Runner::new(files);
         let runner = thread::Builder::new()
             .name("errands".into())
             .spawn(move || runner.run(&told))?;
@@ -83,7 +83,7 @@ impl Drop for DiskThread {
 }
 
 struct Runner {
-    place: Place,
+    files: RunFiles,
     /// The sizes of all logs together, but for those in use, as far as this has been told of them.
     logged: u64,
     /// Logs that processes print to.
@@ -91,12 +91,12 @@ struct Runner {
 }
 
 impl Runner {
-    fn new(place: Place) -> Runner {
+    fn new(files: RunFiles) -> Runner {
         let used = BTreeSet::new();
-        let logs = logs_dir(&place.dir, &place.study);
+        let logs = logs_dir(&files.dir, &files.study);
         Runner {
-            logged: prune(&logs, place.max_logs_bytes, &used),
-            place,
+            logged: prune(&logs, files.max_logs_bytes, &used),
+            files,
             used,
         }
     }
@@ -108,12 +108,12 @@ impl Runner {
     }
 
     fn perform(&mut self, errand: DiskTask) {
-        let Place {
+        let RunFiles {
             dir,
             study,
             max_kept_bytes,
             ..
-        } = &self.place;
+        } = &self.files;
         match errand {
             DiskTask::KeepWeights(leaders) => {
                 weights::settle(dir, study, &leaders, *max_kept_bytes)
@@ -138,10 +138,10 @@ impl Runner {
             Ok(bytes) => self.logged += bytes,
             Err(_) => {}
         }
-        let most = self.place.max_logs_bytes;
+        let most = self.files.max_logs_bytes;
         if self.logged > most {
             // By a tenth more than has to be: the next look is not at the next log's end.
-            let logs = logs_dir(&self.place.dir, &self.place.study);
+            let logs = logs_dir(&self.files.dir, &self.files.study);
             self.logged = prune(&logs, most - most / 10, &self.used);
         }
     }
@@ -186,8 +186,8 @@ mod tests {
     use std::io::Write;
     use weights::Draft;
 
-    fn place(dir: &Path, max_logs_bytes: u64) -> Place {
-        Place {
+    fn files(dir: &Path, max_logs_bytes: u64) -> RunFiles {
+        RunFiles {
             dir: dir.to_owned(),
             study: "s".into(),
             max_kept_bytes: 1 << 20,
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn errands_are_done_in_their_order_and_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let disk = DiskThread::start(place(dir.path(), 1 << 20)).unwrap();
+        let disk = DiskThread::start(files(dir.path(), 1 << 20)).unwrap();
         let checkpoint = |number| dir.path().join(checkpoint_name("s", Job::trial(number)));
         for number in 0..50 {
             let draft = Draft {
@@ -233,7 +233,7 @@ mod tests {
         let logs = logs_dir(dir.path(), "s");
         fs::create_dir_all(&logs).unwrap();
         let log = |number: u32| logs.join(format!("{number}.log"));
-        let mut runner = Runner::new(place(dir.path(), 1000));
+        let mut runner = Runner::new(files(dir.path(), 1000));
         for number in 0..20 {
             runner.perform(DiskTask::LogBegins(log(number)));
             fs::write(log(number), [b'x'; 100]).unwrap();
@@ -256,7 +256,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let logs = logs_dir(dir.path(), "s");
         fs::create_dir_all(&logs).unwrap();
-        let mut runner = Runner::new(place(dir.path(), 1000));
+        let mut runner = Runner::new(files(dir.path(), 1000));
         for name in ["empty.log", "other.log"] {
             fs::write(logs.join(name), "").unwrap();
         }

@@ -9,18 +9,17 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::core::Core;
-use super::disk_tasks::{DiskTask, DiskThread, Place};
+use super::disk_tasks::{DiskTask, DiskThread, RunFiles};
 use super::event_channel::{EventReceiver, EventSender};
 use super::machine::Machine;
 use super::proposer::{Proposer, ProposerThread};
+use super::run_processes::RunProcesses;
 use super::spawn::{Process, environment};
 use super::spool::Spool;
 use super::writer::{Request, RunId, Writer};
 use super::{Action, Event, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
 use files::paths::logs_dir;
 use messages::exit::{Exit, Failure};
-use process::cgroup::Groups;
-use process::strays::Family;
 use protocol::{KeepBest, ToWorker};
 use report::Sink;
 use store::{Seen, Store};
@@ -28,23 +27,17 @@ use store::{Seen, Store};
 /// What a run needs beside its core.
 pub struct Driver {
     /// Where its files are.
-    pub place: Place,
-    /// The study's row.
-    pub study_id: i64,
-    /// The run's row.
-    pub run_id: i64,
+    pub files: RunFiles,
+    /// What is recorded of it.
+    pub run: RunId,
     /// Whether any slot has a GPU.
     pub gpus: bool,
     /// Whether trials compute in the workers themselves.
     pub in_process: bool,
     /// The library that has libtorch, where workers need it.
     pub library: Option<PathBuf>,
-    /// What its workers, and all that they start, are known by.
-    pub family: Family,
-    /// Their cgroup, where they have one.
-    pub groups: Option<Arc<Groups>>,
-    /// When the run was recorded.
-    pub started: String,
+    /// What surrounds its workers.
+    pub processes: Arc<RunProcesses>,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -67,18 +60,12 @@ impl Driver {
     ) -> Result<Exit, Failure> {
         let internal = |e: std::io::Error| Failure::internal(format!("cannot start threads: {e}"));
         let (requests, todo) = mpsc::channel();
-        let run = RunId {
-            study: self.place.study.clone(),
-            study_id: self.study_id,
-            run_id: self.run_id,
-            started: self.started.clone(),
-        };
-        let writer = Writer::new(store, run, seen, spool, events.clone());
+        let writer = Writer::new(store, self.run.clone(), seen, spool, events.clone());
         let writing = thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&todo))
             .map_err(internal)?;
-        let disk = DiskThread::start(self.place.clone()).map_err(internal)?;
+        let disk = DiskThread::start(self.files.clone()).map_err(internal)?;
         let proposer = ProposerThread::start(proposer, events.clone()).map_err(internal)?;
         let mut executor = Executor {
             disk,
@@ -195,9 +182,8 @@ impl Executor {
         let environment = environment(options, self.driver.in_process, library);
         let log = self.worker_log(worker);
         self.disk.ask(DiskTask::LogBegins(log.clone()));
-        let family = self.driver.family.worker(worker);
-        let group = self.driver.groups.as_ref().and_then(|g| g.worker(worker));
-        let event = match Process::spawn(worker, &environment, &log, family, group, &self.events) {
+        let (mark, group) = self.driver.processes.worker(worker);
+        let event = match Process::spawn(worker, &environment, &log, mark, group, &self.events) {
             Ok(process) => {
                 let pid = process.pid();
                 self.machine.started(pid);
@@ -238,7 +224,7 @@ impl Executor {
                 keep_best,
                 grant,
             } => {
-                let absolute = |path: &str| self.driver.place.dir.join(path);
+                let absolute = |path: &str| self.driver.files.dir.join(path);
                 let log = absolute(&log);
                 self.disk.ask(DiskTask::LogBegins(log.clone()));
                 let before = process.begin(log.clone());
@@ -283,7 +269,7 @@ impl Executor {
 
     /// Where a worker prints before its first attempt.
     fn worker_log(&self, worker: WorkerId) -> PathBuf {
-        let name = format!("run-{}-worker-{worker}.log", self.driver.run_id);
-        logs_dir(&self.driver.place.dir, &self.driver.place.study).join(name)
+        let name = format!("run-{}-worker-{worker}.log", self.driver.run.run_id);
+        logs_dir(&self.driver.files.dir, &self.driver.files.study).join(name)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::{Event, Now};
+use messages::exit::Failure;
 
 /// Where events are sent to.
 #[derive(Debug, Clone)]
@@ -21,6 +22,17 @@ pub struct EventReceiver(Receiver<(Now, Event)>);
 /// Nobody takes events any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
+
+/// A clock that begins now, and a channel of events that have its times.
+///
+/// # Errors
+/// The clock's thread cannot be started.
+pub fn start() -> Result<(Clock, EventSender, EventReceiver), Failure> {
+    let clock =
+        Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
+    let (events, inbox) = channel(clock.clone());
+    Ok((clock, events, inbox))
+}
 
 /// A channel of events that have the times of this clock.
 pub fn channel(clock: Clock) -> (EventSender, EventReceiver) {

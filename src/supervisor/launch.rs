@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::clock::Clock;
 use super::core::{
     Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, in_parts, weights_kept,
 };
-use super::disk_tasks::Place;
+use super::disk_tasks::RunFiles;
 use super::driver::Driver;
 use super::event_channel;
 use super::open_study::{LockedStudy, Origin, open_study, study_attributes};
 use super::proposer::Proposer;
+use super::run_processes::RunProcesses;
 use super::signals;
 use super::spool;
 use super::spool_replay;
 use super::study_lock::LockOwner;
+use super::writer::RunId;
 use config::Prepared;
 use config::StudySpec;
 use device::Device;
@@ -31,9 +32,7 @@ use files::plain;
 use memory::rehearsal::Rehearsed;
 use memory::{Floor, Observation, Predictor};
 use messages::exit::{Exit, Failure};
-use process::cgroup::Groups;
-use process::guardian::Guardian;
-use process::strays::{self, Ended, Family};
+use process::orphans::{self, Ended, ProcessMark};
 use report::Sink;
 use search::pruner;
 use search::sampler;
@@ -88,17 +87,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let dir = directory_of(&storage);
     let LockedStudy { mut lock, owner } = locked;
     check_places(&dir, &spec.study)?;
-    let study = Family::study(lock.id());
+    let study = ProcessMark::study(lock.id());
     end_leftovers(&study);
-    // Before the guardian, which is where the supervisor is, and gone after it.
-    let groups = Groups::make(spec.operation.host_memory);
-    let family = study.this_run();
-    let family = family.in_cgroup(groups.as_ref().map(|g| g.dir()));
-    // Dropped before the hold: when another run can begin, nothing of this one is left.
-    let _guardian = Guardian::start(family.clone());
-    let clock =
-        Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
-    let (events, inbox) = event_channel::channel(clock.clone());
+    // Dropped before the lock: when another run can begin, nothing of this one is left.
+    let processes = Arc::new(RunProcesses::start(&study, spec.operation.host_memory));
+    let (clock, events, inbox) = event_channel::start()?;
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     spool_replay::check(&storage, &dir, &spec.study)?;
@@ -113,47 +106,34 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     opened.warning.into_iter().for_each(&mut warn);
     prepared.warnings.iter().cloned().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &dir, &spec.study, &mut warn)?;
-    let (mut found, seen) = found(&store, study_id)?;
-    keep_weights(&spec, &found.trials, &dir);
-    drop_checkpoints(&dir.join(checkpoints_dir(&spec.study)), &found.unfinished());
-    let run_id = store.begin_run(study_id, &record(&spec, owner))?;
-    let mut user_attrs = study_attributes(&spec, &prepared);
-    mark_injected(&mut user_attrs, &found.attrs, &spec);
-    let rehearsed = keep_rehearsal(&mut user_attrs, found.attrs.get(REHEARSAL), rehearsed);
-    found.peaks = peaks(&store, &spec, &devices, &rehearsed);
-    store.apply(study_id, run_id, &[Write::StudyAttributes { user_attrs }])?;
-    let started = store.run_started(study_id, run_id)?.unwrap_or_default();
+    let (mut earlier, seen) = read_earlier_runs(&store, study_id)?;
+    keep_weights(&spec, &earlier.trials, &dir);
+    drop_checkpoints(
+        &dir.join(checkpoints_dir(&spec.study)),
+        &earlier.unfinished(),
+    );
+    let run = begin_run(&mut store, study_id, &spec, owner)?;
+    let rehearsed = record_attributes(&mut store, &run, &spec, &prepared, &earlier, rehearsed)?;
+    earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = spool_replay::reserve(&dir, &spec.study)?;
-    let sampler = sampler::sampler(&spec.operation.sampler)
-        .ok_or_else(|| unknown("sampler", &spec.operation.sampler.kind))?;
-    let proposer = Proposer::new(sampler, &spec);
-    let core = Core::new(start(
-        &spec,
-        proposer.name(),
-        prepared,
-        found,
-        &devices,
-        floor,
-    )?);
+    let (start, proposer) = start(&spec, prepared, earlier, &devices, floor)?;
     let driver = Driver {
-        place: Place {
+        files: RunFiles {
             dir,
             study: spec.study,
             max_kept_bytes: spec.operation.max_kept_bytes,
             max_logs_bytes: spec.operation.max_logs_bytes,
         },
+        run,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         in_process: config::kinds::kind(&spec.kind).is_none_or(|k| k.in_process),
         library,
-        study_id,
-        run_id,
-        family,
-        groups: groups.clone(),
-        started,
+        processes: Arc::clone(&processes),
         sink,
     };
-    driver.run(core, proposer, (store, seen, spool), clock, (events, inbox))
+    let storage = (store, seen, spool);
+    driver.run(Core::new(start), proposer, storage, clock, (events, inbox))
 }
 
 /// Opens the database for writing. A reader alone gets in where another program holds the write
@@ -205,7 +185,7 @@ fn reclaim(store: &Store, study_id: i64) -> Result<Vec<Reclaimed>, Failure> {
     let reclaimable = store.reclaimable(study_id)?;
     let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
     let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
-    strays::wait_for_exits(&pids, LEFTOVERS);
+    orphans::wait_for_exits(&pids, LEFTOVERS);
     let reclaimed = reclaimable.into_iter().map(|r| {
         let mut tally = Tally::default();
         for attempt in attempts.get(&r.number).into_iter().flatten() {
@@ -228,7 +208,7 @@ fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
     records.sort_by(|a, b| (run(a), &a.ended).cmp(&(run(b), &b.ended)));
     let open = records.iter().filter(|r| !r.state.finished());
     let pids: Vec<u32> = open.filter_map(|r| Some(r.attempts.last()?.pid)).collect();
-    strays::wait_for_exits(&pids, LEFTOVERS);
+    orphans::wait_for_exits(&pids, LEFTOVERS);
     let repeated = records.into_iter().map(|record| {
         let mut tally = Tally::default();
         for attempt in &record.attempts {
@@ -249,8 +229,8 @@ fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
 
 /// Before anything is taken up again: what workers of an earlier run have left behind, or those
 /// workers themselves where supervisor and guardian were killed at once, must not go on beside it.
-fn end_leftovers(study: &Family) {
-    match strays::end_or_give_up(study, LEFTOVERS) {
+fn end_leftovers(study: &ProcessMark) {
+    match orphans::end_or_give_up(study, LEFTOVERS) {
         Some(ended) if ended == Ended::default() => {}
         Some(ended) => tracing::warn!("processes of an earlier run were still alive: {ended}"),
         None => tracing::warn!("processes of an earlier run could not be looked for in time"),
@@ -258,7 +238,7 @@ fn end_leftovers(study: &Family) {
 }
 
 /// What the database holds of earlier runs.
-struct Found {
+struct EarlierRuns {
     trials: Vec<FrozenTrial>,
     reclaimed: Vec<Reclaimed>,
     repeats: Vec<Repeated>,
@@ -267,7 +247,7 @@ struct Found {
     peaks: Vec<Observation>,
 }
 
-impl Found {
+impl EarlierRuns {
     /// What runs again, and from a checkpoint where there is one.
     fn unfinished(&self) -> Vec<Job> {
         let repeats = self.repeats.iter().filter(|r| r.ended.is_none());
@@ -277,66 +257,101 @@ impl Found {
 }
 
 /// Reads them, but for the peaks, which depend on what has been rehearsed.
-fn found(store: &Store, study_id: i64) -> Result<(Found, Seen), Failure> {
+fn read_earlier_runs(store: &Store, study_id: i64) -> Result<(EarlierRuns, Seen), Failure> {
     let mut seen = Seen::default();
     // By its row: another program may have given it another name by now.
     let known = store
         .studies()?
         .into_iter()
         .find(|s| s.study_id == study_id);
-    let found = Found {
+    let earlier = EarlierRuns {
         trials: store.changes(study_id, &mut seen)?.trials,
         reclaimed: reclaim(store, study_id)?,
         repeats: repeats(store, study_id)?,
         attrs: known.map(|s| s.user_attrs).unwrap_or_default(),
         peaks: Vec::new(),
     };
-    Ok((found, seen))
+    Ok((earlier, seen))
 }
 
-/// How this run is noted.
-fn record(spec: &StudySpec, owner: LockOwner) -> RunRecord {
-    RunRecord {
+/// Records the run.
+fn begin_run(
+    store: &mut Store,
+    study_id: i64,
+    spec: &StudySpec,
+    owner: LockOwner,
+) -> Result<RunId, Failure> {
+    let record = RunRecord {
         pid: owner.pid,
         host: owner.host,
         version: env!("CARGO_PKG_VERSION").into(),
         command: std::env::args().collect(),
         operation: spec.to_record(),
-    }
+    };
+    let run_id = store.begin_run(study_id, &record)?;
+    Ok(RunId {
+        study: spec.study.clone(),
+        study_id,
+        run_id,
+        started: store.run_started(study_id, run_id)?.unwrap_or_default(),
+    })
+}
+
+/// Records the study's attributes as they are from this run on; gives what was rehearsed, now or
+/// before an earlier run.
+fn record_attributes(
+    store: &mut Store,
+    run: &RunId,
+    spec: &StudySpec,
+    prepared: &Prepared,
+    earlier: &EarlierRuns,
+    rehearsed: Vec<Rehearsed>,
+) -> Result<Vec<Rehearsed>, Failure> {
+    let mut user_attrs = study_attributes(spec, prepared);
+    mark_injected(&mut user_attrs, &earlier.attrs, spec);
+    let before = earlier.attrs.get(REHEARSAL);
+    let rehearsed = keep_rehearsal(&mut user_attrs, before, rehearsed);
+    let write = Write::StudyAttributes { user_attrs };
+    store.apply(run.study_id, run.run_id, &[write])?;
+    Ok(rehearsed)
 }
 
 fn unknown(what: &str, kind: &str) -> Failure {
     Failure::internal(format!("{what} {kind} has no code"))
 }
 
+/// What the core starts from, and who answers its questions.
 fn start(
     spec: &StudySpec,
-    sampler: &'static str,
     prepared: Prepared,
-    found: Found,
+    earlier: EarlierRuns,
     devices: &[Device],
     floor: Option<Arc<dyn Floor>>,
-) -> Result<Start, Failure> {
+) -> Result<(Start, Proposer), Failure> {
     let operation = &spec.operation;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let slots = operation.parallel.slots(devices, cores);
-    Ok(Start {
+    let sampler = sampler::sampler(&operation.sampler)
+        .ok_or_else(|| unknown("sampler", &operation.sampler.kind))?;
+    let proposer = Proposer::new(sampler, spec);
+    let start = Start {
         spec: spec.clone(),
-        trials: found.trials,
-        reclaimed: found.reclaimed,
-        repeats: found.repeats,
-        selected: found.attrs.get("selection").cloned(),
+        trials: earlier.trials,
+        reclaimed: earlier.reclaimed,
+        repeats: earlier.repeats,
+        selected: earlier.attrs.get("selection").cloned(),
         test: prepared.test,
         devices: (0..slots).map(|i| devices[i % devices.len()]).collect(),
         // Two libtorch threads of different workers on one core slow each other down tenfold.
         threads: operation.threads.unwrap_or((cores / slots).max(1)),
         baseline: prepared.baseline,
-        sampler,
+        sampler: proposer.name(),
         pruner: pruner::pruner(&operation.pruner, &spec.horizon())
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
         predictor: Predictor::new(spec.space.clone(), floor),
-        peaks: found.peaks,
-    })
+        peaks: earlier.peaks,
+    };
+    Ok((start, proposer))
 }
 
 /// Refuses where a directory in which files of the study are deleted by their names is a link.

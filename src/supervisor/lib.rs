@@ -13,6 +13,7 @@ mod proposer;
 mod refused_starts;
 mod rehearse;
 mod replay;
+mod run_processes;
 mod signals;
 mod spawn;
 pub mod spool;

@@ -106,17 +106,14 @@ fn shown(params: Params, config: Params, device: Device, played: &ReplayResult) 
         },
     };
     let usage = played.usage.unwrap_or_default();
-    let deadlines = |(time, steps): (std::time::Duration, u64)| {
+    let speed = |(time, steps): (std::time::Duration, u64)| {
         (steps > 0).then(|| time.as_secs_f64() / steps as f64)
     };
     Rehearsed {
         params,
         config,
         peak: usage.peak(device).filter(|_| error.is_none()),
-        step_s: played
-            .deadlines
-            .and_then(deadlines)
-            .filter(|_| error.is_none()),
+        step_s: played.speed.and_then(speed).filter(|_| error.is_none()),
         steps: played.planned,
         out_of_memory,
         error,

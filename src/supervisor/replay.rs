@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::Clock;
 use super::event_channel::{self, EventReceiver};
+use super::run_processes::RunProcesses;
 use super::spawn::{Process, environment};
 use super::{Event, Now, WorkerEvent, WorkerOptions};
 use config::{Deadline, StudySpec};
@@ -16,10 +17,8 @@ use fault::{Evidence, Fault, FaultKind};
 use files::plain;
 use memory::Usage;
 use messages::exit::Failure;
-use process::cgroup::Groups;
-use process::guardian::Guardian;
-use process::strays::Family;
-use protocol::{AttemptId, FromWorker, KeepBest, ToWorker};
+use process::orphans::ProcessMark;
+use protocol::{AttemptEvent, AttemptId, FromWorker, KeepBest, ToWorker};
 use task::Epoch;
 use task::{Ended, Metrics, TrialSpec};
 
@@ -59,7 +58,7 @@ pub struct ReplayResult {
     /// they were to be kept and could be.
     pub kept: Option<PathBuf>,
     /// From the first training step to the end, and the steps of that time.
-    pub deadlines: Option<(Duration, u64)>,
+    pub speed: Option<(Duration, u64)>,
     /// The end.
     pub end: ReplayEnd,
 }
@@ -81,14 +80,8 @@ const GRACE: Duration = Duration::from_secs(3);
 /// # Errors
 /// The worker cannot be started.
 pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayResult, Failure> {
-    let groups = Groups::make(replay.spec.operation.host_memory);
-    let group = groups.as_ref().and_then(|g| g.worker(0));
-    let family = family(&replay.log)?;
-    let family = family.in_cgroup(groups.as_ref().map(|g| g.dir()));
-    let _guardian = Guardian::start(family.clone());
-    let clock =
-        Clock::start().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
-    let (events, inbox) = event_channel::channel(clock.clone());
+    let processes = RunProcesses::start(&mark(&replay.log)?, replay.spec.operation.host_memory);
+    let (clock, events, inbox) = event_channel::start()?;
     let in_process = config::kinds::kind(&replay.spec.kind).is_none_or(|k| k.in_process);
     let options = WorkerOptions {
         device: replay.device,
@@ -98,8 +91,8 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayRe
         expandable: false,
     };
     let environment = environment(options, in_process, replay.library.as_deref());
-    let family = family.worker(0);
-    let process = Process::spawn(0, &environment, &replay.log, family, group, &events)
+    let (mark, group) = processes.worker(0);
+    let process = Process::spawn(0, &environment, &replay.log, mark, group, &events)
         .map_err(|e| Failure::internal(format!("a worker process could not be started: {e}")))?;
     let mut player = Replayer {
         replay,
@@ -112,7 +105,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayRe
         usage: None,
         planned: None,
         first: None,
-        deadlines: None,
+        speed: None,
         error: None,
         garbage: None,
         silent: None,
@@ -125,7 +118,7 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayRe
         returned: player.returned,
         usage: player.usage,
         planned: player.planned,
-        deadlines: player.deadlines,
+        speed: player.speed,
         kept: replay.keep.as_deref().and_then(best_kept),
         end,
     })
@@ -139,13 +132,13 @@ fn best_kept(dir: &Path) -> Option<PathBuf> {
 
 /// What the worker starts is known by the log, which is this replay's own: the study may be running
 /// at the same time.
-fn family(log: &Path) -> Result<Family, Failure> {
+fn mark(log: &Path) -> Result<ProcessMark, Failure> {
     let made = || -> std::io::Result<(u64, u64)> {
         let meta = plain::open(log, plain::For::Appending)?.metadata()?;
         Ok((meta.dev(), meta.ino()))
     };
     let id = made().map_err(|e| Failure::storage(format!("{}: {e}", log.display())))?;
-    Ok(Family::study(id).this_run())
+    Ok(ProcessMark::study(id))
 }
 
 struct Replayer<'a> {
@@ -160,7 +153,7 @@ struct Replayer<'a> {
     planned: Option<u64>,
     /// When the first step was heard of, and how many had been done.
     first: Option<(Instant, u64)>,
-    deadlines: Option<(Duration, u64)>,
+    speed: Option<(Duration, u64)>,
     error: Option<ErrorReport>,
     garbage: Option<String>,
     silent: Option<Duration>,
@@ -248,47 +241,46 @@ impl Replayer<'_> {
                     grant: None,
                 })
             }
-            FromWorker::EpochFinished { epoch, metrics, .. } => {
-                let epoch = Epoch { epoch, metrics };
-                (self.heard)(&epoch);
-                self.epochs.push(epoch);
-                Some(ToWorker::Decided { prune: false })
-            }
-            FromWorker::Ended { ended, .. } => {
-                let steps = self.replay.trial.rehearse.map(u64::from);
-                if let (Some((at, done)), Some(steps)) = (self.first, steps) {
-                    self.deadlines = Some((at.elapsed(), steps.saturating_sub(done)));
-                }
-                self.ended = Some(ended);
-                Some(ToWorker::Exit)
-            }
-            FromWorker::Failed { error, .. } => {
-                self.error = Some(error);
-                Some(ToWorker::Exit)
-            }
-            FromWorker::Dying { error, .. } => {
+            FromWorker::Attempt(_, event) => self.on_attempt(event),
+            FromWorker::Fatal(error) => {
                 self.error = Some(error);
                 None
             }
-            FromWorker::Stepped { steps, .. } => {
-                self.first.get_or_insert((Instant::now(), steps));
-                None
-            }
-            FromWorker::Planned { steps, .. } => {
-                self.planned = Some(steps);
-                None
-            }
-            FromWorker::Measured { usage, .. } => {
-                self.usage = Some(usage);
-                None
-            }
-            FromWorker::DeviceOpened { .. }
-            | FromWorker::NotExpandable { .. }
-            | FromWorker::Resumed { .. } => None,
+            FromWorker::DeviceOpened { .. } | FromWorker::NotExpandable { .. } => None,
         };
         if let Some(answer) = answer {
             self.process.send(answer);
         }
+    }
+
+    /// Notes what has become of the attempt; gives the answer.
+    fn on_attempt(&mut self, event: AttemptEvent) -> Option<ToWorker> {
+        match event {
+            AttemptEvent::EpochFinished(epoch) => {
+                (self.heard)(&epoch);
+                self.epochs.push(epoch);
+                return Some(ToWorker::Decided { prune: false });
+            }
+            AttemptEvent::Ended { ended, .. } => {
+                let steps = self.replay.trial.rehearse.map(u64::from);
+                if let (Some((at, done)), Some(steps)) = (self.first, steps) {
+                    self.speed = Some((at.elapsed(), steps.saturating_sub(done)));
+                }
+                self.ended = Some(ended);
+                return Some(ToWorker::Exit);
+            }
+            AttemptEvent::Failed(error) => {
+                self.error = Some(error);
+                return Some(ToWorker::Exit);
+            }
+            AttemptEvent::Stepped(steps) => {
+                self.first.get_or_insert((Instant::now(), steps));
+            }
+            AttemptEvent::Planned(steps) => self.planned = Some(steps),
+            AttemptEvent::Measured(usage) => self.usage = Some(usage),
+            AttemptEvent::Resumed(_) => {}
+        }
+        None
     }
 
     fn judge(&mut self, evidence: Evidence) -> ReplayEnd {

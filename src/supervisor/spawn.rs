@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair,
 };
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 
 use super::event_channel::EventSender;
 use super::{Event, ExitInfo, WorkerEvent, WorkerId, WorkerOptions};
@@ -27,33 +25,57 @@ use device::Device;
 use fault::Death;
 use files::plain;
 use process::cgroup::Group;
+use process::child::{self, GroupLeader};
 use process::evidence;
-use process::strays::{self, Ended, Family};
+use process::orphans::{self, Ended, ProcessMark};
 use protocol::{
     ALONE, Assembler, EXPANDABLE, FromWorker, MAX_PACKET, NEEDS_LIBTORCH, ToWorker, packets,
 };
-
-/// How long processes that a worker has left behind are given to end.
-const STRAYS: Duration = Duration::from_secs(1);
 
 /// A worker that has not read for this long, in milliseconds, never will.
 const DEAF: u16 = 2_000;
 
 /// A running worker, as the driver holds it.
 pub struct Process {
-    pack: Arc<Pack>,
-    socket: Arc<OwnedFd>,
+    watched: Arc<Watched>,
     /// What it is to be sent.
     tell: Sender<ToWorker>,
-    /// Where it prints to now.
-    log: Arc<Mutex<PathBuf>>,
-    /// It was found stopped when it was told to end.
-    stopped: Arc<Mutex<bool>>,
-    /// Its own cgroup, where it has one.
-    group: Option<Arc<Group>>,
-    /// OOM kills in its cgroup before its present attempt.
-    oom_kills: Arc<Mutex<u64>>,
     watcher: Option<JoinHandle<()>>,
+}
+
+/// What the process and the thread that waits for its end share.
+struct Watched {
+    leader: GroupLeader,
+    /// Its own cgroup, where it has one.
+    group: Option<Group>,
+    notes: Mutex<Notes>,
+}
+
+/// What is known of a worker before its end.
+struct Notes {
+    /// Where it prints to now.
+    log: PathBuf,
+    /// It was found stopped when it was told to end.
+    stopped: bool,
+    /// OOM kills in its cgroup before its present attempt.
+    oom_kills: u64,
+}
+
+impl Watched {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How its process ended, after `death`.
+    fn exit_info(&self, death: Death) -> ExitInfo {
+        let notes = self.notes();
+        ExitInfo {
+            death: Some(death),
+            tail: evidence::tail(&notes.log),
+            stopped: notes.stopped,
+            oom_kills: oom_kills(self.group.as_ref()).saturating_sub(notes.oom_kills),
+        }
+    }
 }
 
 impl Process {
@@ -67,7 +89,7 @@ impl Process {
         worker: WorkerId,
         environment: &[(String, String)],
         log: &Path,
-        family: Family,
+        mark: ProcessMark,
         group: Option<Group>,
         events: &EventSender,
     ) -> io::Result<Process> {
@@ -77,22 +99,24 @@ impl Process {
             None,
             SockFlag::SOCK_CLOEXEC,
         )?;
-        let mut command = command(environment, open_log(log)?, theirs, &family);
+        let mut command = command(environment, open_log(log)?, theirs, &mark);
         let (child, group) = start(&mut command, group)?;
-        let group = group.map(Arc::new);
-        let family = family.in_cgroup(group.as_ref().map(|g| g.dir()));
+        let mark = mark.in_cgroup(group.as_ref().map(Group::dir));
         let (tell, told) = mpsc::channel();
         let mut process = Process {
-            pack: Arc::new(Pack::new(Pid::from_raw(child.id() as i32))),
-            socket: Arc::new(ours),
+            watched: Arc::new(Watched {
+                leader: GroupLeader::new(&child),
+                notes: Mutex::new(Notes {
+                    log: log.to_owned(),
+                    stopped: false,
+                    oom_kills: oom_kills(group.as_ref()),
+                }),
+                group,
+            }),
             tell,
-            log: Arc::new(Mutex::new(log.to_owned())),
-            stopped: Arc::new(Mutex::new(false)),
-            oom_kills: Arc::new(Mutex::new(oom_kills(group.as_deref()))),
-            group,
             watcher: None,
         };
-        match process.watch(worker, family, told, events) {
+        match process.watch(worker, mark, (Arc::new(ours), told), events) {
             Ok(watcher) => {
                 process.watcher = Some(watcher);
                 Ok(process)
@@ -100,7 +124,7 @@ impl Process {
             Err(error) => {
                 // Nobody would see its end.
                 process.kill();
-                process.pack.reap();
+                process.watched.leader.reap();
                 Err(error)
             }
         }
@@ -110,52 +134,31 @@ impl Process {
     fn watch(
         &self,
         worker: WorkerId,
-        family: Family,
-        told: Receiver<ToWorker>,
+        mark: ProcessMark,
+        (socket, told): (Arc<OwnedFd>, Receiver<ToWorker>),
         events: &EventSender,
     ) -> io::Result<JoinHandle<()>> {
-        let reader = {
-            let (socket, events) = (Arc::clone(&self.socket), events.clone());
-            thread::Builder::new()
-                .name(format!("reader-{worker}"))
-                .spawn(move || read_messages(worker, &socket, &events))?
-        };
-        let (socket, event_channel) = (Arc::clone(&self.socket), events.clone());
-        thread::Builder::new()
-            .name(format!("sender-{worker}"))
-            .spawn(move || send_messages(worker, &socket, &told, &event_channel))?;
-        let (pack, socket, events) = (
-            Arc::clone(&self.pack),
-            Arc::clone(&self.socket),
-            events.clone(),
-        );
-        let (log, stopped) = (Arc::clone(&self.log), Arc::clone(&self.stopped));
-        let (group, before) = (self.group.clone(), Arc::clone(&self.oom_kills));
-        thread::Builder::new()
-            .name(format!("watcher-{worker}"))
-            .spawn(move || {
-                let tell = || {
-                    let _ = events.send(Event::Worker(worker, WorkerEvent::Stopped));
-                };
-                let death = wait_for_end(&pack, tell, || end_strays(worker, pack.pid, family));
-                // Packets that are in the socket already can still be read after this.
-                let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
-                let _ = reader.join();
-                let _ = events.send(Event::Worker(
-                    worker,
-                    WorkerEvent::Exited(ExitInfo {
-                        death: Some(death),
-                        tail: evidence::tail(&lock(&log)),
-                        stopped: *lock(&stopped),
-                        oom_kills: oom_kills(group.as_deref()).saturating_sub(*lock(&before)),
-                    }),
-                ));
-            })
+        let start = |name: &str| thread::Builder::new().name(format!("{name}-{worker}"));
+        let (reads, heard) = (Arc::clone(&socket), events.clone());
+        let reader = start("reader").spawn(move || read_messages(worker, &reads, &heard))?;
+        let (sends, failed) = (Arc::clone(&socket), events.clone());
+        start("sender").spawn(move || send_messages(worker, &sends, &told, &failed))?;
+        let (watched, events) = (Arc::clone(&self.watched), events.clone());
+        start("watcher").spawn(move || {
+            let tell = |event| {
+                let _ = events.send(Event::Worker(worker, event));
+            };
+            let death = wait_for_end(worker, &watched.leader, mark, || tell(WorkerEvent::Stopped));
+            // Packets that are in the socket already can still be read after this.
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+            let _ = reader.join();
+            tell(WorkerEvent::Exited(watched.exit_info(death)));
+        })
     }
 
     /// Process id.
     pub fn pid(&self) -> u32 {
-        self.pack.pid.as_raw() as u32
+        self.watched.leader.pid()
     }
 
     /// Sends a message, from another thread: nobody waits here for a worker that does not read. That
@@ -168,73 +171,34 @@ impl Process {
     /// An attempt begins: from now on it prints there, and only what the kernel kills from now on
     /// can explain its end. Gives where it printed before.
     pub fn begin(&self, log: PathBuf) -> PathBuf {
-        *lock(&self.oom_kills) = oom_kills(self.group.as_deref());
-        std::mem::replace(&mut *lock(&self.log), log)
+        let mut notes = self.watched.notes();
+        notes.oom_kills = oom_kills(self.watched.group.as_ref());
+        std::mem::replace(&mut notes.log, log)
     }
 
     /// Where it prints now.
     pub fn log(&self) -> PathBuf {
-        lock(&self.log).clone()
+        self.watched.notes().log.clone()
     }
 
     /// SIGTERM to the group. A stopped process is woken, or the signal would never reach it; that
     /// it was stopped is kept as evidence.
     pub fn terminate(&self) {
         if evidence::is_stopped(self.pid()) {
-            *lock(&self.stopped) = true;
+            self.watched.notes().stopped = true;
         }
-        self.pack.signal(Signal::SIGTERM);
-        self.pack.signal(Signal::SIGCONT);
+        self.watched.leader.signal(Signal::SIGTERM);
+        self.watched.leader.signal(Signal::SIGCONT);
     }
 
     /// SIGCONT to the group.
     pub fn go_on(&self) {
-        self.pack.signal(Signal::SIGCONT);
+        self.watched.leader.signal(Signal::SIGCONT);
     }
 
     /// SIGKILL to the group.
     pub fn kill(&self) {
-        self.pack.signal(Signal::SIGKILL);
-    }
-}
-
-/// A worker's process and the group that it leads. Once the process was waited for, its number may be
-/// anybody's: from then on nothing is sent to it.
-struct Pack {
-    pid: Pid,
-    reaped: Mutex<bool>,
-}
-
-impl Pack {
-    fn new(pid: Pid) -> Pack {
-        Pack {
-            pid,
-            reaped: Mutex::new(false),
-        }
-    }
-
-    /// Sends a signal to the group; false where the process has been waited for.
-    fn signal(&self, signal: Signal) -> bool {
-        let reaped = lock(&self.reaped);
-        if !*reaped {
-            let _ = killpg(self.pid, signal);
-        }
-        !*reaped
-    }
-
-    /// Waits for the process, which is about to end or has ended.
-    fn reap(&self) -> Death {
-        let mut reaped = lock(&self.reaped);
-        let death = loop {
-            break match nix::sys::wait::waitpid(self.pid, None) {
-                Ok(WaitStatus::Exited(_, code)) => Death::Exited(code),
-                Ok(WaitStatus::Signaled(_, signal, _)) => Death::Signaled(signal as i32),
-                Err(Errno::EINTR) => continue,
-                Ok(_) | Err(_) => Death::Unknown,
-            };
-        };
-        *reaped = true;
-        death
+        self.watched.leader.signal(Signal::SIGKILL);
     }
 }
 
@@ -253,9 +217,9 @@ fn command(
     environment: &[(String, String)],
     output: File,
     socket: OwnedFd,
-    family: &Family,
+    mark: &ProcessMark,
 ) -> Command {
-    let inherited = std::env::var(strays::VARIABLE).ok();
+    let inherited = std::env::var(orphans::VARIABLE).ok();
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("tune")
@@ -267,9 +231,8 @@ fn command(
                 .map_or_else(|_| Stdio::null(), Stdio::from),
         )
         .stderr(Stdio::from(output))
-        .process_group(0)
         .envs(environment.iter().map(|(name, value)| (name, value)))
-        .env(strays::VARIABLE, family.variable(inherited.as_deref()));
+        .env(orphans::VARIABLE, mark.variable(inherited.as_deref()));
     command
 }
 
@@ -277,25 +240,24 @@ fn command(
 /// Where it cannot be put there, it is started without, and the cgroup is dropped.
 fn start(command: &mut Command, group: Option<Group>) -> io::Result<(Child, Option<Group>)> {
     const NONE: RawFd = -1;
-    let door = group.as_ref().and_then(|g| g.door().ok());
-    let enter = Arc::new(AtomicI32::new(door.as_ref().map_or(NONE, File::as_raw_fd)));
-    let parent = nix::unistd::getpid();
+    let procs_file = group.as_ref().and_then(|g| g.procs_file().ok());
+    let enter = Arc::new(AtomicI32::new(
+        procs_file.as_ref().map_or(NONE, File::as_raw_fd),
+    ));
     let entered = Arc::clone(&enter);
-    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and write,
-    // to a descriptor that is open for as long as the number is there.
-    unsafe {
-        command.pre_exec(move || {
-            // It ends by itself once its socket closes, with what it has started. A process that is
-            // stopped would not notice, but for this.
-            strays::hear_of_the_end_of(parent, Signal::SIGCONT)?;
-            let door = entered.load(Ordering::Relaxed);
-            if door != NONE {
-                nix::unistd::write(BorrowedFd::borrow_raw(door), b"0")?;
-            }
-            Ok(())
-        });
-    }
-    let group = group.filter(|_| door.is_some());
+    let enter_cgroup = move || {
+        let procs_file = entered.load(Ordering::Relaxed);
+        if procs_file != NONE {
+            // SAFETY: the descriptor is open for as long as its number is there.
+            nix::unistd::write(unsafe { BorrowedFd::borrow_raw(procs_file) }, b"0")?;
+        }
+        Ok(())
+    };
+    // It ends by itself once its socket closes, with what it has started. A process that is stopped
+    // would not notice, but for SIGCONT.
+    // SAFETY: write is async-signal-safe.
+    unsafe { child::lead_group(command, Signal::SIGCONT, enter_cgroup) };
+    let group = group.filter(|_| procs_file.is_some());
     match command.spawn() {
         Err(error) if group.is_some() => {
             tracing::debug!(%error, "a worker could not be started in its cgroup");
@@ -457,42 +419,23 @@ fn read_messages(worker: WorkerId, socket: &OwnedFd, events: &EventSender) {
     }
 }
 
-/// Waits until the process has ended, ends what is left of its group and what else it has left
-/// behind, and only then lets its process id go: until that it cannot be anybody else's. Calls
-/// `stopped` each time the process is stopped.
-fn wait_for_end(pack: &Pack, stopped: impl Fn(), end_strays: impl FnOnce()) -> Death {
-    let pid = pack.pid;
-    let peek = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
-    loop {
-        match waitid(Id::Pid(pid), peek) {
-            Ok(WaitStatus::Stopped(..)) => {
-                // Takes the notice away, which was only looked at so far.
-                let take = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-                if let Ok(WaitStatus::Stopped(..)) = waitid(Id::Pid(pid), take) {
-                    stopped();
-                }
-            }
-            Err(Errno::EINTR) => {}
-            Ok(_) | Err(_) => break,
-        }
-    }
-    pack.signal(Signal::SIGKILL);
-    end_strays();
-    pack.reap()
-}
-
-/// No attempt of the next worker runs beside what this one has started.
-fn end_strays(worker: WorkerId, pid: Pid, family: Family) {
-    let family = family.beginning_with(pid.as_raw() as u32);
-    match strays::end_or_give_up(&family, STRAYS) {
+/// Waits until the process has ended, and ends what it has left behind: no attempt of the next worker
+/// runs beside that.
+fn wait_for_end(
+    worker: WorkerId,
+    leader: &GroupLeader,
+    mark: ProcessMark,
+    stopped: impl Fn(),
+) -> Death {
+    leader.wait_for_end(stopped);
+    let (end, left) = leader.end(Some(mark));
+    let pid = leader.pid();
+    match left {
         Some(ended) if ended == Ended::default() => {}
         Some(ended) => tracing::warn!(worker, %pid, "processes that a worker left behind: {ended}"),
         None => tracing::warn!(worker, %pid, "what a worker left could not be looked for in time"),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    end.death
 }
 
 #[cfg(test)]
@@ -500,16 +443,6 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::event_channel;
-
-    #[test]
-    #[allow(clippy::zombie_processes)] // It is waited for by its number.
-    fn nothing_is_sent_to_the_number_of_a_process_that_was_waited_for() {
-        let child = Command::new("true").process_group(0).spawn().unwrap();
-        let pack = Pack::new(Pid::from_raw(child.id() as i32));
-        assert!(pack.signal(Signal::SIGCONT));
-        assert_eq!(pack.reap(), Death::Exited(0));
-        assert!(!pack.signal(Signal::SIGKILL));
-    }
 
     #[test]
     fn a_worker_that_does_not_read_is_told_of_and_nobody_waits_for_it() {

@@ -16,8 +16,8 @@ use nix::unistd::{getpgrp, getpid, getppid};
 use super::link::Link;
 use fault::{ErrorReport, Phase};
 use fault::{ProgramEnd, cuda};
-use process::strays::{self, Family};
-use protocol::{AttemptId, FromWorker};
+use process::orphans::{self, ProcessMark};
+use protocol::FromWorker;
 use task::ProgramFailed;
 
 /// Exit status of a worker whose CUDA context is lost (`EX_SOFTWARE`).
@@ -27,10 +27,10 @@ pub const CONTEXT_LOST: i32 = 70;
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// How long what this process has started is given to end, once the supervisor is gone.
-const STRAYS: Duration = Duration::from_secs(5);
+const ORPHANS: Duration = Duration::from_secs(5);
 
 /// After this many seconds without the supervisor the kernel ends the process: more than leaving may
-/// take, and twice the time for strays.
+/// take, and twice the time for orphans.
 const LAST: u32 = 15;
 
 /// A check of the device's health that takes longer than this has failed.
@@ -45,20 +45,20 @@ static DUE: AtomicU64 = AtomicU64::new(0);
 /// An arbitrary instant.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Where the hook and the watchdog say their last words.
+/// Where the hook and the watchdog report fatal errors to.
 static LINK: OnceLock<Arc<Link>> = OnceLock::new();
 
-/// Where the worker is, for the hook.
-static PLACE: Mutex<(Option<AttemptId>, Phase)> = Mutex::new((None, Phase::Opening));
+/// What the worker is at, for the hook.
+static PHASE: Mutex<Phase> = Mutex::new(Phase::Opening);
 
 thread_local! {
     /// What the hook noted of the last panic of this thread.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Notes where the worker is.
-pub fn enter(attempt: Option<AttemptId>, phase: Phase) {
-    *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = (attempt, phase);
+/// Notes what the worker is at.
+pub fn enter(phase: Phase) {
+    *PHASE.lock().unwrap_or_else(PoisonError::into_inner) = phase;
 }
 
 /// Installs what watches over the process: the panic hook, the handler of C++'s `std::terminate`,
@@ -78,7 +78,7 @@ pub fn install(link: Arc<Link>) -> io::Result<()> {
                 let due = DUE.load(Ordering::Relaxed);
                 if due != 0 && START.elapsed() > Duration::from_millis(due) {
                     let limit = humantime::format_duration(HEALTH);
-                    last_words(
+                    report_fatal(
                         format!("the health check gave no answer within {limit}"),
                         false,
                     );
@@ -113,9 +113,9 @@ impl Drop for Watched {
 }
 
 /// Tells the supervisor why the process leaves, and leaves.
-fn last_words(text: String, panic: bool) -> ! {
+fn report_fatal(text: String, panic: bool) -> ! {
     let _ = writeln!(io::stderr(), "{text}");
-    let (attempt, phase) = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let phase = *PHASE.lock().unwrap_or_else(PoisonError::into_inner);
     let error = ErrorReport {
         phase,
         panic,
@@ -124,7 +124,7 @@ fn last_words(text: String, panic: bool) -> ! {
         program: None,
     };
     if let Some(link) = LINK.get() {
-        let _ = link.send(&FromWorker::Dying { attempt, error });
+        let _ = link.send(&FromWorker::Fatal(error));
     }
     print_stack(&Backtrace::capture());
     leave(CONTEXT_LOST)
@@ -141,7 +141,7 @@ fn print_stack(stack: &Backtrace) {
 fn hook(info: &PanicHookInfo<'_>) {
     let text = describe(info);
     if cuda::sticky(&text) {
-        last_words(text, true);
+        report_fatal(text, true);
     }
     let _ = writeln!(io::stderr(), "{text}");
     // Without memory there is none for symbols either, and the failure within would deadlock.
@@ -157,7 +157,7 @@ fn hook(info: &PanicHookInfo<'_>) {
 pub fn terminated(text: &str) {
     let text = format!("std::terminate: {text}");
     if cuda::sticky(&text) {
-        last_words(text, false);
+        report_fatal(text, false);
     }
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -185,7 +185,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 
 /// An error or a panic, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caught {
+pub struct CapturedError {
     /// Whether it was a panic.
     pub panic: bool,
     /// The whole text: causes, or message and place.
@@ -198,7 +198,7 @@ pub struct Caught {
 ///
 /// # Errors
 /// Those of `work`, and its panics.
-pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, Caught> {
+pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, CapturedError> {
     PANIC.with(|slot| slot.replace(None));
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
@@ -209,13 +209,13 @@ pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> Result<T, Caught> {
             if !host_memory(&text) && program.is_none() {
                 print_stack(error.backtrace());
             }
-            Err(Caught {
+            Err(CapturedError {
                 panic: false,
                 text,
                 program,
             })
         }
-        Err(payload) => Err(Caught {
+        Err(payload) => Err(CapturedError {
             panic: true,
             text: PANIC
                 .with(|slot| slot.replace(None))
@@ -249,8 +249,8 @@ fn end_with_all() -> ! {
     static ENDING: Mutex<()> = Mutex::new(());
     // Who comes second waits here for the end.
     let _ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(family) = Family::of_this_worker() {
-        strays::end_or_give_up(&family, STRAYS);
+    if let Some(mark) = ProcessMark::of_this_worker() {
+        orphans::end_or_give_up(&mark, ORPHANS);
     }
     // A process that leads no group of its own would kill whoever started it.
     if getpgrp() == getpid() {
@@ -287,27 +287,27 @@ mod tests {
 
     #[test]
     fn errors_carry_their_causes() {
-        let caught = catch::<()>(|| Err(anyhow::anyhow!("inner")).context("outer")).unwrap_err();
-        assert_eq!(caught.text, "outer: inner");
-        assert!(!caught.panic);
+        let captured = catch::<()>(|| Err(anyhow::anyhow!("inner")).context("outer")).unwrap_err();
+        assert_eq!(captured.text, "outer: inner");
+        assert!(!captured.panic);
     }
 
     #[test]
     fn the_watchdog_waits_for_no_check_that_panicked() {
         static OWN: AtomicU64 = AtomicU64::new(0);
-        let caught = catch::<()>(|| {
+        let captured = catch::<()>(|| {
             let _over = Watched::until(&OWN, 7);
             assert_eq!(OWN.load(Ordering::Relaxed), 7);
             panic!("the device is gone")
         });
-        assert!(caught.unwrap_err().text.contains("the device is gone"));
+        assert!(captured.unwrap_err().text.contains("the device is gone"));
         assert_eq!(OWN.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn panics_become_errors() {
-        let caught = catch::<()>(|| panic!("shape {}", 3)).unwrap_err();
-        assert!(caught.panic && caught.text.contains("shape 3"));
+        let captured = catch::<()>(|| panic!("shape {}", 3)).unwrap_err();
+        assert!(captured.panic && captured.text.contains("shape 3"));
         assert_eq!(catch(|| Ok(1)), Ok(1));
     }
 }

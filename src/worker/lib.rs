@@ -31,12 +31,12 @@ use device::Device;
 use fault::cuda;
 use fault::{ErrorReport, Phase};
 use protocol::ALONE;
-use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
 use task::{Ended, Task, TrialSpec};
 
 use best::Candidates;
 use checkpoint::Checkpoints;
-use guard::Caught;
+use guard::CapturedError;
 use link::Link;
 use log::Output;
 use memory::{Meter, Opened};
@@ -73,7 +73,7 @@ fn run(
     inbox: &Receiver<ToWorker>,
     output: &mut dyn Output,
 ) -> anyhow::Result<i32> {
-    guard::enter(None, Phase::Opening);
+    guard::enter(Phase::Opening);
     link.send(&FromWorker::Hello {
         protocol: VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -110,14 +110,14 @@ fn run(
                 let Objective { metric, direction } = &worker.objective;
                 let candidates =
                     keep_best.map(|keep| Candidates::new(keep, &trial, metric, *direction));
-                let paper = Paper {
+                let files = AttemptFiles {
                     log: log.into(),
                     max_log_bytes,
                     checkpoints: checkpoint.map(|dir| Checkpoints::new(dir.into(), &trial)),
                     candidates,
                     grant,
                 };
-                if let Some(status) = worker.attempt(&trial, paper)? {
+                if let Some(status) = worker.attempt(&trial, files)? {
                     return Ok(status);
                 }
             }
@@ -139,7 +139,7 @@ fn open(
 }
 
 /// Where an attempt writes, and what it may take.
-struct Paper {
+struct AttemptFiles {
     log: PathBuf,
     max_log_bytes: u64,
     checkpoints: Option<Checkpoints>,
@@ -202,12 +202,9 @@ impl<'a> Worker<'a> {
                 link.send(&FromWorker::NotExpandable { error })?;
                 return Ok(Err(0));
             }
-            Err(caught) => {
-                let _ = writeln!(std::io::stderr(), "{}", caught.text);
-                link.send(&FromWorker::Dying {
-                    attempt: None,
-                    error: report(caught, Phase::Opening, None),
-                })?;
+            Err(captured) => {
+                let _ = writeln!(std::io::stderr(), "{}", captured.text);
+                link.send(&FromWorker::Fatal(report(captured, Phase::Opening, None)))?;
                 return Ok(Err(1));
             }
         };
@@ -235,43 +232,42 @@ impl<'a> Worker<'a> {
         self.meter.begin(Some(grant));
         let task = &mut **self.task;
         let warmed = guard::catch(|| task.warm_up());
-        let sticky = |c: &Caught| cuda::sticky(&c.text);
+        let sticky = |c: &CapturedError| cuda::sticky(&c.text);
         let health = match &warmed {
-            Err(caught) if sticky(caught) => None,
+            Err(captured) if sticky(captured) => None,
             Ok(()) | Err(_) => Some(guard::catch(|| {
                 self.libtorch.empty_cache()?;
                 guard::checked(|| self.libtorch.health(self.device))
             })),
         };
-        if let Err(caught) = &warmed {
-            self.print(caught);
+        if let Err(captured) = &warmed {
+            self.print(captured);
         }
         let lost = match (warmed, health) {
             (Ok(()) | Err(_), Some(Ok(()))) => None,
             (Ok(()) | Err(_), Some(Err(sick))) => Some(sick),
-            (Err(caught), None) => Some(caught),
+            (Err(captured), None) => Some(captured),
             (Ok(()), None) => None,
         };
         let Some(lost) = lost else {
             self.meter.end(None, true);
             return Ok(None);
         };
-        self.link.send(&FromWorker::Dying {
-            attempt: None,
-            error: report(lost, Phase::Opening, Some(false)),
-        })?;
-        Ok(Some(guard::CONTEXT_LOST))
+        self.die(
+            report(lost, Phase::Opening, Some(false)),
+            guard::CONTEXT_LOST,
+        )
     }
 
     /// Runs an attempt and reports how it ended; gives the exit status where the process must go.
-    fn attempt(&mut self, trial: &TrialSpec, paper: Paper) -> anyhow::Result<Option<i32>> {
-        let log = &paper.log;
+    fn attempt(&mut self, trial: &TrialSpec, files: AttemptFiles) -> anyhow::Result<Option<i32>> {
+        let log = &files.log;
         let id = AttemptId {
             number: trial.number,
             purpose: trial.purpose,
             attempt: trial.attempt,
         };
-        guard::enter(Some(id), Phase::Seeding);
+        guard::enter(Phase::Seeding);
         let head = log::head(
             trial,
             self.shown,
@@ -282,31 +278,31 @@ impl<'a> Worker<'a> {
         let begun = self.output.begin(log, &head);
         if let Err(error) = begun.or_else(|_| self.output.discard()) {
             // Neither the trial's fault nor the device's: as if the task could not be opened.
-            let caught = Caught {
+            let captured = CapturedError {
                 program: None,
                 panic: false,
                 text: format!("log {}: {error}", log.display()),
             };
-            return self.die(id, report(caught, Phase::Opening, None), 1);
+            return self.die(report(captured, Phase::Opening, None), 1);
         }
         let device = self.device;
         if self.in_process
-            && let Err(caught) = guard::catch(|| prepare(self.libtorch, device, trial.seed))
+            && let Err(captured) = guard::catch(|| prepare(self.libtorch, device, trial.seed))
         {
-            self.print(&caught);
-            let error = report(caught, Phase::Seeding, Some(false));
-            return self.die(id, error, guard::CONTEXT_LOST);
+            self.print(&captured);
+            let error = report(captured, Phase::Seeding, Some(false));
+            return self.die(error, guard::CONTEXT_LOST);
         }
-        self.meter.begin(paper.grant);
-        guard::enter(Some(id), Phase::Training);
-        let cap = log::Cap::new(log, paper.max_log_bytes);
+        self.meter.begin(files.grant);
+        guard::enter(Phase::Training);
+        let cap = log::Cap::new(log, files.max_log_bytes);
         let mut reporter = LiveReporter::new(
             self.link,
             self.inbox,
             id,
             cap,
-            paper.checkpoints,
-            paper.candidates,
+            files.checkpoints,
+            files.candidates,
         );
         let scene = inject::Scene {
             libtorch: self.libtorch,
@@ -322,40 +318,45 @@ impl<'a> Worker<'a> {
         }
         let leave = match result {
             Ok(ended) => self.ended(id, ended)?,
-            Err(caught) => self.failed(id, caught)?,
+            Err(captured) => self.failed(id, captured)?,
         };
-        guard::enter(None, Phase::Seeding);
+        guard::enter(Phase::Seeding);
         Ok(leave)
     }
 
     fn ended(&mut self, attempt: AttemptId, ended: Ended) -> anyhow::Result<Option<i32>> {
         self.cuda_errors = 0;
         self.measured(attempt, true)?;
-        self.link.send(&FromWorker::Ended {
-            attempt,
+        let peak_memory_mb = self.task.peak_memory_mb().unwrap_or_else(memory::peak_mb);
+        let event = AttemptEvent::Ended {
             ended,
-            peak_memory_mb: self.task.peak_memory_mb().unwrap_or_else(memory::peak_mb),
-        })?;
+            peak_memory_mb,
+        };
+        self.link.report(attempt, event)?;
         Ok(None)
     }
 
-    fn failed(&mut self, attempt: AttemptId, caught: Caught) -> anyhow::Result<Option<i32>> {
-        self.print(&caught);
+    fn failed(
+        &mut self,
+        attempt: AttemptId,
+        captured: CapturedError,
+    ) -> anyhow::Result<Option<i32>> {
+        self.print(&captured);
         if !self.in_process {
             self.measured(attempt, false)?;
-            let error = report(caught, Phase::Training, None);
-            self.link.send(&FromWorker::Failed { attempt, error })?;
+            let error = report(captured, Phase::Training, None);
+            self.link.report(attempt, AttemptEvent::Failed(error))?;
             return Ok(None);
         }
-        if cuda::sticky(&caught.text) {
+        if cuda::sticky(&captured.text) {
             // Nothing may touch the device any more, not even to ask how it is.
             self.measured(attempt, false)?;
-            let error = report(caught, Phase::Training, None);
-            return self.die(attempt, error, guard::CONTEXT_LOST);
+            let error = report(captured, Phase::Training, None);
+            return self.die(error, guard::CONTEXT_LOST);
         }
         // Out of memory is an answer of a context that works.
-        let out_of_memory = cuda::out_of_memory(&caught.text);
-        self.cuda_errors += u32::from(cuda::cuda_text(&caught.text) && !out_of_memory);
+        let out_of_memory = cuda::out_of_memory(&captured.text);
+        self.cuda_errors += u32::from(cuda::cuda_text(&captured.text) && !out_of_memory);
         let health = guard::catch(|| {
             if out_of_memory {
                 self.libtorch.empty_cache()?;
@@ -372,11 +373,11 @@ impl<'a> Worker<'a> {
             Err(sick) if cuda::out_of_memory(&sick.text) => None,
             Err(_) => Some(false),
         };
-        let error = report(caught, Phase::Training, healthy);
+        let error = report(captured, Phase::Training, healthy);
         if health.is_err() || self.cuda_errors >= MAX_CUDA_ERRORS {
-            return self.die(attempt, error, guard::CONTEXT_LOST);
+            return self.die(error, guard::CONTEXT_LOST);
         }
-        self.link.send(&FromWorker::Failed { attempt, error })?;
+        self.link.report(attempt, AttemptEvent::Failed(error))?;
         Ok(None)
     }
 
@@ -384,24 +385,19 @@ impl<'a> Worker<'a> {
     fn measured(&mut self, attempt: AttemptId, device_works: bool) -> anyhow::Result<()> {
         let program = self.task.peak_memory_mb();
         let usage = self.meter.end(program, device_works);
-        self.link.send(&FromWorker::Measured { attempt, usage })
+        self.link.report(attempt, AttemptEvent::Measured(usage))
     }
 
-    fn die(
-        &self,
-        attempt: AttemptId,
-        error: ErrorReport,
-        status: i32,
-    ) -> anyhow::Result<Option<i32>> {
-        let attempt = Some(attempt);
-        self.link.send(&FromWorker::Dying { attempt, error })?;
+    /// Tells why the process leaves; gives its exit status.
+    fn die(&self, error: ErrorReport, status: i32) -> anyhow::Result<Option<i32>> {
+        self.link.send(&FromWorker::Fatal(error))?;
         Ok(Some(status))
     }
 
     /// The panic hook has printed panics already.
-    fn print(&self, caught: &Caught) {
-        if !caught.panic {
-            let _ = writeln!(std::io::stderr(), "error: {}", caught.text);
+    fn print(&self, captured: &CapturedError) {
+        if !captured.panic {
+            let _ = writeln!(std::io::stderr(), "error: {}", captured.text);
         }
     }
 }
@@ -415,13 +411,13 @@ fn prepare(libtorch: &dyn Libtorch, device: Device, seed: u64) -> anyhow::Result
     guard::checked(|| libtorch.health(device)).context("start of the training")
 }
 
-fn report(caught: Caught, phase: Phase, healthy: Option<bool>) -> ErrorReport {
+fn report(captured: CapturedError, phase: Phase, healthy: Option<bool>) -> ErrorReport {
     ErrorReport {
         phase,
-        panic: caught.panic,
-        text: caught.text,
+        panic: captured.panic,
+        text: captured.text,
         healthy,
-        program: caught.program,
+        program: captured.program,
     }
 }
 

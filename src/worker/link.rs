@@ -12,7 +12,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, recv, send, sockopt};
 
-use protocol::{Assembler, FromWorker, MAX_PACKET, ToWorker, packets};
+use protocol::{Assembler, AttemptEvent, AttemptId, FromWorker, MAX_PACKET, ToWorker, packets};
 
 /// A connected socket that keeps packet boundaries.
 #[derive(Debug)]
@@ -83,6 +83,14 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Sends what becomes of an attempt.
+    ///
+    /// # Errors
+    /// The supervisor is gone.
+    pub fn report(&self, attempt: AttemptId, event: AttemptEvent) -> anyhow::Result<()> {
+        self.send(&FromWorker::Attempt(attempt, event))
     }
 
     /// The next message; `None` when the supervisor closed its end.

@@ -13,7 +13,7 @@ use super::budget::Budget;
 use super::checkpoint::Checkpoints;
 use super::link::Link;
 use super::log::Cap;
-use protocol::{AttemptId, FromWorker, ToWorker};
+use protocol::{AttemptEvent, AttemptId, ToWorker};
 use task::Epoch;
 use task::{Checkpoint, Decision, Metrics, Reporter};
 
@@ -85,26 +85,24 @@ impl Reporter for LiveReporter<'_> {
         }
         self.reported = Some(Instant::now());
         // Where the supervisor is gone, the reading thread ends the process.
-        let _ = self.link.send(&FromWorker::Stepped {
-            attempt: self.attempt,
-            steps: self.steps,
-        });
+        let _ = self
+            .link
+            .report(self.attempt, AttemptEvent::Stepped(self.steps));
         self.cap.check();
     }
 
     fn plan(&mut self, steps: u64) {
-        let _ = self.link.send(&FromWorker::Planned {
-            attempt: self.attempt,
-            steps,
-        });
+        let _ = self.link.report(self.attempt, AttemptEvent::Planned(steps));
     }
 
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
-        self.link.send(&FromWorker::EpochFinished {
-            attempt: self.attempt,
-            epoch,
-            metrics: metrics.clone(),
-        })?;
+        self.link.report(
+            self.attempt,
+            AttemptEvent::EpochFinished(Epoch {
+                epoch,
+                metrics: metrics.clone(),
+            }),
+        )?;
         match self.inbox.recv()? {
             ToWorker::Decided { prune: true } => Ok(Decision::Prune),
             ToWorker::Decided { prune: false } => {
@@ -141,10 +139,8 @@ impl Reporter for LiveReporter<'_> {
     }
 
     fn go_on_after(&mut self, epochs: &[Epoch]) -> anyhow::Result<()> {
-        self.link.send(&FromWorker::Resumed {
-            attempt: self.attempt,
-            epochs: epochs.to_vec(),
-        })?;
+        self.link
+            .report(self.attempt, AttemptEvent::Resumed(epochs.to_vec()))?;
         let last = epochs.last().map_or(0, |e| e.epoch);
         note(&format!("goes on after epoch {last}"));
         self.last_epoch = last;

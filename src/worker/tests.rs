@@ -10,9 +10,10 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 use super::*;
 use ::memory::Usage;
 use config::{Objective, Operation};
-use protocol::{Assembler, MAX_PACKET, packets};
+use protocol::{Assembler, AttemptEvent, MAX_PACKET, packets};
 use search::space::{Params, Space};
 use search::study::{Direction, Purpose};
+use task::Epoch;
 
 /// Logs to the file only.
 struct FileOutput;
@@ -51,7 +52,7 @@ impl Supervisor {
     fn hear_news(&self) -> FromWorker {
         loop {
             let message = self.hear();
-            if !matches!(message, FromWorker::Stepped { .. }) {
+            if !matches!(message, FromWorker::Attempt(_, AttemptEvent::Stepped(_))) {
                 return message;
             }
         }
@@ -144,7 +145,9 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
 }
 
 fn answer_epoch(supervisor: &Supervisor, expected: u32, prune: bool) {
-    let FromWorker::EpochFinished { epoch, metrics, .. } = supervisor.hear_news() else {
+    let FromWorker::Attempt(_, AttemptEvent::EpochFinished(Epoch { epoch, metrics })) =
+        supervisor.hear_news()
+    else {
         panic!("expected an epoch")
     };
     assert_eq!(epoch, expected);
@@ -154,7 +157,7 @@ fn answer_epoch(supervisor: &Supervisor, expected: u32, prune: bool) {
 
 /// What it measured of its attempt, which it says before anything else about the end.
 fn measured(supervisor: &Supervisor) -> Usage {
-    let FromWorker::Measured { usage, .. } = supervisor.hear_news() else {
+    let FromWorker::Attempt(_, AttemptEvent::Measured(usage)) = supervisor.hear_news() else {
         panic!("expected what was measured")
     };
     usage
@@ -164,11 +167,13 @@ fn ended(supervisor: &Supervisor) -> Ended {
     let usage = measured(supervisor);
     assert!(usage.resident.unwrap() >= 1 << 20 && usage.resident_before.is_some());
     assert_eq!(usage.reserved, None, "there is no GPU");
-    let FromWorker::Ended {
-        ended,
-        peak_memory_mb,
-        ..
-    } = supervisor.hear_news()
+    let FromWorker::Attempt(
+        _,
+        AttemptEvent::Ended {
+            ended,
+            peak_memory_mb,
+        },
+    ) = supervisor.hear_news()
     else {
         panic!("expected the end")
     };
@@ -185,13 +190,16 @@ fn trials_complete_are_pruned_and_fail_in_one_process() {
         open(s, "synthetic");
         assert_eq!(s.hear(), FromWorker::Ready);
         run_trial(s, log, None);
-        assert!(matches!(s.hear(), FromWorker::Stepped { steps: 1, .. }));
+        assert!(matches!(
+            s.hear(),
+            FromWorker::Attempt(_, AttemptEvent::Stepped(1))
+        ));
         answer_epoch(s, 1, false);
         answer_epoch(s, 2, false);
         assert_eq!(ended(s), Ended::Completed);
         run_trial(s, log, Some("optim.lr"));
         assert!(measured(s).resident.is_some());
-        let FromWorker::Failed { error, .. } = s.hear_news() else {
+        let FromWorker::Attempt(_, AttemptEvent::Failed(error)) = s.hear_news() else {
             panic!("expected a failure")
         };
         assert!(error.text.contains("optim.lr"));
@@ -217,7 +225,10 @@ fn exit_in_the_middle_of_a_trial_is_no_failure_of_it() {
         open(s, "synthetic");
         assert_eq!(s.hear(), FromWorker::Ready);
         run_trial(s, log.to_str().unwrap(), None);
-        assert!(matches!(s.hear_news(), FromWorker::EpochFinished { .. }));
+        assert!(matches!(
+            s.hear_news(),
+            FromWorker::Attempt(_, AttemptEvent::EpochFinished(_))
+        ));
         s.tell(&ToWorker::Exit);
     });
     assert_eq!(status.unwrap(), 0);
@@ -227,11 +238,7 @@ fn exit_in_the_middle_of_a_trial_is_no_failure_of_it() {
 fn a_task_that_cannot_be_opened_is_reported_before_the_process_ends() {
     let status = supervise(|s| {
         open(s, "no such kind");
-        let FromWorker::Dying {
-            attempt: None,
-            error,
-        } = s.hear()
-        else {
+        let FromWorker::Fatal(error) = s.hear() else {
             panic!("expected its last message")
         };
         assert_eq!(error.phase, Phase::Opening);
@@ -248,7 +255,10 @@ fn a_log_that_cannot_be_written_keeps_nobody_from_training() {
         run_trial(s, "/no/such/directory/log", None);
         let news = s.hear_news();
         assert!(
-            matches!(news, FromWorker::EpochFinished { epoch: 1, .. }),
+            matches!(
+                news,
+                FromWorker::Attempt(_, AttemptEvent::EpochFinished(Epoch { epoch: 1, .. }))
+            ),
             "{news:?}"
         );
         s.tell(&ToWorker::Exit);
@@ -308,7 +318,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         halvings: 0,
         rehearse: None,
     };
-    let paper = || Paper {
+    let files = || AttemptFiles {
         log: directory.path().join("log"),
         max_log_bytes: 1 << 20,
         checkpoints: None,
@@ -317,7 +327,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     };
     texts
         .iter()
-        .map(|_| worker.attempt(&trial, paper()).unwrap())
+        .map(|_| worker.attempt(&trial, files()).unwrap())
         .collect()
 }
 

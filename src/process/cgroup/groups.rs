@@ -99,7 +99,7 @@ impl Group {
     ///
     /// # Errors
     /// What the system says.
-    pub fn door(&self) -> io::Result<File> {
+    pub fn procs_file(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.dir.join(PROCS))
     }
 

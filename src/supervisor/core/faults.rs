@@ -21,25 +21,7 @@ impl Core {
         };
         let outcome = fault::judge(fault.kind, &active.tally);
         active.tally.add(fault.kind);
-        let worker = self.slots[slot].worker().map_or(0, |w| w.id);
-        let previous = self.slots[slot].worker().and_then(|w| w.previous);
-        let mut detail = fault.detail.clone();
-        if let Some(place) = &fault.place {
-            detail += &format!("; {place}");
-        }
-        if fault.kind == FaultKind::Poisoned
-            && let Some(previous) = previous
-        {
-            detail += &format!("; {previous}, which this worker ran before, is suspect");
-            if previous.searches() {
-                let next = job.number;
-                let why = format!("the next trial of its worker, {next}, found a broken context");
-                self.outbox.push(Write::TrialNoted {
-                    number: previous.number,
-                    user_attrs: [("suspect".to_owned(), why.into())].into_iter().collect(),
-                });
-            }
-        }
+        let detail = self.describe(slot, job, fault);
         let (again, verdict) = match outcome.verdict {
             Verdict::Again { suspect: false } => (true, "again"),
             Verdict::Again { suspect: true } => (true, "suspect"),
@@ -54,17 +36,7 @@ impl Core {
                 again,
             },
         );
-        let stopping = self.mode != Mode::Running;
-        if !(stopping && fault.kind == FaultKind::Interrupted) {
-            self.last_fault = Some(format!("{}: {detail}", fault.kind.word()));
-            self.report(report::Event::Fault(report::Fault {
-                fault: fault.kind.word().into(),
-                worker,
-                attempt: Some(attempt),
-                detail,
-                verdict: verdict.into(),
-            }));
-        }
+        self.tell_of_fault(slot, attempt, fault, detail, verdict);
         if matches!(fault.kind, FaultKind::Oom | FaultKind::HostOom) {
             self.learn_memory(slot, job, true);
         }
@@ -84,6 +56,50 @@ impl Core {
             Verdict::Fail => self.end_by_fault(job, fault, None),
         }
         outcome.replace
+    }
+
+    /// A fault in words, with its place. Where the worker's context was broken before the attempt
+    /// began, the trial that it ran before is marked as a suspect.
+    fn describe(&mut self, slot: usize, job: Job, fault: &Fault) -> String {
+        let mut detail = fault.detail.clone();
+        if let Some(place) = &fault.place {
+            detail += &format!("; {place}");
+        }
+        let previous = self.slots[slot].worker().and_then(|w| w.previous);
+        let Some(previous) = previous.filter(|_| fault.kind == FaultKind::Poisoned) else {
+            return detail;
+        };
+        if previous.searches() {
+            let next = job.number;
+            let why = format!("the next trial of its worker, {next}, found a broken context");
+            self.outbox.push(Write::TrialNoted {
+                number: previous.number,
+                user_attrs: [("suspect".to_owned(), why.into())].into_iter().collect(),
+            });
+        }
+        detail + &format!("; {previous}, which this worker ran before, is suspect")
+    }
+
+    /// Tells people of a fault and its verdict, unless it is only that the run is being stopped.
+    fn tell_of_fault(
+        &mut self,
+        slot: usize,
+        attempt: AttemptId,
+        fault: &Fault,
+        detail: String,
+        verdict: &str,
+    ) {
+        if self.mode != Mode::Running && fault.kind == FaultKind::Interrupted {
+            return;
+        }
+        self.last_fault = Some(format!("{}: {detail}", fault.kind.word()));
+        self.report(report::Event::Fault(report::Fault {
+            fault: fault.kind.word().into(),
+            worker: self.slots[slot].worker().map_or(0, |w| w.id),
+            attempt: Some(attempt),
+            detail,
+            verdict: verdict.into(),
+        }));
     }
 
     /// Fewer workers live at the same time from now on, for a while.

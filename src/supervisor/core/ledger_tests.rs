@@ -15,11 +15,11 @@ use fault::Death;
 use fault::Phase;
 use memory::Predictor;
 use memory::{Estimate, Observation};
-use protocol::{FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, FromWorker, ToWorker, VERSION};
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::space::Space;
-use task::{Ended, Metrics};
+use task::{Ended, Epoch, Metrics};
 
 const GIB: u64 = 1 << 30;
 
@@ -127,17 +127,21 @@ impl Run {
     /// The current attempt ends well.
     fn end(&mut self, usage: Usage) {
         let attempt = self.attempt();
-        self.receive(FromWorker::EpochFinished {
+        self.receive(FromWorker::Attempt(
             attempt,
-            epoch: 1,
-            metrics: Metrics::from([("loss".into(), 0.5)]),
-        });
-        self.receive(FromWorker::Measured { attempt, usage });
-        self.receive(FromWorker::Ended {
+            AttemptEvent::EpochFinished(Epoch {
+                epoch: 1,
+                metrics: Metrics::from([("loss".into(), 0.5)]),
+            }),
+        ));
+        self.receive(FromWorker::Attempt(attempt, AttemptEvent::Measured(usage)));
+        self.receive(FromWorker::Attempt(
             attempt,
-            ended: Ended::Completed,
-            peak_memory_mb: 1.0,
-        });
+            AttemptEvent::Ended {
+                ended: Ended::Completed,
+                peak_memory_mb: 1.0,
+            },
+        ));
     }
 
     fn ledger(&self) -> BTreeMap<(u64, u32), Entry> {
@@ -381,8 +385,7 @@ fn a_device_that_fails_without_expandable_segments_too_says_nothing_of_them() {
         healthy: None,
         program: None,
     };
-    let attempt = None;
-    run.receive(FromWorker::Dying { attempt, error });
+    run.receive(FromWorker::Fatal(error));
     run.on(exited(worker, Death::Exited(1)));
     run.later();
     assert_eq!(run.spawned(), [true, false, true]);
@@ -482,11 +485,13 @@ fn a_trial_counts_for_its_prediction_until_its_first_epoch_has_shown_what_it_tak
         running(run)
     };
     assert_eq!(sampled(&mut run, 6), 10 * GIB);
-    run.receive(FromWorker::EpochFinished {
+    run.receive(FromWorker::Attempt(
         attempt,
-        epoch: 1,
-        metrics: Metrics::from([("loss".into(), 0.5)]),
-    });
+        AttemptEvent::EpochFinished(Epoch {
+            epoch: 1,
+            metrics: Metrics::from([("loss".into(), 0.5)]),
+        }),
+    ));
     assert_eq!(running(&run), 10 * GIB, "that look was before the end");
     let settled = sampled(&mut run, 6);
     assert!(settled > 6 * GIB && settled < 7 * GIB, "{settled}");

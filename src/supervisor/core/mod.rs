@@ -186,9 +186,49 @@ pub struct Core {
     actions: Vec<Action>,
 }
 
+/// What the trials of the study come to: the history, their progress, and those that wait.
+fn known_trials(start: &Start) -> (History, StudyProgress, BTreeMap<u64, FrozenTrial>) {
+    let mut history = History::new(start.spec.directions());
+    let mut progress = StudyProgress::new(start.spec.directions());
+    let mut waiting = BTreeMap::new();
+    for trial in &start.trials {
+        history.put(&start.spec.space, trial);
+        progress.put(trial);
+        if trial.state == TrialState::Waiting {
+            waiting.insert(trial.number, trial.clone());
+        }
+    }
+    for again in &start.reclaimed {
+        history.clear_reports(again.number);
+    }
+    (history, progress, waiting)
+}
+
+/// The trials that an earlier run left unfinished, to be run again.
+fn reclaimed_trials(start: &Start) -> BTreeMap<Job, ActiveTrial> {
+    let again: BTreeMap<u64, &Reclaimed> = start.reclaimed.iter().map(|r| (r.number, r)).collect();
+    let mut active = BTreeMap::new();
+    for trial in &start.trials {
+        let Some(again) = again.get(&trial.number) else {
+            continue;
+        };
+        let seed = study::derive_seed(start.spec.seed, trial.number, "trial");
+        let mut trial = trial.clone();
+        trial.intermediate.clear();
+        let mut reclaimed = ActiveTrial::new(trial, again.attempt, seed, again.tally);
+        if start.spec.operation.halve {
+            reclaimed.halvings = again.tally.oom;
+        }
+        active.insert(Job::trial(again.number), reclaimed);
+    }
+    active
+}
+
 impl Core {
     /// A core at the start of a run.
     pub fn new(start: Start) -> Core {
+        let (history, progress, waiting) = known_trials(&start);
+        let active = reclaimed_trials(&start);
         let repeats = Repeats::new(
             &start.spec.operation,
             start.test,
@@ -196,33 +236,6 @@ impl Core {
             start.selected,
         );
         let weights = Weights::new(&start.spec, &start.trials);
-        let mut history = History::new(start.spec.directions());
-        let mut progress = StudyProgress::new(start.spec.directions());
-        let mut waiting = BTreeMap::new();
-        for trial in &start.trials {
-            history.put(&start.spec.space, trial);
-            progress.put(trial);
-            if trial.state == TrialState::Waiting {
-                waiting.insert(trial.number, trial.clone());
-            }
-        }
-        let by_number: BTreeMap<u64, FrozenTrial> =
-            start.trials.into_iter().map(|t| (t.number, t)).collect();
-        let mut active = BTreeMap::new();
-        for again in &start.reclaimed {
-            if let Some(trial) = by_number.get(&again.number) {
-                history.clear_reports(again.number);
-                let seed = study::derive_seed(start.spec.seed, again.number, "trial");
-                let mut trial = trial.clone();
-                trial.intermediate.clear();
-                let mut again_live = ActiveTrial::new(trial, again.attempt, seed, again.tally);
-                again_live.halvings = match start.spec.operation.halve {
-                    true => again.tally.oom,
-                    false => 0,
-                };
-                active.insert(Job::trial(again.number), again_live);
-            }
-        }
         let memory = Memory::new(start.predictor, start.peaks);
         let concurrency = Concurrency::new(start.devices.len());
         let mut core = Core {

@@ -9,10 +9,10 @@ use super::*;
 use crate::{Action, Event};
 use crate::{WorkerAction, WorkerEvent};
 use fault::Death;
-use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
 use search::study::Purpose;
 use store::Write;
-use task::{Ended, Metrics};
+use task::{Ended, Epoch, Metrics};
 
 /// A core, the time, and every action so far.
 struct Run {
@@ -65,16 +65,20 @@ impl Run {
             purpose: Purpose::Search,
             attempt: 0,
         };
-        self.receive(FromWorker::EpochFinished {
+        self.receive(FromWorker::Attempt(
             attempt,
-            epoch: 1,
-            metrics: Metrics::from([("loss".into(), 0.5)]),
-        });
-        self.receive(FromWorker::Ended {
+            AttemptEvent::EpochFinished(Epoch {
+                epoch: 1,
+                metrics: Metrics::from([("loss".into(), 0.5)]),
+            }),
+        ));
+        self.receive(FromWorker::Attempt(
             attempt,
-            ended: Ended::Completed,
-            peak_memory_mb: 1.0,
-        });
+            AttemptEvent::Ended {
+                ended: Ended::Completed,
+                peak_memory_mb: 1.0,
+            },
+        ));
     }
 
     fn batches(&self) -> Vec<(u64, Vec<Write>)> {

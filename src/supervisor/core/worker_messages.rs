@@ -6,11 +6,10 @@ use crate::{Action, WorkerAction};
 use device::Device;
 use fault::ErrorReport;
 use fault::{Evidence, Fault, FaultKind};
-use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
 use search::study::Job;
 use store::{AttemptEnd, Write};
-use task::Epoch;
-use task::{Ended, Metrics};
+use task::{Ended, Epoch};
 
 /// What is noted of a suspect's second attempt that went well.
 const VICTIM: &str = "it passed with blocking launches: the trial had been a victim";
@@ -19,8 +18,8 @@ impl Core {
     pub(super) fn on_message(&mut self, slot: usize, message: FromWorker) {
         // It is being ended for what it did, or did not do: what it said meanwhile comes too late.
         let ending = |w: &Worker| w.garbage.is_some() || w.killed.is_some() || w.silent.is_some();
-        let last_words = matches!(message, FromWorker::Dying { .. });
-        if self.slots[slot].worker().is_some_and(ending) && !last_words {
+        let fatal = matches!(message, FromWorker::Fatal(_));
+        if self.slots[slot].worker().is_some_and(ending) && !fatal {
             return;
         }
         match message {
@@ -32,59 +31,46 @@ impl Core {
             }
             FromWorker::NotExpandable { error } => self.on_not_expandable(slot, &error),
             FromWorker::Ready => self.on_ready(slot),
-            FromWorker::Stepped { attempt, steps } => {
-                if self.sign_of_life(slot, attempt) && attempt.job().searches() {
-                    self.report(report::Event::TrialStepped {
-                        number: attempt.number,
-                        steps,
-                    });
-                }
-            }
-            // Of use to a rehearsal alone.
-            FromWorker::Planned { attempt, .. } => {
-                self.sign_of_life(slot, attempt);
-            }
-            FromWorker::EpochFinished {
-                attempt,
-                epoch,
-                metrics,
-            } => {
+            FromWorker::Attempt(attempt, event) => {
                 if self.sign_of_life(slot, attempt) {
-                    self.on_epoch(slot, attempt, epoch, metrics);
+                    self.on_attempt(slot, attempt, event);
                 }
             }
-            FromWorker::Resumed { attempt, epochs } => {
-                if self.sign_of_life(slot, attempt) {
-                    self.on_resumed(attempt.job(), epochs);
-                }
-            }
-            FromWorker::Measured { attempt, usage } => {
-                if self.sign_of_life(slot, attempt) {
-                    self.note_usage(slot, attempt, usage);
-                }
-            }
-            FromWorker::Ended {
-                attempt,
-                ended,
-                peak_memory_mb,
-            } => {
-                if self.sign_of_life(slot, attempt) {
-                    if let Some(active) = self.active.get_mut(&attempt.job()) {
-                        active.peak_memory_mb.get_or_insert(peak_memory_mb);
-                    }
-                    self.on_ended(slot, attempt, ended);
-                }
-            }
-            FromWorker::Failed { attempt, error } => {
-                if self.sign_of_life(slot, attempt) {
-                    self.on_failed(slot, attempt, error);
-                }
-            }
-            FromWorker::Dying { error, .. } => {
+            FromWorker::Fatal(error) => {
                 if let Some(w) = self.slots[slot].worker_mut() {
                     w.error = Some(error);
                 }
             }
+        }
+    }
+
+    /// Something has become of the slot's attempt.
+    fn on_attempt(&mut self, slot: usize, attempt: AttemptId, event: AttemptEvent) {
+        let (job, number) = (attempt.job(), attempt.number);
+        match event {
+            AttemptEvent::Stepped(steps) if job.searches() => {
+                self.report(report::Event::TrialStepped { number, steps });
+            }
+            // How many steps there will be is of use to a rehearsal alone.
+            AttemptEvent::Stepped(_) | AttemptEvent::Planned(_) => {}
+            AttemptEvent::EpochFinished(epoch) => self.on_epoch(slot, job, epoch),
+            // It goes on from a checkpoint: what was reported up to it holds again.
+            AttemptEvent::Resumed(epochs) => {
+                for epoch in epochs {
+                    self.note_epoch(job, epoch);
+                }
+            }
+            AttemptEvent::Measured(usage) => self.note_usage(slot, attempt, usage),
+            AttemptEvent::Ended {
+                ended,
+                peak_memory_mb,
+            } => {
+                if let Some(active) = self.active.get_mut(&job) {
+                    active.peak_memory_mb.get_or_insert(peak_memory_mb);
+                }
+                self.on_ended(slot, attempt, ended);
+            }
+            AttemptEvent::Failed(error) => self.on_failed(slot, attempt, error),
         }
     }
 
@@ -139,8 +125,7 @@ impl Core {
         true
     }
 
-    fn on_epoch(&mut self, slot: usize, attempt: AttemptId, epoch: u32, metrics: Metrics) {
-        let job = attempt.job();
+    fn on_epoch(&mut self, slot: usize, job: Job, finished: Epoch) {
         if !self.active.contains_key(&job) {
             // Another program has ended the trial meanwhile: there is nothing to train for.
             self.decide(slot, true);
@@ -150,7 +135,8 @@ impl Core {
         if let Some(active) = self.active.get_mut(&job) {
             active.epoch_over = true;
         }
-        let value = self.note_epoch(job, epoch, metrics.clone());
+        let Epoch { epoch, metrics } = finished.clone();
+        let value = self.note_epoch(job, finished);
         if !job.searches() {
             // No pruner: a mean needs whole trainings.
             self.decide(slot, false);
@@ -176,15 +162,8 @@ impl Core {
         }
     }
 
-    /// The attempt goes on from a checkpoint: what was reported up to it holds again.
-    fn on_resumed(&mut self, job: Job, epochs: Vec<Epoch>) {
-        for Epoch { epoch, metrics } in epochs {
-            self.note_epoch(job, epoch, metrics);
-        }
-    }
-
     /// Notes an epoch; of the search's own trials for the history and in the database as well.
-    fn note_epoch(&mut self, job: Job, epoch: u32, metrics: Metrics) -> f64 {
+    fn note_epoch(&mut self, job: Job, Epoch { epoch, metrics }: Epoch) -> f64 {
         let value = metrics
             .get(&self.spec.objective.metric)
             .copied()

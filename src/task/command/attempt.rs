@@ -11,12 +11,13 @@ use serde_json::json;
 use super::follow::Follow;
 use super::lines::{Meaning, MetricLines, PartialLine, diverged};
 use super::output::{Scanner, Tail};
-use super::program::{self, Output, Program, State};
+use super::program::{self, Output, Program};
 use super::reported::Reported;
 use super::result::{Seen, conclude};
 use crate::Epoch;
 use crate::{Decision, Ended, Metrics, ProgramFailed, Reporter};
 use fault::{Death, ProgramEnd};
+use process::child::ChildState;
 use process::evidence;
 
 /// How often the process and the file of metrics are looked at while the program says nothing.
@@ -121,12 +122,12 @@ impl Attempt<'_> {
             self.check_signals();
             self.escalate();
             match self.program.look() {
-                State::Running => {}
-                State::Stopped => self.resume_stopped(),
-                State::Ended => break,
+                ChildState::Running => {}
+                ChildState::Stopped => self.resume_stopped(),
+                ChildState::Ended => break,
             }
         }
-        let end = self.program.reap();
+        let end = self.program.end();
         // All who could write are gone: what is there is the rest.
         loop {
             let said = self.program.read();

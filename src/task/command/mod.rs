@@ -37,7 +37,7 @@ use device::DevicePolicy;
 use files::plain;
 use follow::Follow;
 use output::Scanner;
-use process::strays;
+use process::orphans;
 use program::{Program, Reserved};
 use reported::Reported;
 use result::Seen;
@@ -66,7 +66,7 @@ pub fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
     let dir = directory(spec);
     let pattern = text_key(spec, VALUE).map(str::to_owned);
     let idle = Arc::new(AtomicBool::new(true));
-    strays::adopt_orphans()?;
+    orphans::adopt_orphans()?;
     // Between trials SIGTERM ends the worker as ever.
     signal_hook::flag::register_conditional_default(SIGTERM, Arc::clone(&idle))?;
     Ok(Box::new(Opened {

@@ -2,23 +2,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 
-use fault::Death;
-use process::strays::{self, Family};
-
-/// How long what a program has left behind is given to end.
-const STRAYS: Duration = Duration::from_secs(1);
+use process::child::{self, ChildEnd, ChildState, GroupLeader};
+use process::orphans::{self, ProcessMark};
 
 /// Bytes of one read.
 const CHUNK: usize = 64 * 1024;
@@ -59,33 +53,10 @@ pub enum Output {
     Metrics(Vec<u8>),
 }
 
-/// What a look at the process shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It runs.
-    Running,
-    /// It was just found stopped by a signal.
-    Stopped,
-    /// It has ended, but is still there to be waited for: its number is nobody else's.
-    Ended,
-}
-
-/// How a program ended.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct End {
-    /// Exit status or signal.
-    pub death: Death,
-    /// Peak resident memory in MiB, of it or of the largest process that it waited for.
-    pub peak_memory_mb: f64,
-}
-
 /// A running program, in a process group of its own. It dies with the thread that started it.
 #[derive(Debug)]
 pub struct Program {
-    pid: Pid,
-    /// It was waited for: its number may be somebody else's.
-    gone: bool,
-    family: Option<Family>,
+    leader: GroupLeader,
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
     metrics: Option<OwnedFd>,
@@ -109,11 +80,8 @@ impl Program {
         // Nobody but the program may hold the other end, or its end would not be seen.
         reserved.point_to(&std::fs::File::open("/dev/null")?)?;
         let mut child = child?;
-        let pid = Pid::from_raw(child.id() as i32);
         let program = Program {
-            pid,
-            gone: false,
-            family: Family::of_this_worker().map(|f| f.beginning_with(child.id())),
+            leader: GroupLeader::new(&child),
             out: child.stdout.take().map(OwnedFd::from),
             err: child.stderr.take().map(OwnedFd::from),
             metrics: Some(ours),
@@ -163,38 +131,19 @@ impl Program {
     }
 
     /// Looks whether it runs.
-    pub fn look(&self) -> State {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        match waitid(Id::Pid(self.pid), flags | WaitPidFlag::WNOWAIT) {
-            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => State::Running,
-            Ok(WaitStatus::Stopped(..)) => {
-                // Takes the notice away, which was only looked at so far.
-                let take = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-                match waitid(Id::Pid(self.pid), take) {
-                    Ok(WaitStatus::Stopped(..)) => State::Stopped,
-                    Ok(_) | Err(_) => State::Running,
-                }
-            }
-            Ok(_) | Err(_) => State::Ended,
-        }
+    pub fn look(&self) -> ChildState {
+        self.leader.look()
     }
 
     /// Sends a signal to its process group.
     pub fn signal(&self, signal: Signal) {
-        if !self.gone {
-            let _ = killpg(self.pid, signal);
-        }
+        self.leader.signal(signal);
     }
 
-    /// After [`State::Ended`]: ends all that it has left behind, and lets its number go.
-    pub fn reap(&mut self) -> End {
-        self.signal(Signal::SIGKILL);
-        if let Some(family) = &self.family {
-            strays::end_or_give_up(family, STRAYS);
-        }
-        let end = wait(self.pid);
-        self.gone = true;
-        strays::reap_all();
+    /// After [`ChildState::Ended`]: ends all that it has left behind, and lets its number go.
+    pub fn end(&mut self) -> ChildEnd {
+        let (end, _) = self.leader.end(ProcessMark::of_this_worker());
+        orphans::reap_all();
         end
     }
 }
@@ -202,8 +151,8 @@ impl Program {
 impl Drop for Program {
     /// Whatever went wrong: it does not outlive its attempt.
     fn drop(&mut self) {
-        if !self.gone {
-            self.reap();
+        if !self.leader.is_reaped() {
+            self.end();
         }
     }
 }
@@ -212,13 +161,10 @@ fn start(mut command: Command, metrics: RawFd) -> io::Result<std::process::Child
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    let parent = nix::unistd::getpid();
-    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, fcntl.
+        .stderr(Stdio::piped());
+    // SAFETY: fcntl is async-signal-safe.
     unsafe {
-        command.pre_exec(move || {
-            strays::hear_of_the_end_of(parent, Signal::SIGKILL)?;
+        child::lead_group(&mut command, Signal::SIGKILL, move || {
             let metrics = BorrowedFd::borrow_raw(metrics);
             fcntl(metrics, FcntlArg::F_SETFD(FdFlag::empty()))?;
             Ok(())
@@ -239,31 +185,6 @@ fn read(fd: &mut Option<OwnedFd>) -> Option<Vec<u8>> {
         Ok(_) | Err(_) => {
             *fd = None;
             None
-        }
-    }
-}
-
-/// Waits for a process that has ended, with what the kernel knows of its memory.
-fn wait(pid: Pid) -> End {
-    let mut status = 0;
-    // SAFETY: an all-zero `rusage` is a valid value of it.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are to values that outlive the call.
-        let found = unsafe { libc::wait4(pid.as_raw(), &raw mut status, 0, &raw mut usage) };
-        if found >= 0 || Errno::last() != Errno::EINTR {
-            // Not by way of `nix`, which knows no real-time signals.
-            let death = if found < 0 {
-                Death::Unknown
-            } else if libc::WIFEXITED(status) {
-                Death::Exited(libc::WEXITSTATUS(status))
-            } else {
-                Death::Signaled(libc::WTERMSIG(status))
-            };
-            return End {
-                death,
-                peak_memory_mb: usage.ru_maxrss as f64 / 1024.0,
-            };
         }
     }
 }

@@ -128,7 +128,7 @@ impl Hit<'_> {
         let kind = armed.injection.kind;
         // Made before it is noted: the note names it.
         let left = if kind == Kind::Stray {
-            faults::stray()
+            faults::orphan()
         } else {
             None
         };

@@ -13,11 +13,11 @@ use config::Standby;
 use device::{GpuSample, Sample};
 use fault::Death;
 use fault::Phase;
-use protocol::{FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, FromWorker, ToWorker, VERSION};
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::space::Space;
-use task::{Ended, Metrics, TrialSpec};
+use task::{Ended, Epoch, Metrics, TrialSpec};
 
 const GPU: Device = Device::Cuda(0);
 const GIB: u64 = 1 << 30;
@@ -170,9 +170,8 @@ impl Card {
 
     fn dies_opening(&mut self, worker: WorkerId, text: &str) {
         let error = error(Phase::Opening, text);
-        let attempt = None;
         self.says_hello(worker);
-        self.say(worker, FromWorker::Dying { attempt, error });
+        self.say(worker, FromWorker::Fatal(error));
         self.goes(worker, Death::Exited(1));
     }
 
@@ -188,22 +187,26 @@ impl Card {
     fn runs_out_of_memory(&mut self, worker: WorkerId) {
         let attempt = self.attempt(worker);
         let error = error(Phase::Training, OUT_OF_MEMORY);
-        self.say(worker, FromWorker::Failed { attempt, error });
+        self.say(
+            worker,
+            FromWorker::Attempt(attempt, AttemptEvent::Failed(error)),
+        );
     }
 
     pub fn completes(&mut self, worker: WorkerId) {
         let attempt = self.attempt(worker);
         let metrics = Metrics::from([("loss".into(), 0.5)]);
-        let epoch = FromWorker::EpochFinished {
+        let epoch = FromWorker::Attempt(
             attempt,
-            epoch: 1,
-            metrics,
-        };
-        let ended = FromWorker::Ended {
+            AttemptEvent::EpochFinished(Epoch { epoch: 1, metrics }),
+        );
+        let ended = FromWorker::Attempt(
             attempt,
-            ended: Ended::Completed,
-            peak_memory_mb: 1.0,
-        };
+            AttemptEvent::Ended {
+                ended: Ended::Completed,
+                peak_memory_mb: 1.0,
+            },
+        );
         self.say(worker, epoch);
         self.say(worker, ended);
     }
@@ -394,7 +397,7 @@ fn a_worker_that_finds_no_room_beside_our_own_trials_waits_and_nothing_is_given_
             card.dies_opening(worker, text);
         }
         let attempt = card.core.slots[0].attempt().unwrap();
-        card.say(0, FromWorker::Stepped { attempt, steps: 1 });
+        card.say(0, FromWorker::Attempt(attempt, AttemptEvent::Stepped(1)));
         card.pass(seconds(1));
     }
     assert_eq!(tried[..6], [0, 5, 15, 35, 75, 135]);

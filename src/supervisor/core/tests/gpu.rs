@@ -17,11 +17,11 @@ use fault::{ErrorReport, Phase};
 use memory::Usage;
 use memory::simulated::{self, SimulatedGpu, TOTAL};
 use messages::exit::Exit;
-use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::study::rng;
-use task::{Ended, Metrics, TrialSpec};
+use task::{Ended, Epoch, Metrics, TrialSpec};
 
 /// Seconds from a worker's start until it is ready.
 const OPENING: f64 = 15.0;
@@ -400,11 +400,13 @@ impl Card {
                 self.measured(worker, &trial, peak);
                 self.say(
                     worker,
-                    FromWorker::Ended {
-                        attempt: id(&trial),
-                        ended: Ended::Completed,
-                        peak_memory_mb: 1.0,
-                    },
+                    FromWorker::Attempt(
+                        id(&trial),
+                        AttemptEvent::Ended {
+                            ended: Ended::Completed,
+                            peak_memory_mb: 1.0,
+                        },
+                    ),
                 );
             }
         }
@@ -423,16 +425,16 @@ impl Card {
                     of 23.56 GiB of which 33.56 MiB is free.";
         self.say(
             worker,
-            FromWorker::Failed {
-                attempt: id(&t.trial),
-                error: ErrorReport {
+            FromWorker::Attempt(
+                id(&t.trial),
+                AttemptEvent::Failed(ErrorReport {
                     phase: Phase::Training,
                     panic: false,
                     text: text.into(),
                     healthy: Some(true),
                     program: None,
-                },
-            },
+                }),
+            ),
         );
     }
 
@@ -440,11 +442,10 @@ impl Card {
         let metric = self.core.spec.objective.metric.clone();
         let attempt = id(trial);
         let metrics = Metrics::from([(metric, 0.5)]);
-        let message = FromWorker::EpochFinished {
+        let message = FromWorker::Attempt(
             attempt,
-            epoch,
-            metrics,
-        };
+            AttemptEvent::EpochFinished(Epoch { epoch, metrics }),
+        );
         self.say(worker, message);
     }
 
@@ -456,7 +457,10 @@ impl Card {
                 ..Usage::default()
             };
             let attempt = id(trial);
-            self.say(worker, FromWorker::Measured { attempt, usage });
+            self.say(
+                worker,
+                FromWorker::Attempt(attempt, AttemptEvent::Measured(usage)),
+            );
         }
     }
 

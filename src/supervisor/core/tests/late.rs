@@ -1,8 +1,8 @@
 //! Events that are handled long after they have come: nobody is judged by that.
 
 use super::*;
-use protocol::VERSION;
-use task::Ended;
+use protocol::{AttemptEvent, VERSION};
+use task::{Ended, Epoch};
 
 /// A core whose one worker trains trial 0 since the start of the run; 100 s without a step are allowed.
 fn training() -> (Driven, WorkerId, AttemptId) {
@@ -29,7 +29,7 @@ fn seconds(seconds: u64) -> Now {
 #[test]
 fn a_worker_is_not_silent_whose_step_waited_to_be_handled() {
     let (mut core, worker, attempt) = training();
-    let message = FromWorker::Stepped { attempt, steps: 1 };
+    let message = FromWorker::Attempt(attempt, AttemptEvent::Stepped(1));
     let stepped = Event::Worker(worker, WorkerEvent::Received(message));
     let terminated =
         |actions: &[Action]| actions.contains(&Action::Worker(worker, WorkerAction::Terminate));
@@ -52,16 +52,17 @@ fn a_worker_is_not_silent_whose_step_waited_to_be_handled() {
 fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
     let (mut core, worker, attempt) = training();
     let metrics = Metrics::from([("loss".into(), 0.5)]);
-    let epoch = FromWorker::EpochFinished {
+    let epoch = FromWorker::Attempt(
         attempt,
-        epoch: 1,
-        metrics,
-    };
-    let ended = FromWorker::Ended {
+        AttemptEvent::EpochFinished(Epoch { epoch: 1, metrics }),
+    );
+    let ended = FromWorker::Attempt(
         attempt,
-        ended: Ended::Completed,
-        peak_memory_mb: 1.0,
-    };
+        AttemptEvent::Ended {
+            ended: Ended::Completed,
+            peak_memory_mb: 1.0,
+        },
+    );
     for message in [epoch, ended] {
         core.hear(
             Event::Worker(worker, WorkerEvent::Received(message)),
@@ -93,11 +94,13 @@ fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
 #[test]
 fn what_an_event_asks_for_comes_before_what_is_started_next() {
     let (mut core, worker, attempt) = training();
-    let message = FromWorker::EpochFinished {
+    let message = FromWorker::Attempt(
         attempt,
-        epoch: 1,
-        metrics: Metrics::from([("loss".into(), 0.5)]),
-    };
+        AttemptEvent::EpochFinished(Epoch {
+            epoch: 1,
+            metrics: Metrics::from([("loss".into(), 0.5)]),
+        }),
+    );
     let at_once = core.hear(
         Event::Worker(worker, WorkerEvent::Received(message)),
         seconds(1),

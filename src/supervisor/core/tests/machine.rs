@@ -11,8 +11,8 @@ use crate::{BatchEvent, ExitInfo, WorkerEvent};
 use device::{GpuSample, HostSample, Sample};
 use fault::Death;
 use fault::{ErrorReport, Phase};
-use protocol::{FromWorker, VERSION};
-use task::{Ended, Metrics};
+use protocol::{AttemptEvent, FromWorker, VERSION};
+use task::{Ended, Epoch, Metrics};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -120,16 +120,20 @@ impl Bench {
     fn completes(&mut self, slot: usize) {
         let worker = self.worker(slot);
         let attempt = self.core.slots[slot].attempt().unwrap();
-        let epoch = FromWorker::EpochFinished {
+        let epoch = FromWorker::Attempt(
             attempt,
-            epoch: 1,
-            metrics: Metrics::from([("loss".into(), 0.5)]),
-        };
-        let ended = FromWorker::Ended {
+            AttemptEvent::EpochFinished(Epoch {
+                epoch: 1,
+                metrics: Metrics::from([("loss".into(), 0.5)]),
+            }),
+        );
+        let ended = FromWorker::Attempt(
             attempt,
-            ended: Ended::Completed,
-            peak_memory_mb: 1.0,
-        };
+            AttemptEvent::Ended {
+                ended: Ended::Completed,
+                peak_memory_mb: 1.0,
+            },
+        );
         for message in [epoch, ended] {
             self.event(Event::Worker(worker, WorkerEvent::Received(message)));
         }
@@ -222,7 +226,7 @@ fn what_works_on_for_a_while_fails_for_want_of_its_gpu_all_the_same() {
     let attempt = bench.core.slots[0].attempt().unwrap();
     bench.event(Event::Worker(
         bench.worker(0),
-        WorkerEvent::Received(FromWorker::Stepped { attempt, steps: 1 }),
+        WorkerEvent::Received(FromWorker::Attempt(attempt, AttemptEvent::Stepped(1))),
     ));
     bench.now += Duration::from_secs(30);
     bench.dies(0, 6);
@@ -252,7 +256,6 @@ fn xids_of_other_gpus_and_of_long_ago_explain_nothing() {
 fn an_xid_that_explains_one_end_does_not_explain_the_next_crash_too() {
     for late in [false, true] {
         let mut bench = Bench::training(1);
-        let attempt = bench.core.slots[0].attempt().unwrap();
         if !late {
             bench.xid(0, 31);
         }
@@ -264,8 +267,8 @@ fn an_xid_that_explains_one_end_does_not_explain_the_next_crash_too() {
             healthy: Some(false),
             program: None,
         };
-        let (worker, attempt) = (bench.worker(0), Some(attempt));
-        let message = FromWorker::Dying { attempt, error };
+        let worker = bench.worker(0);
+        let message = FromWorker::Fatal(error);
         bench.event(Event::Worker(worker, WorkerEvent::Received(message)));
         bench.event(exited(worker, Death::Exited(70)));
         if late {

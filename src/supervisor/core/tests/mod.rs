@@ -22,10 +22,10 @@ pub(super) use disk::Disk;
 pub(super) use driven::Driven;
 use driven::Learns;
 use fault::Death;
-use protocol::FromWorker;
+use protocol::{AttemptEvent, FromWorker};
 use search::space::Value;
 use search::study::Purpose;
-use task::Metrics;
+use task::{Epoch, Metrics};
 use world::{World, results};
 pub(super) use world::{core, exited, spec};
 
@@ -150,15 +150,17 @@ fn messages_of_a_stale_attempt_change_nothing() {
     let mut world = World::new(spec(50, 1), Disk::default(), 1, 0.0);
     world.run(12);
     let before = world.core.active.clone();
-    let stale = FromWorker::EpochFinished {
-        attempt: AttemptId {
+    let stale = FromWorker::Attempt(
+        AttemptId {
             number: 0,
             purpose: Purpose::Search,
             attempt: 9,
         },
-        epoch: 1,
-        metrics: Metrics::from([("loss".into(), -100.0)]),
-    };
+        AttemptEvent::EpochFinished(Epoch {
+            epoch: 1,
+            metrics: Metrics::from([("loss".into(), -100.0)]),
+        }),
+    );
     let worker = *world.workers.keys().next().unwrap();
     let actions = world.core.handle(
         Event::Worker(worker, WorkerEvent::Received(stale)),
@@ -425,7 +427,7 @@ fn an_attempt_that_ends_with_its_worker_is_ended_once() {
                 attempt,
             };
             world.workers.insert(worker, world::Life::Idle);
-            let message = FromWorker::Failed { attempt, error };
+            let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
             world.event(Event::Worker(worker, WorkerEvent::Received(message)));
         }
     }
@@ -467,11 +469,13 @@ fn what_a_worker_says_after_its_garbage_frees_no_slot() {
         worker,
         WorkerEvent::Garbled("no message".into()),
     ));
-    let message = FromWorker::Ended {
+    let message = FromWorker::Attempt(
         attempt,
-        ended: task::Ended::Completed,
-        peak_memory_mb: 1.0,
-    };
+        AttemptEvent::Ended {
+            ended: task::Ended::Completed,
+            peak_memory_mb: 1.0,
+        },
+    );
     world.event(Event::Worker(worker, WorkerEvent::Received(message)));
     assert_eq!(world.core.slots[0].attempt(), Some(attempt));
     world.workers.clear();
@@ -505,7 +509,7 @@ fn a_device_that_is_said_to_be_gone_costs_the_slots_budget() {
         ) {
             let error = world::error(fault::Phase::Training, "No CUDA GPUs are available");
             world.workers.insert(worker, world::Life::Idle);
-            let message = FromWorker::Failed { attempt, error };
+            let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
             world.event(Event::Worker(worker, WorkerEvent::Received(message)));
         }
     }

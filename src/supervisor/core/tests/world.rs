@@ -17,7 +17,7 @@ use config::{Deadline, Objective, Operation, Parallel};
 use fault::Death;
 use fault::{ErrorReport, Phase};
 use memory::Usage;
-use protocol::{FromWorker, KeepBest, ToWorker, VERSION};
+use protocol::{AttemptEvent, FromWorker, KeepBest, ToWorker, VERSION};
 use search::pruner::NoPruner;
 use search::sampler::RandomSampler;
 use search::space::{Domain, Parameter, Space, Value};
@@ -326,10 +326,10 @@ impl World {
                 }
                 let from = checkpoint.and_then(|_| self.kept.get(&trial.job()));
                 let from = from.copied().unwrap_or(0);
-                let resumed = FromWorker::Resumed {
-                    attempt: id(&trial),
-                    epochs: (1..=from).map(|e| finished(&trial, e)).collect(),
-                };
+                let resumed = FromWorker::Attempt(
+                    id(&trial),
+                    AttemptEvent::Resumed((1..=from).map(|e| finished(&trial, e)).collect()),
+                );
                 self.workers.insert(worker, Life::Training(*trial, from));
                 if from > 0 {
                     self.answers
@@ -420,8 +420,7 @@ impl World {
                 Phase::Opening,
                 "CUDA out of memory. Tried to allocate 20.00 MiB",
             );
-            let attempt = None;
-            let message = FromWorker::Dying { attempt, error };
+            let message = FromWorker::Fatal(error);
             return Event::Worker(worker, WorkerEvent::Received(message));
         }
         let life = self.workers.get_mut(&worker).unwrap();
@@ -450,11 +449,10 @@ impl World {
                     self.candidates
                         .insert(trial.number, (epoch, metrics["loss"]));
                 }
-                FromWorker::EpochFinished {
-                    attempt: id(trial),
-                    epoch,
-                    metrics,
-                }
+                FromWorker::Attempt(
+                    id(trial),
+                    AttemptEvent::EpochFinished(Epoch { epoch, metrics }),
+                )
             }
             Life::Training(trial, _) => {
                 let attempt = id(trial);
@@ -465,13 +463,18 @@ impl World {
                 };
                 self.event(Event::Worker(
                     worker,
-                    WorkerEvent::Received(FromWorker::Measured { attempt, usage }),
+                    WorkerEvent::Received(FromWorker::Attempt(
+                        attempt,
+                        AttemptEvent::Measured(usage),
+                    )),
                 ));
-                FromWorker::Ended {
+                FromWorker::Attempt(
                     attempt,
-                    ended: Ended::Completed,
-                    peak_memory_mb: 1.0,
-                }
+                    AttemptEvent::Ended {
+                        ended: Ended::Completed,
+                        peak_memory_mb: 1.0,
+                    },
+                )
             }
             Life::Idle | Life::Hung | Life::Wedged => return Event::Ticked,
         };
@@ -500,13 +503,13 @@ impl World {
                     "CUDA out of memory. Tried to allocate 16.00 MiB",
                 ))
             }
-            (3, Life::Training(trial, _)) => {
+            (3, Life::Training(..)) => {
                 self.workers.remove(&worker);
                 self.dead.insert(worker, exited(worker, Death::Exited(70)));
-                received(FromWorker::Dying {
-                    attempt: Some(id(&trial)),
-                    error: error(Phase::Seeding, "CUDA error: an illegal memory access"),
-                })
+                received(FromWorker::Fatal(error(
+                    Phase::Seeding,
+                    "CUDA error: an illegal memory access",
+                )))
             }
             (4, Life::Training(..)) => {
                 self.workers.insert(worker, Life::Wedged);
@@ -627,10 +630,10 @@ pub fn error(phase: Phase, text: &str) -> ErrorReport {
 }
 
 fn failed(trial: &TrialSpec, text: &str) -> FromWorker {
-    FromWorker::Failed {
-        attempt: id(trial),
-        error: error(Phase::Training, text),
-    }
+    FromWorker::Attempt(
+        id(trial),
+        AttemptEvent::Failed(error(Phase::Training, text)),
+    )
 }
 
 fn id(trial: &TrialSpec) -> AttemptId {

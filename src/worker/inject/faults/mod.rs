@@ -7,7 +7,7 @@ mod silence;
 mod texts;
 mod wire;
 
-pub use resources::stray;
+pub use resources::orphan;
 
 use std::os::fd::RawFd;
 

@@ -73,7 +73,7 @@ pub fn flood() {
 
 /// Starts a process that leaves the group and the session, ignores signals and holds every
 /// descriptor of this one, the socket to the supervisor included; gives its id.
-pub fn stray() -> Option<u32> {
+pub fn orphan() -> Option<u32> {
     // SAFETY: the child of a process with threads makes only async-signal-safe calls and never
     // returns.
     unsafe {

@@ -53,9 +53,9 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// The processes of a study, of a run, or of a worker: a mark, or the beginning of marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
+pub struct ProcessMark {
     /// Parts that each end with a colon, so that no part is the beginning of another.
-    mark: String,
+    prefix: String,
     /// No member was started before this, in the kernel's ticks since boot.
     since: u64,
     /// All that descends from this process belongs to it, marked or not.
@@ -64,12 +64,12 @@ pub struct Family {
     cgroup: Option<PathBuf>,
 }
 
-impl Family {
+impl ProcessMark {
     /// All that workers of this study have started, whichever run they belonged to; `lock` is
     /// device and inode of its lock file.
-    pub fn study(lock: (u64, u64)) -> Family {
-        Family {
-            mark: format!("{:x}-{:x}:", lock.0, lock.1),
+    pub fn study(lock: (u64, u64)) -> ProcessMark {
+        ProcessMark {
+            prefix: format!("{:x}-{:x}:", lock.0, lock.1),
             since: 0,
             descendants: false,
             cgroup: None,
@@ -77,11 +77,11 @@ impl Family {
     }
 
     /// Of those, what belongs to the run of this process.
-    pub fn this_run(&self) -> Family {
+    pub fn this_run(&self) -> ProcessMark {
         let pid = std::process::id();
         let start = start_of(pid).unwrap_or(0);
-        Family {
-            mark: format!("{}{pid}:{start}:", self.mark),
+        ProcessMark {
+            prefix: format!("{}{pid}:{start}:", self.prefix),
             since: start,
             descendants: false,
             cgroup: None,
@@ -89,9 +89,9 @@ impl Family {
     }
 
     /// Of those, a worker and what it starts.
-    pub fn worker(&self, worker: u64) -> Family {
-        Family {
-            mark: format!("{}{worker}:", self.mark),
+    pub fn worker(&self, worker: u64) -> ProcessMark {
+        ProcessMark {
+            prefix: format!("{}{worker}:", self.prefix),
             since: self.since,
             descendants: false,
             cgroup: None,
@@ -100,11 +100,11 @@ impl Family {
 
     /// What this process starts, if it is a worker; else `None`. With [`adopt_orphans`] nothing
     /// escapes it.
-    pub fn of_this_worker() -> Option<Family> {
+    pub fn of_this_worker() -> Option<ProcessMark> {
         let marks = std::env::var(VARIABLE).ok()?;
         let mark = marks.rsplit(',').next().filter(|m| !m.is_empty())?;
-        Some(Family {
-            mark: mark.to_owned(),
+        Some(ProcessMark {
+            prefix: mark.to_owned(),
             since: 0,
             descendants: true,
             cgroup: None,
@@ -112,7 +112,7 @@ impl Family {
     }
 
     /// The same, with all that is in this cgroup of its own, or in one below it.
-    pub fn in_cgroup(mut self, dir: Option<&Path>) -> Family {
+    pub fn in_cgroup(mut self, dir: Option<&Path>) -> ProcessMark {
         self.cgroup = dir.map(Path::to_owned);
         self
     }
@@ -123,7 +123,7 @@ impl Family {
     }
 
     /// The same, known to have begun with this process.
-    pub fn beginning_with(mut self, pid: u32) -> Family {
+    pub fn beginning_with(mut self, pid: u32) -> ProcessMark {
         self.since = start_of(pid).unwrap_or(self.since);
         self
     }
@@ -131,8 +131,8 @@ impl Family {
     /// What [`VARIABLE`] has to be in a member, where it is `inherited` here.
     pub fn variable(&self, inherited: Option<&str>) -> String {
         match inherited {
-            Some(outer) if !outer.is_empty() => format!("{outer},{}", self.mark),
-            Some(_) | None => self.mark.clone(),
+            Some(outer) if !outer.is_empty() => format!("{outer},{}", self.prefix),
+            Some(_) | None => self.prefix.clone(),
         }
     }
 
@@ -146,14 +146,14 @@ impl Family {
         value.is_some_and(|marks| {
             marks
                 .split(|b| *b == b',')
-                .any(|mark| mark.starts_with(self.mark.as_bytes()))
+                .any(|mark| mark.starts_with(self.prefix.as_bytes()))
         })
     }
 }
 
 /// A process; the time of its start tells it from a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stray {
+pub struct Orphan {
     /// Process id.
     pub pid: u32,
     /// Start, in the kernel's ticks since boot.
@@ -184,7 +184,7 @@ impl fmt::Display for Ended {
 ///
 /// # Errors
 /// `parent` is gone already (ESRCH), or what the system says.
-pub fn hear_of_the_end_of(parent: Pid, signal: Signal) -> io::Result<()> {
+pub fn signal_at_end_of(parent: Pid, signal: Signal) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(signal)?;
     child_of(parent)
 }
@@ -220,13 +220,13 @@ pub fn reap_all() {
 /// Ends all members of a family, and waits until they are gone, at most about as long as
 /// `patience`. They are stopped first: what stands still neither starts others nor leaves its
 /// children to strangers.
-pub fn end(family: &Family, patience: Duration) -> Ended {
+pub fn end(mark: &ProcessMark, patience: Duration) -> Ended {
     let start = Instant::now();
     let mut known = BTreeSet::new();
     let mut pause = Duration::from_millis(1);
     let mut stops = 0;
     loop {
-        let found = find(family, &known);
+        let found = find(mark, &known);
         let over = found.members.is_empty() && !found.unsure;
         if over || start.elapsed() >= patience {
             reap(&known);
@@ -251,21 +251,21 @@ pub fn end(family: &Family, patience: Duration) -> Ended {
 }
 
 /// Waits while there are members of a family, at most about as long as `patience`.
-pub fn wait_for_all(family: &Family, patience: Duration) {
+pub fn wait_for_all(mark: &ProcessMark, patience: Duration) {
     let start = Instant::now();
-    while start.elapsed() < patience && !find(family, &BTreeSet::new()).members.is_empty() {
+    while start.elapsed() < patience && !find(mark, &BTreeSet::new()).members.is_empty() {
         thread::sleep(LONGEST_PAUSE);
     }
 }
 
 /// Like [`end`], on a thread of its own that is left behind where it does not come back: reading
 /// another process's environment waits for a lock that a process stuck in a driver may hold.
-pub fn end_or_give_up(family: &Family, patience: Duration) -> Option<Ended> {
+pub fn end_or_give_up(mark: &ProcessMark, patience: Duration) -> Option<Ended> {
     let (done, result) = mpsc::channel();
-    let family = family.clone();
+    let mark = mark.clone();
     thread::Builder::new()
         .name("strays".into())
-        .spawn(move || done.send(end(&family, patience)))
+        .spawn(move || done.send(end(&mark, patience)))
         .ok()?;
     result.recv_timeout(patience * 2).ok()
 }
@@ -288,30 +288,30 @@ pub fn wait_for_exits(pids: &[u32], patience: Duration) {
 /// What a look at the process table shows of a family.
 struct Found {
     /// Its members that live, but for this process and those that it descends from.
-    members: Vec<Stray>,
+    members: Vec<Orphan>,
     /// There are processes whose environment is not there yet, because they are within `exec`.
     unsure: bool,
 }
 
 /// Looks for the members of a family; those that were `known` as such stay members, also when they
 /// are about to exit and show no environment any more.
-fn find(family: &Family, known: &BTreeSet<Stray>) -> Found {
+fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> Found {
     let table = table();
     let spared = spared(&table);
-    let grouped = family.cgroup().map(cgroup::members).unwrap_or_default();
+    let grouped = mark.cgroup().map(cgroup::members).unwrap_or_default();
     let mut buffer = Vec::with_capacity(4096);
     let mut unsure = false;
     let mut carriers = Vec::new();
     for process in table.values() {
-        if !process.alive || process.start < family.since || spared.contains(&process.pid) {
+        if !process.alive || process.start < mark.since || spared.contains(&process.pid) {
             continue;
         }
-        let carries = known.contains(&process.stray())
+        let carries = known.contains(&process.orphan())
             || grouped.contains(&process.pid)
-            || family.descendants && process.parent == std::process::id()
+            || mark.descendants && process.parent == std::process::id()
             || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
                 unsure |= buffer.is_empty() && process.bare && !process.exiting;
-                family.marks(&buffer)
+                mark.marks(&buffer)
             });
         if carries {
             carriers.push(process.pid);
@@ -339,8 +339,8 @@ struct Process {
 }
 
 impl Process {
-    fn stray(&self) -> Stray {
-        Stray {
+    fn orphan(&self) -> Orphan {
+        Orphan {
             pid: self.pid,
             start: self.start,
         }
@@ -417,7 +417,7 @@ fn with_descendants(
     table: &BTreeMap<u32, Process>,
     carriers: Vec<u32>,
     spared: &BTreeSet<u32>,
-) -> Vec<Stray> {
+) -> Vec<Orphan> {
     if carriers.is_empty() {
         return vec![];
     }
@@ -428,7 +428,7 @@ fn with_descendants(
     let mut found = BTreeMap::new();
     let mut todo: Vec<&Process> = carriers.iter().filter_map(|pid| table.get(pid)).collect();
     while let Some(process) = todo.pop() {
-        if spared.contains(&process.pid) || found.insert(process.pid, process.stray()).is_some() {
+        if spared.contains(&process.pid) || found.insert(process.pid, process.orphan()).is_some() {
             continue;
         }
         let own = children.get(&process.pid).into_iter().flatten();
@@ -439,11 +439,11 @@ fn with_descendants(
 }
 
 /// Sends a signal to this very process, or to none.
-fn send(stray: Stray, signal: Signal) {
-    let pid = stray.pid as libc::pid_t;
+fn send(orphan: Orphan, signal: Signal) {
+    let pid = orphan.pid as libc::pid_t;
     // What was opened before the start time is compared cannot become another process after it.
     let opened = pidfd(pid);
-    if start_of(stray.pid) != Some(stray.start) {
+    if start_of(orphan.pid) != Some(orphan.start) {
         return;
     }
     if !opened.is_some_and(|fd| send_to(&fd, signal)) {
@@ -476,17 +476,17 @@ fn send_to(process: &OwnedFd, signal: Signal) -> bool {
 
 /// Lets go of ended strays that have become children of this process, which then is the first of
 /// its container.
-fn reap(ended: &BTreeSet<Stray>) {
+fn reap(ended: &BTreeSet<Orphan>) {
     let mut buffer = Vec::new();
-    for stray in ended {
-        let zombie = process(stray.pid, &mut buffer);
-        if zombie.is_some_and(|p| p.start == stray.start && p.parent == std::process::id()) {
-            let pid = Pid::from_raw(stray.pid as libc::pid_t);
+    for orphan in ended {
+        let zombie = process(orphan.pid, &mut buffer);
+        if zombie.is_some_and(|p| p.start == orphan.start && p.parent == std::process::id()) {
+            let pid = Pid::from_raw(orphan.pid as libc::pid_t);
             let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
         }
     }
 }
 
 #[cfg(test)]
-#[path = "strays_tests.rs"]
+#[path = "orphans_tests.rs"]
 mod tests;

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 const LONG: Duration = Duration::from_secs(60);
 
 /// A family that no other test has.
-fn family(name: u64) -> Family {
-    Family::study((u64::from(std::process::id()), name)).this_run()
+fn mark(name: u64) -> ProcessMark {
+    ProcessMark::study((u64::from(std::process::id()), name)).this_run()
 }
 
 /// Processes of a test, ended with it.
@@ -21,13 +21,13 @@ impl Started {
     }
 
     /// Runs a shell script in a session of its own, marked as a member.
-    fn shell(&mut self, family: &Family, script: &str) -> u32 {
+    fn shell(&mut self, mark: &ProcessMark, script: &str) -> u32 {
         let mut command = Command::new("sh");
         command
             .args(["-c", script])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .env(VARIABLE, family.variable(None));
+            .env(VARIABLE, mark.variable(None));
         // SAFETY: setsid is async-signal-safe.
         unsafe {
             command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?));
@@ -60,18 +60,18 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The members that are seen now.
-fn find(family: &Family) -> Vec<Stray> {
-    super::find(family, &BTreeSet::new()).members
+fn find(mark: &ProcessMark) -> Vec<Orphan> {
+    super::find(mark, &BTreeSet::new()).members
 }
 
-fn pids(found: &[Stray]) -> Vec<u32> {
+fn pids(found: &[Orphan]) -> Vec<u32> {
     found.iter().map(|s| s.pid).collect()
 }
 
 #[test]
 fn each_family_has_its_own_members_and_those_of_its_parts() {
     let mut started = Started::nothing();
-    let run = family(1);
+    let run = mark(1);
     let first = started.shell(&run.worker(1), "exec sleep 1000");
     let eleventh = started.shell(&run.worker(11), "exec sleep 1000");
     wait_for("both", || find(&run).len() == 2);
@@ -91,65 +91,65 @@ fn each_family_has_its_own_members_and_those_of_its_parts() {
 #[test]
 fn an_orphan_in_a_session_of_its_own_is_found_by_its_mark() {
     let mut started = Started::nothing();
-    let family = family(2);
-    let parent = started.shell(&family, "(setsid sleep 1000 &) ; exit 0");
+    let mark = mark(2);
+    let parent = started.shell(&mark, "(setsid sleep 1000 &) ; exit 0");
     started.0[0].wait().unwrap();
-    wait_for("the orphan", || find(&family).len() == 1);
-    assert_ne!(pids(&find(&family)), [parent]);
-    assert_eq!(end(&family, LONG).gone, 1);
-    assert_eq!(find(&family), []);
+    wait_for("the orphan", || find(&mark).len() == 1);
+    assert_ne!(pids(&find(&mark)), [parent]);
+    assert_eq!(end(&mark, LONG).gone, 1);
+    assert_eq!(find(&mark), []);
 }
 
 #[test]
 fn a_child_with_an_environment_of_its_own_is_found_by_its_parent() {
     let mut started = Started::nothing();
-    let family = family(3);
-    started.shell(&family, "env -i sh -c 'sleep 1000; true' & wait");
-    wait_for("three processes", || find(&family).len() == 3);
-    assert_eq!(end(&family, LONG).gone, 3);
-    assert_eq!(find(&family), []);
+    let mark = mark(3);
+    started.shell(&mark, "env -i sh -c 'sleep 1000; true' & wait");
+    wait_for("three processes", || find(&mark).len() == 3);
+    assert_eq!(end(&mark, LONG).gone, 3);
+    assert_eq!(find(&mark), []);
 }
 
 #[test]
 fn one_without_parents_and_environment_is_found_by_its_cgroup() {
     let mut started = Started::nothing();
-    let family = family(9);
+    let mark = mark(9);
     let mut bare = Command::new("sleep");
     let bare = bare.arg("1000").env_clear().spawn().unwrap();
     let pid = bare.id();
     started.0.push(bare);
-    assert_eq!(find(&family), []);
+    assert_eq!(find(&mark), []);
     // What the kernel shows of a cgroup, this test writes itself.
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("worker-0")).unwrap();
     std::fs::write(dir.path().join("worker-0/cgroup.procs"), pid.to_string()).unwrap();
-    let family = family.in_cgroup(Some(dir.path()));
-    assert_eq!(pids(&find(&family)), [pid]);
-    assert_eq!(find(&family.worker(0)), [], "a worker's is not the run's");
-    assert_eq!(end(&family, LONG).gone, 1);
+    let mark = mark.in_cgroup(Some(dir.path()));
+    assert_eq!(pids(&find(&mark)), [pid]);
+    assert_eq!(find(&mark.worker(0)), [], "a worker's is not the run's");
+    assert_eq!(end(&mark, LONG).gone, 1);
 }
 
 #[test]
 fn a_family_that_goes_on_multiplying_is_ended_whole() {
     let mut started = Started::nothing();
-    let family = family(4);
+    let mark = mark(4);
     let script = "i=0; while [ $i -lt 2000 ]; do sleep 1000 & i=$((i + 1)); done; wait";
-    started.shell(&family, script);
-    wait_for("some processes", || find(&family).len() > 3);
-    let ended = end(&family, LONG);
+    started.shell(&mark, script);
+    wait_for("some processes", || find(&mark).len() > 3);
+    let ended = end(&mark, LONG);
     assert!(ended.gone > 3 && ended.left.is_empty(), "{ended}");
-    assert_eq!(find(&family), []);
+    assert_eq!(find(&mark), []);
 }
 
 #[test]
 fn a_stopped_member_that_ignores_signals_is_ended() {
     let mut started = Started::nothing();
-    let family = family(5);
-    let pid = started.shell(&family, "trap '' TERM INT HUP; kill -STOP $$; sleep 1000");
+    let mark = mark(5);
+    let pid = started.shell(&mark, "trap '' TERM INT HUP; kill -STOP $$; sleep 1000");
     let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     wait_for("the stop", || state().contains(") T "));
     assert_eq!(
-        end_or_give_up(&family, LONG),
+        end_or_give_up(&mark, LONG),
         Some(Ended {
             gone: 1,
             left: vec![]
@@ -160,7 +160,7 @@ fn a_stopped_member_that_ignores_signals_is_ended() {
 #[test]
 fn a_run_within_a_run_belongs_to_both() {
     let mut started = Started::nothing();
-    let (outer, inner) = (family(6), family(7));
+    let (outer, inner) = (mark(6), mark(7));
     let both = inner
         .worker(2)
         .variable(Some(&outer.worker(1).variable(None)));
@@ -240,30 +240,30 @@ fn a_process_is_read_behind_any_name() {
 
 #[test]
 fn only_the_whole_variable_is_a_mark() {
-    let family = Family {
-        mark: "fe00-2a:".into(),
+    let mark = ProcessMark {
+        prefix: "fe00-2a:".into(),
         since: 0,
         descendants: false,
         cgroup: None,
     };
-    assert!(family.marks(b"A=1\0TUNE_WORKER_OF=fe00-2a:7:8:9:\0B=2\0"));
-    assert!(family.marks(b"TUNE_WORKER_OF=1-1:2:3:4:,fe00-2a:7:8:9:"));
+    assert!(mark.marks(b"A=1\0TUNE_WORKER_OF=fe00-2a:7:8:9:\0B=2\0"));
+    assert!(mark.marks(b"TUNE_WORKER_OF=1-1:2:3:4:,fe00-2a:7:8:9:"));
     for other in [
         "",
         "A=fe00-2a:",
         "TUNE_WORKER_OF=fe00-2:",
         "MY_TUNE_WORKER_OF=fe00-2a:",
     ] {
-        assert!(!family.marks(other.as_bytes()), "{other}");
+        assert!(!mark.marks(other.as_bytes()), "{other}");
     }
 }
 
 #[test]
 fn an_ended_process_is_let_go_where_it_is_a_child_of_this_one() {
     let mut started = Started::nothing();
-    let family = family(8);
-    let pid = started.shell(&family, "exec sleep 1000");
-    assert_eq!(end(&family, LONG).gone, 1);
+    let mark = mark(8);
+    let pid = started.shell(&mark, "exec sleep 1000");
+    assert_eq!(end(&mark, LONG).gone, 1);
     assert_eq!(start_of(pid), None);
 }
 
