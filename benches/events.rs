@@ -18,13 +18,13 @@ use config::{Overrides, StudySpec, resolve};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use device::Device;
 use memory::Predictor;
-use protocol::{AttemptId, FromWorker, ToWorker, VERSION};
+use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
 use search::pruner::pruner;
 use search::sampler::{Ask, RandomSampler, Sampler, sampler};
 use search::study::{FrozenTrial, History, TrialState};
 use supervisor::core::{Core, Start};
 use supervisor::{Action, BatchEvent, Event, ExitInfo, Now, Proposer, WorkerAction, WorkerEvent};
-use task::{Ended, Metrics};
+use task::{Ended, Epoch, Metrics};
 
 const EPOCHS: u32 = 9;
 
@@ -111,8 +111,8 @@ impl Loop {
             let event = self.queue.pop_front().unwrap_or(Event::Ticked);
             self.now += Duration::from_millis(1);
             let start = Instant::now();
-            let mut actions = self.core.hear(event, self.now, self.now);
-            actions.extend(self.core.go_on(self.now));
+            let mut actions = self.core.on_event(event, self.now, self.now);
+            actions.extend(self.core.start_work(self.now));
             self.longest = self.longest.max(start.elapsed());
             let mut over = false;
             for action in actions {
@@ -182,19 +182,19 @@ impl Loop {
     fn next(&mut self) -> FromWorker {
         let attempt = self.attempt.unwrap();
         if self.epoch == EPOCHS {
-            return FromWorker::Ended {
-                attempt,
+            let event = AttemptEvent::Ended {
                 ended: Ended::Completed,
                 peak_memory_mb: 100.0,
             };
+            return FromWorker::Attempt(attempt, event);
         }
         self.epoch += 1;
         let value = (attempt.number as f64).sin() + 1.0 / f64::from(self.epoch);
-        FromWorker::EpochFinished {
-            attempt,
+        let epoch = Epoch {
             epoch: self.epoch,
             metrics: Metrics::from([(self.objective.clone(), value)]),
-        }
+        };
+        FromWorker::Attempt(attempt, AttemptEvent::EpochFinished(epoch))
     }
 }
 

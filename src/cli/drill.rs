@@ -55,7 +55,7 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
             report::err(&format!("drill: {what}"));
         }
     };
-    let found = drill::hold(&drill, &progress)?;
+    let found = drill::run(&drill, &progress)?;
     if common.json {
         super::print(&format!("{:#}\n", crate::drill_report::drill_json(&found)))?;
     } else {

@@ -24,7 +24,7 @@ use supervisor::{Replay, ReplayEnd, replay, replay_log};
 use task::TrialSpec;
 use text::checkpoint::Checkpoint;
 use text::export::{Description, Export, ExportStep, Origin, may_write, unchanged, write};
-use weights::{Kept, WEIGHTS, kept_directory};
+use weights::{SavedWeights, WEIGHTS, kept_directory};
 
 /// `tune export`
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ struct Chosen {
 /// Weights on the disk.
 struct Found {
     dir: PathBuf,
-    kept: Kept,
+    kept: SavedWeights,
     /// The device that they were trained on anew.
     retrained: Option<String>,
     /// Holds the directory of a replay.
@@ -226,7 +226,7 @@ fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
 }
 
 /// The frozen parts are the checkpoint's: it must still be the one that was trained.
-fn same_model(checkpoint: &Checkpoint, kept: &Kept) -> Result<(), Failure> {
+fn same_model(checkpoint: &Checkpoint, kept: &SavedWeights) -> Result<(), Failure> {
     let now = checkpoint
         .fingerprint()
         .map_err(|p| Failure::input(Problems(vec![p]).to_string()))?;

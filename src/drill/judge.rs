@@ -69,7 +69,7 @@ pub struct Observed {
     /// Sizes of the attempts' logs, in bytes.
     pub logs: BTreeMap<(u64, u32), u64>,
     /// Processes left behind that outlived the run.
-    pub strays: Vec<u32>,
+    pub left_over: Vec<u32>,
     /// A log is cut at this size, in bytes.
     pub max_log_bytes: u64,
     /// The goal.
@@ -141,7 +141,7 @@ fn judge_entry(entry: &Entry, observed: &Observed, row: &mut Row) -> Vec<String>
             .any(|t| t["number"] == entry.trial && ended(t)),
     );
     row.repeated += u32::from(repeated(observed, entry.trial));
-    if let Some(left) = entry.left.filter(|pid| observed.strays.contains(pid)) {
+    if let Some(left) = entry.left.filter(|pid| observed.left_over.contains(pid)) {
         problems.push(format!(
             "the process {left} that it left behind outlived the run"
         ));

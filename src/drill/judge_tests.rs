@@ -180,7 +180,7 @@ fn strays_and_logs_that_are_too_large_are_found() {
     let mut stray = observed(Kind::Stray, run("killed", "again", 1));
     stray.ledger[0].left = Some(99);
     assert!(judged(&stray).0.held);
-    stray.strays = vec![99];
+    stray.left_over = vec![99];
     assert!(judged(&stray).1[0].contains("outlived the run"));
     let mut flood = observed(Kind::Flood, vec![]);
     flood.logs.insert((1, 0), 100);

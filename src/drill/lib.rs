@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use inject::{Form, Here, Kind, Plan};
 use messages::exit::Failure;
-use site::Site;
+use site::{Ended, Site};
 
 /// What a drill is asked for.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl Report {
 /// One thing that was tried.
 #[derive(Debug, Clone, Default)]
 pub struct Scenario {
-    /// A word.
+    /// A word for it, in tables.
     pub name: &'static str,
     /// What was done.
     pub what: &'static str,
@@ -102,6 +102,17 @@ impl Scenario {
         }
     }
 
+    /// Notes a problem unless a run ended with this exit code.
+    fn check_exit(&mut self, run: &str, ended: &Ended, code: i32) {
+        let expected = match code {
+            0 => String::new(),
+            code => format!(", expected exit code {code}"),
+        };
+        self.check(ended.code() == Some(code), || {
+            format!("{run} ended with {}{expected}", ended.describe())
+        });
+    }
+
     /// Notes a problem unless `held`.
     fn check(&mut self, held: bool, problem: impl FnOnce() -> String) {
         if !held {
@@ -115,17 +126,17 @@ impl Scenario {
 /// # Errors
 /// The drill itself could not be held: no temporary directory, no process, an undisturbed run that
 /// fails.
-pub fn hold(drill: &Drill, progress: &dyn Fn(&str)) -> Result<Report, Failure> {
+pub fn run(drill: &Drill, progress: &dyn Fn(&str)) -> Result<Report, Failure> {
     let site = Site::new()?;
     let mut report = Report {
         impossible: impossible(drill.here),
         ..Report::default()
     };
-    study::hold(drill, &site, &mut report, progress)?;
+    study::run(drill, &site, &mut report, progress)?;
     let only_study = drill.plan.is_some();
     if !only_study {
-        supervisor::hold(drill, &site, &mut report, progress)?;
-        storage::hold(drill, &site, &mut report, progress)?;
+        supervisor::run(drill, &site, &mut report, progress)?;
+        storage::run(drill, &site, &mut report, progress)?;
     }
     for (pid, project) in site.left() {
         report

@@ -142,12 +142,10 @@ impl Project {
     pub fn start(&self, args: &[String], name: &str) -> Result<Child, Failure> {
         let mut args = args.to_vec();
         args.push("--json".into());
-        let spawn = || -> io::Result<Child> {
-            let out = File::create(self.dir.join(format!("{name}.jsonl")))?;
-            let err = File::create(self.dir.join(format!("{name}.err")))?;
-            self.tune(&args).stdout(out).stderr(err).spawn()
-        };
-        spawn().map_err(|e| Failure::internal(format!("a run cannot be started: {e}")))
+        let file =
+            |end: &str| File::create(self.dir.join(format!("{name}.{end}"))).map_err(cannot_start);
+        let (out, err) = (file("jsonl")?, file("err")?);
+        spawn(self.tune(&args).stdout(out).stderr(err))
     }
 
     /// Waits for a run, at most so long; then it is killed.
@@ -220,6 +218,18 @@ impl Project {
         }
         gone.map(|d| d.as_secs_f64())
     }
+}
+
+/// Starts a run.
+///
+/// # Errors
+/// It cannot be started.
+pub fn spawn(command: &mut Command) -> Result<Child, Failure> {
+    command.spawn().map_err(cannot_start)
+}
+
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::internal(format!("a run cannot be started: {error}"))
 }
 
 /// Waits until `condition` holds, at most so long; gives the time it took.

@@ -15,8 +15,8 @@ use rusqlite::Connection;
 use serde_json::Value as Json;
 
 use super::judge::compare;
-use super::site::{Project, Site, wait_until};
-use super::supervisor::{LONGEST, quick, slow, verify};
+use super::site::{Project, Site, spawn, wait_until};
+use super::supervisor::{LONGEST, quick, slow, undisturbed, verify};
 use super::{Drill, Report, Scenario};
 use messages::exit::{Exit, Failure};
 use search::study::rng;
@@ -33,19 +33,14 @@ const FILE_LIMIT: u64 = 400 * 1024;
 /// How long a foreign program holds the database.
 const HELD: Duration = Duration::from_secs(3);
 
-pub(super) fn hold(
+pub(super) fn run(
     drill: &Drill,
     site: &Site,
     report: &mut Report,
     progress: &dyn Fn(&str),
 ) -> Result<(), Failure> {
     let peace = site.project("storage-peace")?;
-    let ended = peace.run(&quick(REFERENCE), "run", Some(LONGEST))?;
-    if ended.code() != Some(0) {
-        let text = format!("the synthetic task does not run: {}", ended.describe());
-        return Err(Failure::internal(text));
-    }
-    let reference = peace.trials("synthetic")?;
+    let reference = undisturbed(&peace, &quick(REFERENCE))?;
     progress("a file-size limit");
     let scenario = file_limit(&site.project("file-limit")?, &reference)?;
     report.scenarios.push(scenario);
@@ -66,8 +61,9 @@ fn impatient() -> Vec<String> {
     [&patience[..], &quick(MANY)].concat()
 }
 
-fn storage(code: Option<i32>) -> bool {
-    code == Some(i32::from(Exit::Storage.code()))
+/// The exit code of a run whose database cannot be written.
+fn storage() -> i32 {
+    i32::from(Exit::Storage.code())
 }
 
 /// What was written before the fault is right, and a later run goes on from there.
@@ -85,21 +81,12 @@ fn file_limit(project: &Project, reference: &[Json]) -> Result<Scenario, Failure
     unsafe {
         command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_FSIZE, FILE_LIMIT, FILE_LIMIT)?));
     }
-    let child = command
-        .spawn()
-        .map_err(|e| Failure::internal(format!("a run cannot be started: {e}")))?;
+    let child = spawn(&mut command)?;
     let ended = project.finish(child, "limited", Some(LONGEST));
-    scenario.check(storage(ended.code()), || {
-        format!(
-            "the run ended with {}, expected exit code 7",
-            ended.describe()
-        )
-    });
+    scenario.check_exit("the run", &ended, storage());
     let before = project.trials("synthetic")?;
     let ended = project.run(&quick(before.len() as u64 + 3), "after", Some(LONGEST))?;
-    scenario.check(ended.code() == Some(0), || {
-        format!("without the limit the run ended with {}", ended.describe())
-    });
+    scenario.check_exit("without the limit the run", &ended, 0);
     let trials = project.trials("synthetic")?;
     verify_part(&mut scenario, reference, &trials);
     scenario.outcome = format!(
@@ -156,7 +143,7 @@ fn full(project: &Project, reference: &[Json]) -> Result<Scenario, Failure> {
     let trials = |name: &str| serde_json::from_str::<Vec<Json>>(&read(name)).unwrap_or_default();
     let (before, after) = (trials("before.json"), trials("after.json"));
     scenario.check(ended.code() == Some(0), || ended.describe());
-    scenario.check(storage(code("first")), || {
+    scenario.check(code("first") == Some(storage()), || {
         let log = read("first.log");
         format!(
             "the run ended with {:?}, expected 7: {}",
@@ -250,9 +237,7 @@ fn locked(project: &Project) -> Result<Scenario, Failure> {
         });
     }
     let ended = project.finish(child, "run", Some(LONGEST));
-    scenario.check(ended.code() == Some(0), || {
-        format!("the run ended with {}", ended.describe())
-    });
+    scenario.check_exit("the run", &ended, 0);
     let faults = ended
         .events
         .iter()
@@ -288,12 +273,7 @@ fn damaged(peace: &Project, site: &Site, drill: &Drill) -> Result<Scenario, Fail
                 .map_err(|e| Failure::internal(format!("{}: {e}", file.display())))?;
             let ended = project.run(&quick(REFERENCE + 5), "run", Some(LONGEST))?;
             scenario.times += 1;
-            scenario.check(storage(ended.code()), || {
-                format!(
-                    "{name}: the run ended with {}, expected exit code 7",
-                    ended.describe()
-                )
-            });
+            scenario.check_exit(&format!("{name}: the run"), &ended, storage());
             scenario.check(unchanged(&file, &bytes), || {
                 format!("{name}: the file was changed")
             });

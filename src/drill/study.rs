@@ -31,7 +31,7 @@ struct Round {
     goal: u64,
 }
 
-pub(super) fn hold(
+pub(super) fn run(
     drill: &Drill,
     site: &Site,
     report: &mut Report,
@@ -179,7 +179,7 @@ fn observe(
         ledger: inject::ledger::read(&files::paths::ledger_of(&dir, study)),
         trials,
         logs,
-        strays: project.processes(),
+        left_over: project.processes(),
         max_log_bytes,
         goal,
     })

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use super::judge::compare;
 use super::measure::between;
-use super::site::{Project, Site, end};
+use super::site::{Project, Site, end, spawn};
 use super::{Drill, Report, Scenario};
 use messages::exit::Failure;
 use search::study::rng;
@@ -46,7 +46,7 @@ pub(super) fn quick(trials: u64) -> Vec<String> {
     args
 }
 
-pub(super) fn hold(
+pub(super) fn run(
     drill: &Drill,
     site: &Site,
     report: &mut Report,
@@ -54,16 +54,10 @@ pub(super) fn hold(
 ) -> Result<(), Failure> {
     let project = site.project("supervisor-peace")?;
     let start = Instant::now();
-    let ended = project.run(&slow(TRIALS), "run", Some(LONGEST))?;
-    let took = start.elapsed();
-    if ended.code() != Some(0) {
-        let text = format!("the synthetic task does not run: {}", ended.describe());
-        return Err(Failure::internal(text));
-    }
-    let reference = project.trials("synthetic")?;
+    let reference = undisturbed(&project, &slow(TRIALS))?;
     let peace = Peace {
         reference: &reference,
-        took,
+        took: start.elapsed(),
         count: drill.count,
     };
     let mut rng = rng(drill.seed, 0, "drill supervisor");
@@ -83,6 +77,16 @@ pub(super) fn hold(
     let project = site.project("terminal")?;
     report.scenarios.push(terminal(&project, &peace)?);
     Ok(())
+}
+
+/// The trials of a run that nothing disturbs.
+pub(super) fn undisturbed(project: &Project, args: &[String]) -> Result<Vec<Json>, Failure> {
+    let ended = project.run(args, "run", Some(LONGEST))?;
+    if ended.code() != Some(0) {
+        let text = format!("the synthetic task does not run: {}", ended.describe());
+        return Err(Failure::internal(text));
+    }
+    project.trials("synthetic")
 }
 
 /// The study without faults.
@@ -128,9 +132,7 @@ fn killed(
     }
     let ended = project.run(&args, "last", Some(LONGEST))?;
     note_step(&mut scenario, &ended.events, killed_at.as_deref());
-    scenario.check(ended.code() == Some(0), || {
-        format!("the last run ended with {}", ended.describe())
-    });
+    scenario.check_exit("the last run", &ended, 0);
     let trials = project.trials("synthetic")?;
     verify(&mut scenario, peace.reference, &trials);
     scenario.outcome = format!("{} trials, none lost or repeated", trials.len());
@@ -159,19 +161,13 @@ pub(super) fn verify(scenario: &mut Scenario, reference: &[Json], trials: &[Json
 fn terminal(project: &Project, peace: &Peace<'_>) -> Result<Scenario, Failure> {
     let what = "stdout closed and SIGHUP in the middle of a run";
     let mut scenario = Scenario::new("terminal", what);
-    let mut child = project
-        .tune(&slow(TRIALS))
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| Failure::internal(format!("a run cannot be started: {e}")))?;
+    let mut child = spawn(project.tune(&slow(TRIALS)).stdout(Stdio::piped()))?;
     drop(child.stdout.take());
     thread::sleep(peace.took / 3);
     let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGHUP);
     scenario.times = 1;
     let ended = project.finish(child, "run", Some(LONGEST));
-    scenario.check(ended.code() == Some(0), || {
-        format!("the run ended with {}", ended.describe())
-    });
+    scenario.check_exit("the run", &ended, 0);
     let trials = project.trials("synthetic")?;
     verify(&mut scenario, peace.reference, &trials);
     scenario.outcome = "the run went on to its goal".into();

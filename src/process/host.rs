@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 
-use crate::cgroup::Place;
+use crate::cgroup::OwnCgroup;
 use device::HostSample;
 
 /// The memory that there is for this process, in bytes; `None` where `/proc` tells nothing.
 pub fn memory_total() -> Option<u64> {
-    Some(look(&BTreeSet::new(), Place::own().as_ref())?.total)
+    Some(look(&BTreeSet::new(), OwnCgroup::own().as_ref())?.total)
 }
 
 /// One look, by the limits of this process's cgroups; `None` where `/proc` tells nothing.
-pub fn look(workers: &BTreeSet<u32>, own: Option<&Place>) -> Option<HostSample> {
+pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSample> {
     let (total, available) = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let mut sample = HostSample {
         total,
         available,
         processes: BTreeMap::new(),
     };
-    for (limit, room) in own.map(Place::limits).unwrap_or_default() {
+    for (limit, room) in own.map(OwnCgroup::limits).unwrap_or_default() {
         sample.total = sample.total.min(limit);
         sample.available = sample.available.min(room);
     }

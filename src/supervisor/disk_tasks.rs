@@ -116,7 +116,7 @@ impl Runner {
         } = &self.files;
         match errand {
             DiskTask::KeepWeights(leaders) => {
-                weights::settle(dir, study, &leaders, *max_kept_bytes)
+                weights::sync_kept_weights(dir, study, &leaders, *max_kept_bytes)
             }
             DiskTask::Forget(job) => forget(&dir.join(checkpoint_name(study, job))),
             DiskTask::LogBegins(log) => {

@@ -115,11 +115,11 @@ impl Executor {
             }
             core.suspended(self.clock.away());
             // What the event itself asks for does not wait for what is started next.
-            let at_once = core.hear(event, came, self.clock.now());
+            let at_once = core.on_event(event, came, self.clock.now());
             if let Some(end) = self.perform_all(at_once) {
                 return end;
             }
-            let next = core.go_on(self.clock.now());
+            let next = core.start_work(self.clock.now());
             if let Some(end) = self.perform_all(next) {
                 return end;
             }
@@ -168,7 +168,7 @@ impl Executor {
             WorkerAction::Send(message) => self.send(worker, message),
             WorkerAction::Terminate => self.signal(worker, Process::terminate),
             WorkerAction::Kill => self.signal(worker, Process::kill),
-            WorkerAction::Continue => self.signal(worker, Process::go_on),
+            WorkerAction::Continue => self.signal(worker, Process::resume),
             WorkerAction::Abandon => self.drop_worker(worker),
         }
     }

@@ -437,7 +437,7 @@ fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path) {
     if let Some(most) = weights_kept(spec) {
         let leaders = Leaders::new(spec.directions(), most, trials);
         let bytes = spec.operation.max_kept_bytes;
-        weights::settle(dir, &spec.study, leaders.best(), bytes);
+        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes);
     }
 }
 

@@ -11,7 +11,7 @@ use search::sampler::{Ask, Sampler};
 use search::space::Space;
 use search::study::{History, Updates};
 
-/// See the module.
+/// The sampler, with the history that it is told of.
 pub struct Proposer {
     sampler: Box<dyn Sampler>,
     space: Space,

@@ -19,7 +19,7 @@ use task::TrialSpec;
 pub struct Rehearsal<'a> {
     /// The study.
     pub spec: &'a StudySpec,
-    /// Where.
+    /// Where to train.
     pub device: Device,
     /// libtorch threads.
     pub threads: usize,

@@ -187,7 +187,7 @@ impl Replayer<'_> {
                         ..Evidence::default()
                     });
                 }
-                Ok(Event::Worker(_, WorkerEvent::Stopped)) => self.process.go_on(),
+                Ok(Event::Worker(_, WorkerEvent::Stopped)) => self.process.resume(),
                 Ok(Event::Worker(_, WorkerEvent::HungUp)) => self.hung_up = Some(came),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => self.watch(since, came),
                 Err(RecvTimeoutError::Disconnected) => return self.judge(Evidence::default()),

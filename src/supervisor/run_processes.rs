@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use process::cgroup::{Group, Groups};
+use process::cgroup::{RunCgroup, WorkerCgroup};
 use process::guardian::Guardian;
 use process::orphans::ProcessMark;
 
@@ -12,7 +12,7 @@ pub struct RunProcesses {
     mark: ProcessMark,
     /// Dropped before the cgroups, which are removed when nothing is left there.
     _guardian: Guardian,
-    groups: Option<Arc<Groups>>,
+    groups: Option<Arc<RunCgroup>>,
 }
 
 impl RunProcesses {
@@ -20,7 +20,7 @@ impl RunProcesses {
     /// guardian. `study` is what the processes of all its runs are known by.
     pub fn start(study: &ProcessMark, host_memory: f64) -> RunProcesses {
         // Before the guardian, which is where the supervisor is, and gone after it.
-        let groups = Groups::make(host_memory);
+        let groups = RunCgroup::make(host_memory);
         let mark = study.this_run();
         let mark = mark.in_cgroup(groups.as_ref().map(|g| g.dir()));
         RunProcesses {
@@ -31,7 +31,7 @@ impl RunProcesses {
     }
 
     /// What a worker is known by, and its cgroup where it can have one.
-    pub fn worker(&self, worker: u64) -> (ProcessMark, Option<Group>) {
+    pub fn worker(&self, worker: u64) -> (ProcessMark, Option<WorkerCgroup>) {
         let group = self.groups.as_ref().and_then(|g| g.worker(worker));
         (self.mark.worker(worker), group)
     }

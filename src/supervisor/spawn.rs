@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -24,7 +23,7 @@ use super::{Event, ExitInfo, WorkerEvent, WorkerId, WorkerOptions};
 use device::Device;
 use fault::Death;
 use files::plain;
-use process::cgroup::Group;
+use process::cgroup::WorkerCgroup;
 use process::child::{self, GroupLeader};
 use process::evidence;
 use process::orphans::{self, Ended, ProcessMark};
@@ -47,7 +46,7 @@ pub struct Process {
 struct Watched {
     leader: GroupLeader,
     /// Its own cgroup, where it has one.
-    group: Option<Group>,
+    group: Option<WorkerCgroup>,
     notes: Mutex<Notes>,
 }
 
@@ -90,7 +89,7 @@ impl Process {
         environment: &[(String, String)],
         log: &Path,
         mark: ProcessMark,
-        group: Option<Group>,
+        group: Option<WorkerCgroup>,
         events: &EventSender,
     ) -> io::Result<Process> {
         let (ours, theirs) = socketpair(
@@ -101,7 +100,7 @@ impl Process {
         )?;
         let mut command = command(environment, open_log(log)?, theirs, &mark);
         let (child, group) = start(&mut command, group)?;
-        let mark = mark.in_cgroup(group.as_ref().map(Group::dir));
+        let mark = mark.in_cgroup(group.as_ref().map(WorkerCgroup::dir));
         let (tell, told) = mpsc::channel();
         let mut process = Process {
             watched: Arc::new(Watched {
@@ -192,7 +191,7 @@ impl Process {
     }
 
     /// SIGCONT to the group.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.watched.leader.signal(Signal::SIGCONT);
     }
 
@@ -238,7 +237,10 @@ fn command(
 
 /// Starts the process in its cgroup, before it executes anything: so all that it starts is inside.
 /// Where it cannot be put there, it is started without, and the cgroup is dropped.
-fn start(command: &mut Command, group: Option<Group>) -> io::Result<(Child, Option<Group>)> {
+fn start(
+    command: &mut Command,
+    group: Option<WorkerCgroup>,
+) -> io::Result<(Child, Option<WorkerCgroup>)> {
     const NONE: RawFd = -1;
     let procs_file = group.as_ref().and_then(|g| g.procs_file().ok());
     let enter = Arc::new(AtomicI32::new(
@@ -269,8 +271,8 @@ fn start(command: &mut Command, group: Option<Group>) -> io::Result<(Child, Opti
 }
 
 /// OOM kills so far that may have hit a worker: in its own cgroup, or where others are, too.
-fn oom_kills(group: Option<&Group>) -> u64 {
-    let own = group.and_then(Group::oom_kills);
+fn oom_kills(group: Option<&WorkerCgroup>) -> u64 {
+    let own = group.and_then(WorkerCgroup::oom_kills);
     own.unwrap_or_else(evidence::oom_kills)
 }
 
@@ -443,6 +445,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::event_channel;
+    use std::time::Duration;
 
     #[test]
     fn a_worker_that_does_not_read_is_told_of_and_nobody_waits_for_it() {

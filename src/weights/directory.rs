@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Map, Value as Json};
 
-use super::{DESCRIPTION, Found, Kept, Leader, Step, VERSION, WEIGHTS, kept_directory, plan};
+use super::{
+    DESCRIPTION, Leader, SavedWeights, Step, StoredWeights, VERSION, WEIGHTS, kept_directory, plan,
+};
 use files::digest::Hashing;
 use files::paths::checkpoints_dir;
 use files::{bounded, plain, replace};
@@ -69,7 +71,7 @@ impl Draft<'_> {
         let mut weights = Hashing::new(BufWriter::new(File::create(dir.join(WEIGHTS))?));
         write(&mut weights)?;
         let (bytes, sha256) = weights.finish()?;
-        let kept = Kept {
+        let kept = SavedWeights {
             version: VERSION,
             trial: self.trial,
             seed: self.seed,
@@ -90,14 +92,14 @@ impl Draft<'_> {
 ///
 /// # Errors
 /// It cannot be read, or is of another version.
-pub(super) fn description(dir: &Path) -> anyhow::Result<Option<Kept>> {
+pub(super) fn description(dir: &Path) -> anyhow::Result<Option<SavedWeights>> {
     let path = dir.join(DESCRIPTION);
     let text = match bounded::read(&path, bounded::DESCRIPTION) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context(path.display().to_string()),
     };
-    let kept: Kept = serde_json::from_slice(&text).context(path.display().to_string())?;
+    let kept: SavedWeights = serde_json::from_slice(&text).context(path.display().to_string())?;
     anyhow::ensure!(
         kept.version == VERSION,
         "{}: version {}, expected {VERSION}",
@@ -115,7 +117,7 @@ pub(super) fn digest(path: &Path) -> io::Result<(u64, String)> {
 }
 
 /// The candidates in a trial's directory. What cannot be read is none.
-pub fn candidates(trial: &Path) -> Vec<Found> {
+pub fn candidates(trial: &Path) -> Vec<StoredWeights> {
     let candidate = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         let epoch = name.and_then(|name| name.strip_prefix("best-"));
@@ -126,10 +128,10 @@ pub fn candidates(trial: &Path) -> Vec<Found> {
 }
 
 /// What a directory holds, if it is whole: the weights' checksum is not looked at.
-fn found(path: PathBuf) -> Option<Found> {
+fn found(path: PathBuf) -> Option<StoredWeights> {
     let kept = description(&path).ok().flatten()?;
     let size = fs::metadata(path.join(WEIGHTS)).ok()?.len();
-    (size == kept.bytes).then_some(Found {
+    (size == kept.bytes).then_some(StoredWeights {
         number: kept.trial,
         seed: kept.seed,
         epoch: kept.epoch,
@@ -159,7 +161,7 @@ pub fn delete(path: &Path) -> io::Result<()> {
 /// Keeps the weights of `leaders` (the best first) in `dir`, the database's directory, as far as they
 /// are there, of at most `most` bytes together, and no others. What cannot be moved or deleted stays,
 /// and is tried again at the next call.
-pub fn settle(dir: &Path, study: &str, leaders: &[Leader], most: u64) {
+pub fn sync_kept_weights(dir: &Path, study: &str, leaders: &[Leader], most: u64) {
     let all = directories(&dir.join(files::paths::weights_dir(study)));
     let mut kept = Vec::new();
     for path in all {
@@ -168,7 +170,7 @@ pub fn settle(dir: &Path, study: &str, leaders: &[Leader], most: u64) {
             None => tell(&path, delete(&path)),
         }
     }
-    let candidates: Vec<Found> = leaders
+    let candidates: Vec<StoredWeights> = leaders
         .iter()
         .flat_map(|leader| {
             let trial = search::study::Job::trial(leader.number).file_stem();
@@ -260,18 +262,18 @@ mod tests {
             write(&trials.join(name), trial, epoch, value, b"weights");
         }
         let there = |number| kept_directory(dir.path(), "s", number).exists();
-        settle(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
         assert!(there(0) && !there(2));
-        settle(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
         assert!(!there(0) && there(2));
         let kept = read(&kept_directory(dir.path(), "s", 2)).unwrap().unwrap();
         assert_eq!(kept.epoch, 5);
-        settle(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
         assert!(there(2));
         // Another study's are not touched.
-        settle(dir.path(), "t", &[], 1000);
+        sync_kept_weights(dir.path(), "t", &[], 1000);
         assert!(there(2));
-        settle(dir.path(), "s", &[], 1000);
+        sync_kept_weights(dir.path(), "s", &[], 1000);
         assert!(!there(2));
     }
     #[test]
@@ -279,11 +281,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trial = dir.path().join("checkpoints/s/trial-000002");
         write(&trial, 2, 3, 0.6, b"old");
-        settle(dir.path(), "s", &[leader(2, 3, 0.6)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 3, 0.6)], 1000);
         let mut seen = Vec::new();
         let better = || {
             write(&trial, 2, 5, 0.7, b"new");
-            settle(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
         };
         power::cuts(dir.path(), better, |left| {
             let kept = read(&kept_directory(left, "s", 2)).unwrap();
@@ -297,11 +299,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trials = dir.path().join("checkpoints/s");
         write(&trials.join("trial-000000"), 0, 1, 0.5, b"old");
-        settle(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
         let mut last = None;
         let better = || {
             write(&trials.join("trial-000002"), 2, 5, 0.7, b"new");
-            settle(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
         };
         power::cuts(dir.path(), better, |left| {
             let whole = |number| matches!(read(&kept_directory(left, "s", number)), Ok(Some(_)));

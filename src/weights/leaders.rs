@@ -6,7 +6,7 @@ use search::study::{Direction, FrozenTrial, pareto};
 /// One of the best trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leader {
-    /// Number.
+    /// The trial's number.
     pub number: u64,
     /// One value an objective.
     pub values: Vec<f64>,

@@ -24,9 +24,9 @@ use serde_json::{Map, Value as Json};
 use search::space::Params;
 use search::study::Job;
 
-pub use directory::{Draft, candidates, delete, directory_name, settle};
+pub use directory::{Draft, candidates, delete, directory_name, sync_kept_weights};
 pub use leaders::{Leader, Leaders};
-pub use plan::{Found, Step, plan};
+pub use plan::{Step, StoredWeights, plan};
 
 /// The weights' file name.
 pub const WEIGHTS: &str = "weights.safetensors";
@@ -39,7 +39,7 @@ pub const VERSION: u32 = 1;
 
 /// `kept.json`: whose weights these are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct SavedWeights {
     /// [`VERSION`].
     pub version: u32,
     /// The trial's number.
@@ -74,7 +74,7 @@ pub fn kept_directory(dir: &Path, study: &str, number: u64) -> PathBuf {
 ///
 /// # Errors
 /// They cannot be read, or are damaged.
-pub fn read(dir: &Path) -> anyhow::Result<Option<Kept>> {
+pub fn read(dir: &Path) -> anyhow::Result<Option<SavedWeights>> {
     let Some(kept) = directory::description(dir)? else {
         return Ok(None);
     };

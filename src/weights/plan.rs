@@ -6,7 +6,7 @@ use super::Leader;
 
 /// Weights that are there, kept or a candidate's.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct StoredWeights {
     /// The trial.
     pub number: u64,
     /// Its seed.
@@ -21,7 +21,7 @@ pub struct Found {
     pub path: PathBuf,
 }
 
-impl Found {
+impl StoredWeights {
     /// Whether these are the weights that the leader's value comes from.
     fn of(&self, leader: &Leader) -> bool {
         self.number == leader.number
@@ -50,9 +50,14 @@ pub enum Step {
 
 /// What is to be done so that the weights of `leaders`, the best first, are kept, as far as they are
 /// there, and no others; all together take at most `most` bytes, and those of the best come first.
-pub fn plan(leaders: &[Leader], kept: &[Found], candidates: &[Found], most: u64) -> Vec<Step> {
-    let mut stay: Vec<&Found> = Vec::new();
-    let mut moves: Vec<&Found> = Vec::new();
+pub fn plan(
+    leaders: &[Leader],
+    kept: &[StoredWeights],
+    candidates: &[StoredWeights],
+    most: u64,
+) -> Vec<Step> {
+    let mut stay: Vec<&StoredWeights> = Vec::new();
+    let mut moves: Vec<&StoredWeights> = Vec::new();
     let mut bytes = 0u64;
     for leader in leaders {
         let there = kept.iter().find(|f| f.of(leader));
@@ -70,9 +75,9 @@ pub fn plan(leaders: &[Leader], kept: &[Found], candidates: &[Found], most: u64)
             None => moves.push(found),
         }
     }
-    let stays = |found: &&Found| stay.iter().any(|s| s.path == found.path);
-    let superseded = |found: &&Found| moves.iter().any(|m| m.number == found.number);
-    let delete = |found: &Found| Step::Delete {
+    let stays = |found: &&StoredWeights| stay.iter().any(|s| s.path == found.path);
+    let superseded = |found: &&StoredWeights| moves.iter().any(|m| m.number == found.number);
+    let delete = |found: &StoredWeights| Step::Delete {
         path: found.path.clone(),
     };
     // Nothing goes before the better ones are in place; what is in the way of a move is replaced by it.
@@ -98,8 +103,8 @@ mod tests {
         }
     }
 
-    fn found(number: u64, value: f64, place: &str) -> Found {
-        Found {
+    fn found(number: u64, value: f64, place: &str) -> StoredWeights {
+        StoredWeights {
             number,
             seed: number + 100,
             epoch: 3,
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn weights_of_another_epoch_or_value_or_seed_are_not_the_trials() {
-        let other = |change: fn(&mut Found)| {
+        let other = |change: fn(&mut StoredWeights)| {
             let mut other = found(4, 0.9, "new");
             change(&mut other);
             other
@@ -158,7 +163,7 @@ mod tests {
         ];
         assert_eq!(plan(&[leader(4, 0.9)], &[], &candidates, 1000), []);
         // They are replaced where they are kept.
-        let stale = Found {
+        let stale = StoredWeights {
             path: "kept/4".into(),
             ..other(|f| f.value = 0.89)
         };

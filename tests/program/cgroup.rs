@@ -6,7 +6,7 @@ use std::process::Child;
 
 use crate::common::{Project, signal, wait_for};
 use nix::sys::signal::Signal;
-use process::cgroup::Place;
+use process::cgroup::OwnCgroup;
 use serde_json::Value as Json;
 
 const MIB: u64 = 1 << 20;
@@ -63,7 +63,7 @@ impl Run {
             started(1) && started(2) && started(LARGE)
         });
         // The supervisor is where this test is: it cannot leave a cgroup in which it is not alone.
-        let group = Place::own().map(|p| p.dir.join(format!("tune-{}", supervisor.id())));
+        let group = OwnCgroup::own().map(|p| p.dir.join(format!("tune-{}", supervisor.id())));
         Run {
             group: group.filter(|dir| dir.exists()),
             project,

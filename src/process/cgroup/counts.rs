@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::place::{Place, Version};
+use super::place::{OwnCgroup, Version};
 
-impl Place {
+impl OwnCgroup {
     /// The limits of this cgroup and of those that it is in, from the innermost outwards: bytes in all,
     /// and what is left.
     pub fn limits(&self) -> Vec<(u64, u64)> {
@@ -36,7 +36,7 @@ impl Place {
 /// OOM kills so far in the cgroup of this process, of members of it and not of those below it; `None`
 /// where there is no such counter.
 pub fn own_oom_kills() -> Option<u64> {
-    let place = Place::own()?;
+    let place = OwnCgroup::own()?;
     match place.version {
         Version::One => oom_kills(Version::One, &place.dir),
         // Kernels before 5.2 count only with what is below.
@@ -103,7 +103,7 @@ mod tests {
         // Not within what is mounted.
         group(root.path(), &[("memory.max", "1"), ("memory.current", "1")]);
         let version = Version::Two;
-        let place = Place { version, dir, top };
+        let place = OwnCgroup { version, dir, top };
         assert_eq!(place.limits(), [(1000, 600), (2000, 0)]);
     }
 
@@ -119,7 +119,7 @@ mod tests {
             ),
         ];
         group(root.path(), &files);
-        let place = Place {
+        let place = OwnCgroup {
             version: Version::One,
             dir: root.path().into(),
             top: root.path().into(),

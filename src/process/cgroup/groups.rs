@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::counts;
-use super::place::{Place, Version};
+use super::place::{OwnCgroup, Version};
 
 /// What the name of a run's cgroup begins with; the supervisor's process id follows.
 const NAME: &str = "tune-";
@@ -29,18 +29,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The cgroup of a run. Dropping it removes it and those in it, as far as nothing is left there.
 #[derive(Debug)]
-pub struct Groups {
+pub struct RunCgroup {
     version: Version,
     dir: PathBuf,
     /// Undone once the cgroup is gone.
     _moved: Option<Moved>,
 }
 
-impl Groups {
+impl RunCgroup {
     /// Makes one with a limit for all that is in it: this part of what memory there is for this
     /// process. Removes those that killed supervisors have left beside it. `None` where none can be
     /// had; why is logged.
-    pub fn make(part: f64) -> Option<Arc<Groups>> {
+    pub fn make(part: f64) -> Option<Arc<RunCgroup>> {
         let most = crate::host::memory_total().map(|total| (total as f64 * part) as u64);
         match make(most) {
             Ok(groups) => {
@@ -60,7 +60,7 @@ impl Groups {
     }
 
     /// Makes the cgroup of a worker; `None` where that fails, which is logged.
-    pub fn worker(&self, worker: u64) -> Option<Group> {
+    pub fn worker(&self, worker: u64) -> Option<WorkerCgroup> {
         let dir = self.dir.join(format!("worker-{worker}"));
         if let Err(error) = fs::create_dir(&dir) {
             tracing::debug!(worker, %error, "a worker has no cgroup of its own");
@@ -72,11 +72,11 @@ impl Groups {
             let _ = put(&dir.join("memory.oom.group"), "1");
         }
         let version = self.version;
-        Some(Group { version, dir })
+        Some(WorkerCgroup { version, dir })
     }
 }
 
-impl Drop for Groups {
+impl Drop for RunCgroup {
     fn drop(&mut self) {
         leave_none(&self.dir);
     }
@@ -84,12 +84,12 @@ impl Drop for Groups {
 
 /// The cgroup of a worker. Dropping it removes it, if nothing is left there.
 #[derive(Debug)]
-pub struct Group {
+pub struct WorkerCgroup {
     version: Version,
     dir: PathBuf,
 }
 
-impl Group {
+impl WorkerCgroup {
     /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -109,7 +109,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for WorkerCgroup {
     fn drop(&mut self) {
         remove(&self.dir);
     }
@@ -143,8 +143,8 @@ pub fn members(dir: &Path) -> BTreeSet<u32> {
 }
 
 /// Makes the cgroup of a run, or says why there is none.
-fn make(most: Option<u64>) -> Result<Groups, String> {
-    let place = Place::own().ok_or("the memory cgroup of this process cannot be seen")?;
+fn make(most: Option<u64>) -> Result<RunCgroup, String> {
+    let place = OwnCgroup::own().ok_or("the memory cgroup of this process cannot be seen")?;
     let own = std::process::id();
     clear_dead(&place.dir, own);
     let procs = read(&place.dir, PROCS);
@@ -160,7 +160,7 @@ fn make(most: Option<u64>) -> Result<Groups, String> {
     };
     let dir = place.dir.join(format!("{NAME}{own}"));
     fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let groups = Groups {
+    let groups = RunCgroup {
         version: place.version,
         dir,
         _moved: moved,

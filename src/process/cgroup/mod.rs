@@ -14,5 +14,5 @@ mod groups;
 mod place;
 
 pub use counts::{entry, own_oom_kills};
-pub use groups::{Group, Groups, clear, members};
-pub use place::{Place, Version};
+pub use groups::{RunCgroup, WorkerCgroup, clear, members};
+pub use place::{OwnCgroup, Version};

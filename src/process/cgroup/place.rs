@@ -17,7 +17,7 @@ pub enum Version {
 
 /// A memory cgroup as a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct OwnCgroup {
     /// Which names and rules hold.
     pub version: Version,
     /// The cgroup.
@@ -26,9 +26,9 @@ pub struct Place {
     pub top: PathBuf,
 }
 
-impl Place {
+impl OwnCgroup {
     /// The one that this process is in; `None` where it cannot be seen.
-    pub fn own() -> Option<Place> {
+    pub fn own() -> Option<OwnCgroup> {
         let read = |path| {
             let bytes = std::fs::read(path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
@@ -38,12 +38,12 @@ impl Place {
 }
 
 /// The memory cgroup, of `/proc/self/cgroup` and `/proc/self/mountinfo`.
-fn find(cgroup: &str, mountinfo: &str) -> Option<Place> {
+fn find(cgroup: &str, mountinfo: &str) -> Option<OwnCgroup> {
     let (version, path) = membership(cgroup)?;
     let mut mounts = mountinfo.lines().filter_map(mount);
     mounts.find_map(|mount| {
         (mount.version == version).then_some(())?;
-        Some(Place {
+        Some(OwnCgroup {
             version,
             dir: within(&mount, Path::new(path))?,
             top: mount.at.clone(),
@@ -127,9 +127,9 @@ fn within(mount: &Mount, path: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn place(version: Version, dir: &str, top: &str) -> Option<Place> {
+    fn place(version: Version, dir: &str, top: &str) -> Option<OwnCgroup> {
         let (dir, top) = (dir.into(), top.into());
-        Some(Place { version, dir, top })
+        Some(OwnCgroup { version, dir, top })
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn this_process_is_in_the_group_that_is_found() {
         // Where none is found there is nothing to compare: not every container shows it.
-        if let Some(place) = Place::own() {
+        if let Some(place) = OwnCgroup::own() {
             let procs = std::fs::read_to_string(place.dir.join("cgroup.procs")).unwrap();
             let own = std::process::id().to_string();
             assert!(procs.lines().any(|pid| pid == own), "{place:?}");

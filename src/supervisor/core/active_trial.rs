@@ -38,7 +38,7 @@ pub struct ActiveTrial {
     /// What it is predicted to need.
     pub predicted: Option<Estimate>,
     /// What it has of its device in the current attempt.
-    pub share: Reservation,
+    pub reservation: Reservation,
     /// How often its batches are halved.
     pub halvings: u32,
     /// Trials after it that were started while it waited for memory.
@@ -78,7 +78,7 @@ impl ActiveTrial {
             peak_memory_mb: None,
             usage: None,
             predicted: None,
-            share: Reservation::default(),
+            reservation: Reservation::default(),
             halvings: 0,
             passed: 0,
             seen: Usage::default(),

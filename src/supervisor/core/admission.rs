@@ -45,7 +45,7 @@ pub struct MemoryRequest {
 
 /// What is done about a wish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Admission {
     /// It may start.
     Start(Reservation),
     /// It may start once the idle workers of the device are gone.
@@ -65,7 +65,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reservation {
     /// What it counts for while it runs.
-    pub charge: u64,
+    pub reserved: u64,
     /// What its process may take: more than it counts for, so that an upper prediction that is
     /// exceeded by little costs nothing; `None`: no limit.
     pub grant: Option<u64>,
@@ -84,49 +84,49 @@ pub const SLACK: u64 = (2 * 20 + 2 + 2 * 32) << 20;
 
 /// Decides on a wish. With no total (nothing is known of the device) everything starts that is not
 /// to be alone.
-pub fn admit(room: &DeviceMemory, wish: MemoryRequest) -> Verdict {
-    let empty = room.attempts == 0;
-    let Some(estimate) = wish.estimate.filter(|_| room.total > 0) else {
-        return match (empty, wish.alone || !wish.trusting) {
-            (true, _) | (false, false) => Verdict::Start(Reservation::default()),
-            (false, true) => Verdict::Wait,
+pub fn admit(memory: &DeviceMemory, request: MemoryRequest) -> Admission {
+    let empty = memory.attempts == 0;
+    let Some(estimate) = request.estimate.filter(|_| memory.total > 0) else {
+        return match (empty, request.alone || !request.trusting) {
+            (true, _) | (false, false) => Admission::Start(Reservation::default()),
+            (false, true) => Admission::Wait,
         };
     };
-    if wish.holds && estimate.lower > room.alone {
-        return Verdict::Refuse {
+    if request.holds && estimate.lower > memory.alone {
+        return Admission::Refuse {
             needs: estimate.lower,
-            has: room.alone,
+            has: memory.alone,
         };
     }
     // Few measurements make upper bounds many times the peak; somebody's word on how many fit is worth
     // more than those.
-    let upper = match wish.trusting && !wish.sure {
+    let upper = match request.trusting && !request.sure {
         true => estimate.expected,
         false => estimate.upper,
     };
-    let shares = !wish.alone || empty;
-    if shares && !wish.alone && upper <= room.left() {
-        return Verdict::Start(Reservation {
-            charge: upper,
-            grant: Some(room.part(estimate.upper as f64 * MARGIN + SLACK as f64)),
+    let shares = !request.alone || empty;
+    if shares && !request.alone && upper <= memory.left() {
+        return Admission::Start(Reservation {
+            reserved: upper,
+            grant: Some(memory.part(estimate.upper as f64 * MARGIN + SLACK as f64)),
         });
     }
     // It gets the device to itself: it may fit, or not even that is known. What is there besides what
     // others use is enough then, even above the cap; and the CPU's memory is waited for by the kernel.
-    let left = room.cap.saturating_sub(room.foreign);
-    let there = room.part(f64::INFINITY);
+    let left = memory.cap.saturating_sub(memory.foreign);
+    let there = memory.part(f64::INFINITY);
     // A first guess is not worth waiting for other people's memory, unless memory has run out already.
-    let needed = match wish.sure || wish.alone {
+    let needed = match request.sure || request.alone {
         true => estimate.expected,
         false => estimate.lower,
     };
-    match (empty, room.yields || needed.min(room.cap) <= there) {
-        (true, true) if room.idle == 0 => Verdict::Start(Reservation {
-            charge: left,
-            grant: Some(room.part(f64::INFINITY)),
+    match (empty, memory.yields || needed.min(memory.cap) <= there) {
+        (true, true) if memory.idle == 0 => Admission::Start(Reservation {
+            reserved: left,
+            grant: Some(memory.part(f64::INFINITY)),
         }),
-        (true, true) => Verdict::Clear,
-        (false, _) | (_, false) => Verdict::Wait,
+        (true, true) => Admission::Clear,
+        (false, _) | (_, false) => Admission::Wait,
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn room(running: &[u64], idle: u64, foreign: u64) -> DeviceMemory {
+    fn memory(running: &[u64], idle: u64, foreign: u64) -> DeviceMemory {
         DeviceMemory {
             total: 24 * GIB,
             cap: 20 * GIB,
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    fn wish(lower: u64, expected: u64, upper: u64) -> MemoryRequest {
+    fn request(lower: u64, expected: u64, upper: u64) -> MemoryRequest {
         MemoryRequest {
             estimate: Some(Estimate {
                 lower: lower * GIB,
@@ -184,68 +184,75 @@ mod tests {
 
     #[test]
     fn what_fits_beside_the_others_starts_with_a_little_more_than_was_predicted() {
-        let verdict = admit(&room(&[6, 6], 0, 1), wish(5, 6, 7));
-        let Verdict::Start(share) = verdict else {
-            panic!("{verdict:?}");
+        let admission = admit(&memory(&[6, 6], 0, 1), request(5, 6, 7));
+        let Admission::Start(reservation) = admission else {
+            panic!("{admission:?}");
         };
-        assert_eq!(share.charge, 7 * GIB);
-        let grant = share.grant.unwrap();
+        assert_eq!(reservation.reserved, 7 * GIB);
+        let grant = reservation.grant.unwrap();
         assert!(grant > 7 * GIB && grant < 9 * GIB, "{grant}");
         for full in [
-            room(&[7, 7], 0, 1),
-            room(&[6, 6], 2, 1),
-            room(&[6, 6], 0, 2),
+            memory(&[7, 7], 0, 1),
+            memory(&[6, 6], 2, 1),
+            memory(&[6, 6], 0, 2),
         ] {
-            assert_eq!(admit(&full, wish(5, 6, 7)), Verdict::Wait);
+            assert_eq!(admit(&full, request(5, 6, 7)), Admission::Wait);
         }
     }
 
     #[test]
     fn an_uncertain_trial_gets_the_device_to_itself_and_all_of_it() {
-        let uncertain = wish(10, 15, 25);
-        assert_eq!(admit(&room(&[2], 0, 0), uncertain), Verdict::Wait);
-        assert_eq!(admit(&room(&[], 1, 0), uncertain), Verdict::Clear);
-        let Verdict::Start(share) = admit(&room(&[], 0, 1), uncertain) else {
+        let uncertain = request(10, 15, 25);
+        assert_eq!(admit(&memory(&[2], 0, 0), uncertain), Admission::Wait);
+        assert_eq!(admit(&memory(&[], 1, 0), uncertain), Admission::Clear);
+        let Admission::Start(reservation) = admit(&memory(&[], 0, 1), uncertain) else {
             panic!("it fits alone");
         };
-        assert_eq!(share.charge, 19 * GIB);
-        assert_eq!(share.grant, Some(22 * GIB));
+        assert_eq!(reservation.reserved, 19 * GIB);
+        assert_eq!(reservation.grant, Some(22 * GIB));
     }
 
     #[test]
     fn what_fits_alone_but_not_beside_others_waits_until_it_is_alone() {
         // Above what runs together, below what one may have: 483 MiB of 560, as it were.
-        let large = wish(19, 21, 22);
-        assert_eq!(admit(&room(&[2], 0, 0), large), Verdict::Wait);
-        assert_eq!(admit(&room(&[], 2, 0), large), Verdict::Clear);
-        let Verdict::Start(share) = admit(&room(&[], 0, 0), large) else {
+        let large = request(19, 21, 22);
+        assert_eq!(admit(&memory(&[2], 0, 0), large), Admission::Wait);
+        assert_eq!(admit(&memory(&[], 2, 0), large), Admission::Clear);
+        let Admission::Start(reservation) = admit(&memory(&[], 0, 0), large) else {
             panic!("it fits alone");
         };
-        assert_eq!(share.grant, Some(23 * GIB), "all that one may have");
-        assert_eq!(share.charge, 20 * GIB, "nothing else starts beside it");
+        assert_eq!(reservation.grant, Some(23 * GIB), "all that one may have");
+        assert_eq!(
+            reservation.reserved,
+            20 * GIB,
+            "nothing else starts beside it"
+        );
     }
 
     #[test]
     fn only_the_lower_end_of_an_interval_that_is_known_to_hold_refuses() {
         // 805 MiB (534 to 1,335) where 720 are allowed, as it were.
-        let wide = wish(17, 26, 43);
-        assert!(matches!(admit(&room(&[], 0, 0), wide), Verdict::Start(_)));
-        assert_eq!(admit(&room(&[5], 0, 0), wide), Verdict::Wait);
-        let hopeless = wish(24, 30, 50);
-        let refused = Verdict::Refuse {
+        let wide = request(17, 26, 43);
+        assert!(matches!(
+            admit(&memory(&[], 0, 0), wide),
+            Admission::Start(_)
+        ));
+        assert_eq!(admit(&memory(&[5], 0, 0), wide), Admission::Wait);
+        let hopeless = request(24, 30, 50);
+        let refused = Admission::Refuse {
             needs: 24 * GIB,
             has: 23 * GIB,
         };
-        assert_eq!(admit(&room(&[5], 0, 0), hopeless), refused);
+        assert_eq!(admit(&memory(&[5], 0, 0), hopeless), refused);
         let unknown = MemoryRequest {
             holds: false,
             ..hopeless
         };
-        let Verdict::Start(share) = admit(&room(&[], 0, 0), unknown) else {
+        let Admission::Start(reservation) = admit(&memory(&[], 0, 0), unknown) else {
             panic!("it teaches");
         };
-        assert_eq!(share.grant, Some(23 * GIB), "and is protected");
-        assert_eq!(admit(&room(&[5], 0, 0), unknown), Verdict::Wait);
+        assert_eq!(reservation.grant, Some(23 * GIB), "and is protected");
+        assert_eq!(admit(&memory(&[5], 0, 0), unknown), Admission::Wait);
     }
 
     #[test]
@@ -259,17 +266,20 @@ mod tests {
             };
             let exact = MemoryRequest {
                 estimate: Some(estimate),
-                ..wish(1, 1, 1)
+                ..request(1, 1, 1)
             };
-            let Verdict::Start(share) = admit(&room(&[2], 0, 0), exact) else {
+            let Admission::Start(reservation) = admit(&memory(&[2], 0, 0), exact) else {
                 panic!("{predicted} fits");
             };
             // It takes what was predicted; then a block for a tensor of 2 MiB, one more on another
             // stream, a small one, and the workspaces of a new thread; and a twentieth is torn.
             let taken = mib(predicted) * 21 / 20 + mib(20 + 20 + 2 + 32 + 32);
-            assert!(share.grant.unwrap() >= taken, "{predicted}: {share:?}");
+            assert!(
+                reservation.grant.unwrap() >= taken,
+                "{predicted}: {reservation:?}"
+            );
             assert_eq!(
-                share.charge,
+                reservation.reserved,
                 mib(predicted),
                 "neighbours feel what is expected"
             );
@@ -278,16 +288,22 @@ mod tests {
 
     #[test]
     fn other_peoples_processes_are_waited_for_and_never_a_reason_to_refuse() {
-        let alone = |foreign| admit(&room(&[], 0, foreign), wish(5, 6, 7));
-        assert_eq!(alone(20), Verdict::Wait);
+        let alone = |foreign| admit(&memory(&[], 0, foreign), request(5, 6, 7));
+        assert_eq!(alone(20), Admission::Wait);
         // More than the cap is used then, but there is room.
-        assert!(matches!(alone(15), Verdict::Start(_)));
-        assert_eq!(admit(&room(&[1], 0, 15), wish(5, 6, 7)), Verdict::Wait);
+        assert!(matches!(alone(15), Admission::Start(_)));
+        assert_eq!(
+            admit(&memory(&[1], 0, 15), request(5, 6, 7)),
+            Admission::Wait
+        );
         let host = DeviceMemory {
             yields: true,
-            ..room(&[], 0, 23)
+            ..memory(&[], 0, 23)
         };
-        assert!(matches!(admit(&host, wish(5, 6, 7)), Verdict::Start(_)));
+        assert!(matches!(
+            admit(&host, request(5, 6, 7)),
+            Admission::Start(_)
+        ));
     }
 
     #[test]
@@ -295,32 +311,36 @@ mod tests {
         let guess = MemoryRequest {
             sure: false,
             holds: false,
-            ..wish(6, 19, 40)
+            ..request(6, 19, 40)
         };
-        assert_eq!(admit(&room(&[1], 0, 5), guess), Verdict::Wait);
-        let Verdict::Start(share) = admit(&room(&[], 0, 5), guess) else {
+        assert_eq!(admit(&memory(&[1], 0, 5), guess), Admission::Wait);
+        let Admission::Start(reservation) = admit(&memory(&[], 0, 5), guess) else {
             panic!("it may do with what there is");
         };
-        assert_eq!(share.grant, Some(18 * GIB));
-        assert_eq!(admit(&room(&[], 0, 18), guess), Verdict::Wait, "it needs 6");
+        assert_eq!(reservation.grant, Some(18 * GIB));
+        assert_eq!(
+            admit(&memory(&[], 0, 18), guess),
+            Admission::Wait,
+            "it needs 6"
+        );
         let again = MemoryRequest {
             alone: true,
             ..guess
         };
-        assert_eq!(admit(&room(&[], 0, 5), again), Verdict::Wait);
+        assert_eq!(admit(&memory(&[], 0, 5), again), Admission::Wait);
     }
 
     #[test]
     fn where_nothing_is_known_the_first_runs_alone_unless_somebody_said_how_many() {
         let unknown = MemoryRequest::default();
-        let start = Verdict::Start(Reservation::default());
-        assert_eq!(admit(&room(&[], 0, 0), unknown), start);
-        assert_eq!(admit(&room(&[3], 0, 0), unknown), Verdict::Wait);
+        let start = Admission::Start(Reservation::default());
+        assert_eq!(admit(&memory(&[], 0, 0), unknown), start);
+        assert_eq!(admit(&memory(&[3], 0, 0), unknown), Admission::Wait);
         let trusting = MemoryRequest {
             trusting: true,
             ..unknown
         };
-        assert_eq!(admit(&room(&[3], 0, 0), trusting), start);
+        assert_eq!(admit(&memory(&[3], 0, 0), trusting), start);
         assert_eq!(
             admit(
                 &DeviceMemory {
@@ -338,53 +358,56 @@ mod tests {
         let guess = MemoryRequest {
             sure: false,
             trusting: true,
-            ..wish(1, 2, 30)
+            ..request(1, 2, 30)
         };
-        let Verdict::Start(share) = admit(&room(&[2, 2], 0, 0), guess) else {
+        let Admission::Start(reservation) = admit(&memory(&[2, 2], 0, 0), guess) else {
             panic!("it is expected to fit");
         };
-        assert_eq!(share.charge, 2 * GIB);
+        assert_eq!(reservation.reserved, 2 * GIB);
         assert!(
-            share.grant.unwrap() > 30 * GIB / 2,
+            reservation.grant.unwrap() > 30 * GIB / 2,
             "it may turn out larger"
         );
         let unasked = MemoryRequest {
             trusting: false,
             ..guess
         };
-        assert_eq!(admit(&room(&[2, 2], 0, 0), unasked), Verdict::Wait);
+        assert_eq!(admit(&memory(&[2, 2], 0, 0), unasked), Admission::Wait);
     }
 
     #[test]
     fn what_ran_out_of_memory_waits_until_it_is_alone() {
         let again = MemoryRequest {
             alone: true,
-            ..wish(1, 1, 1)
+            ..request(1, 1, 1)
         };
-        assert_eq!(admit(&room(&[1], 0, 0), again), Verdict::Wait);
-        assert_eq!(admit(&room(&[], 1, 0), again), Verdict::Clear);
-        assert!(matches!(admit(&room(&[], 0, 0), again), Verdict::Start(_)));
+        assert_eq!(admit(&memory(&[1], 0, 0), again), Admission::Wait);
+        assert_eq!(admit(&memory(&[], 1, 0), again), Admission::Clear);
+        assert!(matches!(
+            admit(&memory(&[], 0, 0), again),
+            Admission::Start(_)
+        ));
         let unknown = MemoryRequest {
             alone: true,
             trusting: true,
             ..MemoryRequest::default()
         };
-        assert_eq!(admit(&room(&[1], 0, 0), unknown), Verdict::Wait);
+        assert_eq!(admit(&memory(&[1], 0, 0), unknown), Admission::Wait);
     }
 
     #[test]
     fn predictions_never_add_up_to_more_than_the_cap() {
         let mut rng = search::study::rng(1, 0, "admission");
         for _ in 0..2_000 {
-            let mut room = room(&[], 0, rng.random_range(0..6));
+            let mut memory = memory(&[], 0, rng.random_range(0..6));
             for _ in 0..20 {
                 let expected = rng.random_range(1..24);
-                let wish = wish(expected / 2, expected, expected + rng.random_range(0..8));
-                if let Verdict::Start(share) = admit(&room, wish) {
-                    room.running += share.charge;
-                    room.attempts += 1;
-                    assert!(room.running + room.idle + room.foreign <= room.cap);
-                    assert!(share.grant.unwrap() <= room.total - room.foreign);
+                let request = request(expected / 2, expected, expected + rng.random_range(0..8));
+                if let Admission::Start(reservation) = admit(&memory, request) {
+                    memory.running += reservation.reserved;
+                    memory.attempts += 1;
+                    assert!(memory.running + memory.idle + memory.foreign <= memory.cap);
+                    assert!(reservation.grant.unwrap() <= memory.total - memory.foreign);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Which trial goes where: making, recording, sending.
 
-use serde_json::Map;
+use serde_json::{Map, Value as Json};
 
 use super::Core;
 use super::active_trial::ActiveTrial;
@@ -62,10 +62,8 @@ impl Core {
                 return None;
             }
         };
-        let seed = study::derive_seed(self.spec.seed, number, "trial");
+        let (seed, user_attrs) = self.seed_of(number);
         let distributions = self.spec.space.distributions(&params);
-        let mut user_attrs = Map::new();
-        user_attrs.insert("seed".into(), seed.into());
         self.outbox.push(Write::TrialClaimed {
             number,
             params: params.clone(),
@@ -77,7 +75,7 @@ impl Core {
         running.params = params;
         running.distributions = distributions;
         running.user_attrs.extend(user_attrs);
-        self.add_live(running, seed);
+        self.add_active(running, seed);
         Some(number)
     }
 
@@ -102,10 +100,8 @@ impl Core {
                 params
             }
         };
-        let seed = study::derive_seed(self.spec.seed, number, "trial");
+        let (seed, user_attrs) = self.seed_of(number);
         let distributions = self.spec.space.distributions(&params);
-        let mut user_attrs = Map::new();
-        user_attrs.insert("seed".into(), seed.into());
         self.outbox.push(Write::TrialCreated {
             number,
             params: params.clone(),
@@ -119,11 +115,18 @@ impl Core {
             system_attrs,
             ..FrozenTrial::new(number, TrialState::Running, params)
         };
-        self.add_live(trial, seed);
+        self.add_active(trial, seed);
         Some(number)
     }
 
-    fn add_live(&mut self, trial: FrozenTrial, seed: u64) {
+    /// A new trial's seed, and the user attribute that tells it.
+    fn seed_of(&self, number: u64) -> (u64, Map<String, Json>) {
+        let seed = study::derive_seed(self.spec.seed, number, "trial");
+        let attrs = [("seed".to_owned(), seed.into())];
+        (seed, attrs.into_iter().collect())
+    }
+
+    fn add_active(&mut self, trial: FrozenTrial, seed: u64) {
         self.history.put(&self.spec.space, &trial);
         self.progress.put(&trial);
         let job = Job::trial(trial.number);
@@ -207,11 +210,11 @@ impl Core {
         trial.state = TrialState::Pruned;
         trial.user_attrs.extend(user_attrs);
         self.history.put(&self.spec.space, &trial);
-        self.settle(&trial);
+        self.record_end(&trial);
     }
 
     /// Notes a trial's end on the board and tells people.
-    pub(super) fn settle(&mut self, trial: &FrozenTrial) {
+    pub(super) fn record_end(&mut self, trial: &FrozenTrial) {
         self.repeats.look_again();
         if let Some(weights) = &mut self.weights {
             weights.ended(trial);
@@ -289,7 +292,7 @@ impl Core {
             rehearse: None,
         };
         let params = trial.params.clone();
-        let grant = active.share.grant;
+        let grant = active.reservation.grant;
         let run = ToWorker::Run {
             trial: Box::new(trial),
             log: log_name(&self.spec.study, attempt),

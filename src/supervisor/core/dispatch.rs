@@ -4,7 +4,7 @@
 //! with blocking launches; one that ran out of device memory has the device to itself.
 
 use super::active_trial::ActiveTrial;
-use super::admission::{Reservation, Verdict};
+use super::admission::{Admission, Reservation};
 use super::assign::log_name;
 use super::slot::{Activity, Slot, State, Worker};
 use super::{Core, Mode};
@@ -52,9 +52,9 @@ impl Core {
                 continue;
             }
             match self.choose(slot) {
-                Choice::Again(job, share) => {
+                Choice::Again(job, reservation) => {
                     self.retry.remove(&job);
-                    self.give(slot, job, share);
+                    self.give(slot, job, reservation);
                 }
                 Choice::New => self.give_new(slot),
                 Choice::Clear(job) => self.clear(slot, job),
@@ -65,8 +65,8 @@ impl Core {
     }
 
     /// Assigns the trial or repeat with its share of the device.
-    fn give(&mut self, slot: usize, job: Job, share: Reservation) {
-        self.take_share(job, share);
+    fn give(&mut self, slot: usize, job: Job, reservation: Reservation) {
+        self.reserve(job, reservation);
         self.assign(slot, job);
     }
 
@@ -101,12 +101,12 @@ impl Core {
     fn offer(&mut self, slot: usize, job: Job) -> bool {
         let device = self.slots[slot].device;
         self.memory.held.remove(&job);
-        match self.verdict(slot, job) {
-            Verdict::Start(share) => {
-                self.give(slot, job, share);
+        match self.admission(slot, job) {
+            Admission::Start(reservation) => {
+                self.give(slot, job, reservation);
                 true
             }
-            Verdict::Refuse { needs, has } => {
+            Admission::Refuse { needs, has } => {
                 if self.halve(job, device, false) {
                     return self.offer(slot, job);
                 }
@@ -120,12 +120,12 @@ impl Core {
                 }
                 false
             }
-            Verdict::Clear => {
+            Admission::Clear => {
                 self.memory.held.insert(job);
                 self.clear(slot, job);
                 true
             }
-            Verdict::Wait => {
+            Admission::Wait => {
                 self.memory.held.insert(job);
                 self.tell_of_waiting(device);
                 false
@@ -163,10 +163,10 @@ impl Core {
         if self.runs_alone(device) {
             return Choice::Wait;
         }
-        let fits = |job: Job| match self.verdict(slot, job) {
-            Verdict::Start(share) => Some(Choice::Again(job, share)),
-            Verdict::Clear => Some(Choice::Clear(job)),
-            Verdict::Wait | Verdict::Refuse { .. } => None,
+        let fits = |job: Job| match self.admission(slot, job) {
+            Admission::Start(reservation) => Some(Choice::Again(job, reservation)),
+            Admission::Clear => Some(Choice::Clear(job)),
+            Admission::Wait | Admission::Refuse { .. } => None,
         };
         if let Some(job) = worker.reserved {
             return match (worker.fresh() && self.retry.contains(&job), fits(job)) {
@@ -227,7 +227,7 @@ impl Core {
     /// How much is on a device: attempts, and among equals the one with the most memory left is the
     /// emptiest.
     pub(super) fn load(&self, device: Device) -> (usize, std::cmp::Reverse<u64>) {
-        let left = self.room(device, None).left();
+        let left = self.device_memory(device, None).left();
         (self.busy_on(device), std::cmp::Reverse(left))
     }
 

@@ -10,7 +10,7 @@ use device::GpuSample;
 /// driver still took its memory back.
 const SETTLES: Now = Now::from_secs(2);
 
-/// See the module.
+/// Workers that have ended, by GPU.
 #[derive(Debug, Default)]
 pub(super) struct EndedWorkers {
     /// By GPU and process id: when it ended.

@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::Core;
 use super::active_trial::End;
-use super::admission::{DeviceMemory, MemoryRequest, Reservation, Verdict, admit};
+use super::admission::{Admission, DeviceMemory, MemoryRequest, Reservation, admit};
 use super::slot::Slot;
 use crate::Now;
 use config::{BATCH_SIZE, Parallel};
@@ -40,7 +40,7 @@ pub fn in_parts(mut config: Params, halvings: u32) -> Params {
     config
 }
 
-/// See the module.
+/// Memory as the core knows it.
 pub(super) struct Memory {
     predictor: Predictor,
     /// What other people's processes used of a GPU when none of our workers was on it, in bytes.
@@ -144,7 +144,7 @@ impl Core {
     }
 
     /// The memory of a device, as it is for the worker of `asking`, or for a new one.
-    pub(super) fn room(&self, device: Device, asking: Option<usize>) -> DeviceMemory {
+    pub(super) fn device_memory(&self, device: Device, asking: Option<usize>) -> DeviceMemory {
         let (total, used) = self.extent(device);
         let operation = &self.spec.operation;
         let (share, alone) = match device {
@@ -152,7 +152,7 @@ impl Core {
             Device::Cuda(_) => (operation.gpu_memory, operation.gpu_alone),
         };
         let part = |share: f64| (total as f64 * share) as u64;
-        let mut room = DeviceMemory {
+        let mut memory = DeviceMemory {
             total,
             cap: part(share),
             alone: part(alone),
@@ -171,12 +171,12 @@ impl Core {
             match slot.attempt() {
                 Some(attempt) => {
                     let active = self.active.get(&attempt.job());
-                    let share = active.map_or(0, |l| l.charge());
-                    room.running += share.max(seen.unwrap_or(0));
-                    room.attempts += 1;
+                    let reserved = active.map_or(0, |l| l.reserved_bytes());
+                    memory.running += reserved.max(seen.unwrap_or(0));
+                    memory.attempts += 1;
                 }
                 None if asking == Some(index) => {}
-                None => room.idle += seen.unwrap_or_else(|| self.memory.context(device)),
+                None => memory.idle += seen.unwrap_or_else(|| self.memory.context(device)),
             }
         }
         let gone = match device {
@@ -190,41 +190,41 @@ impl Core {
         visible |= gone.is_some_and(|bytes| bytes > 0);
         // Where NVML does not know our processes (other containers' names), what was in use before
         // they came has to do; also just after they have gone.
-        room.foreign = match device {
+        memory.foreign = match device {
             Device::Cuda(index) if (workers || self.ended_workers.blurs(index)) && !visible => {
                 self.memory.before.get(&index).copied().unwrap_or(0)
             }
             Device::Cpu | Device::Cuda(_) => used.saturating_sub(own),
         };
-        room
+        memory
     }
 
     /// Says that other people's processes are waited for: nothing of ours runs on the device.
     pub(super) fn tell_of_waiting(&mut self, device: Device) {
-        let room = self.room(device, None);
+        let memory = self.device_memory(device, None);
         let due = self
             .memory
             .told
             .is_none_or(|at| self.now >= at + TOLD_EVERY);
-        if room.attempts > 0 || room.foreign == 0 || !due {
+        if memory.attempts > 0 || memory.foreign == 0 || !due {
             return;
         }
         self.memory.told = Some(self.now);
         self.warn(format!(
             "waiting for memory of {device}: other processes use {} of {}",
-            bytes(room.foreign),
-            bytes(room.total)
+            bytes(memory.foreign),
+            bytes(memory.total)
         ));
     }
 
     /// Whether the slot's idle worker may start this trial or repeat now.
-    pub(super) fn verdict(&self, slot: usize, job: Job) -> Verdict {
+    pub(super) fn admission(&self, slot: usize, job: Job) -> Admission {
         let device = self.slots[slot].device;
         let Some(active) = self.active.get(&job) else {
-            return Verdict::Wait;
+            return Admission::Wait;
         };
-        let room = self.room(device, Some(slot));
-        let wish = MemoryRequest {
+        let memory = self.device_memory(device, Some(slot));
+        let request = MemoryRequest {
             estimate: active.predicted,
             sure: self.memory.predictor.known() >= SURE,
             // What has been started before is not refused any more.
@@ -232,14 +232,14 @@ impl Core {
             trusting: self.trusts(device),
             alone: active.alone(),
         };
-        let verdict = admit(&room, wish);
-        if active.alone() && matches!(verdict, Verdict::Start(_)) && self.shares_device(slot) {
+        let admission = admit(&memory, request);
+        if active.alone() && matches!(admission, Admission::Start(_)) && self.shares_device(slot) {
             // However little is known of the device's memory: an idle worker's context is part of it.
-            return Verdict::Clear;
+            return Admission::Clear;
         }
-        match (verdict, device) {
-            (Verdict::Start(_), Device::Cuda(_)) if !self.host_has_room(slot) => Verdict::Wait,
-            (verdict, _) => verdict,
+        match (admission, device) {
+            (Admission::Start(_), Device::Cuda(_)) if !self.host_has_room(slot) => Admission::Wait,
+            (admission, _) => admission,
         }
     }
 
@@ -291,24 +291,26 @@ impl Core {
         let needs = waiting.filter_map(|j| Some(self.active.get(j)?.predicted?.upper));
         let needs = needs.min().or_else(|| self.memory.typical());
         match needs {
-            Some(needs) => self.room(device, None).has(needs) || self.extent(device).0 == 0,
+            Some(needs) => {
+                self.device_memory(device, None).has(needs) || self.extent(device).0 == 0
+            }
             None => self.trusts(device),
         }
     }
 
     /// Whether a device has room for a spare worker beside what runs.
     pub(super) fn room_for_spare(&self, device: Device) -> bool {
-        let room = self.room(device, None);
-        room.total == 0 || room.has(self.memory.context(device).max(CONTEXT))
+        let memory = self.device_memory(device, None);
+        memory.total == 0 || memory.has(self.memory.context(device).max(CONTEXT))
     }
 
     /// What a spare worker on a GPU may take for a rehearsal; `None`: it does without, being no spare
     /// one, or because the GPU's memory is not known.
     pub(super) fn rehearsal_of_spare(&self, slot: usize) -> Option<u64> {
         let Slot { spare, device, .. } = self.slots[slot];
-        let room = self.room(device, Some(slot));
-        let rehearses = spare && device != Device::Cpu && room.total > 0;
-        rehearses.then(|| room.left())
+        let memory = self.device_memory(device, Some(slot));
+        let rehearses = spare && device != Device::Cpu && memory.total > 0;
+        rehearses.then(|| memory.left())
     }
 
     /// Predicts what a trial or repeat will need.
@@ -329,11 +331,11 @@ impl Core {
     }
 
     /// A trial starts with this share of its device.
-    pub(super) fn take_share(&mut self, job: Job, share: Reservation) {
+    pub(super) fn reserve(&mut self, job: Job, reservation: Reservation) {
         let Some(active) = self.active.get_mut(&job) else {
             return;
         };
-        active.share = share;
+        active.reservation = reservation;
         active.passed = 0;
         if let Some(estimate) = active.predicted {
             self.memory.recent.push_back(estimate.upper);
@@ -361,7 +363,7 @@ impl Core {
         self.memory.resident = self.memory.resident.max(usage.resident.unwrap_or(0));
         let peak = match out_of_memory {
             // At least what it was given; what it had when it failed may be much less.
-            true => usage.peak(device).max(active.share.grant),
+            true => usage.peak(device).max(active.reservation.grant),
             false => usage.peak(device),
         };
         let Some(peak) = peak.max(self.seen(device, pid).filter(|_| out_of_memory)) else {
@@ -391,7 +393,7 @@ impl Core {
         if !self.spec.operation.halve {
             return false;
         }
-        let cap = self.room(device, None).cap;
+        let cap = self.device_memory(device, None).cap;
         let Some(active) = self.active.get(&job) else {
             return false;
         };

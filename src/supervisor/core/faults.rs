@@ -177,6 +177,6 @@ impl Core {
             system_attrs: end.system_attrs,
         });
         self.history.put(&self.spec.space, &trial);
-        self.settle(&trial);
+        self.record_end(&trial);
     }
 }

@@ -78,10 +78,12 @@ impl ActiveTrial {
     /// What the current attempt counts for on its device, in bytes. After its first epoch that is
     /// what its process has taken of a GPU, where that is known: libtorch's allocator keeps what
     /// it once had, and the first epoch has seen the largest batch. One that has to be alone stays it.
-    pub(super) fn charge(&self) -> u64 {
+    pub(super) fn reserved_bytes(&self) -> u64 {
         let known = self.settled.filter(|_| !self.alone());
         let known = known.map(|bytes| (bytes as f64 * SETTLED) as u64);
-        known.map_or(self.share.charge, |known| known.min(self.share.charge))
+        known.map_or(self.reservation.reserved, |known| {
+            known.min(self.reservation.reserved)
+        })
     }
 
     /// Everything that is known of the current attempt, by whoever has measured it.
@@ -199,7 +201,7 @@ impl Core {
             device,
             capacity: self.ledger.capacities.get(&device).copied(),
             usage,
-            grant: active.share.grant,
+            grant: active.reservation.grant,
             predicted: active.predicted,
             halvings: active.halvings,
             outcome: outcome.to_owned(),

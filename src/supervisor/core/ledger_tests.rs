@@ -5,21 +5,19 @@
 use std::collections::BTreeMap;
 
 use super::super::Start;
-use super::super::tests::{Disk, Driven, core, exited, spec};
+use super::super::tests::{
+    Disk, Driven, completed, core, epoch, exited, hello, received, spec, start, written,
+};
 use super::*;
-use crate::{Action, BatchEvent, Event, Now, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
+use crate::{Action, Event, Now, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
 use config::Standby;
 use device::Device;
 use device::{GpuSample, HostSample};
 use fault::Death;
 use fault::Phase;
-use memory::Predictor;
 use memory::{Estimate, Observation};
-use protocol::{AttemptEvent, FromWorker, ToWorker, VERSION};
-use search::pruner::NoPruner;
+use protocol::{AttemptEvent, FromWorker, ToWorker};
 use search::sampler::RandomSampler;
-use search::space::Space;
-use task::{Ended, Epoch, Metrics};
 
 const GIB: u64 = 1 << 30;
 
@@ -55,19 +53,8 @@ impl Run {
         spec.operation.supervisor.recycle_after = 0;
         spec.operation.standby = Standby::Off;
         let start = Start {
-            spec,
-            trials: vec![],
-            reclaimed: vec![],
-            devices: vec![Device::Cuda(0)],
-            threads: 1,
-            baseline: None,
-            test: None,
-            repeats: vec![],
-            selected: None,
-            sampler: "random",
-            pruner: Box::new(NoPruner),
-            predictor: Predictor::new(Space::default(), None),
             peaks,
+            ..start(spec, vec![Device::Cuda(0)])
         };
         Run::new(Driven::new(start, RandomSampler))
     }
@@ -78,9 +65,7 @@ impl Run {
         while self.batches() > self.written {
             let batch = self.written;
             self.written += 1;
-            let written = self
-                .core
-                .handle(Event::Batch(batch, BatchEvent::Written), self.now);
+            let written = self.core.handle(written(batch), self.now);
             self.actions.extend(written);
         }
     }
@@ -92,7 +77,7 @@ impl Run {
 
     fn receive(&mut self, message: FromWorker) {
         let worker = self.worker();
-        self.on(Event::Worker(worker, WorkerEvent::Received(message)));
+        self.on(received(worker, message));
     }
 
     /// The last one that was started.
@@ -114,10 +99,7 @@ impl Run {
     fn hello(&mut self) {
         let worker = self.worker();
         self.on(Event::Worker(worker, WorkerEvent::Spawned(7)));
-        self.receive(FromWorker::Hello {
-            protocol: VERSION,
-            version: env!("CARGO_PKG_VERSION").into(),
-        });
+        self.receive(hello());
     }
 
     fn attempt(&self) -> AttemptId {
@@ -127,21 +109,9 @@ impl Run {
     /// The current attempt ends well.
     fn end(&mut self, usage: Usage) {
         let attempt = self.attempt();
-        self.receive(FromWorker::Attempt(
-            attempt,
-            AttemptEvent::EpochFinished(Epoch {
-                epoch: 1,
-                metrics: Metrics::from([("loss".into(), 0.5)]),
-            }),
-        ));
+        self.receive(epoch(attempt, 1, 0.5));
         self.receive(FromWorker::Attempt(attempt, AttemptEvent::Measured(usage)));
-        self.receive(FromWorker::Attempt(
-            attempt,
-            AttemptEvent::Ended {
-                ended: Ended::Completed,
-                peak_memory_mb: 1.0,
-            },
-        ));
+        self.receive(completed(attempt));
     }
 
     fn ledger(&self) -> BTreeMap<(u64, u32), Entry> {
@@ -248,7 +218,7 @@ fn an_attempt_is_entered_with_what_was_measured_and_expected() {
         upper: 3 * GIB,
     };
     let active = run.core.active.values_mut().next().unwrap();
-    (active.predicted, active.share.grant) = (Some(predicted), Some(4 * GIB));
+    (active.predicted, active.reservation.grant) = (Some(predicted), Some(4 * GIB));
     run.end(usage(2 * GIB));
     let entry = &run.ledger()[&(0, 0)];
     assert_eq!(entry.usage, usage(2 * GIB));
@@ -477,21 +447,15 @@ fn a_trial_counts_for_its_prediction_until_its_first_epoch_has_shown_what_it_tak
     let mut run = training();
     let attempt = run.attempt();
     let active = run.core.active.get_mut(&attempt.job()).unwrap();
-    active.share.charge = 10 * GIB;
-    let running = |run: &Run| run.core.room(Device::Cuda(0), None).running;
+    active.reservation.reserved = 10 * GIB;
+    let running = |run: &Run| run.core.device_memory(Device::Cuda(0), None).running;
     let sampled = |run: &mut Run, process: u64| {
         let gpus = vec![gpu(0, process, process)];
         run.on(Event::Sampled(Sample { host: None, gpus }));
         running(run)
     };
     assert_eq!(sampled(&mut run, 6), 10 * GIB);
-    run.receive(FromWorker::Attempt(
-        attempt,
-        AttemptEvent::EpochFinished(Epoch {
-            epoch: 1,
-            metrics: Metrics::from([("loss".into(), 0.5)]),
-        }),
-    ));
+    run.receive(epoch(attempt, 1, 0.5));
     assert_eq!(running(&run), 10 * GIB, "that look was before the end");
     let settled = sampled(&mut run, 6);
     assert!(settled > 6 * GIB && settled < 7 * GIB, "{settled}");

@@ -63,13 +63,13 @@ use machine::Machine;
 use proposals::Search;
 use repeats::Repeats;
 use slot::Slot;
-use storage::{Kept, Outage};
+use storage::{BatchState, Outage};
 use study_progress::StudyProgress;
 
 /// A trial that an earlier run left unfinished.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reclaimed {
-    /// Number.
+    /// The trial's number.
     pub number: u64,
     /// The attempt to make next.
     pub attempt: u32,
@@ -129,10 +129,10 @@ struct Pending {
     /// What ends with it: its checkpoints are of no use once it is durable.
     ends: Vec<Job>,
     /// Where it is while the database cannot be written.
-    kept: Kept,
+    state: BatchState,
 }
 
-/// See the module.
+/// The state of a run.
 pub struct Core {
     spec: StudySpec,
     points: Vec<Params>,
@@ -309,8 +309,8 @@ impl Core {
     }
 
     /// Takes an event; gives what follows from it at once, in order: what is sent to workers, and which
-    /// of them end. Has to be followed by [`Core::go_on`]. `came` is when it came, `now` the time now.
-    pub fn hear(&mut self, event: Event, came: Now, now: Now) -> Vec<Action> {
+    /// of them end. Has to be followed by [`Core::start_work`]. `came` is when it came, `now` the time now.
+    pub fn on_event(&mut self, event: Event, came: Now, now: Now) -> Vec<Action> {
         self.now = self.now.max(now);
         self.heard = self.heard.max(came);
         if !self.started {
@@ -349,7 +349,7 @@ impl Core {
     }
 
     /// Starts what can be started, and ends the run where nothing is left; gives what is to be done, in order.
-    pub fn go_on(&mut self, now: Now) -> Vec<Action> {
+    pub fn start_work(&mut self, now: Now) -> Vec<Action> {
         self.now = self.now.max(now);
         if self.mode == Mode::Running && self.outage.is_none() {
             self.promote_spares();
@@ -419,7 +419,7 @@ impl Core {
             writes,
             sends,
             ends,
-            kept: Kept::Nowhere,
+            state: BatchState::Waiting,
         };
         self.pending.insert(batch, pending);
     }

@@ -8,7 +8,7 @@ use super::{Core, Mode};
 use crate::Action;
 use search::sampler::Proposal;
 
-/// See the module.
+/// The question to the sampler that is open, and its last answer.
 pub(super) struct Search {
     /// The sampler's name.
     pub(super) sampler: &'static str,

@@ -22,7 +22,7 @@ use config::test_metric;
 /// A repeat, or the test, as an earlier run has left it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repeated {
-    /// Which.
+    /// The trial, and what the training was for.
     pub job: Job,
     /// Its end; `None`: it is to be run again.
     pub ended: Option<Outcome>,

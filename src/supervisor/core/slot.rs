@@ -65,7 +65,7 @@ pub enum Activity {
 /// A worker as the core knows it.
 #[derive(Debug)]
 pub struct Worker {
-    /// Number.
+    /// Its number in this run.
     pub id: WorkerId,
     /// Process id, once started.
     pub pid: u32,

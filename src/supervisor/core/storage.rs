@@ -22,13 +22,13 @@ pub(super) struct Outage {
 
 /// Where a batch is while the database cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum BatchState {
     /// In memory; it is being dealt with.
-    Nowhere,
+    Waiting,
     /// Its facts are durable in the spool.
-    Spool,
+    Spooled,
     /// In memory, because the spool cannot be written for this reason.
-    Memory(String),
+    Unsaved(String),
 }
 
 impl Core {
@@ -61,12 +61,12 @@ impl Core {
         };
         match event {
             BatchEvent::Spooled => {
-                pending.kept = Kept::Spool;
+                pending.state = BatchState::Spooled;
                 if let Some(outage) = &mut self.outage {
                     outage.spooled += spool::results(&pending.writes);
                 }
             }
-            BatchEvent::SpoolFailed(error) => pending.kept = Kept::Memory(error),
+            BatchEvent::SpoolFailed(error) => pending.state = BatchState::Unsaved(error),
             BatchEvent::Written => {
                 self.on_written(batch, &RefusedStarts::default(), Changes::default());
             }
@@ -115,7 +115,9 @@ impl Core {
 
     /// Whether every batch is where it will be found again.
     pub(super) fn settled(&self) -> bool {
-        self.pending.values().all(|p| p.kept != Kept::Nowhere)
+        self.pending
+            .values()
+            .all(|p| p.state != BatchState::Waiting)
     }
 
     /// How a run ends that was going to end like this, in view of what could not be written.
@@ -125,10 +127,10 @@ impl Core {
         };
         let (mut waiting, mut unsaved, mut why) = (0, 0, "");
         for pending in self.pending.values() {
-            match &pending.kept {
-                Kept::Nowhere => {}
-                Kept::Spool => waiting += spool::results(&pending.writes),
-                Kept::Memory(error) => {
+            match &pending.state {
+                BatchState::Waiting => {}
+                BatchState::Spooled => waiting += spool::results(&pending.writes),
+                BatchState::Unsaved(error) => {
                     unsaved += spool::results(&pending.writes);
                     why = error;
                 }

@@ -4,15 +4,16 @@
 
 use std::time::Duration;
 
-use super::super::tests::{Disk, Driven, core, exited, spec};
+use super::super::tests::{
+    Disk, Driven, completed, core, epoch, exited, hello, received, spec, written,
+};
 use super::*;
 use crate::{Action, Event};
 use crate::{WorkerAction, WorkerEvent};
 use fault::Death;
-use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
+use protocol::{AttemptId, FromWorker, ToWorker};
 use search::study::Purpose;
 use store::Write;
-use task::{Ended, Epoch, Metrics};
 
 /// A core, the time, and every action so far.
 struct Run {
@@ -31,12 +32,9 @@ impl Run {
         };
         run.on(Event::Ticked);
         run.on(Event::Worker(0, WorkerEvent::Spawned(7)));
-        run.receive(FromWorker::Hello {
-            protocol: VERSION,
-            version: env!("CARGO_PKG_VERSION").into(),
-        });
+        run.receive(hello());
         run.receive(FromWorker::Ready);
-        run.on(Event::Batch(0, BatchEvent::Written));
+        run.on(written(0));
         assert_eq!(run.sent(), 1);
         run.actions.clear();
         run
@@ -47,7 +45,7 @@ impl Run {
     }
 
     fn receive(&mut self, message: FromWorker) {
-        self.on(Event::Worker(0, WorkerEvent::Received(message)));
+        self.on(received(0, message));
     }
 
     fn fail(&mut self, heals: bool) {
@@ -65,20 +63,8 @@ impl Run {
             purpose: Purpose::Search,
             attempt: 0,
         };
-        self.receive(FromWorker::Attempt(
-            attempt,
-            AttemptEvent::EpochFinished(Epoch {
-                epoch: 1,
-                metrics: Metrics::from([("loss".into(), 0.5)]),
-            }),
-        ));
-        self.receive(FromWorker::Attempt(
-            attempt,
-            AttemptEvent::Ended {
-                ended: Ended::Completed,
-                peak_memory_mb: 1.0,
-            },
-        ));
+        self.receive(epoch(attempt, 1, 0.5));
+        self.receive(completed(attempt));
     }
 
     fn batches(&self) -> Vec<(u64, Vec<Write>)> {
@@ -141,11 +127,11 @@ fn a_running_trial_goes_on_and_nothing_is_started_until_the_database_is_back() {
     run.now = Duration::from_secs(59);
     run.on(Event::Ticked);
     assert_eq!(run.batches().len(), 1);
-    run.on(Event::Batch(1, BatchEvent::Written));
+    run.on(written(1));
     run.on(Event::StorageRecovered);
     let starts = run.batches().remove(1).1;
     assert!(matches!(starts[0], Write::TrialCreated { number: 1, .. }));
-    run.on(Event::Batch(2, BatchEvent::Written));
+    run.on(written(2));
     assert_eq!(run.sent(), 1);
     let warnings = run.warnings();
     assert_eq!(warnings.len(), 2, "{warnings:?}");

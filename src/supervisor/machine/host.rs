@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use device::Sample;
-use process::cgroup::Place;
+use process::cgroup::OwnCgroup;
 use process::host::look;
 
 use crate::Event;
@@ -22,13 +22,13 @@ const SHARE: u32 = 400;
 pub enum Worker {
     /// With this process id.
     Started(u32),
-    /// See above.
+    /// The one with this process id.
     Ended(u32),
 }
 
 /// Samples until the sender of `inbox` is gone.
 pub fn watch(inbox: &Receiver<Worker>, events: &EventSender) {
-    let own = Place::own();
+    let own = OwnCgroup::own();
     let mut workers = BTreeSet::new();
     let mut next = Instant::now();
     loop {

@@ -6,7 +6,7 @@ use config::StudySpec;
 use messages::json_number;
 use search::study::FrozenTrial;
 use task::TrialSpec;
-use weights::Kept;
+use weights::SavedWeights;
 
 /// The version of libtorch that this program is built for.
 const LIBTORCH: &str = "2.11.0";
@@ -22,7 +22,7 @@ pub struct Origin<'a> {
     /// What was trained.
     pub training: &'a TrialSpec,
     /// The weights that are exported.
-    pub kept: &'a Kept,
+    pub kept: &'a SavedWeights,
     /// Where they were trained anew; `None`: they were kept by the search.
     pub retrained: Option<String>,
     /// Now, RFC 3339.

@@ -7,17 +7,15 @@ use std::time::Duration;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
-use super::world::{error, exited, spec};
-use crate::{BatchEvent, WorkerEvent};
+use super::setup::{completed, error, exited, hello, received, spec, start, written};
+use crate::WorkerEvent;
 use config::Standby;
 use device::{GpuSample, Sample};
 use fault::Death;
 use fault::Phase;
-use protocol::{AttemptEvent, FromWorker, ToWorker, VERSION};
-use search::pruner::NoPruner;
+use protocol::{AttemptEvent, FromWorker, ToWorker};
 use search::sampler::RandomSampler;
-use search::space::Space;
-use task::{Ended, Epoch, Metrics, TrialSpec};
+use task::{Epoch, Metrics, TrialSpec};
 
 const GPU: Device = Device::Cuda(0);
 const GIB: u64 = 1 << 30;
@@ -53,21 +51,7 @@ impl Card {
     pub fn start(slots: usize, spares: Standby) -> Start {
         let mut spec = spec(50, slots);
         spec.operation.standby = spares;
-        Start {
-            spec,
-            trials: vec![],
-            reclaimed: vec![],
-            devices: vec![GPU; slots],
-            threads: 1,
-            baseline: None,
-            test: None,
-            repeats: vec![],
-            selected: None,
-            sampler: "random",
-            pruner: Box::new(NoPruner),
-            predictor: Predictor::new(Space::default(), None),
-            peaks: vec![],
-        }
+        start(spec, vec![GPU; slots])
     }
 
     pub fn of(start: Start) -> Card {
@@ -109,7 +93,7 @@ impl Card {
             }
             Action::Write { batch, writes } => {
                 writes.iter().for_each(|w| self.disk.apply(w));
-                events.push_back(Event::Batch(batch, BatchEvent::Written));
+                events.push_back(written(batch));
             }
             Action::Worker(worker, WorkerAction::Send(message)) => match message {
                 ToWorker::Run { trial, .. } => {
@@ -134,13 +118,11 @@ impl Card {
     }
 
     fn say(&mut self, worker: WorkerId, message: FromWorker) {
-        self.event(Event::Worker(worker, WorkerEvent::Received(message)));
+        self.event(received(worker, message));
     }
 
     fn says_hello(&mut self, worker: WorkerId) {
-        let protocol = VERSION;
-        let version = env!("CARGO_PKG_VERSION").into();
-        self.say(worker, FromWorker::Hello { protocol, version });
+        self.say(worker, hello());
     }
 
     pub fn opens(&mut self, worker: WorkerId) {
@@ -200,13 +182,7 @@ impl Card {
             attempt,
             AttemptEvent::EpochFinished(Epoch { epoch: 1, metrics }),
         );
-        let ended = FromWorker::Attempt(
-            attempt,
-            AttemptEvent::Ended {
-                ended: Ended::Completed,
-                peak_memory_mb: 1.0,
-            },
-        );
+        let ended = completed(attempt);
         self.say(worker, epoch);
         self.say(worker, ended);
     }
@@ -234,7 +210,7 @@ impl Card {
 
     /// What other people's processes use, in MiB, as far as the core knows.
     fn foreign(&self) -> u64 {
-        self.core.room(GPU, None).foreign >> 20
+        self.core.device_memory(GPU, None).foreign >> 20
     }
 
     fn last(&self) -> WorkerId {

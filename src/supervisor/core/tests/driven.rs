@@ -29,8 +29,8 @@ impl Driven {
 
     /// Takes an event that has come just now; gives what is to be done, in order. Questions are among it.
     pub fn one(&mut self, event: Event, now: Now) -> Vec<Action> {
-        let mut actions = self.core.hear(event, now, now);
-        actions.extend(self.core.go_on(now));
+        let mut actions = self.core.on_event(event, now, now);
+        actions.extend(self.core.start_work(now));
         actions
     }
 

@@ -9,7 +9,8 @@ use rand::RngExt;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
-use crate::{BatchEvent, ExitInfo, WorkerEvent};
+use super::setup::{hello, received, start, written};
+use crate::{ExitInfo, WorkerEvent};
 use config::{Parallel, Standby, StudySpec};
 use device::{GpuSample, Sample};
 use fault::Death;
@@ -17,8 +18,7 @@ use fault::{ErrorReport, Phase};
 use memory::Usage;
 use memory::simulated::{self, SimulatedGpu, TOTAL};
 use messages::exit::Exit;
-use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
-use search::pruner::NoPruner;
+use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker};
 use search::sampler::RandomSampler;
 use search::study::rng;
 use task::{Ended, Epoch, Metrics, TrialSpec};
@@ -102,19 +102,8 @@ impl Card {
         let slots = spec.operation.parallel.slots(&[GPU], 8);
         let cap = (TOTAL as f64 * spec.operation.gpu_alone) as u64;
         let start = Start {
-            devices: vec![GPU; slots],
-            threads: 1,
-            trials: vec![],
-            reclaimed: vec![],
-            repeats: vec![],
-            selected: None,
-            test: None,
-            baseline: None,
-            sampler: "random",
-            pruner: Box::new(NoPruner),
             predictor: Predictor::new(spec.space.clone(), None),
-            peaks: vec![],
-            spec,
+            ..start(spec, vec![GPU; slots])
         };
         let core = Driven::new(start, RandomSampler);
         Card {
@@ -193,7 +182,7 @@ impl Card {
             }
             Action::Write { batch, writes } => {
                 writes.iter().for_each(|w| disk.apply(w));
-                self.events.push(Event::Batch(batch, BatchEvent::Written));
+                self.events.push(written(batch));
             }
             Action::Report(report::Event::TrialFinished(trial)) => {
                 self.count(trial.state, &trial.attrs, &trial.params);
@@ -268,7 +257,7 @@ impl Card {
         };
         let held: Vec<String> = self.core.memory.held.iter().map(waits).collect();
         let retry: Vec<String> = self.core.retry.iter().map(waits).collect();
-        let room = self.core.room(GPU, None);
+        let room = self.core.device_memory(GPU, None);
         let slots: Vec<_> = self
             .core
             .slots
@@ -352,7 +341,7 @@ impl Card {
             return;
         };
         self.now += wait;
-        let claimed = self.core.room(GPU, None).running as f64 / self.cap as f64;
+        let claimed = self.core.device_memory(GPU, None).running as f64 / self.cap as f64;
         self.night.together += wait * together as f64;
         self.night.claimed += wait * claimed;
         self.night.used += wait * self.in_use() as f64 / self.cap as f64;
@@ -372,9 +361,7 @@ impl Card {
         match &mut process.life {
             Life::Opening { .. } => {
                 process.life = Life::Idle;
-                let protocol = VERSION;
-                let version = env!("CARGO_PKG_VERSION").into();
-                self.say(worker, FromWorker::Hello { protocol, version });
+                self.say(worker, hello());
                 self.say(worker, FromWorker::Ready);
             }
             Life::Idle => {}
@@ -465,8 +452,7 @@ impl Card {
     }
 
     fn say(&mut self, worker: WorkerId, message: FromWorker) {
-        self.events
-            .push(Event::Worker(worker, WorkerEvent::Received(message)));
+        self.events.push(received(worker, message));
     }
 }
 

@@ -1,23 +1,20 @@
 //! Events that are handled long after they have come: nobody is judged by that.
 
 use super::*;
-use protocol::{AttemptEvent, VERSION};
-use task::{Ended, Epoch};
+use protocol::AttemptEvent;
+use task::Epoch;
 
 /// A core whose one worker trains trial 0 since the start of the run; 100 s without a step are allowed.
 fn training() -> (Driven, WorkerId, AttemptId) {
     let mut core = core(spec(3, 1), &Disk::default());
     let (worker, now) = (0, Now::ZERO);
-    let hello = FromWorker::Hello {
-        protocol: VERSION,
-        version: env!("CARGO_PKG_VERSION").into(),
-    };
+    let hello = hello();
     core.handle(Event::Ticked, now);
     core.handle(Event::Worker(worker, WorkerEvent::Spawned(9)), now);
     for message in [hello, FromWorker::Ready] {
-        core.handle(Event::Worker(worker, WorkerEvent::Received(message)), now);
+        core.handle(received(worker, message), now);
     }
-    core.handle(Event::Batch(0, BatchEvent::Written), now);
+    core.handle(written(0), now);
     let attempt = core.slots[0].attempt().unwrap();
     (core, worker, attempt)
 }
@@ -30,18 +27,18 @@ fn seconds(seconds: u64) -> Now {
 fn a_worker_is_not_silent_whose_step_waited_to_be_handled() {
     let (mut core, worker, attempt) = training();
     let message = FromWorker::Attempt(attempt, AttemptEvent::Stepped(1));
-    let stepped = Event::Worker(worker, WorkerEvent::Received(message));
+    let stepped = received(worker, message);
     let terminated =
         |actions: &[Action]| actions.contains(&Action::Worker(worker, WorkerAction::Terminate));
-    let actions = core.hear(stepped, seconds(90), seconds(250));
+    let actions = core.on_event(stepped, seconds(90), seconds(250));
     assert!(!terminated(&actions), "{actions:?}");
     // Nothing else had come by then.
-    assert!(!terminated(&core.hear(
+    assert!(!terminated(&core.on_event(
         Event::Ticked,
         seconds(189),
         seconds(251)
     )));
-    assert!(terminated(&core.hear(
+    assert!(terminated(&core.on_event(
         Event::Ticked,
         seconds(191),
         seconds(252)
@@ -56,22 +53,12 @@ fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
         attempt,
         AttemptEvent::EpochFinished(Epoch { epoch: 1, metrics }),
     );
-    let ended = FromWorker::Attempt(
-        attempt,
-        AttemptEvent::Ended {
-            ended: Ended::Completed,
-            peak_memory_mb: 1.0,
-        },
-    );
+    let ended = completed(attempt);
     for message in [epoch, ended] {
-        core.hear(
-            Event::Worker(worker, WorkerEvent::Received(message)),
-            seconds(4),
-            seconds(64),
-        );
+        core.on_event(received(worker, message), seconds(4), seconds(64));
     }
     // It is written together with the start of the next trial.
-    let mut actions = core.go_on(seconds(65));
+    let mut actions = core.start_work(seconds(65));
     let Some(Action::Propose { number, news }) = actions.pop() else {
         panic!("{actions:?}");
     };
@@ -94,19 +81,9 @@ fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
 #[test]
 fn what_an_event_asks_for_comes_before_what_is_started_next() {
     let (mut core, worker, attempt) = training();
-    let message = FromWorker::Attempt(
-        attempt,
-        AttemptEvent::EpochFinished(Epoch {
-            epoch: 1,
-            metrics: Metrics::from([("loss".into(), 0.5)]),
-        }),
-    );
-    let at_once = core.hear(
-        Event::Worker(worker, WorkerEvent::Received(message)),
-        seconds(1),
-        seconds(1),
-    );
+    let message = epoch(attempt, 1, 0.5);
+    let at_once = core.on_event(received(worker, message), seconds(1), seconds(1));
     let answered = |a: &Action| matches!(a, Action::Worker(_, WorkerAction::Send(_)));
     assert!(at_once.iter().any(answered), "{at_once:?}");
-    assert!(!core.go_on(seconds(1)).iter().any(answered));
+    assert!(!core.start_work(seconds(1)).iter().any(answered));
 }

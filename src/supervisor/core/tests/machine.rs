@@ -6,13 +6,12 @@ use std::time::Duration;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
-use super::world::{core, exited, spec};
-use crate::{BatchEvent, ExitInfo, WorkerEvent};
+use super::setup::{completed, core, epoch, exited, hello, received, spec, written};
+use crate::{ExitInfo, WorkerEvent};
 use device::{GpuSample, HostSample, Sample};
 use fault::Death;
 use fault::{ErrorReport, Phase};
-use protocol::{AttemptEvent, FromWorker, VERSION};
-use task::{Ended, Epoch, Metrics};
+use protocol::{AttemptEvent, FromWorker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -76,17 +75,14 @@ impl Bench {
     fn perform(&mut self, action: Action, events: &mut VecDeque<Event>) {
         match action {
             Action::Worker(worker, WorkerAction::Spawn(_)) => {
-                let received = |message| Event::Worker(worker, WorkerEvent::Received(message));
+                let received = |message| received(worker, message);
                 events.push_back(Event::Worker(worker, WorkerEvent::Spawned(7)));
-                events.push_back(received(FromWorker::Hello {
-                    protocol: VERSION,
-                    version: env!("CARGO_PKG_VERSION").into(),
-                }));
+                events.push_back(received(hello()));
                 events.push_back(received(FromWorker::Ready));
             }
             Action::Write { batch, writes } => {
                 writes.iter().for_each(|w| self.note(w));
-                events.push_back(Event::Batch(batch, BatchEvent::Written));
+                events.push_back(written(batch));
             }
             Action::WriteSoon(write) => self.note(&write),
             Action::Report(report::Event::Warned { message }) => self.said.push(message),
@@ -120,22 +116,10 @@ impl Bench {
     fn completes(&mut self, slot: usize) {
         let worker = self.worker(slot);
         let attempt = self.core.slots[slot].attempt().unwrap();
-        let epoch = FromWorker::Attempt(
-            attempt,
-            AttemptEvent::EpochFinished(Epoch {
-                epoch: 1,
-                metrics: Metrics::from([("loss".into(), 0.5)]),
-            }),
-        );
-        let ended = FromWorker::Attempt(
-            attempt,
-            AttemptEvent::Ended {
-                ended: Ended::Completed,
-                peak_memory_mb: 1.0,
-            },
-        );
+        let epoch = epoch(attempt, 1, 0.5);
+        let ended = completed(attempt);
         for message in [epoch, ended] {
-            self.event(Event::Worker(worker, WorkerEvent::Received(message)));
+            self.event(received(worker, message));
         }
     }
 
@@ -224,9 +208,9 @@ fn what_works_on_for_a_while_fails_for_want_of_its_gpu_all_the_same() {
     bench.xid(0, 79);
     bench.now += Duration::from_secs(60);
     let attempt = bench.core.slots[0].attempt().unwrap();
-    bench.event(Event::Worker(
+    bench.event(received(
         bench.worker(0),
-        WorkerEvent::Received(FromWorker::Attempt(attempt, AttemptEvent::Stepped(1))),
+        FromWorker::Attempt(attempt, AttemptEvent::Stepped(1)),
     ));
     bench.now += Duration::from_secs(30);
     bench.dies(0, 6);
@@ -269,7 +253,7 @@ fn an_xid_that_explains_one_end_does_not_explain_the_next_crash_too() {
         };
         let worker = bench.worker(0);
         let message = FromWorker::Fatal(error);
-        bench.event(Event::Worker(worker, WorkerEvent::Received(message)));
+        bench.event(received(worker, message));
         bench.event(exited(worker, Death::Exited(70)));
         if late {
             bench.xid(0, 31);

@@ -8,6 +8,7 @@ mod gpu;
 mod late;
 mod machine;
 mod repeats;
+mod setup;
 mod waiting;
 mod world;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{BatchEvent, WorkerEvent};
+use crate::WorkerEvent;
 use config::Standby;
 pub(super) use disk::Disk;
 pub(super) use driven::Driven;
@@ -25,9 +26,9 @@ use fault::Death;
 use protocol::{AttemptEvent, FromWorker};
 use search::space::Value;
 use search::study::Purpose;
+pub(super) use setup::{completed, core, epoch, exited, hello, received, spec, start, written};
 use task::{Epoch, Metrics};
 use world::{World, results};
-pub(super) use world::{core, exited, spec};
 
 #[test]
 fn a_trial_says_which_method_proposed_it_and_a_given_point_says_none() {
@@ -122,7 +123,7 @@ fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
                     spawned.push(now);
                     next = exited(worker, Death::Exited(1));
                 }
-                Action::Write { batch, .. } => next = Event::Batch(batch, BatchEvent::Written),
+                Action::Write { batch, .. } => next = written(batch),
                 Action::Finish { exit: code, .. } => exit = Some(code),
                 Action::Worker(_, WorkerAction::Send(_) | WorkerAction::Terminate)
                 | Action::Worker(
@@ -162,10 +163,7 @@ fn messages_of_a_stale_attempt_change_nothing() {
         }),
     );
     let worker = *world.workers.keys().next().unwrap();
-    let actions = world.core.handle(
-        Event::Worker(worker, WorkerEvent::Received(stale)),
-        world.now,
-    );
+    let actions = world.core.handle(received(worker, stale), world.now);
     assert!(actions.is_empty(), "{actions:?}");
     assert_eq!(before.len(), world.core.active.len());
 }
@@ -419,7 +417,7 @@ fn an_attempt_that_ends_with_its_worker_is_ended_once() {
         });
         if let Some((worker, attempt)) = training {
             let text = "CUDA error: an illegal memory access was encountered";
-            let mut error = world::error(fault::Phase::Training, text);
+            let mut error = setup::error(fault::Phase::Training, text);
             error.healthy = Some(false);
             let attempt = AttemptId {
                 number: 0,
@@ -428,7 +426,7 @@ fn an_attempt_that_ends_with_its_worker_is_ended_once() {
             };
             world.workers.insert(worker, world::Life::Idle);
             let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
-            world.event(Event::Worker(worker, WorkerEvent::Received(message)));
+            world.event(received(worker, message));
         }
     }
     assert_eq!(world.finished, Some(Exit::Done));
@@ -476,7 +474,7 @@ fn what_a_worker_says_after_its_garbage_frees_no_slot() {
             peak_memory_mb: 1.0,
         },
     );
-    world.event(Event::Worker(worker, WorkerEvent::Received(message)));
+    world.event(received(worker, message));
     assert_eq!(world.core.slots[0].attempt(), Some(attempt));
     world.workers.clear();
     world.event(exited(worker, Death::Signaled(9)));
@@ -507,10 +505,10 @@ fn a_device_that_is_said_to_be_gone_costs_the_slots_budget() {
             world.workers.get(&worker),
             Some(world::Life::Training(_, 0))
         ) {
-            let error = world::error(fault::Phase::Training, "No CUDA GPUs are available");
+            let error = setup::error(fault::Phase::Training, "No CUDA GPUs are available");
             world.workers.insert(worker, world::Life::Idle);
             let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
-            world.event(Event::Worker(worker, WorkerEvent::Received(message)));
+            world.event(received(worker, message));
         }
     }
     assert_eq!(world.finished, Some(Exit::Breaker));

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::disk::Disk;
-use super::world::{World, results, spec};
+use super::setup::spec;
+use super::world::{World, results};
 use config::TestPolicy;
 use search::study::Purpose;
 

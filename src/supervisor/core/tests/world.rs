@@ -10,84 +10,18 @@ use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
 use super::foreign::Foreign;
+use super::setup::{completed, core, error, exited, hello, received, written};
 use crate::refused_starts::RefusedStarts;
 use crate::{BatchEvent, ExitInfo, WorkerEvent, WorkerOptions};
-use config::TestSplit;
-use config::{Deadline, Objective, Operation, Parallel};
 use fault::Death;
-use fault::{ErrorReport, Phase};
+use fault::Phase;
 use memory::Usage;
-use protocol::{AttemptEvent, FromWorker, KeepBest, ToWorker, VERSION};
-use search::pruner::NoPruner;
-use search::sampler::RandomSampler;
-use search::space::{Domain, Parameter, Space, Value};
-use search::study::{Direction, Job, Purpose, Updates};
+use protocol::{AttemptEvent, FromWorker, KeepBest, ToWorker};
+use search::study::{Job, Purpose, Updates};
 use store::Seen;
 use task::Epoch;
-use task::{Ended, Metrics, TrialSpec};
+use task::{Metrics, TrialSpec};
 use weights::{Leader, Leaders};
-
-pub fn spec(trials: u64, slots: usize) -> StudySpec {
-    let x = Parameter {
-        name: "x".into(),
-        domain: Domain::Float {
-            low: 0.0,
-            high: 1.0,
-            log: false,
-            step: None,
-        },
-        when: vec![],
-        high_when: vec![],
-        default: Some(Value::Float(0.5)),
-    };
-    let mut operation = Operation::sample(trials);
-    operation.parallel = Parallel::Limit(slots);
-    operation.supervisor.recycle_after = 7;
-    operation.supervisor.deadline = Deadline::Fixed(Duration::from_secs(100));
-    StudySpec {
-        task: "t".into(),
-        kind: "synthetic".into(),
-        file: "t.toml".into(),
-        study: "t".into(),
-        objective: Objective {
-            metric: "loss".into(),
-            direction: Direction::Minimize,
-        },
-        further: vec![],
-        seed: 0,
-        space: Space {
-            parameters: vec![x],
-            ..Space::default()
-        },
-        fixed: Params::new(),
-        written: Default::default(),
-        lists: BTreeMap::new(),
-        models: BTreeMap::new(),
-        points: vec![],
-        operation,
-    }
-}
-
-pub fn core(spec: StudySpec, disk: &Disk) -> Driven {
-    let slots = spec.operation.parallel.slots(&[Device::Cpu], 1);
-    let devices = vec![Device::Cpu; slots];
-    let start = Start {
-        trials: disk.trials.values().cloned().collect(),
-        reclaimed: disk.reclaimable(),
-        repeats: disk.repeated(),
-        selected: disk.attributes.get("selection").cloned(),
-        test: Some(TestSplit::default()),
-        spec,
-        devices,
-        threads: 1,
-        baseline: None,
-        sampler: "random",
-        pruner: Box::new(NoPruner),
-        predictor: Predictor::new(Space::default(), None),
-        peaks: vec![],
-    };
-    Driven::new(start, RandomSampler)
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Life {
@@ -332,8 +266,7 @@ impl World {
                 );
                 self.workers.insert(worker, Life::Training(*trial, from));
                 if from > 0 {
-                    self.answers
-                        .push_back(Event::Worker(worker, WorkerEvent::Received(resumed)));
+                    self.answers.push_back(received(worker, resumed));
                 }
             }
             ToWorker::Exit => {
@@ -396,7 +329,7 @@ impl World {
         late.extend(self.disk.carry_out(&writes, &mut self.seen));
         self.refused.add(&late);
         if late.is_empty() {
-            return Event::Batch(batch, BatchEvent::Written);
+            return written(batch);
         }
         assert!(self.foreign.is_some(), "nobody else is there: {late:?}");
         let refused = RefusedStarts::of(&late);
@@ -421,18 +354,15 @@ impl World {
                 "CUDA out of memory. Tried to allocate 20.00 MiB",
             );
             let message = FromWorker::Fatal(error);
-            return Event::Worker(worker, WorkerEvent::Received(message));
+            return received(worker, message);
         }
         let life = self.workers.get_mut(&worker).unwrap();
         let message = match life {
             Life::Opening => {
                 *life = Life::Idle;
-                let hello = FromWorker::Hello {
-                    protocol: VERSION,
-                    version: env!("CARGO_PKG_VERSION").into(),
-                };
+                let hello = hello();
                 self.event(Event::Worker(worker, WorkerEvent::Spawned(7)));
-                self.event(Event::Worker(worker, WorkerEvent::Received(hello)));
+                self.event(received(worker, hello));
                 FromWorker::Ready
             }
             Life::Training(trial, epoch) if *epoch < 3 => {
@@ -461,24 +391,15 @@ impl World {
                     resident: Some(1 << 20),
                     ..Usage::default()
                 };
-                self.event(Event::Worker(
+                self.event(received(
                     worker,
-                    WorkerEvent::Received(FromWorker::Attempt(
-                        attempt,
-                        AttemptEvent::Measured(usage),
-                    )),
+                    FromWorker::Attempt(attempt, AttemptEvent::Measured(usage)),
                 ));
-                FromWorker::Attempt(
-                    attempt,
-                    AttemptEvent::Ended {
-                        ended: Ended::Completed,
-                        peak_memory_mb: 1.0,
-                    },
-                )
+                completed(attempt)
             }
             Life::Idle | Life::Hung | Life::Wedged => return Event::Ticked,
         };
-        Event::Worker(worker, WorkerEvent::Received(message))
+        received(worker, message)
     }
 
     fn fault(&mut self, worker: WorkerId) -> Event {
@@ -486,7 +407,7 @@ impl World {
         if life == Life::Wedged {
             return Event::Ticked;
         }
-        let received = |message| Event::Worker(worker, WorkerEvent::Received(message));
+        let received = |message| received(worker, message);
         match (self.rng.random_range(0..11), life) {
             (0, Life::Training(..)) => {
                 self.workers.insert(worker, Life::Hung);
@@ -619,16 +540,6 @@ fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
     Epoch { epoch, metrics }
 }
 
-pub fn error(phase: Phase, text: &str) -> ErrorReport {
-    ErrorReport {
-        phase,
-        panic: false,
-        text: text.into(),
-        healthy: Some(true),
-        program: None,
-    }
-}
-
 fn failed(trial: &TrialSpec, text: &str) -> FromWorker {
     FromWorker::Attempt(
         id(trial),
@@ -642,10 +553,6 @@ fn id(trial: &TrialSpec) -> AttemptId {
         purpose: trial.purpose,
         attempt: trial.attempt,
     }
-}
-
-pub fn exited(worker: WorkerId, death: Death) -> Event {
-    Event::Worker(worker, WorkerEvent::Exited(ExitInfo::of(death)))
 }
 
 /// Number, parameters and values of the trials on disk.
