@@ -70,7 +70,7 @@ struct Link {
 }
 
 impl Guardian {
-    /// Starts a guardian that ends `family` when this process ends. Where it cannot be started,
+    /// Starts a guardian that ends the processes of `mark` when this process ends. Where it cannot be started,
     /// this is warned of and tried again for as long as the run lasts.
     pub fn start(mark: ProcessMark) -> Guardian {
         // Here rather than on the watcher: before any other thread, the fork copies less that changes.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guardian_that_is_let_go_ends_its_family_first() {
+    fn a_guardian_that_is_dropped_ends_marked_processes_first() {
         let mark = ProcessMark::study((u64::from(std::process::id()), 100)).this_run();
         let guardian = Guardian::start(mark.clone());
         let mut orphan = sleep(&mark);
@@ -311,7 +311,7 @@ mod tests {
             }
             if start.elapsed() > Duration::from_secs(30) {
                 orphan.kill().unwrap();
-                panic!("the stray lives on");
+                panic!("the orphan lives on");
             }
             thread::sleep(Duration::from_millis(5));
         };

@@ -1,4 +1,4 @@
-//! Strays: processes that workers have started, wherever those have got to since.
+//! Orphans: processes that workers have started, wherever those have got to since.
 //!
 //! A worker leads a process group, but what it starts may leave the group (`setsid`) and its
 //! parents (a double fork). The environment stays: every worker carries a mark, and all that
@@ -13,8 +13,8 @@
 //! a cgroup of its own. That cannot be had from a login session or in most containers; there it is
 //! not found, nor are processes of other users. A supervisor that adopts orphans
 //! (`PR_SET_CHILD_SUBREAPER`) was weighed: it could not tell a worker's from those of background jobs that the
-//! shell had before it became `tune` by `exec`, and ending a stranger is worse than leaving a
-//! stray. A worker that starts programs has no other children, and does adopt ([`adopt_orphans`]).
+//! shell had before it became `tune` by `exec`, and ending a stranger is worse than leaving an
+//! orphan. A worker that starts programs has no other children, and does adopt ([`adopt_orphans`]).
 //!
 //! Nothing here logs or takes a lock: it also runs in the guardian, a bare fork.
 
@@ -160,7 +160,7 @@ pub struct Orphan {
     start: u64,
 }
 
-/// What came of ending strays.
+/// What came of ending orphans.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ended {
     /// How many are gone.
@@ -217,7 +217,7 @@ pub fn reap_all() {
     }
 }
 
-/// Ends all members of a family, and waits until they are gone, at most about as long as
+/// Ends all processes of a mark, and waits until they are gone, at most about as long as
 /// `patience`. They are stopped first: what stands still neither starts others nor leaves its
 /// children to strangers.
 pub fn end(mark: &ProcessMark, patience: Duration) -> Ended {
@@ -250,7 +250,7 @@ pub fn end(mark: &ProcessMark, patience: Duration) -> Ended {
     }
 }
 
-/// Waits while there are members of a family, at most about as long as `patience`.
+/// Waits while there are processes of a mark, at most about as long as `patience`.
 pub fn wait_for_all(mark: &ProcessMark, patience: Duration) {
     let start = Instant::now();
     while start.elapsed() < patience && !find(mark, &BTreeSet::new()).members.is_empty() {
@@ -264,7 +264,7 @@ pub fn end_or_give_up(mark: &ProcessMark, patience: Duration) -> Option<Ended> {
     let (done, result) = mpsc::channel();
     let mark = mark.clone();
     thread::Builder::new()
-        .name("strays".into())
+        .name("orphans".into())
         .spawn(move || done.send(end(&mark, patience)))
         .ok()?;
     result.recv_timeout(patience * 2).ok()
@@ -285,7 +285,7 @@ pub fn wait_for_exits(pids: &[u32], patience: Duration) {
     }
 }
 
-/// What a look at the process table shows of a family.
+/// What a look at the process table shows of a mark.
 struct Found {
     /// Its members that live, but for this process and those that it descends from.
     members: Vec<Orphan>,
@@ -293,7 +293,7 @@ struct Found {
     unsure: bool,
 }
 
-/// Looks for the members of a family; those that were `known` as such stay members, also when they
+/// Looks for the processes of a mark; those that were `known` as such stay members, also when they
 /// are about to exit and show no environment any more.
 fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> Found {
     let table = table();
@@ -474,7 +474,7 @@ fn send_to(process: &OwnedFd, signal: Signal) -> bool {
     result == 0
 }
 
-/// Lets go of ended strays that have become children of this process, which then is the first of
+/// Lets go of ended orphans that have become children of this process, which then is the first of
 /// its container.
 fn reap(ended: &BTreeSet<Orphan>) {
     let mut buffer = Vec::new();

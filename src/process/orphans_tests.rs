@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 /// So long that no test depends on it.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A family that no other test has.
+/// A mark that no other test has.
 fn mark(name: u64) -> ProcessMark {
     ProcessMark::study((u64::from(std::process::id()), name)).this_run()
 }
@@ -69,7 +69,7 @@ fn pids(found: &[Orphan]) -> Vec<u32> {
 }
 
 #[test]
-fn each_family_has_its_own_members_and_those_of_its_parts() {
+fn each_mark_has_its_own_processes_and_those_of_its_parts() {
     let mut started = Started::nothing();
     let run = mark(1);
     let first = started.shell(&run.worker(1), "exec sleep 1000");
@@ -130,7 +130,7 @@ fn one_without_parents_and_environment_is_found_by_its_cgroup() {
 }
 
 #[test]
-fn a_family_that_goes_on_multiplying_is_ended_whole() {
+fn processes_that_go_on_multiplying_are_all_ended() {
     let mut started = Started::nothing();
     let mark = mark(4);
     let script = "i=0; while [ $i -lt 2000 ]; do sleep 1000 & i=$((i + 1)); done; wait";

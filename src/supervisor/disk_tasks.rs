@@ -56,7 +56,7 @@ impl DiskThread {
         let (tell, told) = mpsc::channel();
         let runner = Runner::new(files);
         let runner = thread::Builder::new()
-            .name("errands".into())
+            .name("disk".into())
             .spawn(move || runner.run(&told))?;
         Ok(DiskThread {
             tell: Some(tell),
@@ -64,11 +64,11 @@ impl DiskThread {
         })
     }
 
-    /// Asks for an errand; does not wait for it.
-    pub fn ask(&self, errand: DiskTask) {
+    /// Asks for a task; does not wait for it.
+    pub fn ask(&self, task: DiskTask) {
         if let Some(tell) = &self.tell {
             // The thread lives until nobody can ask any more.
-            let _ = tell.send(errand);
+            let _ = tell.send(task);
         }
     }
 }
@@ -102,19 +102,19 @@ impl Runner {
     }
 
     fn run(mut self, told: &Receiver<DiskTask>) {
-        while let Ok(errand) = told.recv() {
-            self.perform(errand);
+        while let Ok(task) = told.recv() {
+            self.perform(task);
         }
     }
 
-    fn perform(&mut self, errand: DiskTask) {
+    fn perform(&mut self, task: DiskTask) {
         let RunFiles {
             dir,
             study,
             max_kept_bytes,
             ..
         } = &self.files;
-        match errand {
+        match task {
             DiskTask::KeepWeights(leaders) => {
                 weights::sync_kept_weights(dir, study, &leaders, *max_kept_bytes)
             }

@@ -1,4 +1,4 @@
-//! From a checked configuration to a running study: takes hold of it, compares identities, takes
+//! From a checked configuration to a running study: locks it, compares identities, takes
 //! up what an earlier run left.
 
 use std::path::{Path, PathBuf};

@@ -213,7 +213,7 @@ impl Core {
         self.record_end(&trial);
     }
 
-    /// Notes a trial's end on the board and tells people.
+    /// Notes a trial's end and tells people.
     pub(super) fn record_end(&mut self, trial: &FrozenTrial) {
         self.repeats.look_again();
         if let Some(weights) = &mut self.weights {

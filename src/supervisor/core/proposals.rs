@@ -16,12 +16,12 @@ pub(super) struct Search {
     asked: Option<Question>,
     /// What came last, until it is used.
     answer: Option<Answer>,
-    /// Whether nothing is left to propose, and the board's revision for which that was asked.
+    /// Whether nothing is left to propose, and the revision of the study's progress for which that was asked.
     exhausted: Option<(u64, bool)>,
 }
 
 struct Question {
-    /// The board's revision when it was asked.
+    /// The revision of the study's progress when it was asked.
     revision: u64,
     /// A worker waits for the answer.
     waited_for: bool,
@@ -31,7 +31,7 @@ struct Answer {
     number: u64,
     /// `None`: no point satisfies the constraints.
     proposal: Option<Proposal>,
-    /// The board's revision for which it is good.
+    /// The revision of the study's progress for which it is good.
     revision: u64,
 }
 

@@ -85,7 +85,7 @@ pub struct Worker {
     pub silences: Silences,
     /// What it holds on to of memory.
     pub held: HeldMemory,
-    /// Its last words, if it said any.
+    /// The fatal error that it reported, if any.
     pub error: Option<ErrorReport>,
     /// It sent garbage.
     pub garbage: Option<String>,

@@ -24,7 +24,7 @@ pub struct StudyProgress {
 }
 
 impl StudyProgress {
-    /// An empty board; one direction an objective.
+    /// Of no trials; one direction an objective.
     pub fn new(directions: Vec<Direction>) -> StudyProgress {
         StudyProgress {
             front: Front::new(directions.clone()),
