@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        this-clone fmt clippy doc test-setup test-rust standin test-gpu-standin deny lint-scripts \
+        this-clone fmt clippy doc msrv test-setup test-rust standin test-gpu-standin deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -101,7 +101,7 @@ tune-criteria-supermax: build model ## Study "criteria-supermax": 5000 trials, 1
 ##@ Test
 
 # cargo test comes last: its summary is what one looks for at the end of the output.
-test: fmt lint-scripts test-setup clippy doc test-rust ## Format, lints, documentation, all tests
+test: fmt lint-scripts deny test-setup clippy msrv doc test-rust ## Format, lints, documentation, all tests
 
 test-all: export TUNE_OPTUNA_VERSIONS := 5.0.0 4.9.0 3.6.2
 test-all: export TUNE_OPTUNA_FULL := 1
@@ -145,7 +145,8 @@ fuzz: ## Look for input that breaks a reader, guided by what is covered: 10 minu
 	done; \
 	[[ -z $${broken:-} ]] || { echo "broken:$$broken; what broke them is kept in $(FUZZ_DIR)" >&2; exit 1; }
 
-check: lint-scripts deny test ## What must pass before a commit: test, and the checkers that are installed
+check: DENY := advisories bans licenses sources
+check: test ## What must pass before a commit: test, and known defects of dependencies where cargo-deny is installed
 
 bench: libtorch ## Run the benchmarks
 	$(CARGO) bench --locked
@@ -208,10 +209,18 @@ standin: libtorch
 test-setup:
 	$(PYTHON) -B -m unittest discover --start-directory tests/setup
 
-# Not everybody has these two; what they find is found before a release at the latest.
+# Not everybody has these three; .ci/run installs the first two. Known defects (advisories) are fetched from the network.
+DENY ?= bans licenses sources
 deny:
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; \
-	 else echo "cargo-deny is not installed: licences and advisories are not checked"; fi
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check $(DENY); \
+	 else echo "cargo-deny is not installed: licences and dependencies are not checked"; fi
+
+# The oldest Rust that Cargo.toml promises, where rustup has it.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml)
+msrv: libtorch this-clone
+	@if toolchain=$$(rustup toolchain list 2>/dev/null | grep -o '^$(MSRV)[^ ]*'); then \
+	    RUSTUP_TOOLCHAIN=$$toolchain CARGO_TARGET_DIR="$(CARGO_TARGET_DIR)/msrv" $(CARGO) check --workspace --locked; \
+	 else echo "Rust $(MSRV) is not installed: whether it can build tune is not checked"; fi
 
 lint-scripts:
 	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run ':!docs/examples' | xargs -0 shellcheck; \

@@ -38,6 +38,7 @@ mod fork;
 mod memory;
 mod objectives;
 mod optuna;
+mod output;
 mod probe;
 mod repeats;
 mod storage;
