@@ -7,7 +7,7 @@ use super::apply::Batch;
 use super::attempts::{columns, job, of_repeats};
 use super::{AttemptRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::{python_json, to_python_json};
-use search::study::{Job, TrialState};
+use search::study::{Job, Purpose, TrialState};
 
 /// A repeat as it is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +67,12 @@ impl Store {
 /// A repeat without its attempts.
 fn record(row: &Row<'_>) -> Result<RepeatRecord, Kind> {
     let job = job(row)?;
+    if job.purpose == Purpose::Search {
+        return Err(Kind::Content(format!(
+            "a repeat of trial {} is for \"search\"",
+            job.number
+        )));
+    }
     let holds = |what: &str| Kind::Content(format!("the repeat {job} holds {what}"));
     let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     let Some(Json::Object(attrs)) = python_json(text(6)?) else {

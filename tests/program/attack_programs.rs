@@ -1,12 +1,13 @@
 //! Programs that misbehave, through the real binary: each run ends with the exit code of the
 //! documentation, takes bounded memory, leaves no process, and prints nothing that drives a terminal.
 
-use std::process::Stdio;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 
 use crate::common::{Project, wait_for};
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::sys::resource::{UsageWho, getrusage};
 use rand::{Rng, SeedableRng};
 use serde_json::Value as Json;
 
@@ -20,6 +21,7 @@ struct Ran {
     code: i32,
     printed: String,
     trial: Json,
+    peak: i64,
 }
 
 impl Ran {
@@ -38,26 +40,39 @@ impl Ran {
     }
 }
 
-/// The most that a process has taken so far, in KiB.
-fn peak_kib() -> i64 {
-    getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss()
+/// Runs a program to its end. Also what it took of memory at most, in KiB, or one of those that it waited for.
+fn measured(command: &mut Command) -> (Output, i64) {
+    let child = command.spawn().unwrap();
+    let pid = child.id().cast_signed();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| child.stdout.unwrap().read_to_end(&mut stdout).unwrap());
+        child.stderr.unwrap().read_to_end(&mut stderr).unwrap();
+    });
+    let mut status = 0;
+    // SAFETY: all zeros are valid for a struct of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to values of the right types that outlive the call; nobody else waits for the child.
+    assert_eq!(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) }, pid);
+    let output = Output {
+        status: ExitStatus::from_raw(status),
+        stdout,
+        stderr,
+    };
+    (output, usage.ru_maxrss)
 }
 
-/// What a process takes in a run without any attack, in KiB: libtorch alone is 100 MB, where it is there.
-/// Asked before any attack begins, because peaks of children that have ended stay.
+/// What a run without any attack takes, in KiB: libtorch alone is 100 MB, where it is there.
 fn peak_at_rest() -> i64 {
     static REST: OnceLock<i64> = OnceLock::new();
-    *REST.get_or_init(|| {
-        run("echo val=1", "value = 'val=([0-9.]+)'");
-        peak_kib()
-    })
+    *REST.get_or_init(|| run("echo val=1", "value = 'val=([0-9.]+)'").peak)
 }
 
 /// Runs one trial of a shell script that means no good.
 fn attack(script: &str, more: &str) -> Ran {
     let most = peak_at_rest() + MORE_KIB;
     let ran = run(script, more);
-    let peak = peak_kib();
+    let peak = ran.peak;
     assert!(peak < most, "{peak} KiB, expected less than {most}");
     ran
 }
@@ -74,7 +89,7 @@ fn run(script: &str, more: &str) -> Ran {
          [supervisor]\ngrace = \"200ms\"\nmax_failures = 1\n"
     );
     project.config("t", &config);
-    let output = project.run(&["t", "--trials", "1", "--timeout", "120s"]);
+    let (output, peak) = measured(&mut project.tune(&["t", "--trials", "1", "--timeout", "120s"]));
     let mut printed = String::from_utf8(output.stdout).unwrap();
     printed += &String::from_utf8(output.stderr).unwrap();
     for command in [&["show", "t", "0"][..], &["status", "t"], &["trials", "t"]] {
@@ -87,6 +102,7 @@ fn run(script: &str, more: &str) -> Ran {
         code: output.status.code().unwrap(),
         printed,
         trial,
+        peak,
     }
 }
 

@@ -5,13 +5,14 @@
 use crate::common::Project;
 
 /// What differs from one run to the next, and what stands for it.
-const VARYING: [(&str, &str); 9] = [
+const VARYING: [(&str, &str); 10] = [
     (
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)",
         "[time]",
     ),
     (r"\d\d:\d\d:\d\dZ", "[time]"),
     (r" *\b\d+(\.\d+)? (ms|s|min)\b( {2,})?", " [duration] "),
+    (r"\btime {2,}attempts", "time  attempts"),
     (r#"("{1,2}runtime_s"{1,2}: ?)[\d.e-]+"#, "${1}[seconds]"),
     (r#"("{1,2}peak_memory_mb"{1,2}: ?)[\d.]+"#, "${1}[MiB]"),
     (

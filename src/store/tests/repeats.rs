@@ -143,6 +143,34 @@ fn ends_that_waited_in_a_spool_are_taken_in_once() {
 }
 
 #[test]
+fn an_end_that_an_earlier_version_has_spooled_is_the_same_end() {
+    let purpose = Purpose::Repeat(1);
+    let spooled = json!({
+        "write": "repeat_attempt_ended", "number": 0, "purpose": {"repeat": 1}, "attempt": 0,
+        "end": {"outcome": "completed", "detail": "", "again": false},
+    });
+    let read: Write = serde_json::from_value(spooled).unwrap();
+    assert_eq!(read, repeat_ended(purpose, 0, "completed"));
+    let trials = json!({
+        "write": "attempt_ended", "number": 0, "attempt": 0,
+        "end": {"outcome": "completed", "detail": "", "again": false},
+    });
+    let read: Write = serde_json::from_value(trials).unwrap();
+    assert_eq!(read, repeat_ended(Purpose::Search, 0, "completed"));
+}
+
+#[test]
+fn a_row_among_the_repeats_that_is_for_the_search_is_an_error() {
+    let mut bench = bench();
+    bench.apply(&[repeat_started(Purpose::Repeat(1), 0)]);
+    let conn = rusqlite::Connection::open(bench.path()).unwrap();
+    conn.execute_batch("UPDATE tune_repeats SET purpose = 'search'")
+        .unwrap();
+    let error = bench.store.repeats(bench.study, None).unwrap_err();
+    assert!(error.to_string().contains("is for \"search\""), "{error}");
+}
+
+#[test]
 fn a_file_of_the_version_before_has_no_repeats_until_it_is_opened_for_writing() {
     let bench = bench();
     let (path, study) = (bench.path(), bench.study);
