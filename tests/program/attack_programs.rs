@@ -41,6 +41,7 @@ impl Ran {
 }
 
 /// Runs a program to its end. Also what it took of memory at most, in KiB, or one of those that it waited for.
+#[allow(clippy::zombie_processes)] // wait4 waits for it.
 fn measured(command: &mut Command) -> (Output, i64) {
     let child = command.spawn().unwrap();
     let pid = child.id().cast_signed();
