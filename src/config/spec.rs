@@ -353,7 +353,8 @@ impl StudySpec {
         serde_json::from_value(study).ok()
     }
 
-    /// See [`possible_values`].
+    /// Every value that `key` can have in a trial: its choices or the bounds of its range where it is
+    /// searched, else its fixed value.
     pub fn possible(&self, key: &str) -> Vec<Value> {
         possible_values(&self.space, &self.fixed, key)
     }

@@ -54,7 +54,7 @@ pub enum ToWorker {
         #[serde(default)]
         grant: Option<u64>,
     },
-    /// The answer to [`FromWorker::EpochFinished`].
+    /// The answer to [`AttemptEvent::EpochFinished`].
     Decided {
         /// Whether the pruner ends the trial.
         prune: bool,

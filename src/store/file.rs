@@ -51,7 +51,7 @@ impl FileId {
 /// A descriptor of the database for locks; an empty file is made where there is none.
 ///
 /// # Errors
-/// What [`Store::open`] would refuse before it looks into the file.
+/// What [`crate::Store::open`] would refuse before it looks into the file.
 pub fn lockable(path: &Path) -> Result<Descriptor, StoreError> {
     must_be_local(path)?;
     looks_whole(path)?;
