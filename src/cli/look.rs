@@ -55,14 +55,12 @@ pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
 fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, Failure> {
     let study = store::choose(store, study)?;
     let owner = lock_owner(store.path(), &study);
-    let study = study.name;
     let context = Context {
-        spooled: spool::waiting(&directory_of(store.path()), &study),
+        spooled: spool::waiting(&directory_of(store.path()), &study.name),
         now: messages::clock::now(),
         holder: owner.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
-        goal: None,
     };
-    answer(common, &query::status(store, Some(&study), &context)?)
+    answer(common, &query::status(store, study, &context)?)
 }
 
 /// Says on stderr that the database does not have all results yet.

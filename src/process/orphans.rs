@@ -310,7 +310,7 @@ fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> Found {
             || grouped.contains(&process.pid)
             || mark.descendants && process.parent == std::process::id()
             || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
-                unsure |= buffer.is_empty() && process.bare && !process.exiting;
+                unsure |= buffer.is_empty() && process.may_have_environment && !process.exiting;
                 mark.marks(&buffer)
             });
         if carries {
@@ -333,9 +333,10 @@ struct Process {
     alive: bool,
     /// It has begun to exit.
     exiting: bool,
-    /// The kernel does not know where its environment ends: its memory is not set up yet, which takes
-    /// a while where the program has to be read from a disk first, or gone already.
-    bare: bool,
+    /// It had an environment, or the kernel does not know yet where that ends. Where none is read then, another
+    /// program is just being loaded into it, which takes a while where that has to be read from a disk first, or its
+    /// memory is gone already.
+    may_have_environment: bool,
 }
 
 impl Process {
@@ -380,6 +381,7 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
     // Fields are counted from 1 in proc(5), and the third one, the state, is the first here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let flags = number(9)?;
+    let end_of_environment = number(51)?;
     // The first thread can be a zombie while others are still on their way out.
     let gone = matches!(*fields.first()?, "Z" | "X" | "x") && number(20)? <= 1;
     Some(Process {
@@ -388,7 +390,7 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
         start: number(22)?,
         alive: !gone && flags & PF_KTHREAD == 0,
         exiting: flags & PF_EXITING != 0,
-        bare: number(51)? == 0,
+        may_have_environment: end_of_environment == 0 || number(50)? < end_of_environment,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Strays, with real processes.
+//! Orphans, with real processes.
 
 use super::*;
 use std::os::unix::process::CommandExt;
@@ -180,7 +180,7 @@ fn this_process_and_those_that_it_descends_from_are_spared() {
         start,
         alive: true,
         exiting: false,
-        bare: false,
+        may_have_environment: true,
     };
     let dead = Process {
         alive: false,
@@ -212,7 +212,7 @@ fn a_process_is_read_behind_any_name() {
         let first =
             format!("7 (a) Z 1 2) {state} 3 7 7 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0");
         format!(
-            "{first} 555 {} 1 2 3 {environment} 0\n",
+            "{first} 555 {} 1 2 8 {environment} 0\n",
             ["1"; 25].join(" ")
         )
     };
@@ -224,7 +224,7 @@ fn a_process_is_read_behind_any_name() {
         start: 555,
         alive: true,
         exiting: false,
-        bare: false,
+        may_have_environment: true,
     };
     assert_eq!(process, expected);
     assert!(!read(line("Z", 0, 1, 9)).alive);
@@ -234,7 +234,8 @@ fn a_process_is_read_behind_any_name() {
         "one of the kernel's"
     );
     assert!(read(line("D", 4, 1, 0)).exiting);
-    assert!(read(line("R", 0, 1, 0)).bare);
+    assert!(read(line("R", 0, 1, 0)).may_have_environment);
+    assert!(!read(line("R", 0, 1, 8)).may_have_environment);
     assert_eq!(parse(7, b"7 (cut off"), None);
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::format::{self, stored_field};
 use super::gpus::Gpu;
 use super::winner::Winner;
-use super::{Answer, baseline, baseline_text, choose, leading, made_from, told, warning};
+use super::{Answer, baseline, baseline_text, leading, made_from, told, warning};
 use config::Baseline;
 use messages::exit::{Exit, Failure};
 use report::Best;
@@ -27,8 +27,6 @@ pub struct Context {
     pub holder: Option<String>,
     /// Results that wait in the spool and are not in the database yet.
     pub spooled: u64,
-    /// Trials asked for, where the configuration says so; else the last run's.
-    pub goal: Option<u64>,
 }
 
 /// How a study stands.
@@ -39,6 +37,7 @@ pub struct Status {
     made_from: Option<Json>,
     counts: Counts,
     counted: u64,
+    /// Trials that the last run was asked for.
     goal: Option<u64>,
     best: Option<Best>,
     baseline: Option<Baseline>,
@@ -65,9 +64,8 @@ pub struct Status {
 /// How a study stands.
 ///
 /// # Errors
-/// No such study (2); reading failed (7).
-pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<Status, Failure> {
-    let study = choose(store, name)?;
+/// Reading failed (7).
+pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<Status, Failure> {
     let single = study.directions.len() == 1;
     let (leading, counted) = leading(store, &study)?;
     let mut leading: Vec<Best> = leading.iter().map(told).collect();
@@ -84,7 +82,7 @@ pub fn status(store: &Store, name: Option<&str>, context: &Context) -> Result<St
         made_from: study.user_attrs.get(MADE_FROM).cloned(),
         counts: study.counts,
         counted,
-        goal: context.goal.or(last_run.as_ref().and_then(asked)),
+        goal: last_run.as_ref().and_then(asked),
         best: leading.pop_if(|_| single),
         baseline: baseline(&study),
         faults: store.faults(study.study_id)?,

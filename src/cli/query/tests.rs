@@ -166,7 +166,6 @@ fn context() -> Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
         holder: Some("pid 7 on h".to_owned()),
         spooled: 0,
-        goal: None,
     }
 }
 
@@ -306,7 +305,9 @@ fn the_status_names_what_people_ask_for() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.6);
     assert_eq!(
-        status(&store, None, &context()).unwrap().text(),
+        status(&store, choose(&store, None).unwrap(), &context())
+            .unwrap()
+            .text(),
         "study          criteria (maximize)\n\
          trials         3 (2 complete, 1 failed)\n\
          counted        2 of 300\n\
@@ -317,7 +318,7 @@ fn the_status_names_what_people_ask_for() {
          runs           1; the last ended with 4: stopped by a signal; resumable\n\
          last activity  2026-11-21 03:12:00 UTC (48 min 00 s ago)\n"
     );
-    let json = json!(status(&store, Some("criteria"), &context()).unwrap());
+    let json = json!(status(&store, choose(&store, None).unwrap(), &context()).unwrap());
     assert_eq!(json["counts"]["complete"], json!(2));
     assert_eq!(json["best"]["number"], json!(1));
     assert_eq!(json["faults"], json!({"oom": 1, "panic": 1}));
@@ -387,7 +388,7 @@ fn a_trial_is_shown_with_attempts_and_logs() {
 fn a_study_that_is_not_clear_is_asked_for_by_name() {
     let (_dir, store) = example();
     for (name, part) in [(None, "several: s1, mo"), (Some("x"), "it holds: s1, mo")] {
-        let failure = status(&store, name, &context()).err().unwrap();
+        let failure = show(&store, name, 0).err().unwrap();
         assert_eq!(failure.exit, Exit::BadInput);
         assert!(failure.message.contains(part), "{failure}");
     }

@@ -89,7 +89,7 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
         name: text.to_owned(),
         what: text.to_owned(),
     }];
-    let status = status(store, None, &context).unwrap();
+    let status = status(store, choose(store, None).unwrap(), &context).unwrap();
     let best = best(store, None).unwrap();
     let show = show(store, None, 0).unwrap();
     let list = list(tasks, Some(store)).unwrap();
