@@ -51,7 +51,7 @@ fn heals(rules: &str, more: &[&str], faults: &[&str]) -> (Cards, Project, Run) {
     let (cards, project) = (Cards::with("", rules), tiny());
     let run = run(&cards, &project, 3, more).ends(0);
     assert!(cards.fired() > 0, "{rules} did nothing: {run:#?}");
-    assert_eq!(run.faults(), faults, "{rules}");
+    assert_eq!(run.faults(), faults, "{rules}: {run:#?}");
     assert_eq!(results(&project.trials("tiny")), undisturbed(3), "{rules}");
     (cards, project, run)
 }
@@ -173,9 +173,10 @@ fn the_third_error_in_a_row_that_does_not_stick_ends_the_process() {
 
 #[test]
 fn a_library_that_meets_a_lost_context_is_no_error_of_its_own() {
+    // A spare worker's look at the card multiplies, too, and could be the one that is hit.
     heals(
         "launch/cublasSgemm*@10x1=sticky:719",
-        &[],
+        &["--standby", "off"],
         &["cuda_sticky 0.0"],
     );
     heals("launch/cublasCreate*@1x1=sticky:700", &[], &[]);
