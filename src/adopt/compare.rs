@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Asked, worth};
+use super::{TaskRequirements, worth};
 use search::space::{Domain, Params, Space, Value};
 use search::study::FrozenTrial;
 
@@ -56,7 +56,7 @@ pub struct ParameterComparison {
 }
 
 /// Every parameter of either side: the task's in its order, then the others by name.
-pub fn compare(trials: &[FrozenTrial], asked: &Asked) -> Vec<ParameterComparison> {
+pub fn compare(trials: &[FrozenTrial], asked: &TaskRequirements) -> Vec<ParameterComparison> {
     let mut domains: BTreeMap<&str, Vec<&Domain>> = BTreeMap::new();
     for trial in trials {
         for (name, domain) in &trial.distributions {
@@ -120,7 +120,12 @@ fn names(space: &Space) -> impl Iterator<Item = &str> {
     space.parameters.iter().map(|p| p.name.as_str())
 }
 
-fn relation(name: &str, there: &[Domain], here: Option<&Domain>, asked: &Asked) -> Relation {
+fn relation(
+    name: &str,
+    there: &[Domain],
+    here: Option<&Domain>,
+    asked: &TaskRequirements,
+) -> Relation {
     let Some(here) = here else {
         return match fixed(name, &asked.space.fixed, asked) {
             Some(value) => Relation::Fixed(value.clone()),
@@ -149,7 +154,11 @@ fn relation(name: &str, there: &[Domain], here: Option<&Domain>, asked: &Asked) 
 }
 
 /// The value that the task gives a key that it reads, but does not search.
-pub(super) fn fixed<'a>(name: &str, fixed: &'a Params, asked: &Asked) -> Option<&'a Value> {
+pub(super) fn fixed<'a>(
+    name: &str,
+    fixed: &'a Params,
+    asked: &TaskRequirements,
+) -> Option<&'a Value> {
     fixed.get(name).filter(|_| asked.read.contains(name))
 }
 

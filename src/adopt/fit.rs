@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use super::{Asked, compare, worth};
+use super::{TaskRequirements, compare, worth};
 use search::space::{Domain, Params, Value};
 use search::study::{FrozenTrial, TrialState};
 
@@ -68,7 +68,7 @@ pub enum Obstacle {
 }
 
 /// Why a trial is no history for the sampler; empty: it fits.
-pub fn obstacles(trial: &FrozenTrial, asked: &Asked) -> Vec<Obstacle> {
+pub fn obstacles(trial: &FrozenTrial, asked: &TaskRequirements) -> Vec<Obstacle> {
     let mut found = Vec::new();
     for parameter in &asked.space.parameters {
         let Some(domain) = asked.space.active_domain(parameter, &trial.params) else {
@@ -107,7 +107,7 @@ pub struct Fit {
 }
 
 /// Looks at all trials; `victims` ended in a lost context.
-pub fn fit(trials: &[FrozenTrial], asked: &Asked, victims: &BTreeSet<u64>) -> Fit {
+pub fn fit(trials: &[FrozenTrial], asked: &TaskRequirements, victims: &BTreeSet<u64>) -> Fit {
     let mut fit = Fit::default();
     let mut counts: BTreeMap<Obstacle, usize> = BTreeMap::new();
     for trial in trials {
@@ -143,7 +143,7 @@ pub struct Arrival<'a> {
 }
 
 /// A trial as the adopted study holds it.
-pub fn adopted(trial: &FrozenTrial, asked: &Asked, arrival: &Arrival) -> FrozenTrial {
+pub fn adopted(trial: &FrozenTrial, asked: &TaskRequirements, arrival: &Arrival) -> FrozenTrial {
     let now = arrival.now;
     let victim = arrival.victims.contains(&trial.number);
     let mut out = trial.clone();
@@ -199,7 +199,7 @@ pub fn adopted(trial: &FrozenTrial, asked: &Asked, arrival: &Arrival) -> FrozenT
 }
 
 /// Takes the parameters out that the study cannot hold, and gives them.
-fn move_params(trial: &mut FrozenTrial, asked: &Asked, all: bool) -> Map<String, Json> {
+fn move_params(trial: &mut FrozenTrial, asked: &TaskRequirements, all: bool) -> Map<String, Json> {
     let all = all
         || obstacles(trial, asked)
             .iter()
@@ -229,7 +229,7 @@ fn stored(
     value: &Value,
     drawn: &Domain,
     trial: &FrozenTrial,
-    asked: &Asked,
+    asked: &TaskRequirements,
 ) -> Option<(Value, Domain)> {
     let (_, parameter) = asked.space.find(name)?;
     // The conditions of a waiting trial are not known before it starts.
@@ -253,7 +253,11 @@ fn stored(
 
 /// Why an enqueued trial cannot be run by the task. A key that the task does not know is no reason
 /// where others remain.
-fn unfit(trial: &FrozenTrial, asked: &Asked, moved: &Map<String, Json>) -> Option<String> {
+fn unfit(
+    trial: &FrozenTrial,
+    asked: &TaskRequirements,
+    moved: &Map<String, Json>,
+) -> Option<String> {
     let point: Params = (trial.params.iter())
         .map(|(name, value)| (name.clone(), value.clone()))
         .chain(trial.fixed_params())
@@ -277,7 +281,11 @@ fn unfit(trial: &FrozenTrial, asked: &Asked, moved: &Map<String, Json>) -> Optio
 }
 
 /// Takes the keys that the task does not know from an enqueued point.
-fn set_unknown_aside(trial: &mut FrozenTrial, asked: &Asked, moved: &mut Map<String, Json>) {
+fn set_unknown_aside(
+    trial: &mut FrozenTrial,
+    asked: &TaskRequirements,
+    moved: &mut Map<String, Json>,
+) {
     let Some(Json::Object(fixed)) = trial.system_attrs.get_mut("fixed_params") else {
         return;
     };
@@ -293,7 +301,7 @@ fn set_unknown_aside(trial: &mut FrozenTrial, asked: &Asked, moved: &mut Map<Str
 }
 
 /// What samplers and `best` must not take for good is marked as they know it.
-fn mark_violation(trial: &mut FrozenTrial, asked: &Asked, victim: bool) {
+fn mark_violation(trial: &mut FrozenTrial, asked: &TaskRequirements, victim: bool) {
     let impossible = trial
         .value()
         .is_some_and(|v| victim || !worth::possible(asked.range, v));

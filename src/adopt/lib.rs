@@ -40,7 +40,7 @@ pub use verdict::{Verdict, Worth};
 
 /// What the task asks of a history.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct TaskRequirements<'a> {
     /// What it searches, and its fixed keys.
     pub space: &'a Space,
     /// The keys that its trainings read.
@@ -55,9 +55,9 @@ pub struct Asked<'a> {
     pub seed: u64,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TaskRequirements<'a> {
     /// What a checked configuration asks; `None` where its task kind has no code.
-    pub fn new(spec: &'a StudySpec, prepared: &'a Prepared) -> Option<Asked<'a>> {
+    pub fn new(spec: &'a StudySpec, prepared: &'a Prepared) -> Option<TaskRequirements<'a>> {
         let kind = config::kinds::kind(&spec.kind)?;
         let objective = &spec.objective;
         let named = |m: &&Metric| m.name == objective.metric;
@@ -67,7 +67,7 @@ impl<'a> Asked<'a> {
             .chain(spec.space.parameters.iter().map(|p| p.name.as_str()))
             .filter(|name| !kind.keys.iter().any(|k| k.name == *name))
             .map(|name| (name, Role::Training));
-        Some(Asked {
+        Some(TaskRequirements {
             space: &spec.space,
             read: declared
                 .chain(passed_on)
@@ -124,7 +124,7 @@ pub struct Assessment {
 }
 
 /// Looks at a history; trials ascending by number.
-pub fn assess(trials: &[FrozenTrial], asked: &Asked) -> Assessment {
+pub fn assess(trials: &[FrozenTrial], asked: &TaskRequirements) -> Assessment {
     let mut states = BTreeMap::new();
     for trial in trials {
         *states.entry(trial.state.optuna()).or_default() += 1;
@@ -205,7 +205,7 @@ pub fn name_nulls(trials: &mut [FrozenTrial]) {
 ///
 /// # Errors
 /// It does not have one of them; a text for people.
-pub fn check_names(names: &[(String, String)], asked: &Asked) -> Result<(), String> {
+pub fn check_names(names: &[(String, String)], asked: &TaskRequirements) -> Result<(), String> {
     let Some((old, new)) = names.iter().find(|(_, new)| !asked.knows(new)) else {
         return Ok(());
     };

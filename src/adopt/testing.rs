@@ -1,6 +1,6 @@
 //! Trials and spaces for the tests of this module.
 
-use super::Asked;
+use super::TaskRequirements;
 use search::space::{Condition, Domain, Parameter, Space, Value};
 use search::study::{Direction, FrozenTrial, TrialState};
 
@@ -82,8 +82,8 @@ pub fn space() -> Space {
 }
 
 /// An accuracy to be maximised in [`space`].
-pub fn asked(space: &Space) -> Asked<'_> {
-    Asked {
+pub fn asked(space: &Space) -> TaskRequirements<'_> {
+    TaskRequirements {
         space,
         read: ["lr", "layers", "name", "momentum", "epochs", "width"]
             .map(str::to_owned)

@@ -124,7 +124,7 @@ fn live(a: &Assessment) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{asked, space, trial};
-    use super::super::{Asked, assess};
+    use super::super::{TaskRequirements, assess};
     use super::*;
     use config::Baseline;
     use search::space::{Space, Value};
@@ -149,7 +149,7 @@ mod tests {
             value: baseline,
             what: "always 1".to_owned(),
         };
-        let asked = Asked {
+        let asked = TaskRequirements {
             baseline: Some(&baseline),
             ..asked(space)
         };

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json, json};
 
 use super::study::abandoned;
-use super::{Archive, Asked, Opened};
+use super::{Archive, Opened, RequestedStudy};
 use store::{
-    Changes, NewStudy, RunRecord, Seen, Store, StoreError, StoreErrorKind, StudySummary, Write,
-    Written,
+    Changes, KnownTrials, NewStudy, RunRecord, Store, StoreError, StoreErrorKind, StudySummary,
+    Write, Written,
 };
 use supervisor::{LockOwner, StudyLock};
 
@@ -25,7 +25,7 @@ pub const KIND: &str = "ask-tell";
 /// # Errors
 /// In words: another process holds the study, the database cannot be used, or the study is not
 /// the one asked for. A study that was there is as it was, and nothing was made beside it.
-pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
+pub fn open(asked: &RequestedStudy, path: &Path, study: &str) -> Result<Opened, String> {
     look(asked, path, study)?;
     let me = LockOwner::this_process();
     let mut hold = StudyLock::take(path, study, &me).map_err(|f| f.message)?;
@@ -41,7 +41,7 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
     };
     hold.row(study_id, study).map_err(|f| f.message)?;
     let run_id = begin(&mut store, asked, study_id, me).map_err(text)?;
-    let mut seen = Seen::default();
+    let mut seen = KnownTrials::default();
     let all = store.changes(study_id, &mut seen).map_err(text)?;
     let archive = DatabaseArchive {
         store,
@@ -55,7 +55,7 @@ pub fn open(asked: &Asked, path: &Path, study: &str) -> Result<Opened, String> {
 }
 
 /// Refuses before anything is made what can be refused then.
-fn look(asked: &Asked, path: &Path, study: &str) -> Result<(), String> {
+fn look(asked: &RequestedStudy, path: &Path, study: &str) -> Result<(), String> {
     let directory = files::directory(path);
     // A name typed wrong would become a directory that nobody looks for.
     if !directory.is_dir() {
@@ -81,7 +81,7 @@ struct DatabaseArchive {
     study_id: i64,
     run_id: i64,
     /// The study as the session knows it.
-    seen: Seen,
+    seen: KnownTrials,
     /// Another program has written to the file since the last look.
     stale: bool,
     /// Given back last.
@@ -110,7 +110,7 @@ impl Archive for DatabaseArchive {
     }
 }
 
-fn create(store: &mut Store, asked: &Asked, study: &str) -> Result<i64, StoreError> {
+fn create(store: &mut Store, asked: &RequestedStudy, study: &str) -> Result<i64, StoreError> {
     let mut identity = Map::new();
     identity.insert("task.kind".into(), KIND.into());
     let direction = asked.direction.to_string();
@@ -125,7 +125,7 @@ fn create(store: &mut Store, asked: &Asked, study: &str) -> Result<i64, StoreErr
 }
 
 /// The attributes of a study that a session sets.
-fn user_attrs(asked: &Asked) -> Map<String, Json> {
+fn user_attrs(asked: &RequestedStudy) -> Map<String, Json> {
     let mut attrs = Map::new();
     attrs.insert("task_kind".into(), KIND.into());
     attrs.insert("sampler".into(), asked.sampler.kind.clone().into());
@@ -136,7 +136,7 @@ fn user_attrs(asked: &Asked) -> Map<String, Json> {
 }
 
 /// Whether the study can be continued with what is asked.
-fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), String> {
+fn check(store: &Store, asked: &RequestedStudy, study: &StudySummary) -> Result<(), String> {
     let identity = store.identity(study.study_id).map_err(text)?;
     let kind = identity.as_ref().and_then(|i| i.get("task.kind"));
     if let Some(kind) = kind.and_then(Json::as_str).filter(|k| *k != KIND) {
@@ -170,7 +170,7 @@ fn check(store: &Store, asked: &Asked, study: &StudySummary) -> Result<(), Strin
 /// Records the session as a run, and settles what earlier ones left.
 fn begin(
     store: &mut Store,
-    asked: &Asked,
+    asked: &RequestedStudy,
     study_id: i64,
     me: LockOwner,
 ) -> Result<i64, StoreError> {

@@ -33,7 +33,7 @@ const FIELDS: [&str; 11] = [
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct RequestedStudy {
     /// Decides everything random.
     pub seed: u64,
     /// Whether small or large values are good.
@@ -61,17 +61,17 @@ pub struct Place {
     pub study: String,
 }
 
-impl Asked {
+impl RequestedStudy {
     /// Reads the request; `text` is the line it stands in, `python` whether that was read as Python's
     /// JSON.
-    pub(super) fn read(json: &Json, text: &str, python: bool) -> Result<Asked, String> {
+    pub(super) fn read(json: &Json, text: &str, python: bool) -> Result<RequestedStudy, String> {
         let fields = Fields::new(json, String::new(), &FIELDS)?.of_python(python);
         let protocol = format!("{PROTOCOL}, the version of the protocol");
         if fields.unsigned("protocol", &protocol)? != PROTOCOL {
             return Err(fields.wrong("protocol", &protocol));
         }
         let algorithm = |name: &str| fields.optional(name).cloned().unwrap_or("auto".into());
-        Ok(Asked {
+        Ok(RequestedStudy {
             seed: fields.unsigned("seed", "an integer from 0, of at most 64 bits")?,
             direction: direction(&fields)?,
             n_evals: fields.positive_or_null("n_evals")?,

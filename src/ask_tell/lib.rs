@@ -15,7 +15,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-pub use init::{Asked, Place};
+pub use init::{Place, RequestedStudy};
 pub use input::Input;
 pub use serve::serve;
 pub use study::Archive;
@@ -27,7 +27,7 @@ use messages::exit::Exit;
 use search::study::FrozenTrial;
 
 /// Opens the database that a client names: the archive, and the study's trials so far.
-pub type Opener = Box<dyn Fn(&Asked, &Place) -> Result<Opened, String>>;
+pub type Opener = Box<dyn Fn(&RequestedStudy, &Place) -> Result<Opened, String>>;
 
 /// A study's archive, and the trials that it holds.
 pub type Opened = (Box<dyn Archive>, Vec<FrozenTrial>);
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    fn init(&mut self, asked: Asked) -> Result<String, String> {
+    fn init(&mut self, asked: RequestedStudy) -> Result<String, String> {
         if self.study.is_some() {
             return Err("op: found a second init, expected one a session".to_owned());
         }

@@ -3,13 +3,13 @@
 use serde_json::Value as Json;
 
 use super::fields::{Fields, found_in};
-use super::init::Asked;
+use super::init::RequestedStudy;
 use messages::python_json;
 
 /// What a client can ask for.
 #[derive(Debug)]
 pub(super) enum Request {
-    Init(Box<Asked>),
+    Init(Box<RequestedStudy>),
     Ask,
     Report { id: u64, step: i64, value: f64 },
     Tell { id: u64, result: TrialResult },
@@ -72,7 +72,9 @@ impl Request {
             |known: &[&str]| Fields::new(json, String::new(), known).map(|f| f.of_python(python));
         match map.get("op") {
             Some(Json::String(op)) => match op.as_str() {
-                "init" => Ok(Request::Init(Box::new(Asked::read(json, text, python)?))),
+                "init" => Ok(Request::Init(Box::new(RequestedStudy::read(
+                    json, text, python,
+                )?))),
                 "ask" => fields(&["op"]).map(|_| Request::Ask),
                 "report" => report(&fields(&["op", "id", "step", "value"])?),
                 "tell" => tell(&fields(&["op", "id", "value", "state"])?),

@@ -48,9 +48,9 @@ fn exchange(
         let reply = match read {
             Err(e) if e.kind() == STOPPED => return Ok(Exit::Stopped),
             Err(e) => return Err(unreadable(e)),
-            Ok(Line::End) => return Ok(Exit::Done),
-            Ok(Line::Whole) => session.handle(after(&line, begin)),
-            Ok(Line::TooLong) => Reply::Line(refusal(&format!(
+            Ok(RequestLine::End) => return Ok(Exit::Done),
+            Ok(RequestLine::Whole) => session.handle(after(&line, begin)),
+            Ok(RequestLine::TooLong) => Reply::Line(refusal(&format!(
                 "not read: found a line of more than {longest} bytes"
             ))),
         };
@@ -74,23 +74,27 @@ fn after<'a>(line: &'a [u8], begin: Option<&[u8]>) -> &'a [u8] {
     begin.and_then(|b| line.strip_prefix(b)).unwrap_or(line)
 }
 
-enum Line {
+enum RequestLine {
     End,
     Whole,
     TooLong,
 }
 
 /// Reads a line into `line`; what is too long is read to its end and dropped.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, longest: u64) -> io::Result<Line> {
+fn read_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    longest: u64,
+) -> io::Result<RequestLine> {
     let mut whole = true;
     loop {
         line.clear();
         let length = input.by_ref().take(longest).read_until(b'\n', line)? as u64;
         let ended = line.last() == Some(&b'\n') || length < longest;
         match (ended, whole) {
-            (true, true) if length == 0 => return Ok(Line::End),
-            (true, true) => return Ok(Line::Whole),
-            (true, false) => return Ok(Line::TooLong),
+            (true, true) if length == 0 => return Ok(RequestLine::End),
+            (true, true) => return Ok(RequestLine::Whole),
+            (true, false) => return Ok(RequestLine::TooLong),
             (false, _) => whole = false,
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Map;
 
-use super::init::Asked;
+use super::init::RequestedStudy;
 use super::request::TrialResult;
 use super::space::write_params;
 use messages::exit::Exit;
@@ -43,7 +43,7 @@ pub(super) struct Study {
 impl Study {
     /// A study with the trials it has already.
     pub fn new(
-        asked: Asked,
+        asked: RequestedStudy,
         archive: Option<Box<dyn Archive>>,
         trials: Vec<FrozenTrial>,
     ) -> Result<Study, String> {

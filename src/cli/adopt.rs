@@ -9,7 +9,7 @@ use super::args::{key_value, set_overrides};
 use super::{Common, init_logging, run};
 use crate::query::{self, Adoption};
 use adopt::fit::{self, Arrival};
-use adopt::{Asked, DatabaseCopy};
+use adopt::{DatabaseCopy, TaskRequirements};
 use config::Prepared;
 use config::{Overrides, StudySpec, check_name};
 use files::paths::directory_of;
@@ -63,7 +63,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
     let prepared = run::prepare(&spec)?;
-    let asked = Asked::new(&spec, &prepared)
+    let asked = TaskRequirements::new(&spec, &prepared)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     let trials = read_trials(&copy, &study, &args.rename, &asked)?;
     let assessment = adopt::assess(&trials, &asked);
@@ -124,7 +124,7 @@ fn read_trials(
     copy: &DatabaseCopy,
     study: &StudySummary,
     names: &[(String, String)],
-    asked: &Asked,
+    asked: &TaskRequirements,
 ) -> Result<Vec<FrozenTrial>, Failure> {
     let trials = copy.store.trials(study.study_id);
     let mut trials = trials.map_err(|e| copy.failure(e))?;

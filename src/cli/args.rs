@@ -47,7 +47,7 @@ pub enum Invocation {
     /// `tune TASK`.
     Run(Box<RunArgs>),
     /// Any other command.
-    Query(Common, Query),
+    Command(Common, Command),
 }
 
 /// Options that every command has.
@@ -82,7 +82,7 @@ pub struct RunArgs {
     pub task: String,
     /// What a run asks of its configuration.
     #[command(flatten)]
-    pub asked: Asked,
+    pub asked: ConfigFlags,
     /// Where the study differs from what is asked, search in a fork of it: NAME@2, with the trials
     /// that still fit
     #[arg(long)]
@@ -117,7 +117,7 @@ impl RunArgs {
 
 /// Flags that stand for keys of the configuration.
 #[derive(Debug, Args)]
-pub struct Asked {
+pub struct ConfigFlags {
     /// Goal: finished trials in the study
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
@@ -172,7 +172,7 @@ pub struct Asked {
     pub set: Vec<(String, String)>,
 }
 
-impl Asked {
+impl ConfigFlags {
     /// The overrides: `--set` first, in order; a flag of its own wins over it.
     pub fn overrides(&self) -> Overrides {
         let mut set = set_overrides(&self.set);
@@ -213,16 +213,16 @@ impl Asked {
 /// The commands beside a run.
 #[derive(Debug, Parser)]
 #[command(name = "tune", version, about = "Hyperparameter search for libtorch")]
-pub(super) struct QueryArgs {
+pub(super) struct CommandArgs {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
-    pub command: Query,
+    pub command: Command,
 }
 
 /// A command that only reads the database.
 #[derive(Debug, Subcommand)]
-pub enum Look {
+pub enum ReadCommand {
     /// Tasks and studies
     List(ListArgs),
     /// How far a study is
@@ -239,10 +239,10 @@ pub enum Look {
 
 /// A command beside a run.
 #[derive(Debug, Subcommand)]
-pub enum Query {
+pub enum Command {
     /// One that only reads the database.
     #[command(flatten)]
-    Look(Look),
+    Read(ReadCommand),
     /// Points to be tried next, also while the study is run
     Enqueue(EnqueueArgs),
     /// Check configuration and data; writes nothing
@@ -358,7 +358,7 @@ pub struct Check {
     pub task: String,
     /// What a run would ask.
     #[command(flatten)]
-    pub asked: Asked,
+    pub asked: ConfigFlags,
 }
 
 /// `tune explain`

@@ -56,7 +56,7 @@ struct Chosen {
 }
 
 /// Weights on the disk.
-struct Found {
+struct WeightsOnDisk {
     dir: PathBuf,
     kept: SavedWeights,
     /// The device that they were trained on anew.
@@ -139,7 +139,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
 fn summary(
     args: &ExportArgs,
     chosen: &Chosen,
-    found: &Found,
+    found: &WeightsOnDisk,
     origin: &Origin<'_>,
     written: &Description,
 ) -> Json {
@@ -156,7 +156,12 @@ fn summary(
 }
 
 /// For people.
-fn told(args: &ExportArgs, chosen: &Chosen, found: &Found, written: &Description) -> String {
+fn told(
+    args: &ExportArgs,
+    chosen: &Chosen,
+    found: &WeightsOnDisk,
+    written: &Description,
+) -> String {
     let dir = args.out.display();
     let how = match &found.retrained {
         Some(device) => format!("trained again on {device}"),
@@ -245,7 +250,11 @@ fn same_model(checkpoint: &Checkpoint, kept: &SavedWeights) -> Result<(), Failur
 }
 
 /// The weights that the search has kept, if they are this trial's and whole.
-fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Option<Found>, Failure> {
+fn find_kept(
+    storage: &Path,
+    chosen: &Chosen,
+    args: &ExportArgs,
+) -> Result<Option<WeightsOnDisk>, Failure> {
     if args.retrain {
         return Ok(None);
     }
@@ -268,7 +277,7 @@ fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Optio
         report::err("note: the kept weights are those of another training; they are not used");
         return Ok(None);
     }
-    Ok(Some(Found {
+    Ok(Some(WeightsOnDisk {
         dir,
         kept,
         retrained: None,
@@ -277,7 +286,12 @@ fn find_kept(storage: &Path, chosen: &Chosen, args: &ExportArgs) -> Result<Optio
 }
 
 /// Trains the trial again, with its best epoch's weights kept.
-fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Found, Failure> {
+fn retrain(
+    storage: &Path,
+    out: &Path,
+    chosen: &Chosen,
+    loud: bool,
+) -> Result<WeightsOnDisk, Failure> {
     let held = workplace(out, "training")
         .map_err(|e| Failure::input(format!("--out {}: {e}", out.display())))?;
     let plan = plan(&directory_of(storage), held.path(), chosen)?;
@@ -306,7 +320,7 @@ fn retrain(storage: &Path, out: &Path, chosen: &Chosen, loud: bool) -> Result<Fo
         )));
     }
     match played.kept.map(|dir| (weights::read(&dir), dir)) {
-        Some((Ok(Some(kept)), dir)) => Ok(Found {
+        Some((Ok(Some(kept)), dir)) => Ok(WeightsOnDisk {
             dir,
             kept,
             retrained: Some(plan.device.to_string()),

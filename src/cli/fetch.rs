@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Common, init_logging, print};
 use files::bounded;
 use messages::exit::{Exit, Failure};
-use report::Gauge;
+use report::ProgressBar;
 use text::checkpoint::{Checkpoint, cache_directories};
 use text::hub::{self, Checksum, FetchStep, FetchedFile};
 
@@ -120,22 +120,22 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
     init_logging(common, None)?;
     let request = request(args)?;
     let loud = !common.json && !common.quiet;
-    let mut gauge = None;
+    let mut bar = None;
     let fetched = hub::fetch(&request, &mut |step| match step {
-        FetchStep::Started(name, bytes) => gauge = Some(Gauge::bytes(name, bytes, loud)),
+        FetchStep::Started(name, bytes) => bar = Some(ProgressBar::bytes(name, bytes, loud)),
         FetchStep::Advanced(bytes) => {
-            if let Some(gauge) = &gauge {
-                gauge.advance(bytes);
+            if let Some(bar) = &bar {
+                bar.advance(bytes);
             }
         }
         FetchStep::Broken(name, why) => {
-            gauge = None;
+            bar = None;
             if !common.quiet {
                 report::err(&format!("{name}: {why}; trying again"));
             }
         }
         FetchStep::Done(file) => {
-            gauge = None;
+            bar = None;
             if loud {
                 // A reader that has gone away does not end the download.
                 let _ = report::out(&line(file));

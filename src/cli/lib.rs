@@ -14,9 +14,9 @@ mod export;
 mod fetch;
 mod libtorch;
 mod logging;
-mod look;
 mod predict;
 pub mod query;
+mod read_command;
 mod rehearse;
 mod replay;
 mod run;
@@ -28,7 +28,7 @@ use clap::{CommandFactory, Parser};
 
 pub use adopt::AdoptArgs;
 pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
-pub use args::{EnqueueArgs, Look, Query, ReplayArgs, RunArgs};
+pub use args::{Command, EnqueueArgs, ReadCommand, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
@@ -65,31 +65,37 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let result = match &invocation {
-        Invocation::Query(_, Query::Worker) => return work(),
-        Invocation::Query(_, Query::Probe(args)) if args.stream => {
+        Invocation::Command(_, Command::Worker) => return work(),
+        Invocation::Command(_, Command::Probe(args)) if args.stream => {
             return device::probe::stream();
         }
-        Invocation::Query(_, Query::Probe(args)) if args.libtorch => {
+        Invocation::Command(_, Command::Probe(args)) if args.libtorch => {
             libtorch::run(&TorchRequest::Load {
                 device: Device::Cpu,
             })
         }
-        Invocation::Query(_, Query::Probe(_)) => return device::probe::main(libtorch::load_for),
+        Invocation::Command(_, Command::Probe(_)) => {
+            return device::probe::main(libtorch::load_for);
+        }
         Invocation::Run(args) => run::run(args),
-        Invocation::Query(common, Query::AskTell) => ask_tell::ask_tell(common),
-        Invocation::Query(common, Query::Adopt(args)) => adopt::adopt(common, args),
-        Invocation::Query(common, Query::Drill(args)) => drill::drill(common, args),
-        Invocation::Query(common, Query::Embed(args)) => embed::embed(common, args),
-        Invocation::Query(common, Query::Fetch(args)) => fetch::fetch(common, args),
-        Invocation::Query(common, Query::Enqueue(args)) => enqueue::enqueue(common, args),
-        Invocation::Query(common, Query::Export(args)) => export::export(common, args),
-        Invocation::Query(common, Query::Predict(args)) => predict::predict(common, args),
-        Invocation::Query(common, Query::Evaluate(args)) => evaluate::evaluate(common, args),
-        Invocation::Query(common, Query::Rehearse(args)) => rehearse::rehearse_task(common, args),
-        Invocation::Query(common, Query::Replay(args)) => replay::replay_trial(common, args),
-        Invocation::Query(common, Query::Check(args)) => run::check(common, args),
-        Invocation::Query(common, Query::Explain(args)) => explain::explain(common, args),
-        Invocation::Query(common, Query::Look(look)) => look::look(common, look),
+        Invocation::Command(common, Command::AskTell) => ask_tell::ask_tell(common),
+        Invocation::Command(common, Command::Adopt(args)) => adopt::adopt(common, args),
+        Invocation::Command(common, Command::Drill(args)) => drill::drill(common, args),
+        Invocation::Command(common, Command::Embed(args)) => embed::embed(common, args),
+        Invocation::Command(common, Command::Fetch(args)) => fetch::fetch(common, args),
+        Invocation::Command(common, Command::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Command(common, Command::Export(args)) => export::export(common, args),
+        Invocation::Command(common, Command::Predict(args)) => predict::predict(common, args),
+        Invocation::Command(common, Command::Evaluate(args)) => evaluate::evaluate(common, args),
+        Invocation::Command(common, Command::Rehearse(args)) => {
+            rehearse::rehearse_task(common, args)
+        }
+        Invocation::Command(common, Command::Replay(args)) => replay::replay_trial(common, args),
+        Invocation::Command(common, Command::Check(args)) => run::check(common, args),
+        Invocation::Command(common, Command::Explain(args)) => explain::explain(common, args),
+        Invocation::Command(common, Command::Read(command)) => {
+            read_command::read_command(common, command)
+        }
     };
     let exit = match result {
         Ok(exit) => exit,
@@ -164,9 +170,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
     match word.and_then(|at| args[at].to_str()) {
         Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
         Some("version") => run_flag("--version"),
-        Some(name) if is_query(name) => {
-            args::QueryArgs::try_parse_from(&args).map(|q| Invocation::Query(q.common, q.command))
-        }
+        Some(name) if is_query(name) => args::CommandArgs::try_parse_from(&args)
+            .map(|q| Invocation::Command(q.common, q.command)),
         Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
             clap::error::ErrorKind::InvalidValue,
             format!("`{name}` is reserved for a command and cannot be a task's name"),
@@ -182,7 +187,7 @@ fn run_flag(flag: &str) -> Result<Invocation, clap::Error> {
 
 fn is_query(name: &str) -> bool {
     name == "help"
-        || args::QueryArgs::command()
+        || args::CommandArgs::command()
             .get_subcommands()
             .any(|c| c.get_name() == name)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Common, init_logging, libtorch, run};
-use crate::args::Asked;
+use crate::args::ConfigFlags;
 use config::{Parallel, StudySpec};
 use device::Device;
 use files::paths::directory_of;
@@ -36,7 +36,7 @@ pub struct RehearseArgs {
     pub steps: u32,
     /// What a run would ask.
     #[command(flatten)]
-    pub asked: Asked,
+    pub asked: ConfigFlags,
 }
 
 pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit, Failure> {

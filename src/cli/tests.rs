@@ -18,7 +18,7 @@ fn run_args(line: &str) -> RunArgs {
 #[test]
 fn the_clap_structs_are_consistent() {
     RunArgs::command().debug_assert();
-    args::QueryArgs::command().debug_assert();
+    args::CommandArgs::command().debug_assert();
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn a_flags_value_is_never_taken_for_a_command() {
 #[test]
 fn a_first_word_that_is_a_command_is_one() {
     for line in ["tune -C dir list --json", "tune list -C dir", "tune status"] {
-        assert!(matches!(read(line), Ok(Invocation::Query(..))), "{line}");
+        assert!(matches!(read(line), Ok(Invocation::Command(..))), "{line}");
     }
-    let Ok(Invocation::Query(common, Query::Look(Look::Show(show)))) =
+    let Ok(Invocation::Command(common, Command::Read(ReadCommand::Show(show)))) =
         read("tune show criteria 7 --json")
     else {
         panic!("not show");
@@ -105,7 +105,7 @@ fn usage_errors_exit_2_and_help_exits_0() {
 fn the_help_of_a_run_shows_the_commands_and_an_example() {
     let help = read("tune --help").err().map(|e| e.to_string()).unwrap();
     assert!(help.contains("tune criteria --trials 5000 --parallel 2"));
-    for command in args::QueryArgs::command().get_subcommands() {
+    for command in args::CommandArgs::command().get_subcommands() {
         let line = format!("  tune {} ", command.get_name());
         assert_eq!(help.contains(&line), !command.is_hide_set(), "{line}");
     }
@@ -134,10 +134,10 @@ fn a_database_is_a_file() {
 #[test]
 fn fetch_and_embed_are_read_with_their_options() {
     let of = |line: &str| match parse(line.split(' ').map(OsString::from)).unwrap() {
-        Invocation::Query(_, query) => query,
+        Invocation::Command(_, query) => query,
         Invocation::Run(run) => panic!("{run:?}"),
     };
-    let Query::Fetch(args) = of("tune fetch org/name --revision v1 --to /m") else {
+    let Command::Fetch(args) = of("tune fetch org/name --revision v1 --to /m") else {
         panic!("fetch was not meant");
     };
     assert_eq!(
@@ -146,7 +146,7 @@ fn fetch_and_embed_are_read_with_their_options() {
     );
     assert_eq!(args.to, Some("/m".into()));
     let line = "tune embed minilm rows.csv -o out.safetensors --text t --pooling cls --device cpu";
-    let Query::Embed(args) = of(line) else {
+    let Command::Embed(args) = of(line) else {
         panic!("embed was not meant");
     };
     assert_eq!(args.out, Path::new("out.safetensors"));

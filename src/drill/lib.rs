@@ -5,23 +5,23 @@
 //!
 //! Everything happens in a temporary directory. The judging (`judge`, `expect`) is pure.
 
+mod directory;
 mod expect;
 mod judge;
 mod measure;
-mod site;
 mod storage;
 mod study;
 mod supervisor;
 
+pub use directory::SYNTHETIC;
 pub use judge::Row;
 pub use measure::Times;
-pub use site::SYNTHETIC;
 
 use std::path::PathBuf;
 
+use directory::{DrillDirectory, Ended};
 use inject::{Form, Here, Kind, Plan};
 use messages::exit::Failure;
-use site::{Ended, Site};
 
 /// What a drill is asked for.
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ impl Scenario {
 /// The drill itself could not be held: no temporary directory, no process, an undisturbed run that
 /// fails.
 pub fn run(drill: &Drill, progress: &dyn Fn(&str)) -> Result<Report, Failure> {
-    let site = Site::new()?;
+    let site = DrillDirectory::new()?;
     let mut report = Report {
         impossible: impossible(drill.here),
         ..Report::default()

@@ -14,8 +14,8 @@ use rand::RngExt;
 use rusqlite::Connection;
 use serde_json::Value as Json;
 
+use super::directory::{DrillDirectory, Project, spawn, wait_until};
 use super::judge::compare;
-use super::site::{Project, Site, spawn, wait_until};
 use super::supervisor::{LONGEST, quick, slow, undisturbed, verify};
 use super::{Drill, Report, Scenario};
 use messages::exit::{Exit, Failure};
@@ -35,7 +35,7 @@ const HELD: Duration = Duration::from_secs(3);
 
 pub(super) fn run(
     drill: &Drill,
-    site: &Site,
+    site: &DrillDirectory,
     report: &mut Report,
     progress: &dyn Fn(&str),
 ) -> Result<(), Failure> {
@@ -257,7 +257,7 @@ fn locked(project: &Project) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn damaged(peace: &Project, site: &Site, drill: &Drill) -> Result<Scenario, Failure> {
+fn damaged(peace: &Project, site: &DrillDirectory, drill: &Drill) -> Result<Scenario, Failure> {
     let what = "a copy of the database, cut off or with flipped bytes";
     let mut scenario = Scenario::new("damaged", what);
     let whole = fs::read(peace.database())

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::directory::{DrillDirectory, Ended, Project};
 use super::expect::expected;
 use super::judge::{Observed, Row, judge};
-use super::site::{Ended, Project, Site};
 use super::{Drill, Report, possible};
 use inject::{Form, Kind, Plan};
 use messages::exit::Failure;
@@ -33,7 +33,7 @@ struct Round {
 
 pub(super) fn run(
     drill: &Drill,
-    site: &Site,
+    site: &DrillDirectory,
     report: &mut Report,
     progress: &dyn Fn(&str),
 ) -> Result<(), Failure> {

@@ -11,9 +11,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value as Json;
 
+use super::directory::{DrillDirectory, Project, end, spawn};
 use super::judge::compare;
 use super::measure::between;
-use super::site::{Project, Site, end, spawn};
 use super::{Drill, Report, Scenario};
 use messages::exit::Failure;
 use search::study::rng;
@@ -48,7 +48,7 @@ pub(super) fn quick(trials: u64) -> Vec<String> {
 
 pub(super) fn run(
     drill: &Drill,
-    site: &Site,
+    site: &DrillDirectory,
     report: &mut Report,
     progress: &dyn Fn(&str),
 ) -> Result<(), Failure> {

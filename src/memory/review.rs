@@ -34,7 +34,7 @@ const GROWTH: u64 = 256 << 20;
 
 /// A line of the ledger with what it is looked at beside.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct MeasuredTraining<'a> {
     /// What was trained.
     pub job: Job,
     /// The trial's parameters.
@@ -47,7 +47,7 @@ pub struct Line<'a> {
 
 /// What is known beside the ledger.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Around {
+pub struct ReviewContext {
     /// Part of the memory that all trials together may use, above 0 and up to 1.
     pub part: f64,
     /// Slots of the last run.
@@ -71,7 +71,7 @@ pub struct Spread {
 
 /// Trainings with similar values of a parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub struct ValueGroup {
     /// The least of the values.
     pub low: Value,
     /// The largest of them; for what is no number the same.
@@ -90,12 +90,12 @@ pub struct Factor {
     /// What part of the peaks' differences it explains, 0 to 1.
     pub share: f64,
     /// By its values, in ascending order of these; others by their peaks.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ValueGroup>,
 }
 
 /// A training with a high peak.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct High {
+pub struct HighPeak {
     /// What was trained.
     #[serde(flatten, serialize_with = "job_fields")]
     pub job: Job,
@@ -191,7 +191,7 @@ pub struct Review {
     /// Parameters that explain them, the first most.
     pub factors: Vec<Factor>,
     /// The trainings with the highest peaks.
-    pub highest: Vec<High>,
+    pub highest: Vec<HighPeak>,
     /// Predictions, where there were any.
     pub accuracy: Option<Accuracy>,
     /// See there.
@@ -205,10 +205,10 @@ pub struct Review {
 }
 
 /// Looks at the ledger; `None` where nothing was measured. Lines in the order of the ledger.
-pub fn review(lines: &[Line], around: Around, seed: u64) -> Option<Review> {
+pub fn review(lines: &[MeasuredTraining], around: ReviewContext, seed: u64) -> Option<Review> {
     let same = |a: Device, b: Device| (a == Device::Cpu) == (b == Device::Cpu);
     let device = lines.last()?.entry.device;
-    let lines: Vec<Line> = (lines.iter().copied())
+    let lines: Vec<MeasuredTraining> = (lines.iter().copied())
         .filter(|l| same(l.entry.device, device) && l.entry.peak().is_some())
         .collect();
     let told: Vec<(&Params, u64)> = lines
@@ -277,7 +277,7 @@ fn factors(told: &[(&Params, u64)], seed: u64) -> Vec<Factor> {
 }
 
 /// Trainings by their values of a parameter.
-fn groups(told: &[(&Params, u64)], name: &str) -> Vec<Group> {
+fn groups(told: &[(&Params, u64)], name: &str) -> Vec<ValueGroup> {
     let with: Vec<(&Value, u64)> = told
         .iter()
         .filter_map(|(params, peak)| Some((params.get(name)?, *peak)))
@@ -295,7 +295,7 @@ fn groups(told: &[(&Params, u64)], name: &str) -> Vec<Group> {
         false => Value::Float(x),
     };
     let group = |part: &[(f64, u64)]| {
-        Some(Group {
+        Some(ValueGroup {
             low: value(part.first()?.0),
             high: value(part.last()?.0),
             count: part.len(),
@@ -320,16 +320,16 @@ fn groups(told: &[(&Params, u64)], name: &str) -> Vec<Group> {
 }
 
 /// The largest peaks first.
-fn by_choice(with: &[(&Value, u64)]) -> Vec<Group> {
+fn by_choice(with: &[(&Value, u64)]) -> Vec<ValueGroup> {
     let mut by: BTreeMap<String, (&Value, Vec<u64>)> = BTreeMap::new();
     for (value, peak) in with {
         let entry = by.entry(value.to_json().to_string());
         entry.or_insert((value, Vec::new())).1.push(*peak);
     }
-    let mut groups: Vec<Group> = by
+    let mut groups: Vec<ValueGroup> = by
         .into_values()
         .filter_map(|(value, peaks)| {
-            Some(Group {
+            Some(ValueGroup {
                 low: value.clone(),
                 high: value.clone(),
                 count: peaks.len(),
@@ -342,10 +342,10 @@ fn by_choice(with: &[(&Value, u64)]) -> Vec<Group> {
     groups
 }
 
-fn highest(lines: &[Line]) -> Vec<High> {
-    let mut by_job: BTreeMap<Job, High> = BTreeMap::new();
+fn highest(lines: &[MeasuredTraining]) -> Vec<HighPeak> {
+    let mut by_job: BTreeMap<Job, HighPeak> = BTreeMap::new();
     for line in lines {
-        let high = High {
+        let high = HighPeak {
             job: line.job,
             peak: line.entry.peak().unwrap_or(0),
             ran_out: line.entry.ran_out(),
@@ -358,14 +358,14 @@ fn highest(lines: &[Line]) -> Vec<High> {
         }
         known.ran_out = ran_out;
     }
-    let mut all: Vec<High> = by_job.into_values().collect();
+    let mut all: Vec<HighPeak> = by_job.into_values().collect();
     all.sort_by_key(|h| std::cmp::Reverse((h.ran_out, h.peak)));
     all.truncate(HIGHEST);
     all.sort_by_key(|h| std::cmp::Reverse(h.peak));
     all
 }
 
-fn accuracy(lines: &[Line]) -> Option<Accuracy> {
+fn accuracy(lines: &[MeasuredTraining]) -> Option<Accuracy> {
     let (mut covered, mut errors) = (0, Vec::new());
     for line in lines.iter().filter(|l| l.entry.tells_peak()) {
         if let (Some(predicted), Some(peak)) = (line.entry.predicted, line.entry.peak()) {
@@ -382,7 +382,7 @@ fn accuracy(lines: &[Line]) -> Option<Accuracy> {
     })
 }
 
-fn drift(lines: &[Line]) -> Drift {
+fn drift(lines: &[MeasuredTraining]) -> Drift {
     let mut between: BTreeMap<(i64, u64), Vec<u64>> = BTreeMap::new();
     for line in lines {
         if let (Some(worker), Some(resident)) = (line.worker, line.entry.usage.resident_before) {
@@ -416,7 +416,7 @@ fn carries(capacity: u64, peaks: Spread, part: f64) -> Carries {
 }
 
 /// The first thing that is worth doing.
-fn advice(review: &Review, around: Around) -> String {
+fn advice(review: &Review, around: ReviewContext) -> String {
     let strongest = review.factors.first().map(|f| f.name.as_str());
     if !review.ran_out.is_empty() {
         return match strongest {
@@ -497,8 +497,8 @@ mod tests {
         (0..60).map(trial).collect()
     }
 
-    fn lines(ledger: &[(Params, Entry)]) -> Vec<Line<'_>> {
-        let line = |i: usize| Line {
+    fn lines(ledger: &[(Params, Entry)]) -> Vec<MeasuredTraining<'_>> {
+        let line = |i: usize| MeasuredTraining {
             job: Job::trial(i as u64),
             params: &ledger[i].0,
             worker: Some((1, 0)),
@@ -507,8 +507,8 @@ mod tests {
         (0..ledger.len()).map(line).collect()
     }
 
-    fn around(parallel: u64) -> Around {
-        Around {
+    fn around(parallel: u64) -> ReviewContext {
+        ReviewContext {
             part: 0.8,
             parallel: Some(parallel),
             host: None,

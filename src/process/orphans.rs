@@ -286,7 +286,7 @@ pub fn wait_for_exits(pids: &[u32], patience: Duration) {
 }
 
 /// What a look at the process table shows of a mark.
-struct Found {
+struct MarkedProcesses {
     /// Its members that live, but for this process and those that it descends from.
     members: Vec<Orphan>,
     /// There are processes whose environment is not there yet, because they are within `exec`.
@@ -295,7 +295,7 @@ struct Found {
 
 /// Looks for the processes of a mark; those that were `known` as such stay members, also when they
 /// are about to exit and show no environment any more.
-fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> Found {
+fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> MarkedProcesses {
     let table = table();
     let spared = spared(&table);
     let grouped = mark.cgroup().map(cgroup::members).unwrap_or_default();
@@ -317,7 +317,7 @@ fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> Found {
             carriers.push(process.pid);
         }
     }
-    Found {
+    MarkedProcesses {
         members: with_descendants(&table, carriers, &spared),
         unsure,
     }

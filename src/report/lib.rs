@@ -4,7 +4,6 @@ mod chosen;
 mod event;
 mod fork;
 pub mod format;
-mod gauge;
 #[cfg(test)]
 mod hostile_tests;
 mod json_lines;
@@ -13,6 +12,7 @@ mod narrator;
 mod outlet;
 mod output;
 mod progress;
+mod progress_bar;
 mod rehearsal;
 mod sink;
 
@@ -21,9 +21,9 @@ pub use event::{Best, Counts, Event, Fault, event_json};
 pub use event::{RepeatFinished, RunFinished, RunStarted, TrialFinished};
 pub use fork::Fork;
 pub use format::param_lines;
-pub use gauge::{Gauge, size};
 pub use json_lines::left_out_json;
 pub use outlet::Records;
 pub use output::{Output, data, err, out};
+pub use progress_bar::{ProgressBar, size};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};
 pub use sink::{Mode, Sink, sink, sink_to};

@@ -24,7 +24,7 @@ const NAMED: usize = 4;
 pub(super) struct Progress {
     narrator: Narrator,
     outlet: Outlet,
-    pace: Pace,
+    pace: TrialRate,
     /// Finished trials, and whether the run is over.
     finished: (u64, bool),
     running: BTreeMap<u64, u32>,
@@ -42,7 +42,7 @@ impl Progress {
         Ok(Progress {
             narrator: Narrator::new(study, columns),
             outlet: Outlet::new(output, Some(bar), left_out(study))?,
-            pace: Pace::default(),
+            pace: TrialRate::default(),
             finished: (0, false),
             running: BTreeMap::new(),
             repeats: (BTreeSet::new(), 0),
@@ -53,7 +53,7 @@ impl Progress {
         match event {
             Event::RunStarted(run) => {
                 self.finished.0 = run.counts.finished();
-                self.pace = Pace::new(run.trials, run.counts.finished(), time);
+                self.pace = TrialRate::new(run.trials, run.counts.finished(), time);
             }
             Event::TrialStarted { number, .. } => {
                 self.running.insert(*number, 0);
@@ -134,14 +134,14 @@ fn style() -> ProgressStyle {
 
 /// When trials finished, for rate and time left.
 #[derive(Debug, Default)]
-struct Pace {
+struct TrialRate {
     goal: u64,
     marks: VecDeque<(u64, Timestamp)>,
 }
 
-impl Pace {
-    fn new(goal: u64, finished: u64, now: Timestamp) -> Pace {
-        Pace {
+impl TrialRate {
+    fn new(goal: u64, finished: u64, now: Timestamp) -> TrialRate {
+        TrialRate {
             goal,
             marks: VecDeque::from([(finished, now)]),
         }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_latest_trials() {
         let at = |s: i64| Timestamp::from_second(1_700_000_000 + s).unwrap();
-        let mut pace = Pace::new(100, 0, at(0));
+        let mut pace = TrialRate::new(100, 0, at(0));
         assert_eq!(pace.text(), "");
         pace.finished(1, at(60));
         assert_eq!(pace.text(), "1.0/min, 1 h 39 min left");

@@ -19,7 +19,7 @@ use search::study::{FrozenTrial, TrialState};
 
 /// A trial at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glimpse {
+pub struct TrialSummary {
     /// Its state.
     pub state: TrialState,
     /// Whether a run of `tune` has made or claimed it.
@@ -28,8 +28,8 @@ pub struct Glimpse {
 
 /// What is known of a study's trials, by number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
-    trials: BTreeMap<u64, Glimpse>,
+pub struct KnownTrials {
+    trials: BTreeMap<u64, TrialSummary>,
 }
 
 /// What others have done to a study.
@@ -49,11 +49,11 @@ impl Changes {
     }
 }
 
-impl Seen {
+impl KnownTrials {
     /// Compares with what is there now, and takes that over. Gives the numbers of trials that are
     /// gone, and of those to be read: new ones, changed ones, and those that other programs are
     /// running, whose reports are told by no state.
-    pub fn update(&mut self, now: BTreeMap<u64, Glimpse>) -> (Vec<u64>, Vec<u64>) {
+    pub fn update(&mut self, now: BTreeMap<u64, TrialSummary>) -> (Vec<u64>, Vec<u64>) {
         let before = std::mem::replace(&mut self.trials, now);
         let gone = before.iter().filter(|(number, was)| {
             (self.trials.get(number)).is_none_or(|is| was.ours && !is.ours)
@@ -61,14 +61,14 @@ impl Seen {
         let read = self.trials.iter().filter(|(number, is)| {
             before.get(number) != Some(is) || (!is.ours && is.state == TrialState::Running)
         });
-        let numbers = |(number, _): (&u64, &Glimpse)| *number;
+        let numbers = |(number, _): (&u64, &TrialSummary)| *number;
         (gone.map(numbers).collect(), read.map(numbers).collect())
     }
 
     /// Takes over what a write of our own has done.
     pub fn note(&mut self, write: &Write) {
         if let Some(number) = write.trial_started() {
-            let running = Glimpse {
+            let running = TrialSummary {
                 state: TrialState::Running,
                 ours: true,
             };
@@ -86,7 +86,7 @@ impl Seen {
 /// nothing any more: a start that cannot be, or a fact about a trial that was ended or deleted.
 /// `next` is the number that the study's next trial gets. The end of an attempt is recorded although
 /// somebody else has ended its trial.
-pub fn overtaken(write: &Write, trial: Option<Glimpse>, next: u64) -> bool {
+pub fn overtaken(write: &Write, trial: Option<TrialSummary>, next: u64) -> bool {
     let is = |state: TrialState| trial.is_some_and(|t| t.state == state);
     let ours = trial.is_some_and(|t| t.ours);
     match write {
@@ -113,7 +113,7 @@ impl Store {
     ///
     /// # Errors
     /// The study was deleted; reading failed, or a row makes no sense. `seen` is then as it was.
-    pub fn changes(&self, study_id: i64, seen: &mut Seen) -> Result<Changes, StoreError> {
+    pub fn changes(&self, study_id: i64, seen: &mut KnownTrials) -> Result<Changes, StoreError> {
         self.read(|conn| {
             must_be_there(conn, study_id)?;
             let mut now = BTreeMap::new();
@@ -148,7 +148,7 @@ impl Store {
         (study_id, run_id): (i64, i64),
         time: jiff::Timestamp,
         writes: &[Write],
-        seen: &mut Seen,
+        seen: &mut KnownTrials,
     ) -> Result<Vec<Write>, StoreError> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -197,9 +197,9 @@ impl Batch<'_> {
 }
 
 /// State and ownership of a trial, the first two columns.
-fn glimpse(row: &Row<'_>, number: u64) -> Result<Glimpse, Kind> {
+fn glimpse(row: &Row<'_>, number: u64) -> Result<TrialSummary, Kind> {
     let word = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-    Ok(Glimpse {
+    Ok(TrialSummary {
         state: state(word, || format!("trial {number}"))?,
         ours: row.get(1)?,
     })

@@ -31,7 +31,7 @@ mod tests;
 mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable};
-pub use changes::{Changes, Glimpse, Seen, overtaken};
+pub use changes::{Changes, KnownTrials, TrialSummary, overtaken};
 pub use choose::choose;
 pub use descriptor::Descriptor;
 pub use error::{StoreError, StoreErrorKind};

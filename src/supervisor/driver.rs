@@ -22,7 +22,7 @@ use files::paths::logs_dir;
 use messages::exit::{Exit, Failure};
 use protocol::{KeepBest, ToWorker};
 use report::Sink;
-use store::{Seen, Store};
+use store::{KnownTrials, Store};
 
 /// What a run needs beside its core.
 pub struct Driver {
@@ -54,7 +54,7 @@ impl Driver {
         self,
         mut core: Core,
         proposer: Proposer,
-        (store, seen, spool): (Store, Seen, Spool),
+        (store, seen, spool): (Store, KnownTrials, Spool),
         clock: Clock,
         (events, inbox): (EventSender, EventReceiver),
     ) -> Result<Exit, Failure> {

@@ -37,7 +37,7 @@ use report::Sink;
 use search::pruner;
 use search::sampler;
 use search::study::{FrozenTrial, Job};
-use store::{Reclaimable, RepeatRecord, RunRecord, Seen, Store, Write};
+use store::{KnownTrials, Reclaimable, RepeatRecord, RunRecord, Store, Write};
 use weights::Leaders;
 
 /// How long processes of an earlier run are given to end.
@@ -257,8 +257,8 @@ impl EarlierRuns {
 }
 
 /// Reads them, but for the peaks, which depend on what has been rehearsed.
-fn read_earlier_runs(store: &Store, study_id: i64) -> Result<(EarlierRuns, Seen), Failure> {
-    let mut seen = Seen::default();
+fn read_earlier_runs(store: &Store, study_id: i64) -> Result<(EarlierRuns, KnownTrials), Failure> {
+    let mut seen = KnownTrials::default();
     // By its row: another program may have given it another name by now.
     let known = store
         .studies()?

@@ -12,7 +12,7 @@ use super::event_channel::EventSender;
 use super::refused_starts::RefusedStarts;
 use super::spool::{Entry, Spool};
 use super::{BatchEvent, Event};
-use store::{Changes, Seen, Store, StoreError, Write};
+use store::{Changes, KnownTrials, Store, StoreError, Write};
 
 /// What the writer is asked to do, in order.
 pub enum Request {
@@ -69,12 +69,12 @@ pub struct Writer {
     /// Starts that other programs got ahead of.
     refused: RefusedStarts,
     /// The study as the core knows it, but for what is in the queue.
-    seen: Seen,
+    seen: KnownTrials,
     /// Another program has written to the file since the last look.
     stale: bool,
     /// The next look is not before this time.
     look_after: Instant,
-    outage: Option<Outage>,
+    outage: Option<WriteOutage>,
 }
 
 /// A batch in the queue, with the reports that came before it.
@@ -87,7 +87,7 @@ struct Item {
 }
 
 /// The database cannot be written.
-struct Outage {
+struct WriteOutage {
     since: Instant,
     /// When to try again; `None`: never.
     next: Option<Instant>,
@@ -109,7 +109,13 @@ enum Told {
 impl Writer {
     /// A writer of a run that has been recorded; `seen` is the study as the core knows it, `events`
     /// is where the answers go.
-    pub fn new(store: Store, run: RunId, seen: Seen, spool: Spool, events: EventSender) -> Writer {
+    pub fn new(
+        store: Store,
+        run: RunId,
+        seen: KnownTrials,
+        spool: Spool,
+        events: EventSender,
+    ) -> Writer {
         Writer {
             store,
             run,
@@ -280,7 +286,7 @@ impl Writer {
     /// Plans the next try, and after a moment tells the core and keeps what waits.
     fn failed(&mut self, error: &StoreError) {
         let now = Instant::now();
-        let outage = self.outage.get_or_insert_with(|| Outage {
+        let outage = self.outage.get_or_insert_with(|| WriteOutage {
             since: now,
             next: None,
             pause: FIRST_PAUSE,

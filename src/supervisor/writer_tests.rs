@@ -60,7 +60,7 @@ impl Bench {
         let spool = Spool::reserve(dir.path(), "s").unwrap();
         let (requests, todo) = mpsc::channel();
         let (answers, events) = event_channel::channel(Clock::start().unwrap());
-        let mut seen = Seen::default();
+        let mut seen = KnownTrials::default();
         store.changes(study, &mut seen).unwrap();
         let writer = Writer::new(store, run, seen, spool, answers);
         Bench {

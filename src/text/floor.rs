@@ -217,7 +217,7 @@ impl Floor for TextFloor {
 mod tests {
     use super::*;
     use crate::TextClassification;
-    use crate::testing::{Site, tiny_config};
+    use crate::testing::{TinyProject, tiny_config};
     use task::Preparation;
 
     const SIZES: Sizes = Sizes {
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn rows_are_as_long_and_batches_as_large_as_the_data_lets_them() {
-        let site = Site::new();
+        let site = TinyProject::new();
         let floor = TextClassification.floor(&site.spec, Device::Cpu).unwrap();
         let with = |changes: &[(&str, i64)]| {
             let mut config = site.spec.fixed.clone();

@@ -75,13 +75,13 @@ fn bound<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::TinyProject;
     use config::kinds::text_classification::FREEZE;
     use search::space::{Condition, Domain};
 
     /// A study that searches the layer-wise decay, and frozen layers from `low` to 2, which are all.
     fn spec(low: i64) -> StudySpec {
-        let mut spec = Site::new().spec;
+        let mut spec = TinyProject::new().spec;
         let domain = Domain::Int {
             low,
             high: 2,

@@ -17,15 +17,15 @@ const WORDS: [&str; 12] = [
 ];
 
 /// A directory with data and two tiny checkpoints, `tiny` (2 layers) and `other`.
-pub struct Site {
+pub struct TinyProject {
     pub dir: tempfile::TempDir,
     pub spec: StudySpec,
 }
 
-impl Site {
+impl TinyProject {
     /// 120 rows of two classes in 40 groups.
     #[allow(clippy::new_without_default)]
-    pub fn new() -> Site {
+    pub fn new() -> TinyProject {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.csv");
         std::fs::write(&path, rows_csv()).unwrap();
@@ -36,7 +36,7 @@ impl Site {
             models.insert(name.to_owned(), model);
         }
         let spec = study(&path, models, "tiny");
-        Site { dir, spec }
+        TinyProject { dir, spec }
     }
 
     /// The directory of the model `tiny`.

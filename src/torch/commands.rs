@@ -2,7 +2,7 @@
 
 use config::Problems;
 use messages::{Exit, Failure};
-use report::Gauge;
+use report::ProgressBar;
 use serde_json::json;
 use text::checkpoint::Checkpoint;
 use text::embedding::{Embedded, EmbeddingStep, Plan};
@@ -18,26 +18,26 @@ use crate::train::answer::{Target, answer, write};
 use crate::train::predict::Predictor;
 
 /// The model and the file of a request, opened, and a bar for its rows.
-fn open(rows: &ModelAndRows) -> Result<(Exported, Input, Predictor, Gauge), Failure> {
+fn open(rows: &ModelAndRows) -> Result<(Exported, Input, Predictor, ProgressBar), Failure> {
     let exported = Exported::open(&rows.model).map_err(input)?;
     let file = Input::new(&rows.file, rows.wanted.clone()).map_err(input)?;
     load(rows.device)?;
     let predictor = Predictor::open(&exported, rows.device, rows.batch_size)
         .map_err(|e| Failure::input(format!("{e:#}")))?;
-    let gauge = Gauge::things("rows", rows.count as u64, rows.bar);
-    Ok((exported, file, predictor, gauge))
+    let bar = ProgressBar::things("rows", rows.count as u64, rows.bar);
+    Ok((exported, file, predictor, bar))
 }
 
 /// Answers rows, to a file or to standard output.
 pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
-    let (exported, file, mut predictor, gauge) = open(&wanted.rows)?;
+    let (exported, file, mut predictor, bar) = open(&wanted.rows)?;
     let target = Target {
         out: wanted.out.as_deref(),
         shape: wanted.shape,
         columns: &wanted.columns,
         labels: &exported.description.labels,
     };
-    let step = &mut |rows: usize| gauge.advance(rows as u64);
+    let step = &mut |rows: usize| bar.advance(rows as u64);
     let print = &mut |text: &str| Ok(report::data(text)?);
     write(&file, &mut predictor, &target, step, print).map_err(failed)?;
     Ok(Exit::Done)
@@ -45,8 +45,8 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
 
 /// Scores a model on labelled rows, and prints the scores.
 pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
-    let (exported, file, mut predictor, gauge) = open(&wanted.rows)?;
-    let step = &mut |rows: usize| gauge.advance(rows as u64);
+    let (exported, file, mut predictor, bar) = open(&wanted.rows)?;
+    let step = &mut |rows: usize| bar.advance(rows as u64);
     let mut all: Option<Answers> = None;
     answer(&file, &mut predictor, step, &mut |_, answers| {
         match &mut all {
@@ -56,7 +56,7 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
         Ok(())
     })
     .map_err(failed)?;
-    drop(gauge);
+    drop(bar);
     let all = all.ok_or_else(|| Failure::internal("no row was answered"))?;
     let name = wanted.rows.file.display().to_string();
     let scores = evaluation(&exported, name, &all);
@@ -81,7 +81,7 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
         device,
         out: &wanted.out,
     };
-    let mut gauge = None;
+    let mut bar = None;
     let done = crate::train::embed(&plan, &mut |step| match step {
         EmbeddingStep::Began { rows, bytes } => {
             if wanted.loud {
@@ -89,15 +89,15 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
                 // A reader that has gone away does not end the work.
                 let _ = report::out(&format!("{rows} rows, {size} to write, on {device}\n"));
             }
-            gauge = Some(Gauge::things("rows", rows as u64, wanted.loud));
+            bar = Some(ProgressBar::things("rows", rows as u64, wanted.loud));
         }
         EmbeddingStep::Computed(rows) => {
-            if let Some(gauge) = &gauge {
-                gauge.advance(rows as u64);
+            if let Some(bar) = &bar {
+                bar.advance(rows as u64);
             }
         }
     })?;
-    drop(gauge);
+    drop(bar);
     print(&match wanted.json {
         true => format!("{:#}\n", embedded_json(wanted, &done)),
         false => embedded_text(wanted, &done),

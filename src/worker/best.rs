@@ -1,4 +1,4 @@
-//! Candidates: the weights of the epochs that were the best of an attempt so far.
+//! The weights of the epochs that were the best of an attempt so far.
 //!
 //! An attempt that goes on from a checkpoint needs the best epoch's weights up to that checkpoint; one
 //! that ends needs the best of all. So of the candidates up to the last checkpoint the latest stays,
@@ -18,7 +18,7 @@ use weights::Draft;
 
 /// Keeps the candidates of one attempt.
 #[derive(Debug)]
-pub struct Candidates {
+pub struct BestEpochWeights {
     dir: PathBuf,
     better_than: Option<f64>,
     direction: Direction,
@@ -32,15 +32,15 @@ pub struct Candidates {
     safe: u32,
 }
 
-impl Candidates {
+impl BestEpochWeights {
     /// Those of an attempt at `trial`, judged by this metric.
     pub fn new(
         keep: KeepBest,
         trial: &TrialSpec,
         metric: &str,
         direction: Direction,
-    ) -> Candidates {
-        Candidates {
+    ) -> BestEpochWeights {
+        BestEpochWeights {
             dir: keep.directory.into(),
             better_than: keep.better_than,
             direction,
@@ -133,8 +133,8 @@ mod tests {
     use super::*;
     use task::Metrics;
 
-    fn candidates(dir: &tempfile::TempDir, better_than: Option<f64>) -> Candidates {
-        Candidates {
+    fn candidates(dir: &tempfile::TempDir, better_than: Option<f64>) -> BestEpochWeights {
+        BestEpochWeights {
             dir: dir.path().join("trial-000003"),
             better_than,
             direction: Direction::Maximize,
@@ -147,13 +147,13 @@ mod tests {
         }
     }
 
-    fn offer(to: &mut Candidates, epoch: u32, value: f64) {
+    fn offer(to: &mut BestEpochWeights, epoch: u32, value: f64) {
         let about = Map::new();
         to.offer(epoch, value, &about, &mut |w| Ok(w.write_all(b"weights")?))
             .unwrap();
     }
 
-    fn there(of: &Candidates) -> Vec<u32> {
+    fn there(of: &BestEpochWeights) -> Vec<u32> {
         let mut epochs: Vec<u32> = weights::candidates(&of.dir)
             .iter()
             .map(|f| f.epoch)

@@ -34,7 +34,7 @@ use protocol::ALONE;
 use protocol::{AttemptEvent, AttemptId, FromWorker, ToWorker, VERSION};
 use task::{Ended, Task, TrialSpec};
 
-use best::Candidates;
+use best::BestEpochWeights;
 use checkpoint::Checkpoints;
 use guard::CapturedError;
 use link::Link;
@@ -109,7 +109,7 @@ fn run(
             } => {
                 let Objective { metric, direction } = &worker.objective;
                 let candidates =
-                    keep_best.map(|keep| Candidates::new(keep, &trial, metric, *direction));
+                    keep_best.map(|keep| BestEpochWeights::new(keep, &trial, metric, *direction));
                 let files = AttemptFiles {
                     log: log.into(),
                     max_log_bytes,
@@ -144,7 +144,7 @@ struct AttemptFiles {
     max_log_bytes: u64,
     checkpoints: Option<Checkpoints>,
     /// Of weights that are kept.
-    candidates: Option<Candidates>,
+    candidates: Option<BestEpochWeights>,
     /// What the process may take of its GPU's memory, in bytes.
     grant: Option<u64>,
 }
@@ -304,7 +304,7 @@ impl<'a> Worker<'a> {
             files.checkpoints,
             files.candidates,
         );
-        let scene = inject::Scene {
+        let scene = inject::FaultContext {
             libtorch: self.libtorch,
             device,
             socket: self.link.as_raw_fd(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value as Json};
 
-use super::best::Candidates;
+use super::best::BestEpochWeights;
 use super::budget::Budget;
 use super::checkpoint::Checkpoints;
 use super::link::Link;
@@ -27,7 +27,7 @@ pub struct LiveReporter<'a> {
     attempt: AttemptId,
     cap: Cap,
     checkpoints: Option<Checkpoints>,
-    candidates: Option<Candidates>,
+    candidates: Option<BestEpochWeights>,
     began: Instant,
     budget: Budget,
     /// The last epoch that the training is to go on after.
@@ -50,7 +50,7 @@ impl LiveReporter<'_> {
         attempt: AttemptId,
         cap: Cap,
         checkpoints: Option<Checkpoints>,
-        candidates: Option<Candidates>,
+        candidates: Option<BestEpochWeights>,
     ) -> LiveReporter<'a> {
         LiveReporter {
             link,

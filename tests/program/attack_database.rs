@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use crate::common::Project;
-use adopt::{Asked, fit};
+use adopt::{TaskRequirements, fit};
 use config::points::{check_points, points_of_lines, space_of_trials};
 use config::{Overrides, StudySpec, identity, resolve, space_of};
 use proptest::prelude::*;
@@ -428,7 +428,7 @@ fn adopted(task: &Task, study: &store::StudySummary, trials: &[FrozenTrial]) {
     let mut trials = trials.to_vec();
     adopt::name_nulls(&mut trials);
     adopt::sketch(&study.name, study.direction(), &trials);
-    let asked = Asked::new(&task.spec, &task.prepared).unwrap();
+    let asked = TaskRequirements::new(&task.spec, &task.prepared).unwrap();
     let assessment = adopt::assess(&trials, &asked);
     if let Some(best) = &assessment.values.best {
         assert!(

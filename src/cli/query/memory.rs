@@ -10,7 +10,8 @@ use super::{Answer, choose};
 use device::Device;
 use fault::size_text;
 use memory::review::{
-    Accuracy, Around, Carries, Drift, Factor, Group, High, Line, Review, Spread, review,
+    Accuracy, Carries, Drift, Factor, HighPeak, MeasuredTraining, Review, ReviewContext, Spread,
+    ValueGroup, review,
 };
 use messages::exit::Failure;
 use report::format::table;
@@ -34,7 +35,7 @@ pub struct MemoryReview {
     measured: usize,
     peaks: Option<Spread>,
     factors: Vec<Factor>,
-    highest: Vec<High>,
+    highest: Vec<HighPeak>,
     prediction: Option<Accuracy>,
     drift: Option<Drift>,
     out_of_memory: BTreeSet<u64>,
@@ -57,7 +58,7 @@ pub fn memory(
     let runs = store.runs(study.study_id)?;
     let operation = runs.last().map(|r| &r.record.operation);
     let asked = |key: &str| operation.and_then(|o| o.get(key));
-    let around = Around {
+    let around = ReviewContext {
         part: asked("gpu_memory").and_then(Json::as_f64).unwrap_or(PART),
         parallel: asked("parallel").and_then(Json::as_u64),
         host,
@@ -93,7 +94,11 @@ pub fn memory(
 }
 
 /// The review of what the study's trainings have left in the ledger.
-fn reviewed(store: &Store, study_id: i64, around: Around) -> Result<Option<Review>, Failure> {
+fn reviewed(
+    store: &Store,
+    study_id: i64,
+    around: ReviewContext,
+) -> Result<Option<Review>, Failure> {
     let records = store.memory(study_id)?;
     if records.is_empty() {
         return Ok(None);
@@ -107,8 +112,8 @@ fn reviewed(store: &Store, study_id: i64, around: Around) -> Result<Option<Revie
         }
     }
     let none = Params::new();
-    let lines: Vec<Line> = (records.iter())
-        .map(|record| Line {
+    let lines: Vec<MeasuredTraining> = (records.iter())
+        .map(|record| MeasuredTraining {
             job: record.job,
             params: points.get(&record.job.number).unwrap_or(&none),
             worker: (workers.get(&(record.job.number, record.attempt)).copied())
@@ -258,14 +263,14 @@ fn factor_text(factor: &Factor) -> String {
     heading + &table(&rows)
 }
 
-fn values_text(g: &Group) -> String {
+fn values_text(g: &ValueGroup) -> String {
     match g.low == g.high {
         true => format::value(&g.low),
         false => format!("{} to {}", format::value(&g.low), format::value(&g.high)),
     }
 }
 
-fn highest_text(highest: &[High]) -> String {
+fn highest_text(highest: &[HighPeak]) -> String {
     let heading = ["trial", "peak", "", "parameters"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(highest.iter().map(|h| {

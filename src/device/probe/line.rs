@@ -7,7 +7,7 @@ use crate::GpuSample;
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum ProbeLine {
     /// A look at all GPUs that can be read.
     Sampled(Vec<GpuSample>),
     /// The driver has reported an error of a GPU.

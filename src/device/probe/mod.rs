@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};
 
-pub use line::Line;
+pub use line::ProbeLine;
 pub use nvml::LIBRARY;
 pub use stream::{INTERVAL, main as stream};
 

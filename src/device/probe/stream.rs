@@ -16,7 +16,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::event::EventData;
 use nvml_wrapper::{EventSet, Nvml};
 
-use super::line::Line;
+use super::line::ProbeLine;
 use super::nvml::{self, Gpu};
 use crate::GpuSample;
 
@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let reason = watch();
-    say(&Line::Lost { reason });
+    say(&ProbeLine::Lost { reason });
     // NVML's own end may hang where the driver does.
     leave(1)
 }
@@ -53,7 +53,7 @@ fn leave(status: i32) -> ! {
 }
 
 /// Writes a line; a reader that is gone is noticed by the closed standard input.
-fn say(line: &Line) {
+fn say(line: &ProbeLine) {
     if let Ok(mut text) = serde_json::to_string(line) {
         text.push('\n');
         let mut out = std::io::stdout().lock();
@@ -82,7 +82,7 @@ fn watch() -> String {
             .spawn_scoped(scope, || events(nvml, &gpus));
         let reason = samples(&gpus);
         // The scope would wait for the thread.
-        say(&Line::Lost { reason });
+        say(&ProbeLine::Lost { reason });
         leave(1)
     })
 }
@@ -106,7 +106,7 @@ fn samples(gpus: &[Gpu<'_>]) -> String {
                 }
             }
         }
-        say(&Line::Sampled(seen));
+        say(&ProbeLine::Sampled(seen));
         if lost.len() == gpus.len() {
             return lost.join("; ");
         }
@@ -184,6 +184,6 @@ fn say_xid(event: &EventData<'_>, gpus: &[Gpu<'_>]) {
     };
     if let Some(gpu) = gpus.iter().find(same) {
         let gpu = gpu.index;
-        say(&Line::Xid { gpu, code });
+        say(&ProbeLine::Xid { gpu, code });
     }
 }

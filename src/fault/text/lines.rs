@@ -15,7 +15,7 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct TextLine {
     /// Without terminal sequences, control characters and the bars of a frame.
     pub text: String,
     /// A line of source code that a Python traceback quotes: it says what ran, not what happened.
@@ -25,8 +25,8 @@ pub struct Line {
 }
 
 /// The lines of a text. A carriage return ends a line too, as progress bars use it.
-pub fn lines(text: &str) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+pub fn lines(text: &str) -> Vec<TextLine> {
+    let mut lines: Vec<TextLine> = Vec::new();
     let mut quoted: Option<usize> = None;
     let mut ignored = false;
     for raw in text.split(['\n', '\r']) {
@@ -40,7 +40,7 @@ pub fn lines(text: &str) -> Vec<Line> {
             quoted = None;
         }
         ignored |= text.contains("Exception ignored in");
-        lines.push(Line {
+        lines.push(TextLine {
             ignored,
             source,
             text,
@@ -52,7 +52,7 @@ pub fn lines(text: &str) -> Vec<Line> {
 }
 
 /// The exception's own line is the last of such a report: not indented, and none of its headings.
-fn ends_ignored(line: &Line) -> bool {
+fn ends_ignored(line: &TextLine) -> bool {
     let text = line.text.as_str();
     let heading = text.contains("Exception ignored in") || text.contains("Traceback (most recent");
     !heading && !line.source && !is_frame(text) && !text.starts_with(' ') && !text.trim().is_empty()

@@ -26,7 +26,7 @@ pub use place::Place;
 
 use super::table::{Scope, Survival, row};
 use super::{FaultKind, Other, advice, cuda, pattern};
-use lines::Line;
+use lines::TextLine;
 use reader::{Finding, read};
 use rules::Strength;
 
@@ -116,7 +116,7 @@ pub fn describe_xid(xid: u32) -> String {
 /// More lines than this are a log, not a message that a narrow terminal has broken.
 const MOST_WRAPPED: usize = 2000;
 
-fn findings(lines: &[Line]) -> Vec<Finding> {
+fn findings(lines: &[TextLine]) -> Vec<Finding> {
     (0..lines.len())
         .filter(|&at| !lines[at].source)
         .filter_map(|at| read(lines, at))
@@ -124,13 +124,13 @@ fn findings(lines: &[Line]) -> Vec<Finding> {
 }
 
 /// Messages that were broken between two lines; only what is sure counts here.
-fn wrapped(lines: &[Line]) -> Vec<Finding> {
+fn wrapped(lines: &[TextLine]) -> Vec<Finding> {
     let filled: Vec<usize> = (0..lines.len())
         .filter(|&i| !lines[i].text.trim().is_empty() && !lines[i].source)
         .collect();
     let mut out = Vec::new();
     for pair in filled.windows(2) {
-        let joined = [Line {
+        let joined = [TextLine {
             text: format!(
                 "{} {}",
                 lines[pair[0]].text.trim_end(),
@@ -150,7 +150,7 @@ fn wrapped(lines: &[Line]) -> Vec<Finding> {
 }
 
 /// The index of the finding that decides.
-fn choose(findings: &[Finding], lines: &[Line]) -> Option<usize> {
+fn choose(findings: &[Finding], lines: &[TextLine]) -> Option<usize> {
     let surest = |range: Range<usize>| {
         (0..findings.len())
             .filter(|&i| range.contains(&findings[i].line))
@@ -175,9 +175,9 @@ fn choose(findings: &[Finding], lines: &[Line]) -> Option<usize> {
 
 /// The last Python traceback with those that it is chained to, if the text ends with it: a shell's
 /// or a launcher's few lines may follow.
-fn last_traceback(lines: &[Line]) -> Option<Range<usize>> {
+fn last_traceback(lines: &[TextLine]) -> Option<Range<usize>> {
     const AFTER: usize = 8;
-    let begins = |l: &Line| !l.ignored && l.text.contains("Traceback (most recent call last)");
+    let begins = |l: &TextLine| !l.ignored && l.text.contains("Traceback (most recent call last)");
     let mut start = lines.iter().rposition(begins)?;
     let message = lines[start + 1..]
         .iter()
@@ -204,10 +204,10 @@ fn last_traceback(lines: &[Line]) -> Option<Range<usize>> {
 
 /// The last panic of a Rust program, if the text ends with it and the work had gone on after the fault
 /// in line `earlier`: an error that is logged right before a panic is its cause.
-fn last_panic(lines: &[Line], earlier: usize) -> Option<Range<usize>> {
+fn last_panic(lines: &[TextLine], earlier: usize) -> Option<Range<usize>> {
     const AFTER: usize = 8;
     let start = lines.iter().rposition(|l| l.text.contains("panicked at"))?;
-    let frame = |l: &Line| {
+    let frame = |l: &TextLine| {
         let text = l.text.trim();
         text.is_empty() || text.starts_with("at ") || text.starts_with(|c: char| c.is_ascii_digit())
     };
@@ -218,7 +218,7 @@ fn last_panic(lines: &[Line], earlier: usize) -> Option<Range<usize>> {
 
 /// Whether a line tells of training that goes on: a step and a figure of it. A progress bar does not:
 /// it is drawn once more when the program ends.
-fn goes_on(line: &Line) -> bool {
+fn goes_on(line: &TextLine) -> bool {
     static STEP: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?i)\b(?:epoch|step|iter|iteration|batch|trial)\b\W{0,3}\d"));
     static FIGURE: LazyLock<Regex> =
@@ -234,7 +234,7 @@ fn ends_traceback(text: &str) -> bool {
     !frame && !indented
 }
 
-fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosis {
+fn conclude(finding: &Finding, findings: &[Finding], lines: &[TextLine]) -> Diagnosis {
     let first = findings
         .iter()
         .all(|f| f.line >= finding.line || f.strength < Strength::Own);
@@ -284,7 +284,7 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[Line]) -> Diagnosi
 
 /// Whether what could not be had is memory of the host that was to be pinned: CUDA calls that out of
 /// memory, too. The message is that of any call; what stands around it tells.
-fn of_pinned_memory(finding: &Finding, lines: &[Line]) -> bool {
+fn of_pinned_memory(finding: &Finding, lines: &[TextLine]) -> bool {
     /// A traceback above it, or a stack below it.
     const AROUND: usize = 40;
     let own = &lines[finding.line].text;
@@ -295,7 +295,7 @@ fn of_pinned_memory(finding: &Finding, lines: &[Line]) -> bool {
 }
 
 /// Whether work goes on after the last of all faults.
-fn was_survived(findings: &[Finding], lines: &[Line]) -> bool {
+fn was_survived(findings: &[Finding], lines: &[TextLine]) -> bool {
     let faults = findings.iter().filter(|f| f.strength > Strength::Sign);
     let last = faults.map(|f| f.line).max();
     last.is_some_and(|at| lines[at + 1..].iter().filter(|l| goes_on(l)).count() >= 2)
@@ -303,7 +303,7 @@ fn was_survived(findings: &[Finding], lines: &[Line]) -> bool {
 
 /// Whether a sticky error was met while generators were seeded: by the frames above it, or by the
 /// words that our own workers put before it. `first`: no error stands before it.
-fn in_seeding(finding: &Finding, first: bool, lines: &[Line]) -> bool {
+fn in_seeding(finding: &Finding, first: bool, lines: &[TextLine]) -> bool {
     const SEEDING: [&str; 5] = [
         "manual_seed",
         "set_rng_state",
@@ -311,7 +311,7 @@ fn in_seeding(finding: &Finding, first: bool, lines: &[Line]) -> bool {
         "in set_seed",
         "seeding: ",
     ];
-    let seeds = |l: &Line| SEEDING.iter().any(|s| l.text.contains(s));
+    let seeds = |l: &TextLine| SEEDING.iter().any(|s| l.text.contains(s));
     if finding.kind != FaultKind::CudaSticky || finding.strength != Strength::Sticky {
         return false;
     }
@@ -326,7 +326,7 @@ fn in_seeding(finding: &Finding, first: bool, lines: &[Line]) -> bool {
 }
 
 /// What else the text tells of, of some weight, by kind.
-fn others(chosen: &Finding, all: &[Finding], lines: &[Line]) -> Vec<Other> {
+fn others(chosen: &Finding, all: &[Finding], lines: &[TextLine]) -> Vec<Other> {
     let mut out: Vec<Other> = Vec::new();
     for finding in all.iter().filter(|f| f.strength >= Strength::Own) {
         if finding.same(chosen) || finding.kind == chosen.kind {

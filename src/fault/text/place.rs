@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 
-use super::lines::Line;
+use super::lines::TextLine;
 use crate::pattern;
 
 /// Where in which kernel an assertion failed, as far as it was printed.
@@ -125,7 +125,7 @@ fn index(found: &Captures<'_>, names: [&str; 3]) -> Option<[u32; 3]> {
 
 /// The first failure of a report of libtorch's own device-side assertions (builds with
 /// `TORCH_USE_CUDA_DSA`), which begins at `lines[0]` and has one fact a line.
-pub fn reported(lines: &[Line]) -> Option<Place> {
+pub fn reported(lines: &[TextLine]) -> Option<Place> {
     let mut place = Place::default();
     for line in lines.iter().take(20) {
         let Some((heading, value)) = line.text.split_once(" = ") else {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use regex::Regex;
 use regex::bytes::{RegexBuilder, RegexSet, RegexSetBuilder};
 
-use super::lines::Line;
+use super::lines::TextLine;
 use super::place::{self, Place};
 use super::rules::{RULES, Rule, Strength, What};
 use super::xid;
@@ -115,7 +115,7 @@ static RECORD: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What the line at `at` says, if it says anything.
-pub fn read(lines: &[Line], at: usize) -> Option<Finding> {
+pub fn read(lines: &[TextLine], at: usize) -> Option<Finding> {
     let line = lines[at].text.as_str();
     let matched = SET.matches(line.as_bytes());
     let mut best: Option<Finding> = None;
@@ -154,7 +154,7 @@ pub fn read(lines: &[Line], at: usize) -> Option<Finding> {
     best.map(|f| Finding { line: at, ..f })
 }
 
-fn apply(rule: &Rule, index: usize, lines: &[Line], at: usize) -> Option<Finding> {
+fn apply(rule: &Rule, index: usize, lines: &[TextLine], at: usize) -> Option<Finding> {
     let line = lines[at].text.as_str();
     match rule.what {
         What::Assertion => assertion(place::printed(line)?),
@@ -233,7 +233,7 @@ fn assertion(place: Place) -> Option<Finding> {
     })
 }
 
-fn cuda_error(lines: &[Line], at: usize) -> Option<Finding> {
+fn cuda_error(lines: &[TextLine], at: usize) -> Option<Finding> {
     let line = lines[at].text.as_str();
     let mut hit = cuda::find_in_line(line)?;
     if is_talk(line, hit.at) {

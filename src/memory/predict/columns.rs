@@ -32,7 +32,7 @@ enum Scale {
 
 /// A key's columns.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub struct KeyColumns {
     key: String,
     scale: Scale,
     /// The share of configurations that have the key, where not all do.
@@ -43,11 +43,11 @@ pub struct Group {
 #[derive(Debug, Clone)]
 pub struct Columns {
     /// A group a key that varied, the floor's first where there is one.
-    pub groups: Vec<Group>,
-    constants: Vec<Group>,
+    pub groups: Vec<KeyColumns>,
+    constants: Vec<KeyColumns>,
 }
 
-impl Group {
+impl KeyColumns {
     /// How many columns.
     pub fn width(&self) -> usize {
         let own = match &self.scale {
@@ -113,7 +113,7 @@ impl Columns {
         }
         let group = |(key, values): (&str, Vec<&Value>)| {
             let share = values.len() as f64 / sample.len() as f64;
-            Group {
+            KeyColumns {
                 scale: scale(log_in(space, key), &values),
                 key: key.to_owned(),
                 present: (values.len() < sample.len()).then_some(share),
@@ -126,7 +126,7 @@ impl Columns {
     /// How many things of a configuration were never seen: values of keys that are no numbers, and
     /// numbers of keys that had one value only. Keys that no configuration had count together once.
     pub fn novelties(&self, config: &Params) -> usize {
-        let unseen = |group: &&Group| {
+        let unseen = |group: &&KeyColumns| {
             let value = config.get(&group.key);
             match (&group.scale, value) {
                 (Scale::Constant(seen), Some(value)) => value != seen,

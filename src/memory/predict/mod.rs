@@ -11,18 +11,18 @@
 //! account    how often that has held in this study, and how much wider it has to be
 //! ```
 
-mod account;
 mod columns;
 mod effects;
 mod fit;
 mod process;
+mod scores;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-use self::account::{Account, WINDOW};
 use self::fit::{Fit, Interval, Known};
+use self::scores::{PredictionScores, WINDOW};
 use super::{Estimate, Floor, Observation};
 use search::space::{Params, Space};
 
@@ -40,7 +40,7 @@ pub struct Predictor {
     space: Space,
     floor: Option<Arc<dyn Floor>>,
     known: Vec<Known>,
-    account: Account,
+    account: PredictionScores,
     /// Made when first asked for, of the measurements up to [`fitted`]; with floors and without.
     with_floor: OnceLock<Option<Fit>>,
     without: OnceLock<Option<Fit>>,
@@ -53,7 +53,7 @@ impl Predictor {
             space,
             floor,
             known: Vec::new(),
-            account: Account::new(),
+            account: PredictionScores::new(),
             with_floor: OnceLock::new(),
             without: OnceLock::new(),
         }

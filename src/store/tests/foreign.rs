@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::{Changes, Seen};
+use crate::{Changes, KnownTrials};
 
 impl Bench {
     fn other(&self) -> Connection {
@@ -13,13 +13,13 @@ impl Bench {
         other
     }
 
-    fn seen(&self) -> Seen {
-        let mut seen = Seen::default();
+    fn seen(&self) -> KnownTrials {
+        let mut seen = KnownTrials::default();
         self.store.changes(self.study, &mut seen).unwrap();
         seen
     }
 
-    fn carry_out(&mut self, writes: &[Write], seen: &mut Seen) -> Vec<Write> {
+    fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> Vec<Write> {
         let time = self.store.time();
         let ids = (self.study, self.run);
         self.store.carry_out(ids, time, writes, seen).unwrap()
@@ -199,7 +199,7 @@ fn a_deleted_study_is_said_to_be_deleted() {
             .to_string()
             .contains("deleted by another")
     );
-    assert_ne!(seen, Seen::default(), "as it was");
+    assert_ne!(seen, KnownTrials::default(), "as it was");
 }
 
 /// Deleted in SQLite's shell, which deletes nothing that refers to what is deleted, and gives the ids again.

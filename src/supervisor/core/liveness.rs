@@ -24,14 +24,14 @@ pub enum Stage {
 
 /// The silences of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Silences {
+pub struct LongestSilences {
     /// Before the first sign of life; `None` until there was one.
     first: Option<Duration>,
     /// The longest one after that.
     later: Option<Duration>,
 }
 
-impl Silences {
+impl LongestSilences {
     /// A sign of life after a silence of this length.
     pub fn end(&mut self, silence: Duration) {
         match self.first {
@@ -76,14 +76,14 @@ const START_FLOOR: Duration = Duration::from_secs(60);
 /// The silences of recent attempts, and the starts of recent workers on GPUs.
 #[derive(Debug, Default)]
 pub struct LivenessDeadlines {
-    recent: VecDeque<Silences>,
+    recent: VecDeque<LongestSilences>,
     /// How long after its start each worker was done with a part of its opening.
     starts: VecDeque<(Opening, Duration)>,
 }
 
 impl LivenessDeadlines {
     /// Notes an attempt that did not hang.
-    pub fn learn(&mut self, silences: Silences) {
+    pub fn learn(&mut self, silences: LongestSilences) {
         self.recent.push_back(silences);
         if self.recent.len() > RECENT {
             self.recent.pop_front();
@@ -112,7 +112,7 @@ impl LivenessDeadlines {
     }
 
     /// The longest silence allowed now, to an attempt with these silences so far; `None`: any.
-    pub fn limit(&self, deadline: Deadline, silences: &Silences) -> Option<Duration> {
+    pub fn limit(&self, deadline: Deadline, silences: &LongestSilences) -> Option<Duration> {
         match deadline {
             Deadline::Off => None,
             Deadline::Fixed(limit) => Some(limit),
@@ -149,14 +149,14 @@ mod tests {
         factor: 20.0,
     };
 
-    fn silences(first: u64, later: u64) -> Silences {
-        let mut silences = Silences::default();
+    fn silences(first: u64, later: u64) -> LongestSilences {
+        let mut silences = LongestSilences::default();
         silences.end(Duration::from_secs(first));
         silences.end(Duration::from_secs(later));
         silences
     }
 
-    fn limit(deadlines: &LivenessDeadlines, now: &Silences) -> u64 {
+    fn limit(deadlines: &LivenessDeadlines, now: &LongestSilences) -> u64 {
         deadlines.limit(LEARNED, now).unwrap().as_secs()
     }
 
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(limit(&deadlines, &training), 600, "too little was seen");
         deadlines.learn(silences(20, 2));
         assert_eq!(limit(&deadlines, &training), 80);
-        assert_eq!(limit(&deadlines, &Silences::default()), 500);
+        assert_eq!(limit(&deadlines, &LongestSilences::default()), 500);
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_deadline_that_is_set_is_not_learned() {
         let deadlines = LivenessDeadlines::default();
-        let none = Silences::default();
+        let none = LongestSilences::default();
         let set = Deadline::Fixed(Duration::from_secs(5));
         assert_eq!(deadlines.limit(set, &none), Some(Duration::from_secs(5)));
         assert_eq!(deadlines.limit(Deadline::Off, &none), None);

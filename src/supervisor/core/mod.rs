@@ -63,7 +63,7 @@ use machine::Machine;
 use proposals::Search;
 use repeats::Repeats;
 use slot::Slot;
-use storage::{BatchState, Outage};
+use storage::{BatchState, StorageOutage};
 use study_progress::StudyProgress;
 
 /// A trial that an earlier run left unfinished.
@@ -175,7 +175,7 @@ pub struct Core {
     reclaimed: u64,
     started: bool,
     last_fault: Option<String>,
-    outage: Option<Outage>,
+    outage: Option<StorageOutage>,
     now: Now,
     /// When what was handled last had come: all that came before has been handled. Who was silent, and
     /// how long an attempt took, is judged by this: what comes is handled later where much comes at once.

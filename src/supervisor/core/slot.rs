@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::ledger::HeldMemory;
-use super::liveness::{Opening, Silences};
+use super::liveness::{LongestSilences, Opening};
 use super::shortage::Shortage;
 use crate::{Now, WorkerId};
 use config::SupervisorPolicy;
@@ -82,7 +82,7 @@ pub struct Worker {
     /// The one before.
     pub previous: Option<Job>,
     /// The silences of its present attempt.
-    pub silences: Silences,
+    pub silences: LongestSilences,
     /// What it holds on to of memory.
     pub held: HeldMemory,
     /// The fatal error that it reported, if any.
@@ -123,7 +123,7 @@ impl Worker {
             reserved,
             trial: None,
             previous: None,
-            silences: Silences::default(),
+            silences: LongestSilences::default(),
             held: HeldMemory::default(),
             error: None,
             garbage: None,
@@ -278,7 +278,7 @@ impl Slot {
         };
         worker.begins(Activity::Busy(attempt), now);
         worker.previous = worker.trial.replace(attempt.job());
-        worker.silences = Silences::default();
+        worker.silences = LongestSilences::default();
         true
     }
 

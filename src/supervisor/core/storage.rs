@@ -9,7 +9,7 @@ use store::Changes;
 
 /// The database cannot be written.
 #[derive(Debug)]
-pub(super) struct Outage {
+pub(super) struct StorageOutage {
     since: Now,
     error: String,
     /// Whether it may pass by itself.
@@ -46,7 +46,7 @@ impl Core {
         self.warn(format!(
             "{error}. Trials that run go on and their results are kept in {spool}; {next}"
         ));
-        self.outage = Some(Outage {
+        self.outage = Some(StorageOutage {
             since: self.now,
             error,
             heals,
@@ -109,7 +109,7 @@ impl Core {
         (self.mode == Mode::Running && outage.heals && at > self.now).then_some(at)
     }
 
-    fn patience_ends(&self, outage: &Outage) -> Now {
+    fn patience_ends(&self, outage: &StorageOutage) -> Now {
         outage.since + self.spec.operation.supervisor.storage_patience
     }
 

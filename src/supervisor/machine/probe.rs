@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Event;
 use crate::event_channel::EventSender;
-use device::probe::{INTERVAL, Line};
+use device::probe::{INTERVAL, ProbeLine};
 
 /// Before the first line the driver may have to start every GPU.
 const FIRST_LINE: Duration = Duration::from_secs(30);
@@ -145,9 +145,11 @@ fn listen(child: &mut Child, over: &OwnedFd, mut tell: impl FnMut(Event)) -> End
             patience = SILENCE;
             until = Instant::now() + patience;
             match line {
-                Line::Sampled(gpus) => tell(Event::Sampled(device::Sample { host: None, gpus })),
-                Line::Xid { gpu, code } => tell(Event::Xid { gpu, code }),
-                Line::Lost { reason } => return End::Lost(reason),
+                ProbeLine::Sampled(gpus) => {
+                    tell(Event::Sampled(device::Sample { host: None, gpus }))
+                }
+                ProbeLine::Xid { gpu, code } => tell(Event::Xid { gpu, code }),
+                ProbeLine::Lost { reason } => return End::Lost(reason),
             }
         }
     }
@@ -192,7 +194,7 @@ fn read(stdout: &mut ChildStdout, unread: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 /// Takes the whole lines out; what a library has printed between them is dropped.
-fn lines(unread: &mut Vec<u8>) -> Vec<Line> {
+fn lines(unread: &mut Vec<u8>) -> Vec<ProbeLine> {
     let Some(end) = unread.iter().rposition(|b| *b == b'\n') else {
         return Vec::new();
     };
@@ -218,9 +220,9 @@ mod tests {
     #[test]
     fn lines_are_taken_whole_and_noise_is_dropped() {
         let mut unread = b"NVML says hello\n{\"xid\":{\"gpu\":1,\"code\":79}}\n{\"sampl".to_vec();
-        assert_eq!(lines(&mut unread), [Line::Xid { gpu: 1, code: 79 }]);
+        assert_eq!(lines(&mut unread), [ProbeLine::Xid { gpu: 1, code: 79 }]);
         unread.extend_from_slice(b"ed\":[]}\n");
-        assert_eq!(lines(&mut unread), [Line::Sampled(vec![])]);
+        assert_eq!(lines(&mut unread), [ProbeLine::Sampled(vec![])]);
         assert!(unread.is_empty());
     }
 

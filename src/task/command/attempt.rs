@@ -13,7 +13,7 @@ use super::lines::{Meaning, MetricLines, PartialLine, diverged};
 use super::output::{Scanner, Tail};
 use super::program::{self, Output, Program};
 use super::reported::Reported;
-use super::result::{Seen, conclude};
+use super::result::{ResultInputs, conclude};
 use crate::Epoch;
 use crate::{Decision, Ended, Metrics, ProgramFailed, Reporter};
 use fault::{Death, ProgramEnd};
@@ -68,7 +68,7 @@ pub struct Attempt<'a> {
     pub reported: Option<Reported>,
     /// Between asking a program to end, SIGTERM and SIGKILL.
     pub grace: Duration,
-    pub seen: Seen,
+    pub seen: ResultInputs,
     pub state: Progress,
 }
 

@@ -40,7 +40,7 @@ use output::Scanner;
 use process::orphans;
 use program::{Program, Reserved};
 use reported::Reported;
-use result::Seen;
+use result::ResultInputs;
 use search::space::{Params, Value};
 use search::study::Purpose;
 
@@ -167,11 +167,11 @@ impl Task for Opened {
                 earlier: reported.as_ref().map_or_else(Vec::new, Reported::earlier),
                 reported,
                 grace: self.spec.operation.supervisor.grace,
-                seen: Seen {
+                seen: ResultInputs {
                     objective: objective.clone(),
                     pattern: self.pattern.clone(),
                     last_counts: text_key(&self.spec, RESULT) == Some("last"),
-                    ..Seen::default()
+                    ..ResultInputs::default()
                 },
                 state: Progress::new(objective),
             };

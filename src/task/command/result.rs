@@ -7,7 +7,7 @@ use fault::{Death, ProgramEnd, describe_program};
 
 /// Everything that bears on the result.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct ResultInputs {
     /// The objective's name.
     pub objective: String,
     /// The pattern that finds the value in standard output.
@@ -25,7 +25,7 @@ pub struct Seen {
 /// # Errors
 /// The program did not end with status 0, or gave no value.
 pub fn conclude(
-    seen: &Seen,
+    seen: &ResultInputs,
     scanner: &mut Scanner,
     end: ProgramEnd,
 ) -> Result<Ended, ProgramFailed> {
@@ -62,7 +62,7 @@ pub fn conclude(
     }
 }
 
-fn returned(seen: &Seen, metrics: Metrics) -> Ended {
+fn returned(seen: &ResultInputs, metrics: Metrics) -> Ended {
     match diverged(&seen.objective, &metrics) {
         Some(what) => Ended::Diverged {
             at: format!("the result: {what}"),
@@ -71,7 +71,7 @@ fn returned(seen: &Seen, metrics: Metrics) -> Ended {
     }
 }
 
-fn missing(seen: &Seen) -> String {
+fn missing(seen: &ResultInputs) -> String {
     match &seen.pattern {
         Some(pattern) => format!(
             "the program ended without a value: no line of its standard output matched \
@@ -95,8 +95,8 @@ mod tests {
         Metrics::from([("f1".to_owned(), value)])
     }
 
-    fn of(seen: Seen, printed: &str, status: i32) -> Result<Ended, String> {
-        let seen = Seen {
+    fn of(seen: ResultInputs, printed: &str, status: i32) -> Result<Ended, String> {
+        let seen = ResultInputs {
             objective: "f1".into(),
             ..seen
         };
@@ -121,21 +121,21 @@ mod tests {
 
     #[test]
     fn a_result_of_its_own_comes_first() {
-        let seen = Seen {
+        let seen = ResultInputs {
             result: Some(metrics(0.5)),
             last: Some(metrics(0.6)),
             pattern: Some("f1=(.*)".into()),
-            ..Seen::default()
+            ..ResultInputs::default()
         };
         assert_eq!(value(of(seen, "f1=0.7", 0).unwrap()), Some(0.5));
     }
 
     #[test]
     fn then_what_the_pattern_finds() {
-        let seen = Seen {
+        let seen = ResultInputs {
             last: Some(metrics(0.6)),
             pattern: Some("f1=(.*)".into()),
-            ..Seen::default()
+            ..ResultInputs::default()
         };
         assert_eq!(value(of(seen.clone(), "f1=0.7", 0).unwrap()), Some(0.7));
         let error = of(seen, "0.7", 0).unwrap_err();
@@ -144,32 +144,35 @@ mod tests {
 
     #[test]
     fn then_the_steps_and_then_the_last_line_printed() {
-        let steps = Seen {
+        let steps = ResultInputs {
             last: Some(metrics(0.6)),
-            ..Seen::default()
+            ..ResultInputs::default()
         };
         assert_eq!(of(steps.clone(), "0.7", 0), Ok(Ended::Completed));
-        let last = Seen {
+        let last = ResultInputs {
             last_counts: true,
             ..steps
         };
         assert_eq!(value(of(last, "0.7", 0).unwrap()), Some(0.6));
-        assert_eq!(value(of(Seen::default(), "0.7", 0).unwrap()), Some(0.7));
-        let error = of(Seen::default(), "done", 0).unwrap_err();
+        assert_eq!(
+            value(of(ResultInputs::default(), "0.7", 0).unwrap()),
+            Some(0.7)
+        );
+        let error = of(ResultInputs::default(), "done", 0).unwrap_err();
         assert!(error.contains("no metric line with \"f1\""), "{error}");
     }
 
     #[test]
     fn a_value_that_is_no_number_is_a_divergence() {
-        let ended = of(Seen::default(), "nan", 0).unwrap();
+        let ended = of(ResultInputs::default(), "nan", 0).unwrap();
         assert!(matches!(ended, Ended::Diverged { at } if at == "the result: f1 is NaN"));
     }
 
     #[test]
     fn a_status_other_than_0_is_a_failure_whatever_was_said() {
-        let seen = Seen {
+        let seen = ResultInputs {
             result: Some(metrics(0.5)),
-            ..Seen::default()
+            ..ResultInputs::default()
         };
         assert_eq!(
             of(seen, "", 1).unwrap_err(),

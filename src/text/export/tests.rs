@@ -8,20 +8,20 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde_json::json;
 
 use super::super::checkpoint::needed;
-use super::super::testing::Site;
+use super::super::testing::TinyProject;
 use super::*;
 use search::space::Params;
 
 /// Trained weights of the second block and of a head of one layer on `pooling`.
 struct Kept {
-    site: Site,
+    site: TinyProject,
     about: serde_json::Map<String, serde_json::Value>,
     config: Params,
 }
 
 impl Kept {
     fn new(pooling: &str) -> Kept {
-        let site = Site::new();
+        let site = TinyProject::new();
         let about = json!({
             "model": "tiny", "model_fingerprint": "x", "labels": ["0", "1"], "train_rows": [60, 36],
             "head": {"input": 16, "classes": 2, "pooling": pooling, "layers": 1, "hidden": 256,

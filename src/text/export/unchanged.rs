@@ -64,10 +64,10 @@ mod tests {
 
     use super::*;
     use crate::prepare::prepare;
-    use crate::testing::Site;
+    use crate::testing::TinyProject;
 
     /// The problems of a site that has `identity`, as text; none: it is as it was.
-    fn told(site: &Site, identity: &Map<String, Json>) -> String {
+    fn told(site: &TinyProject, identity: &Map<String, Json>) -> String {
         let checkpoint = Checkpoint::open("tiny", &site.tiny()).unwrap();
         match unchanged(&site.spec, identity, &checkpoint) {
             Ok(()) => String::new(),
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_changed_model_changed_data_and_another_split_are_told_with_both_fingerprints() {
-        let mut site = Site::new();
+        let mut site = TinyProject::new();
         let identity = config::identity(&site.spec, &prepare(&site.spec).unwrap());
         assert_eq!(told(&site, &identity), "");
         let then = |key: &str| identity[key].as_str().unwrap().to_owned();

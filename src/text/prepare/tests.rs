@@ -1,10 +1,10 @@
 //! Preparing a task: facts, fingerprints, and every problem at once.
 
-use super::super::testing::{Site, tiny_config};
+use super::super::testing::{TinyProject, tiny_config};
 use super::*;
 use search::space::Parameter;
 
-fn problems(site: &Site) -> String {
+fn problems(site: &TinyProject) -> String {
     let found = prepare(&site.spec).unwrap_err();
     let lines: Vec<String> = found
         .0
@@ -19,7 +19,7 @@ fn problems(site: &Site) -> String {
 
 #[test]
 fn a_sound_study_is_prepared_with_its_facts_and_baseline() {
-    let site = Site::new();
+    let site = TinyProject::new();
     let prepared = prepare(&site.spec).unwrap();
     let facts: Vec<String> = prepared
         .facts
@@ -49,7 +49,7 @@ fn a_sound_study_is_prepared_with_its_facts_and_baseline() {
 fn the_model_is_told_by_its_architecture_and_its_own_limit_of_tokens() {
     use super::super::testing;
     let told = |changes: &[(&str, serde_json::Value)]| {
-        let site = Site::new();
+        let site = TinyProject::new();
         let mut config = tiny_config();
         for (key, value) in changes {
             config[*key] = value.clone();
@@ -75,7 +75,7 @@ fn the_model_is_told_by_its_architecture_and_its_own_limit_of_tokens() {
 
 #[test]
 fn the_baseline_of_the_loss_is_the_entropy_of_the_shares() {
-    let mut site = Site::new();
+    let mut site = TinyProject::new();
     site.spec.objective.metric = "loss".into();
     let value = prepare(&site.spec).unwrap().baseline.unwrap().value;
     let (p, q) = (2.0f64 / 3.0, 1.0f64 / 3.0);
@@ -84,7 +84,7 @@ fn the_baseline_of_the_loss_is_the_entropy_of_the_shares() {
 
 #[test]
 fn another_split_seed_is_another_split_of_the_same_data() {
-    let mut site = Site::new();
+    let mut site = TinyProject::new();
     let a = prepare(&site.spec).unwrap();
     site.set("data.split.seed", 1);
     let b = prepare(&site.spec).unwrap();
@@ -94,7 +94,7 @@ fn another_split_seed_is_another_split_of_the_same_data() {
 
 #[test]
 fn problems_of_data_split_and_models_come_together() {
-    let mut site = Site::new();
+    let mut site = TinyProject::new();
     site.set("data.split.train", 0.9);
     site.set("data.label", "nope");
     site.set("tok.max_length", 128);
@@ -111,7 +111,7 @@ fn problems_of_data_split_and_models_come_together() {
 
 #[test]
 fn lengths_and_layers_beyond_the_model_are_named_by_its_own_limits() {
-    let mut site = Site::new();
+    let mut site = TinyProject::new();
     site.set("train.freeze_encoder_layers", 3);
     site.set("tok.max_length", 65);
     let all = problems(&site);
@@ -146,14 +146,14 @@ fn lengths_and_layers_beyond_the_model_are_named_by_its_own_limits() {
 
 #[test]
 fn a_token_id_beyond_the_vocabulary_names_row_and_value() {
-    let site = Site::new();
+    let site = TinyProject::new();
     let mut config = tiny_config();
     config["vocab_size"] = 5.into();
     std::fs::write(site.tiny().join("config.json"), config.to_string()).unwrap();
     // The table of the file does not fit either, so the ids are checked by themselves.
     let (data, _) = load(&site.spec).unwrap();
     let mut checkpoint = {
-        let whole = Site::new();
+        let whole = TinyProject::new();
         Checkpoint::open("tiny", &whole.tiny()).unwrap()
     };
     checkpoint.config.vocab_size = 5;
@@ -166,7 +166,7 @@ fn a_token_id_beyond_the_vocabulary_names_row_and_value() {
 
 #[test]
 fn a_class_that_a_part_cannot_have_is_a_problem() {
-    let site = Site::new();
+    let site = TinyProject::new();
     let path = site.dir.path().join("rows.csv");
     let mut text = String::from("text,status,post\n");
     for i in 0..40 {
@@ -180,7 +180,7 @@ fn a_class_that_a_part_cannot_have_is_a_problem() {
 
 #[test]
 fn rows_are_cut_with_their_special_tokens_kept() {
-    let site = Site::new();
+    let site = TinyProject::new();
     let (data, _) = load(&site.spec).unwrap();
     let tokenised = Tokenised::new(&site.tiny(), &data.rows).unwrap();
     assert!(
@@ -200,7 +200,7 @@ fn rows_are_cut_with_their_special_tokens_kept() {
 }
 
 /// The rows of the site, with the text of row 1 once more at the end, in a group of its own.
-fn with_a_duplicate(site: &Site) {
+fn with_a_duplicate(site: &TinyProject) {
     let path = site.dir.path().join("rows.csv");
     let mut text = std::fs::read_to_string(&path).unwrap();
     let again: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
@@ -213,7 +213,7 @@ fn with_a_duplicate(site: &Site) {
 
 #[test]
 fn a_text_in_two_parts_is_refused_kept_together_or_told() {
-    let mut site = Site::new();
+    let mut site = TinyProject::new();
     site.set("data.duplicates", "allow");
     let distinct = prepare(&site.spec).unwrap();
     with_a_duplicate(&site);
@@ -232,7 +232,7 @@ fn a_text_in_two_parts_is_refused_kept_together_or_told() {
 
 #[test]
 fn with_folds_the_baseline_is_their_mean_and_each_fold_is_asked_for_every_class() {
-    let mut site = Site::new();
+    let mut site = TinyProject::new();
     site.set("data.folds", 4);
     let prepared = prepare(&site.spec).unwrap();
     let what = prepared.baseline.unwrap().what;
@@ -263,8 +263,8 @@ fn with_folds_the_baseline_is_their_mean_and_each_fold_is_asked_for_every_class(
 
 #[test]
 fn windows_are_told_and_a_stride_without_room_or_without_long_rows_is_refused() {
-    let mut site = Site::new();
-    let fact = |site: &Site, text: &str| {
+    let mut site = TinyProject::new();
+    let fact = |site: &TinyProject, text: &str| {
         let facts = prepare(&site.spec).unwrap().facts;
         assert!(facts.iter().any(|(_, f)| f.contains(text)), "{facts:?}");
     };
@@ -301,7 +301,7 @@ fn windows_are_told_and_a_stride_without_room_or_without_long_rows_is_refused() 
 #[test]
 fn a_range_of_lengths_beyond_every_row_is_warned_of() {
     let warned = |low: i64| {
-        let mut site = Site::new();
+        let mut site = TinyProject::new();
         site.spec.fixed.remove("tok.max_length");
         site.spec.space.parameters.push(Parameter::new(
             "tok.max_length",
@@ -322,7 +322,7 @@ fn a_range_of_lengths_beyond_every_row_is_warned_of() {
 
 #[test]
 fn windows_cover_a_row_and_share_what_they_are_told() {
-    let site = Site::new();
+    let site = TinyProject::new();
     let row = |text: &str, pair: Option<&str>| super::super::data::Row {
         text: text.into(),
         pair: pair.map(str::to_owned),
@@ -385,7 +385,7 @@ fn windows_cover_a_row_and_share_what_they_are_told() {
 
 #[test]
 fn the_longer_text_of_a_pair_has_the_odd_token_however_long_both_are() {
-    let site = Site::new();
+    let site = TinyProject::new();
     let long = ["good "; 30].concat();
     let rows = [
         (&long[..], &long[..100]),

@@ -91,11 +91,11 @@ pub struct Pass {
     /// `[B, classes]`.
     pub logits: Tensor,
     /// With checkpointing.
-    kept: Option<Kept>,
+    kept: Option<RecomputeInputs>,
 }
 
 /// What is needed to compute the trained blocks again.
-struct Kept {
+struct RecomputeInputs {
     /// What the first trained block reads; with a graph where the embeddings are trained.
     first: Tensor,
     /// What each trained block was given, without graphs.
@@ -331,7 +331,13 @@ impl Model {
     }
 
     /// Runs the trained blocks without gradients and keeps what each was given.
-    fn checkpointed(&self, rows: &Rows, batch: &Batch, input: &Input, seed: u64) -> Result<Kept> {
+    fn checkpointed(
+        &self,
+        rows: &Rows,
+        batch: &Batch,
+        input: &Input,
+        seed: u64,
+    ) -> Result<RecomputeInputs> {
         let first = {
             let _precision = self.options.precision.guard(rows.labels.device())?;
             gpu::seed(derive_seed(seed, 0, "embeddings"))?;
@@ -346,7 +352,7 @@ impl Model {
             let out = self.block(i, &x, &context, seed)?;
             inputs.push(std::mem::replace(&mut x, out));
         }
-        Ok(Kept {
+        Ok(RecomputeInputs {
             first,
             inputs,
             last: x.f_detach()?.f_set_requires_grad(true)?,

@@ -31,12 +31,12 @@ pub struct Optimizer {
     pub squares: Vec<Tensor>,
     /// Float scalar on the device: steps done.
     pub step: Tensor,
-    groups: Vec<Group>,
+    groups: Vec<ParamGroup>,
 }
 
 /// Parameters that follow one another and are moved alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Group {
+struct ParamGroup {
     count: usize,
     /// Factor on the learning rate.
     lr_factor: f64,
@@ -67,7 +67,7 @@ impl Optimizer {
         let (order, sizes) = grouped(&keys);
         let groups = sizes
             .into_iter()
-            .map(|((below, decayed), count)| Group {
+            .map(|((below, decayed), count)| ParamGroup {
                 count,
                 lr_factor: settings.layerwise_lr_decay.powi(below as i32),
                 decayed,

@@ -19,7 +19,7 @@ use search::study::Purpose;
 use task::Epoch;
 use task::{Decision, Metrics};
 use text::data::Row;
-use text::testing::Site;
+use text::testing::TinyProject;
 
 /// Records what is reported and prunes at an epoch.
 #[derive(Default)]
@@ -76,7 +76,7 @@ fn alone() -> impl Drop {
 }
 
 /// A trial of the site's study with these keys changed.
-fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
+fn trial(site: &TinyProject, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
     let mut config = site.spec.fixed.clone();
     config.insert("tok.max_length".into(), 16.into());
     config.insert("optim.lr".into(), 1e-3.into());
@@ -95,19 +95,19 @@ fn trial(site: &Site, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
     }
 }
 
-fn open(site: &Site) -> TextTask {
+fn open(site: &TinyProject) -> TextTask {
     TextTask::open(&site.spec, Device::Cpu).unwrap()
 }
 
-fn site() -> Site {
-    let mut site = Site::new();
+fn site() -> TinyProject {
+    let mut site = TinyProject::new();
     site.set("tok.max_length", 16);
     site.set("train.epochs", 2);
     site
 }
 
 /// The fingerprint of the weights after a trial.
-fn weights(task: &mut TextTask, site: &Site, changed: &[(&str, Value)]) -> String {
+fn weights(task: &mut TextTask, site: &TinyProject, changed: &[(&str, Value)]) -> String {
     let mut recorder = Recorder::default();
     let trained = task.train(&trial(site, 5, changed), &mut recorder).unwrap();
     assert_eq!(trained.ended, Ended::Completed);

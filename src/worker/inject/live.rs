@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::faults::{self, Scene};
+use super::faults::{self, FaultContext};
 use ::inject::ledger::{self, Entry};
 use ::inject::{InjectSpec, Injection, Kind};
 use task::Epoch;
@@ -15,12 +15,16 @@ use task::{Checkpoint, Decision, Ended, Metrics, Reporter, Task, TrialSpec};
 pub struct Armed<'a> {
     injection: Injection,
     ledger: &'a Path,
-    scene: Scene,
+    scene: FaultContext,
 }
 
 impl<'a> Armed<'a> {
     /// The fault of an attempt, if it is to have one.
-    pub fn of(spec: Option<&'a InjectSpec>, trial: &TrialSpec, scene: Scene) -> Option<Armed<'a>> {
+    pub fn of(
+        spec: Option<&'a InjectSpec>,
+        trial: &TrialSpec,
+        scene: FaultContext,
+    ) -> Option<Armed<'a>> {
         let spec = spec?;
         Some(Armed {
             injection: spec.decide(trial.job(), trial.attempt)?,
@@ -203,7 +207,7 @@ mod tests {
     }
 
     /// What became of an attempt, what its reporter and the ledger saw, and the step that is hit.
-    struct Seen {
+    struct Observed {
         result: anyhow::Result<Ended>,
         reporter: Counter,
         ledger: Vec<Entry>,
@@ -212,7 +216,7 @@ mod tests {
 
     /// Runs an attempt of a trial whose first one meets a plain error: the only fault that a test
     /// may have in its own process.
-    fn attempt(epochs: u32, attempt: u32) -> Seen {
+    fn attempt(epochs: u32, attempt: u32) -> Observed {
         let dir = tempfile::tempdir().unwrap();
         let here = Here {
             gpu: false,
@@ -233,14 +237,14 @@ mod tests {
             halvings: 0,
             rehearse: None,
         };
-        let scene = Scene {
+        let scene = FaultContext {
             libtorch: &crate::NoLibtorch,
             device: device::Device::Cpu,
             socket: -1,
         };
         let armed = Armed::of(Some(&spec), &trial, scene);
         let mut reporter = Counter::default();
-        Seen {
+        Observed {
             result: run(&mut Epochs(epochs), &trial, &mut reporter, armed),
             reporter,
             ledger: ledger::read(&spec.ledger),

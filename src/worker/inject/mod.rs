@@ -4,5 +4,5 @@
 mod faults;
 mod live;
 
-pub use faults::Scene;
+pub use faults::FaultContext;
 pub use live::{Armed, run};

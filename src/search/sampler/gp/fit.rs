@@ -231,7 +231,7 @@ impl<'a> Problem<'a> {
 struct PairsOf<'a>(&'a Problem<'a>, &'a Hyper);
 
 impl Loops for PairsOf<'_> {
-    type Found = Pairs;
+    type Output = Pairs;
 
     #[inline(always)]
     fn run(self) -> Pairs {
@@ -274,7 +274,7 @@ struct ByWeights<'a> {
 }
 
 impl Loops for ByWeights<'_> {
-    type Found = ();
+    type Output = ();
 
     #[inline(always)]
     fn run(self) {

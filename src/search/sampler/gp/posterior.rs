@@ -64,7 +64,7 @@ struct Fill<'a> {
 }
 
 impl Loops for Fill<'_> {
-    type Found = ();
+    type Output = ();
 
     #[inline(always)]
     fn run(self) {
@@ -81,7 +81,7 @@ struct Predict<'a> {
 }
 
 impl Loops for Predict<'_> {
-    type Found = Prediction;
+    type Output = Prediction;
 
     #[inline(always)]
     fn run(self) -> Prediction {

@@ -12,23 +12,23 @@ const LANES: usize = 8;
 /// Loops to be [`vectorised`]. Only what is inlined is: `run` and what it calls have to be marked.
 /// (A closure cannot be, hence this trait.)
 pub(super) trait Loops {
-    type Found;
+    type Output;
 
-    fn run(self) -> Self::Found;
+    fn run(self) -> Self::Output;
 }
 
 /// Runs loops with the vector instructions that this processor has.
-pub(super) fn vectorised<L: Loops>(loops: L) -> L::Found {
+pub(super) fn vectorised<L: Loops>(loops: L) -> L::Output {
     Arch::new().dispatch(Dispatched(loops))
 }
 
 struct Dispatched<L>(L);
 
 impl<L: Loops> WithSimd for Dispatched<L> {
-    type Output = L::Found;
+    type Output = L::Output;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) -> L::Found {
+    fn with_simd<S: Simd>(self, _simd: S) -> L::Output {
         self.0.run()
     }
 }

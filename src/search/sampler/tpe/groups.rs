@@ -4,7 +4,7 @@ use crate::space::{Condition, Parameter, Space};
 
 /// Parameters that are active together: those with the same conditions. Indices ascend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct ParameterGroup {
     pub members: Vec<usize>,
 }
 
@@ -12,15 +12,15 @@ pub(super) struct Group {
 ///
 /// Parents stand before their children in a space, so that all parents of a group stand before its
 /// first member, and the groups they belong to begin even earlier.
-pub(super) fn groups(space: &Space, multivariate: bool) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(super) fn groups(space: &Space, multivariate: bool) -> Vec<ParameterGroup> {
+    let mut groups: Vec<ParameterGroup> = Vec::new();
     for (index, parameter) in space.parameters.iter().enumerate() {
         let together = groups
             .iter_mut()
             .find(|g| multivariate && same_activity(&space.parameters[g.members[0]], parameter));
         match together {
             Some(group) => group.members.push(index),
-            None => groups.push(Group {
+            None => groups.push(ParameterGroup {
                 members: vec![index],
             }),
         }
@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn parameters_with_the_same_conditions_form_a_group() {
         let mut space = testing::conditional_space();
-        let names = |groups: Vec<Group>, space: &Space| -> Vec<Vec<String>> {
+        let names = |groups: Vec<ParameterGroup>, space: &Space| -> Vec<Vec<String>> {
             let name = |&i: &usize| space.parameters[i].name.clone();
-            let group = |g: &Group| g.members.iter().map(name).collect();
+            let group = |g: &ParameterGroup| g.members.iter().map(name).collect();
             groups.iter().map(group).collect()
         };
         let found = names(groups(&space, true), &space);

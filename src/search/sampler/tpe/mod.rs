@@ -28,7 +28,7 @@ use rand_chacha::ChaCha8Rng;
 pub(super) use self::normal::quantile;
 
 use self::columns::{Column, Columns};
-use self::groups::Group;
+use self::groups::ParameterGroup;
 use self::parzen::{Components, Kernel, Parzen};
 use self::scale::Scale;
 use super::{Ask, Proposal, Sampler, random};
@@ -135,7 +135,7 @@ struct Fit {
 
 impl Work<'_> {
     /// A point, group by group, or `None` where the constraints got in the way.
-    fn attempt(&mut self, groups: &[Group], rng: &mut ChaCha8Rng) -> Option<Params> {
+    fn attempt(&mut self, groups: &[ParameterGroup], rng: &mut ChaCha8Rng) -> Option<Params> {
         let space = self.ask.space;
         let mut params = Params::new();
         for (index, group) in groups.iter().enumerate() {
@@ -166,7 +166,7 @@ impl Work<'_> {
         space.violated(&point).is_none().then_some(point)
     }
 
-    fn fit(&self, group: &Group) -> Fit {
+    fn fit(&self, group: &ParameterGroup) -> Fit {
         let entries = self.ask.history.entries();
         let rows = (0..entries.len()).filter(|&row| {
             entries[row].number != self.ask.number && self.columns.complete(row, &group.members)
@@ -200,7 +200,7 @@ impl Work<'_> {
     /// The candidate with the largest l/g, in internal representation.
     fn best_candidate(
         &self,
-        group: &Group,
+        group: &ParameterGroup,
         fit: &Fit,
         params: &Params,
         rng: &mut ChaCha8Rng,
@@ -241,7 +241,7 @@ impl Work<'_> {
     /// Redraws, now and then, one choice of the group; not where that violates a constraint.
     fn explore(
         &self,
-        group: &Group,
+        group: &ParameterGroup,
         mut codes: Vec<f64>,
         params: &Params,
         rng: &mut ChaCha8Rng,
@@ -275,7 +275,12 @@ impl Work<'_> {
     }
 }
 
-fn draw_free(space: &Space, group: &Group, below: &Parzen, rng: &mut ChaCha8Rng) -> Vec<f64> {
+fn draw_free(
+    space: &Space,
+    group: &ParameterGroup,
+    below: &Parzen,
+    rng: &mut ChaCha8Rng,
+) -> Vec<f64> {
     let component = below.component(rng.random());
     let draw = |(dimension, &member): (usize, &usize)| {
         let domain = &space.parameters[member].domain;
@@ -290,7 +295,7 @@ fn draw_free(space: &Space, group: &Group, below: &Parzen, rng: &mut ChaCha8Rng)
 /// here stays violated.
 fn draw_linked(
     space: &Space,
-    group: &Group,
+    group: &ParameterGroup,
     below: &Parzen,
     mut params: Params,
     rng: &mut ChaCha8Rng,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::*;
 use memory::Entry;
 use search::study::Job;
-use store::{Changes, Glimpse, Seen};
+use store::{Changes, KnownTrials, TrialSummary};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -70,16 +70,16 @@ impl Disk {
             .collect()
     }
 
-    pub fn glimpse(&self, number: u64) -> Option<Glimpse> {
+    pub fn glimpse(&self, number: u64) -> Option<TrialSummary> {
         let trial = self.trials.get(&number)?;
-        Some(Glimpse {
+        Some(TrialSummary {
             state: trial.state,
             ours: self.ours.contains(&number),
         })
     }
 
     /// What has changed since `seen`, as the store finds it.
-    pub fn changes(&self, seen: &mut Seen) -> Changes {
+    pub fn changes(&self, seen: &mut KnownTrials) -> Changes {
         let now = (self.trials.keys()).filter_map(|n| Some((*n, self.glimpse(*n)?)));
         let (gone, read) = seen.update(now.collect());
         let trials = read.iter().map(|n| self.trials[n].clone()).collect();
@@ -108,7 +108,7 @@ impl Disk {
     }
 
     /// Carries out what nobody got ahead of; gives the rest.
-    pub fn carry_out(&mut self, writes: &[Write], seen: &mut Seen) -> Vec<Write> {
+    pub fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> Vec<Write> {
         let mut late = Vec::new();
         for write in writes {
             let trial = write.number().and_then(|n| self.glimpse(n));

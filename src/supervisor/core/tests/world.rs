@@ -18,7 +18,7 @@ use fault::Phase;
 use memory::Usage;
 use protocol::{AttemptEvent, FromWorker, KeepBest, ToWorker};
 use search::study::{Job, Purpose, Updates};
-use store::Seen;
+use store::KnownTrials;
 use task::Epoch;
 use task::{Metrics, TrialSpec};
 use weights::{Leader, Leaders};
@@ -43,7 +43,7 @@ pub struct World {
     pub late: bool,
     question: Option<(u64, Updates)>,
     /// The writer's: the study as the core knows it, and starts that others got ahead of.
-    seen: Seen,
+    seen: KnownTrials,
     refused: RefusedStarts,
     soon: Vec<Write>,
     pub unwritten: Vec<(u64, Vec<Write>)>,
@@ -82,7 +82,7 @@ pub struct World {
 impl World {
     pub fn new(spec: StudySpec, mut disk: Disk, seed: u64, faults: f64) -> World {
         disk.begin_run();
-        let mut seen = Seen::default();
+        let mut seen = KnownTrials::default();
         disk.changes(&mut seen);
         World {
             core: core(spec, &disk),

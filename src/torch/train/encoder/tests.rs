@@ -12,7 +12,7 @@ use search::space::Value;
 use search::study::Purpose;
 use task::{Decision, Metrics, Reporter, TrialSpec};
 use text::checkpoint::{Architecture, Checkpoint, needed};
-use text::testing::{Site, tiny_config, write_tiny};
+use text::testing::{TinyProject, tiny_config, write_tiny};
 
 /// The checkpoints that are kept.
 fn kept() -> PathBuf {
@@ -320,7 +320,7 @@ fn every_parameter_of_every_encoder_is_trained_and_what_blocks_share_is_frozen_w
         .lock()
         .unwrap_or_else(|e| e.into_inner());
     for config in tiny_encoders() {
-        let mut site = Site::new();
+        let mut site = TinyProject::new();
         site.set("tok.max_length", 16);
         write_tiny(&site.tiny(), 1, config.clone());
         let start: BTreeMap<String, Tensor> = load(&site.tiny())

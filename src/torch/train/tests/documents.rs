@@ -3,7 +3,7 @@
 use super::*;
 
 /// A site whose rows have up to three windows of 8 tokens.
-fn windowed(stride: i64) -> (Site, [(&'static str, Value); 3]) {
+fn windowed(stride: i64) -> (TinyProject, [(&'static str, Value); 3]) {
     let mut site = site();
     let path = site.dir.path().join("rows.csv");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -101,7 +101,7 @@ fn without_long_rows_a_stride_changes_nothing() {
     );
 }
 
-fn folded(folds: i64) -> Site {
+fn folded(folds: i64) -> TinyProject {
     let mut site = site();
     site.set("data.folds", folds);
     site

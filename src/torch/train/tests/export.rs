@@ -42,7 +42,7 @@ impl Reporter for Keeper {
 }
 
 /// Trains and exports; gives the best epoch's metrics and the directory.
-fn exported(site: &Site, changed: &[(&str, Value)]) -> (Metrics, PathBuf) {
+fn exported(site: &TinyProject, changed: &[(&str, Value)]) -> (Metrics, PathBuf) {
     let mut keeper = Keeper::default();
     let trial = trial(site, 5, changed);
     open(site).train(&trial, &mut keeper).unwrap();
@@ -63,7 +63,7 @@ fn exported(site: &Site, changed: &[(&str, Value)]) -> (Metrics, PathBuf) {
 }
 
 /// The rows that validate.
-fn validation(site: &Site) -> Vec<Row> {
+fn validation(site: &TinyProject) -> Vec<Row> {
     let (data, split) = prepare::load(&site.spec).unwrap();
     let rows = split.rows(Part::Validation).into_iter();
     rows.map(|row| data.rows[row].clone()).collect()

@@ -82,7 +82,7 @@ impl Reporter for Cut {
 
 /// Trains with these keys changed, whole and cut at the report `at`, each part in a process of its own;
 /// both must end alike. Gives the whole training's reporter.
-fn assert_goes_on(site: &Site, trial: &TrialSpec, at: u32) -> Cut {
+fn assert_goes_on(site: &TinyProject, trial: &TrialSpec, at: u32) -> Cut {
     let what = format!("{:?}", trial.config);
     let mut whole = Cut::new(None, None);
     let undisturbed = open(site).train(trial, &mut whole).unwrap();
@@ -105,7 +105,7 @@ fn assert_goes_on(site: &Site, trial: &TrialSpec, at: u32) -> Cut {
     whole
 }
 
-fn five_epochs() -> Site {
+fn five_epochs() -> TinyProject {
     let mut site = site();
     site.set("train.epochs", 5);
     site.set("train.patience", 0);

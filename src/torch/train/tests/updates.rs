@@ -13,7 +13,12 @@ fn quiet() -> Vec<(&'static str, Value)> {
 }
 
 /// The weights after a training.
-fn trained(task: &mut TextTask, site: &Site, changed: &[(&str, Value)], halvings: u32) -> Vec<f32> {
+fn trained(
+    task: &mut TextTask,
+    site: &TinyProject,
+    changed: &[(&str, Value)],
+    halvings: u32,
+) -> Vec<f32> {
     let mut trial = trial(site, 5, changed);
     trial.halvings = halvings;
     let trained = task.train(&trial, &mut Recorder::default()).unwrap();

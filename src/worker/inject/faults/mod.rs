@@ -19,7 +19,7 @@ use crate::Libtorch;
 
 /// Where a fault happens.
 #[derive(Clone, Copy)]
-pub struct Scene {
+pub struct FaultContext {
     /// libtorch, where the worker has it.
     pub libtorch: &'static dyn Libtorch,
     /// The worker's device.
@@ -32,7 +32,7 @@ pub struct Scene {
 ///
 /// # Errors
 /// Where the fault is an error, that one.
-pub fn perform(kind: Kind, scene: &Scene) -> anyhow::Result<()> {
+pub fn perform(kind: Kind, scene: &FaultContext) -> anyhow::Result<()> {
     match kind {
         Kind::Kill | Kind::Stray => crash::kill(),
         Kind::Term => crash::term(),
@@ -71,7 +71,7 @@ pub fn perform(kind: Kind, scene: &Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn gpu(kind: Kind, scene: &Scene) {
+fn gpu(kind: Kind, scene: &FaultContext) {
     let real = scene.device != Device::Cpu && kind != Kind::Cublas;
     if !(real && scene.libtorch.make_fault(kind, scene.device)) {
         texts::raise(kind);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Common, Look, answer, init_logging, run};
+use super::{Common, ReadCommand, answer, init_logging, run};
 use crate::query::{self, Context, TaskLine};
 use config::places::{Project, list_tasks};
 use config::{Overrides, resolve};
@@ -12,24 +12,24 @@ use messages::exit::{Exit, Failure};
 use store::Store;
 use supervisor::{lock_owner, spool};
 
-pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
+pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common)?;
     let storage = run::storage(&project, common);
     let open = || Store::open_read_only(&storage);
     let dir = directory_of(&storage);
-    match look {
-        Look::List(_) => {
+    match command {
+        ReadCommand::List(_) => {
             let store = Store::open_if_any(&storage)?;
             answer(common, &query::list(tasks(&project)?, store.as_ref())?)
         }
-        Look::Status(args) => status(common, &open()?, args.study.as_deref()),
-        Look::Best(args) => {
+        ReadCommand::Status(args) => status(common, &open()?, args.study.as_deref()),
+        ReadCommand::Best(args) => {
             let (store, study) = (open()?, args.study.as_deref());
             mention_spool(&store, &dir, study)?;
             answer(common, &query::best(&store, study)?)
         }
-        Look::Trials(args) => {
+        ReadCommand::Trials(args) => {
             let (store, study) = (open()?, args.study.as_deref());
             mention_spool(&store, &dir, study)?;
             if common.json {
@@ -40,11 +40,11 @@ pub(super) fn look(common: &Common, look: &Look) -> Result<Exit, Failure> {
                 super::print(&query::trials_table(&store, study)?)
             }
         }
-        Look::Show(args) => {
+        ReadCommand::Show(args) => {
             let shown = query::show(&open()?, Some(&args.study), args.number)?;
             answer(common, &shown)
         }
-        Look::Memory(args) => {
+        ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);
             let memory = query::memory(&open()?, args.study.as_deref(), host)?;
             answer(common, &memory)

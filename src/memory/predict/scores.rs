@@ -32,7 +32,7 @@ struct Score {
 
 /// Scores of the latest predictions, and the factor that follows from them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Account {
+pub struct PredictionScores {
     scores: VecDeque<Score>,
     low: f64,
     /// Predictions of the window that can be judged, and those that held, each widened by what was
@@ -41,9 +41,9 @@ pub struct Account {
     held: usize,
 }
 
-impl Account {
-    pub fn new() -> Account {
-        Account {
+impl PredictionScores {
+    pub fn new() -> PredictionScores {
+        PredictionScores {
             scores: VecDeque::new(),
             low: 1.0,
             judged: 0,
@@ -135,8 +135,8 @@ mod tests {
         upper: 2.0,
     };
 
-    fn account(peaks: &[f64]) -> Account {
-        let mut account = Account::new();
+    fn account(peaks: &[f64]) -> PredictionScores {
+        let mut account = PredictionScores::new();
         peaks
             .iter()
             .for_each(|p| account.enter(Some(INTERVAL), *p, false));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn who_ran_out_of_memory_judges_only_what_that_tells() {
-        let mut account = Account::new();
+        let mut account = PredictionScores::new();
         // Below the lower end: nothing. Within: the lower end has held. Above: the upper one has not.
         for (bound, judged, held) in [(-1.5, 0, 0), (0.5, 1, 1), (2.5, 2, 1)] {
             account.enter(Some(INTERVAL), bound, true);

@@ -24,7 +24,7 @@ const MARK: &str = "TUNE_DRILL_PROJECT";
 const POLL: Duration = Duration::from_millis(5);
 
 /// A temporary directory for projects.
-pub struct Site {
+pub struct DrillDirectory {
     dir: tempfile::TempDir,
 }
 
@@ -65,17 +65,17 @@ impl Ended {
     }
 }
 
-impl Site {
+impl DrillDirectory {
     /// A new directory.
     ///
     /// # Errors
     /// There can be none.
-    pub fn new() -> Result<Site, Failure> {
+    pub fn new() -> Result<DrillDirectory, Failure> {
         let dir = tempfile::Builder::new()
             .prefix("tune-drill-")
             .tempdir()
             .map_err(|e| Failure::internal(format!("no temporary directory: {e}")))?;
-        Ok(Site { dir })
+        Ok(DrillDirectory { dir })
     }
 
     /// A new project with the synthetic task.

@@ -2,19 +2,19 @@
 
 use std::io::IsTerminal;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressDrawTarget, ProgressStyle};
 
 use messages::printable;
 
 /// A bar that is cleared when it is dropped.
-pub struct Gauge {
-    bar: ProgressBar,
+pub struct ProgressBar {
+    bar: indicatif::ProgressBar,
 }
 
-impl Gauge {
+impl ProgressBar {
     /// Of so many bytes.
-    pub fn bytes(what: &str, total: u64, wanted: bool) -> Gauge {
-        Gauge::new(
+    pub fn bytes(what: &str, total: u64, wanted: bool) -> ProgressBar {
+        ProgressBar::new(
             what,
             total,
             wanted,
@@ -23,20 +23,20 @@ impl Gauge {
     }
 
     /// Of so many things.
-    pub fn things(what: &str, total: u64, wanted: bool) -> Gauge {
-        Gauge::new(what, total, wanted, "{msg} {bar:20} {pos}/{len} {per_sec}")
+    pub fn things(what: &str, total: u64, wanted: bool) -> ProgressBar {
+        ProgressBar::new(what, total, wanted, "{msg} {bar:20} {pos}/{len} {per_sec}")
     }
 
-    fn new(what: &str, total: u64, wanted: bool, template: &str) -> Gauge {
+    fn new(what: &str, total: u64, wanted: bool, template: &str) -> ProgressBar {
         let target = match wanted && std::io::stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };
         let style = ProgressStyle::with_template(template);
-        let bar = ProgressBar::with_draw_target(Some(total), target)
+        let bar = indicatif::ProgressBar::with_draw_target(Some(total), target)
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
             .with_message(printable(what).into_owned());
-        Gauge { bar }
+        ProgressBar { bar }
     }
 
     /// So much more is done.
@@ -45,7 +45,7 @@ impl Gauge {
     }
 }
 
-impl Drop for Gauge {
+impl Drop for ProgressBar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
