@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        this-clone fmt clippy doc msrv test-setup test-rust standin test-gpu-standin deny lint-scripts \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -200,6 +200,12 @@ doc: libtorch this-clone
 # Parallel tests that each train with all cores are many times slower than with one.
 test-rust: libtorch model standin this-clone
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS)
+
+# In a target directory of its own, so that nothing that was built with libtorch can help it.
+test-without-libtorch: export CARGO_TARGET_DIR := $(CARGO_TARGET_DIR)/without-libtorch
+test-without-libtorch: export LIBTORCH :=
+test-without-libtorch: this-clone ## Build and test all but the training part, without libtorch
+	$(CARGO) test --workspace --exclude tune-torch --locked --no-fail-fast -- $(TEST_ARGS)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
 standin: libtorch

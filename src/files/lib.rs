@@ -1,6 +1,11 @@
 //! Files that people or later runs read. What makes a path of a name from outside, opens what others may have put in
 //! its way, or replaces what is there, does it through here: one place that knows what can go wrong.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "tune runs on Linux only: it needs the system calls of Linux. On Windows, build it inside WSL2."
+);
+
 pub mod bounded;
 pub mod digest;
 mod disk;
