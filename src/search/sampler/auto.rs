@@ -82,7 +82,7 @@ impl Sampler for AutoSampler {
         "auto"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         let direction = ask.history.direction();
         // Running trials cost the Gaussian process as much as ended ones.
         let (mut held, mut ran) = (0, Vec::new());
@@ -101,9 +101,9 @@ impl Sampler for AutoSampler {
         let share = share(held, wasteful(&ran), other(ask.space));
         let mut rng = study::rng(ask.seed, ask.number, "turn");
         if rng.random::<f64>() < share {
-            self.gp.propose(ask)
+            self.gp.candidate(ask)
         } else {
-            self.tpe.propose(ask)
+            self.tpe.candidate(ask)
         }
     }
 }

@@ -72,7 +72,7 @@ impl Sampler for GridSampler {
         "grid"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         let by_grid = Proposal::by(self.name());
         let tried = Tried::new(ask);
         let n_points = self.n_points;
@@ -83,6 +83,11 @@ impl Sampler for GridSampler {
         let mut round = (0..points.len()).map(|i| &points[(start + i) % points.len()]);
         let next = round.find(|p| !tried.contains(p));
         decode(ask.space, next.or_else(|| points.get(start))?).map(by_grid)
+    }
+
+    /// Every point has its turn once, however near it lies to one that was pruned.
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        self.candidate(ask)
     }
 
     fn exhausted(&mut self, ask: &Ask) -> bool {

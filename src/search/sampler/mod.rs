@@ -8,6 +8,7 @@ mod gp;
 mod grid;
 mod nsga2;
 mod outcome;
+mod pruned;
 mod random;
 mod sobol;
 mod spec;
@@ -17,6 +18,8 @@ mod tpe;
 mod conformance;
 #[cfg(test)]
 mod pitfalls_tests;
+#[cfg(test)]
+mod pruned_tests;
 #[cfg(test)]
 mod several_tests;
 #[cfg(any(test, feature = "testing"))]
@@ -85,9 +88,15 @@ pub trait Sampler: Send {
     /// The name in configurations (`sampler.kind`).
     fn name(&self) -> &'static str;
 
-    /// Proposes a point: exactly the active parameters, each in its active domain, no declared
-    /// constraint violated. `None` where no point that satisfies the constraints was found.
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal>;
+    /// What the algorithm by itself proposes: exactly the active parameters, each in its active domain,
+    /// no declared constraint violated. `None` where no point that satisfies the constraints was found.
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal>;
+
+    /// The same, but for points where a trial was pruned already: those are left out while another one
+    /// is found.
+    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+        pruned::avoided(ask, |ask| self.candidate(ask))
+    }
 
     /// The point alone.
     fn suggest(&mut self, ask: &Ask) -> Option<Params> {

@@ -95,7 +95,7 @@ impl Sampler for Nsga2Sampler {
         "nsga2"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         let size = self.options.population_size.max(2);
         let population = population(&mut self.elite, ask, size);
         let mut rng = ask.rng();

@@ -37,7 +37,7 @@ impl Sampler for RandomSampler {
         BY
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         draw_or_walk(ask, &mut ask.rng()).map(Proposal::by(BY))
     }
 }

@@ -27,7 +27,7 @@ impl Sampler for SobolSampler {
         "sobol"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         spread(ask).map(Proposal::by(self.name()))
     }
 }

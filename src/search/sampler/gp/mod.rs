@@ -113,7 +113,7 @@ impl Sampler for GpSampler {
         "gp"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         let encoding = Encoding::new(ask.space);
         let seen = Observations::new(ask, &encoding, usize::MAX);
         let mut rng = ask.rng();

@@ -2,9 +2,11 @@
 //! can be relied on.
 
 use super::propose::streak;
+use super::search::Taken;
 use crate::sampler::Ask;
 use crate::sampler::encoding::{Encoding, Point};
 use crate::sampler::outcome::{BestSoFar, Outcome};
+use crate::sampler::pruned;
 use crate::study::{Direction, Entry};
 
 /// Trials without a better one after which a search may have stagnated.
@@ -40,6 +42,8 @@ pub(super) struct Observations {
     pub pending: Vec<Point>,
     /// Points that could not be run.
     pub infeasible: Vec<Point>,
+    /// Points where a trial was pruned, but for what lies beside the best one.
+    pub pruned: Vec<Point>,
     /// Of the trials that ended, in order of number: whether they could be run.
     pub ran: Vec<bool>,
 }
@@ -74,7 +78,11 @@ impl Observations {
             .collect();
         let latest = &finished[finished.len().saturating_sub(COMPARED)..];
         let mut rungs = Rungs::new(latest, direction);
-        let mut found = Observations::default();
+        let pruned = pruned::codes(ask).into_iter();
+        let mut found = Observations {
+            pruned: pruned.filter_map(|code| encoding.point(code)).collect(),
+            ..Observations::default()
+        };
         for (_, point, outcome) in seen {
             match outcome {
                 Outcome::Finished { loss } => {
@@ -135,10 +143,13 @@ impl Observations {
         streak(&self.ran)
     }
 
-    /// All points.
-    pub fn taken(&self) -> Vec<Point> {
+    /// What is not proposed again.
+    pub fn taken(&self) -> Taken {
         let points = self.points.iter().chain(&self.pending);
-        points.chain(&self.infeasible).cloned().collect()
+        Taken {
+            tried: points.chain(&self.infeasible).cloned().collect(),
+            pruned: self.pruned.clone(),
+        }
     }
 
     /// The same of those points with a loss only that have a parameter at one place.

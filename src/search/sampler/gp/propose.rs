@@ -10,7 +10,7 @@ use super::feasibility::{Feasibility, FeasibilityModel};
 use super::kernel::Geometry;
 use super::model::Model;
 use super::observations::Observations;
-use super::search::{Effort, Search, same};
+use super::search::{Effort, Search};
 use crate::sampler::encoding::{Axis, Encoding, Point};
 use crate::sampler::{Ask, sobol_point};
 
@@ -119,7 +119,7 @@ pub(super) fn beside(
         let distances = ran.iter().map(|r| geometry.distance(&own, r));
         let nearest = (0..).zip(distances).min_by(|a, b| a.1.total_cmp(&b.1));
         approach(encoding, &mut point, &seen.points[nearest?.0], rng);
-        if encoding.allowed(&point) && !taken.iter().any(|t| same(t, &point)) {
+        if encoding.allowed(&point) && !taken.contains(&point) {
             points.push(point);
         }
     }
@@ -250,7 +250,7 @@ impl Proposer<'_> {
         };
         let untried = |pair: &[(usize, f64); 2]| {
             let same = |p: &Point| pair.iter().all(|(index, place)| p[*index] == *place);
-            !taken.iter().any(same)
+            !taken.tried.iter().any(same)
         };
         let pair = (0..DRAWN_PAIRS).find_map(|_| draw().filter(untried))?;
         self.transplanted(&pair, memory, rng)
@@ -278,7 +278,7 @@ impl Proposer<'_> {
         let fits = |p: &Point| {
             places.iter().all(|(index, place)| p[*index] == *place)
                 && self.encoding.allowed(p)
-                && !taken.iter().any(|t| same(t, p))
+                && !taken.contains(p)
         };
         let points: Vec<Point> = moved.filter(fits).collect();
         let good = match memory.feasible.of(&geometry, &self.seen) {
@@ -331,7 +331,13 @@ fn challenger(
     rng: &mut ChaCha8Rng,
 ) -> Option<f64> {
     let taken = seen.taken();
-    let count = |place: f64| taken.iter().filter(|p| p[*parameter] == place).count();
+    let count = |place: f64| {
+        taken
+            .tried
+            .iter()
+            .filter(|p| p[*parameter] == place)
+            .count()
+    };
     let fewest = places.iter().copied().min_by_key(|p| count(*p))?;
     if count(fewest) < TRIED {
         return Some(fewest);

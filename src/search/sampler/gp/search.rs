@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::lbfgs::{self, Limits};
 use crate::sampler::encoding::{Axis, Encoding, Point};
+use crate::sampler::pruned::beside;
 use crate::sampler::tpe::quantile;
 
 /// Grids with more cells than this are searched like an interval first.
@@ -20,6 +21,21 @@ pub(super) trait Acquisition {
     /// The value at a refit_size point, and its derivative by each parameter's coordinate (0 for
     /// choices).
     fn one(&self, point: &[f64]) -> (f64, Vec<f64>);
+}
+
+/// Points that are not proposed while there are others.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Taken {
+    /// Points that have been tried, or are being tried.
+    pub tried: Vec<Point>,
+    /// Those of them that were pruned, but for what lies beside the best one.
+    pub pruned: Vec<Point>,
+}
+
+impl Taken {
+    pub fn contains(&self, point: &[f64]) -> bool {
+        self.tried.iter().any(|t| same(t, point)) || self.pruned.iter().any(|p| beside(p, point))
+    }
 }
 
 /// How much work a search may do.
@@ -42,7 +58,7 @@ pub(super) struct Search<'a, A> {
     /// Observed points, the best first: their neighbours are candidates.
     pub leaders: &'a [Point],
     /// Points that are not proposed again while there are others.
-    pub taken: &'a [Point],
+    pub taken: &'a Taken,
     pub effort: Effort,
     /// A parameter that keeps its coordinate.
     pub pinned: Option<(usize, f64)>,
@@ -81,7 +97,7 @@ impl<A: Acquisition> Search<'_, A> {
     }
 
     fn taken(&self, point: &[f64]) -> bool {
-        self.taken.iter().any(|t| same(t, point))
+        self.taken.contains(point)
     }
 
     fn candidates(&self, rng: &mut ChaCha8Rng) -> Vec<Point> {
@@ -303,12 +319,12 @@ mod tests {
         }
     }
 
-    fn found(space: &Space, top: &Point, taken: &[Point]) -> (Point, f64) {
+    fn found(space: &Space, top: &Point, taken: &Taken) -> (Point, f64) {
         let encoding = Encoding::new(space);
         let search = Search {
             encoding: &encoding,
             acquisition: &Hill(top.clone()),
-            leaders: taken,
+            leaders: &taken.tried,
             taken,
             effort: EFFORT,
             pinned: None,
@@ -329,7 +345,7 @@ mod tests {
     fn it_finds_the_top_in_mixed_and_conditional_spaces() {
         for space in [testing::mixed_space(), testing::conditional_space()] {
             for top in tops(&space) {
-                let (point, value) = found(&space, &top, &[]);
+                let (point, value) = found(&space, &top, &Taken::default());
                 assert!(value > -0.02, "{value} {point:?} {top:?}");
             }
         }
@@ -349,14 +365,14 @@ mod tests {
         };
         let encoding = Encoding::new(&space);
         let top = vec![0.5, 1.0];
-        let mut taken: Vec<Point> = Vec::new();
+        let mut taken = Taken::default();
         for _ in 0..9 {
             let (point, _) = found(&space, &top, &taken);
-            assert!(!taken.iter().any(|t| same(t, &point)), "{point:?}");
-            taken.push(point);
+            assert!(!taken.contains(&point), "{point:?}");
+            taken.tried.push(point);
         }
-        assert!(same(&taken[0], &top));
-        let all: std::collections::BTreeSet<String> = taken
+        assert!(same(&taken.tried[0], &top));
+        let all: std::collections::BTreeSet<String> = (taken.tried)
             .iter()
             .map(|p| encoding.params(p))
             .map(|p: Params| format!("{p:?}"))

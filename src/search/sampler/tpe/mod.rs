@@ -92,7 +92,7 @@ impl Sampler for TpeSampler {
         "tpe"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         let by_chance = Proposal::by(random::BY);
         let mut rng = ask.rng();
         let finished = ask.history.entries().iter().filter(|e| match e.state {

@@ -63,7 +63,7 @@ impl Sampler for Learns {
         "learns"
     }
 
-    fn propose(&mut self, ask: &Ask) -> Option<Proposal> {
+    fn candidate(&mut self, ask: &Ask) -> Option<Proposal> {
         let told = format!("{:?}", ask.history.entries());
         let mut rng = study::rng(ask.seed, ask.number, &told);
         Some(Proposal {
