@@ -11,9 +11,11 @@
 //!
 //! A sampler that learns makes better and better trials and meanwhile settles on values of dead
 //! parameters, too; over the whole study the two go together. So ranks are taken, and permuted,
-//! within blocks of consecutive trials only. Optuna's PED-ANOVA (Watanabe et al., 2023) measures
-//! how the best trials' values are distributed; it has no null to compare with, and under a sampler
-//! that learns it says more about the sampler.
+//! within blocks of consecutive trials only. [`shares`] is Optuna's PED-ANOVA, which measures how the
+//! best trials' values are distributed: an order of the parameters for people to look at. It has no
+//! null to compare with, and under a sampler that learns it says much about the sampler.
+
+mod ped_anova;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +24,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::space::{Params, Value};
 use crate::study;
+
+pub use ped_anova::shares;
 
 /// Fewer trials than this say nothing.
 pub const FEWEST: usize = 20;

@@ -7,7 +7,7 @@
 //!   estimator ([`sampler::AutoSampler`]); for several objectives there is NSGA-II ([`sampler::Nsga2Sampler`]).
 //! * [`pruner`]: which running trials are not worth going on with, from the values that they report.
 //! * [`study`]: trials, their states, and the history that samplers and pruners read; Pareto fronts.
-//! * [`importance`]: which parameters the values depend on.
+//! * [`importance`]: which parameters the values depend on, and how much.
 //!
 //! The folder `examples` minimises a function, and ends trials early. Everything is a function of its arguments:
 //! randomness comes from seeds, and no clock, file or process is looked at, so that the same seed and results always

@@ -61,7 +61,9 @@ fn within_one_percent(space: &Space, a: &Params, b: &Params) -> bool {
         .map(|(parameter, codes)| (&parameter.domain, codes))
         .all(|(domain, (a, b))| match domain {
             Domain::Categorical { .. } => a == b,
-            _ => (domain.to_unit(*a) - domain.to_unit(*b)).abs() <= 0.01,
+            Domain::Float { .. } | Domain::Int { .. } => {
+                (domain.to_unit(*a) - domain.to_unit(*b)).abs() <= 0.01
+            }
         })
 }
 
