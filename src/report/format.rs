@@ -78,7 +78,7 @@ pub fn params_short(params: &Params, usual: &Params, width: usize) -> String {
     told.sort_by_key(|(name, v)| usual.get(*name) == Some(*v));
     let mut line = String::new();
     for (done, (name, v)) in told.iter().enumerate() {
-        let item = format!("{}={}", short_name(name, params), param(v));
+        let item = format!("{}={}", short_name(name, params.keys()), param(v));
         let left = told.len() - done - 1;
         let rest = match left {
             0 => 0,
@@ -104,14 +104,11 @@ pub fn param_lines(params: &Params, indent: &str) -> Vec<String> {
         .collect()
 }
 
-fn short_name<'a>(name: &'a str, params: &Params) -> &'a str {
-    let last = |n: &'a str| n.rsplit_once('.').map_or(n, |(_, last)| last);
-    let short = last(name);
-    let same = params
-        .keys()
-        .filter(|k| k.rsplit('.').next() == Some(short))
-        .count();
-    if same == 1 { short } else { name }
+/// A parameter's name without its section, where none of `all` ends in the same word.
+pub fn short_name<'a, 'b>(name: &'a str, all: impl Iterator<Item = &'b String>) -> &'a str {
+    let short = name.rsplit_once('.').map_or(name, |(_, last)| last);
+    let same = all.filter(|k| k.rsplit('.').next() == Some(short));
+    if same.count() == 1 { short } else { name }
 }
 
 /// `1 trial`, `2 trials`.

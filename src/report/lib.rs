@@ -15,6 +15,8 @@ mod progress;
 mod progress_bar;
 mod rehearsal;
 mod sink;
+mod terminal;
+mod trial_rate;
 
 pub use chosen::{Chosen, Naive, Selected, Tested};
 pub use event::{Best, Counts, Event, Fault, event_json};
@@ -27,3 +29,5 @@ pub use output::{Output, data, err, out};
 pub use progress_bar::{ProgressBar, size};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};
 pub use sink::{Mode, Sink, sink, sink_to};
+pub use terminal::{Screen, columns};
+pub use trial_rate::TrialRate;

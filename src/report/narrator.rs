@@ -57,25 +57,22 @@ impl Narrator {
         }
     }
 
-    /// `best 0.712 (trial 3), baseline 0.427`, as far as known.
-    pub(super) fn standing(&self) -> String {
-        let best = self
-            .best
-            .map(|(number, v)| format!("best {} (trial {number})", value(v)))
-            .or_else(|| {
-                Some(format!(
-                    "front {}",
-                    plural(self.several.as_ref()?.1.len() as u64, "trial")
-                ))
-            });
-        let baseline = self
-            .baseline
-            .as_ref()
-            .map(|b| format!("baseline {}", value(b.value)));
-        best.into_iter()
-            .chain(baseline)
-            .collect::<Vec<_>>()
-            .join(", ")
+    /// `best 0.712 (trial 3)`; empty before the first value.
+    pub(super) fn best_so_far(&self) -> String {
+        let front = self.several.as_ref().map(|(_, front)| front.len() as u64);
+        match (self.best, front) {
+            (Some((number, v)), _) => format!("best {} (trial {number})", value(v)),
+            (None, Some(trials)) => format!("front {}", plural(trials, "trial")),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// `trivial answer 0.427`; empty where there is none.
+    pub(super) fn trivial_so_far(&self) -> String {
+        let baseline = self.baseline.as_ref();
+        baseline.map_or_else(String::new, |b| {
+            format!("trivial answer {}", value(b.value))
+        })
     }
 
     /// The lines of an event, the first with the time of day.
@@ -188,13 +185,13 @@ impl Narrator {
         let began = self.started.remove(&trial.number);
         let took = runtime(&trial.attrs).or_else(|| began.map(|t| since(t, time)));
         let complete = trial.state == TrialState::Complete;
-        let mut line = format!(
-            "[{}/{}] trial {} {}",
-            trial.counts.finished(),
-            self.goal,
-            trial.number,
-            trial.state
-        );
+        let why = refused(&trial.attrs);
+        // Only a trial that counts towards the goal says how many there are.
+        let mut line = match trial.state != TrialState::Fail && why.is_none() {
+            true => format!("[{}/{}] ", trial.counts.finished(), self.goal),
+            false => String::new(),
+        };
+        line += &format!("trial {} {}", trial.number, trial.state);
         if let Some(v) = trial.value {
             line += &format!(" {} {}", self.metric, value(v));
             if complete && self.improves(v) {
@@ -209,7 +206,7 @@ impl Narrator {
             }
         }
         line += &fault_in(&trial.attrs);
-        if let Some(why) = refused(&trial.attrs) {
+        if let Some(why) = why {
             line += &format!(" ({why})");
         }
         if let Some(took) = took {

@@ -1,30 +1,29 @@
 //! A progress bar on stderr; the lines of finished trials go to stdout above it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
 use super::Event;
-use super::format::{duration, plural};
+use super::format::plural;
 use super::lines::left_out;
-use super::narrator::{Narrator, since};
+use super::narrator::Narrator;
 use super::outlet::{Outlet, Standing, Worth};
 use super::output::Output;
 use super::sink::Sink;
+use super::terminal;
+use super::trial_rate::TrialRate;
 use search::study::Job;
 
-/// The rate is that of the last so many finished trials.
-const WINDOW: usize = 50;
 /// So many running trials are named beside the bar.
 const NAMED: usize = 4;
 
 pub(super) struct Progress {
     narrator: Narrator,
     outlet: Outlet,
-    pace: TrialRate,
+    rate: TrialRate,
     /// Finished trials, and whether the run is over.
     finished: (u64, bool),
     running: BTreeMap<u64, u32>,
@@ -42,7 +41,7 @@ impl Progress {
         Ok(Progress {
             narrator: Narrator::new(study, columns),
             outlet: Outlet::new(output, Some(bar), left_out(study))?,
-            pace: TrialRate::default(),
+            rate: TrialRate::default(),
             finished: (0, false),
             running: BTreeMap::new(),
             repeats: (BTreeSet::new(), 0),
@@ -53,7 +52,7 @@ impl Progress {
         match event {
             Event::RunStarted(run) => {
                 self.finished.0 = run.counts.finished();
-                self.pace = TrialRate::new(run.trials, run.counts.finished(), time);
+                self.rate = TrialRate::new(run.trials, run.counts.finished(), time);
             }
             Event::TrialStarted { number, .. } => {
                 self.running.insert(*number, 0);
@@ -64,7 +63,7 @@ impl Progress {
             Event::TrialFinished(trial) => {
                 self.running.remove(&trial.number);
                 self.finished.0 = trial.counts.finished();
-                self.pace.finished(trial.counts.finished(), time);
+                self.rate.finished(trial.counts.finished(), time);
             }
             Event::RepeatStarted { job, .. } => {
                 self.repeats.0.insert(*job);
@@ -93,17 +92,17 @@ impl Progress {
         }
     }
 
-    fn message(&self) -> String {
-        [
-            self.pace.text(),
-            self.narrator.standing(),
+    /// What stands beside the bar, in so many characters.
+    fn message(&self, room: usize) -> String {
+        let parts = [
+            self.narrator.best_so_far(),
+            self.rate.time_left(),
             running_text(&self.running),
             repeats_text(&self.repeats.0, self.repeats.1),
-        ]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" | ")
+            self.rate.speed(),
+            self.narrator.trivial_so_far(),
+        ];
+        fitting(parts, room)
     }
 }
 
@@ -113,10 +112,12 @@ impl Sink for Progress {
         self.outlet.lines(&lines, Worth::Lasting);
         self.note(event, time);
         let (position, over) = self.finished;
+        let length = self.rate.goal;
+        let before = format!("{position}/{length} | ").len() + bar_width(columns());
         self.outlet.bar(Standing {
-            length: self.pace.goal,
+            length,
             position,
-            message: self.message(),
+            message: self.message(columns().saturating_sub(before + 1)),
             over,
         });
     }
@@ -124,63 +125,35 @@ impl Sink for Progress {
 
 fn style() -> ProgressStyle {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    let template = if no_color {
-        "{bar:20} {pos}/{len} | {wide_msg}"
-    } else {
-        "{bar:20.cyan} {pos}/{len} | {wide_msg}"
+    let template = match (bar_width(columns()), no_color) {
+        (0, _) => "{pos}/{len} | {wide_msg}",
+        (_, true) => "{bar:20} {pos}/{len} | {wide_msg}",
+        (_, false) => "{bar:20.cyan} {pos}/{len} | {wide_msg}",
     };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// When trials finished, for rate and time left.
-#[derive(Debug, Default)]
-struct TrialRate {
-    goal: u64,
-    marks: VecDeque<(u64, Timestamp)>,
+/// Characters of the bar with the space behind it: none where the words need the room.
+fn bar_width(columns: usize) -> usize {
+    if columns < 80 { 0 } else { 21 }
 }
 
-impl TrialRate {
-    fn new(goal: u64, finished: u64, now: Timestamp) -> TrialRate {
-        TrialRate {
-            goal,
-            marks: VecDeque::from([(finished, now)]),
+/// The parts that fit into so many characters; what comes first is worth most. The first loses its end in brackets
+/// before it is left out.
+fn fitting(parts: impl IntoIterator<Item = String>, room: usize) -> String {
+    let mut line = String::new();
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        let short = part.split(" (").next().unwrap_or_default().to_owned();
+        for form in [part, short] {
+            let between = if line.is_empty() { "" } else { " | " };
+            let length = line.chars().count() + between.len() + form.chars().count();
+            if length <= room {
+                line += &format!("{between}{form}");
+                break;
+            }
         }
     }
-
-    fn finished(&mut self, finished: u64, now: Timestamp) {
-        self.marks.push_back((finished, now));
-        if self.marks.len() > WINDOW + 1 {
-            self.marks.pop_front();
-        }
-    }
-
-    /// Trials a second.
-    fn rate(&self) -> Option<f64> {
-        let (first, from) = *self.marks.front()?;
-        let (last, to) = *self.marks.back()?;
-        let seconds = since(from, to).as_secs_f64();
-        (last > first && seconds > 0.0).then(|| (last - first) as f64 / seconds)
-    }
-
-    /// `3.2/min, 5 h 10 min left`; empty until a trial has finished.
-    fn text(&self) -> String {
-        let Some(rate) = self.rate() else {
-            return String::new();
-        };
-        let speed = if rate >= 1.0 {
-            format!("{rate:.1}/s")
-        } else if rate * 60.0 >= 1.0 {
-            format!("{:.1}/min", rate * 60.0)
-        } else {
-            format!("{:.1}/h", rate * 3600.0)
-        };
-        let done = self.marks.back().map_or(0, |m| m.0);
-        let left = self.goal.saturating_sub(done) as f64 / rate;
-        match Duration::try_from_secs_f64(left) {
-            Ok(left) => format!("{speed}, {} left", duration(left)),
-            Err(_) => speed,
-        }
-    }
+    line
 }
 
 /// `7 repeats done, now trial 3, repeat 2`; empty before the first.
@@ -196,13 +169,10 @@ fn repeats_text(running: &BTreeSet<Job>, ended: u64) -> String {
     text
 }
 
+/// `running trial 7`, `running trials 7 (epoch 2) and 8`; empty where none runs.
 fn running_text(running: &BTreeMap<u64, u32>) -> String {
-    if running.is_empty() {
-        return String::new();
-    }
-    let mut names: Vec<String> = running
-        .iter()
-        .take(NAMED)
+    let names = running.iter().take(NAMED);
+    let mut names: Vec<String> = names
         .map(|(number, epoch)| match epoch {
             0 => format!("{number}"),
             e => format!("{number} (epoch {e})"),
@@ -211,12 +181,17 @@ fn running_text(running: &BTreeMap<u64, u32>) -> String {
     if running.len() > NAMED {
         names.push(plural((running.len() - NAMED) as u64, "other"));
     }
-    format!("running {}", names.join(", "))
+    let noun = if running.len() > 1 { "trials" } else { "trial" };
+    match names.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("running {noun} {only}"),
+        Some((last, others)) => format!("running {noun} {} and {last}", others.join(", ")),
+    }
 }
 
 /// The terminal's width.
 fn columns() -> usize {
-    usize::from(console::Term::stdout().size().1)
+    terminal::columns().unwrap_or(80)
 }
 
 #[cfg(test)]
@@ -224,24 +199,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_the_latest_trials() {
-        let at = |s: i64| Timestamp::from_second(1_700_000_000 + s).unwrap();
-        let mut pace = TrialRate::new(100, 0, at(0));
-        assert_eq!(pace.text(), "");
-        pace.finished(1, at(60));
-        assert_eq!(pace.text(), "1.0/min, 1 h 39 min left");
-        for i in 0..=WINDOW as u64 {
-            pace.finished(2 + i, at(1000 + i as i64 / 2));
-        }
-        assert_eq!(pace.text(), "2.0/s, 24.0 s left");
-    }
-
-    #[test]
     fn running_trials_beyond_the_fourth_are_counted() {
         let running = BTreeMap::from([(7, 0), (8, 2), (9, 0), (10, 1), (11, 0)]);
         assert_eq!(
             running_text(&running),
-            "running 7, 8 (epoch 2), 9, 10 (epoch 1), 1 other"
+            "running trials 7, 8 (epoch 2), 9, 10 (epoch 1) and 1 other"
         );
+        let two = BTreeMap::from([(0, 0), (1, 0)]);
+        assert_eq!(running_text(&two), "running trials 0 and 1");
+        assert_eq!(
+            running_text(&BTreeMap::from([(3, 1)])),
+            "running trial 3 (epoch 1)"
+        );
+        assert_eq!(running_text(&BTreeMap::new()), "");
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_best_value() {
+        let parts = || {
+            [
+                "best 0.77121 (trial 7)",
+                "22 h 30 min left",
+                "",
+                "running trials 0 and 1",
+            ]
+            .map(str::to_owned)
+        };
+        let told = |room| fitting(parts(), room);
+        assert_eq!(
+            told(80),
+            "best 0.77121 (trial 7) | 22 h 30 min left | running trials 0 and 1"
+        );
+        assert_eq!(told(49), "best 0.77121 (trial 7) | 22 h 30 min left");
+        assert_eq!(told(30), "best 0.77121 (trial 7)");
+        assert_eq!(told(15), "best 0.77121");
+        assert_eq!(told(5), "");
     }
 }

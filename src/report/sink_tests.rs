@@ -169,7 +169,7 @@ const EXPECTED: &str = "\
   1 trial of an earlier run left unfinished: run again
 22:13:25Z fault: killed (trial 0, attempt 0, worker 0): SIGKILL -> the trial runs again
 22:13:27Z [1/2] trial 0 COMPLETE macro_f1 0.71234 (best), 1 min 02 s, name=minilm lr=3e-5
-22:13:29Z [1/2] trial 1 FAIL, 1 min 02 s, name=minilm lr=3e-5
+22:13:29Z trial 1 FAIL, 1 min 02 s, name=minilm lr=3e-5
 22:13:30Z warning: the disk is slow
 22:13:31Z study criteria ended: stopped by SIGTERM
   1 of 2 trials finished (1 complete, 0 pruned), 1 failed
