@@ -57,10 +57,29 @@ pub struct Other {
 
 /// Explains an error's text or a log.
 pub fn explain(text: &str) -> Explanation {
-    match text::diagnose(text) {
+    match text::diagnose(&without_heads(text)) {
         Some(diagnosis) => of(diagnosis),
         None => unknown(text),
     }
+}
+
+/// A log without the lines that a worker puts at the beginning of an attempt: they name the configuration, and nothing
+/// that has happened.
+fn without_heads(text: &str) -> String {
+    let begins = |line: &str| {
+        line.starts_with("=== ") && line.contains(" attempt ") && line.ends_with(" ===")
+    };
+    let setting = |line: &str| {
+        let key = line.split_once(" = ").map(|(key, _)| key);
+        key.is_some_and(|key| !key.is_empty() && !key.contains(char::is_whitespace))
+    };
+    let mut in_head = false;
+    let kept = text.split_inclusive('\n').filter(|line| {
+        let line = line.trim_end();
+        in_head = begins(line) || in_head && setting(line);
+        !in_head
+    });
+    kept.collect()
 }
 
 fn of(d: Diagnosis) -> Explanation {
@@ -115,5 +134,24 @@ fn unknown(text: &str) -> Explanation {
             "Give more of the log, from before the first error on. An error of the task's own, in words that nothing here knows, ends its trial as FAIL.".to_owned()
         },
         also: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_prints_at_the_beginning_is_no_error() {
+        let head = "=== trial 0 attempt 0 · seed 1 · worker pid 7 · device cpu · 2026-11-21T03:00:00Z ===\n\
+                    crash = 0.1\ntask.value = error ([0-9.]+)\n";
+        assert_eq!(explain(&format!("{head}step 1\n")).fault, "unknown");
+        let broken = format!("{head}Segmentation fault (core dumped)\n");
+        assert_ne!(explain(&broken).fault, "unknown");
+        // Only what directly follows is the head.
+        assert_eq!(
+            without_heads(&format!("{head}x\ncrash = 1\n")),
+            "x\ncrash = 1\n"
+        );
     }
 }
