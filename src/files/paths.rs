@@ -37,6 +37,26 @@ pub fn spool_of(dir: &Path, study: &str) -> PathBuf {
     dir.join("spool").join(format!("{}.jsonl", part(study)))
 }
 
+/// Where entries of a study's spool are kept that could not be taken in.
+pub fn rejected_of(dir: &Path, study: &str) -> PathBuf {
+    dir.join("spool")
+        .join("rejected")
+        .join(format!("{}.jsonl", part(study)))
+}
+
+/// All files and directories that a study may have, its lock file last.
+pub fn places_of(dir: &Path, study: &str) -> Vec<PathBuf> {
+    vec![
+        logs_dir(dir, study),
+        dir.join(checkpoints_dir(study)),
+        dir.join(weights_dir(study)),
+        ledger_of(dir, study),
+        spool_of(dir, study),
+        rejected_of(dir, study),
+        lock_of(dir, study),
+    ]
+}
+
 /// The lock file of a study.
 pub fn lock_of(dir: &Path, study: &str) -> PathBuf {
     dir.join("locks").join(format!("{}.lock", part(study)))

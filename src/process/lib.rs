@@ -12,3 +12,4 @@ pub mod evidence;
 pub mod guardian;
 pub mod host;
 pub mod orphans;
+pub mod other;

@@ -367,7 +367,7 @@ fn process(pid: u32, buffer: &mut Vec<u8>) -> Option<Process> {
 }
 
 /// When a process was started, in the kernel's ticks since boot; `None` where there is none.
-fn start_of(pid: u32) -> Option<u64> {
+pub(super) fn start_of(pid: u32) -> Option<u64> {
     Some(process(pid, &mut Vec::new())?.start)
 }
 
@@ -454,7 +454,7 @@ fn send(orphan: Orphan, signal: Signal) {
     }
 }
 
-fn pidfd(pid: libc::pid_t) -> Option<OwnedFd> {
+pub(super) fn pidfd(pid: libc::pid_t) -> Option<OwnedFd> {
     // SAFETY: the call takes two integers and touches no memory.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
@@ -462,7 +462,7 @@ fn pidfd(pid: libc::pid_t) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn send_to(process: &OwnedFd, signal: Signal) -> bool {
+pub(super) fn send_to(process: &OwnedFd, signal: Signal) -> bool {
     // SAFETY: the descriptor is open, and a null `siginfo` means the one that `kill` sends.
     let result = unsafe {
         libc::syscall(

@@ -1,6 +1,6 @@
 //! Reading trials: a handful of bulk queries in one read transaction, whatever their number.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::{Connection, Row, Statement};
 use serde_json::{Map, Value as Json};
@@ -65,20 +65,19 @@ impl Store {
     }
 
     /// All trials of a study, ascending by number, with what a table of them shows: states, times,
-    /// values, parameters without their distributions, and the attribute `fault`. Several times
-    /// cheaper than [`Store::trials`].
+    /// values, parameters, and the user attributes with these keys.
+    /// Several times cheaper than [`Store::trials`].
     ///
     /// # Errors
     /// See [`Store::trials`].
-    pub fn overviews(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
+    pub fn overviews(&self, study_id: i64, keys: &[&str]) -> Result<Vec<FrozenTrial>, StoreError> {
         self.read(|conn| {
             let mut reader = Reader::new(conn, study_id, Which::All);
             reader.read_trials()?;
-            reader.read_points()?;
+            reader.read_params()?;
             reader.read_values()?;
-            reader.read_attributes("trial_user_attributes", "AND r.\"key\" = 'fault'", |t| {
-                &mut t.user_attrs
-            })?;
+            let among = among(keys);
+            reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
             Ok(reader.trials)
         })
     }
@@ -93,6 +92,51 @@ impl Store {
         Ok(found.into_iter().next())
     }
 
+    /// The trials with these numbers, as far as they are there, ascending by number.
+    ///
+    /// # Errors
+    /// See [`Store::trials`].
+    pub fn these(&self, study_id: i64, numbers: &[u64]) -> Result<Vec<FrozenTrial>, StoreError> {
+        self.read(|conn| read_trials(conn, study_id, Which::These(numbers)))
+    }
+
+    /// These user attributes of all trials that have one of them, by number.
+    ///
+    /// # Errors
+    /// See [`Store::trials`].
+    pub fn attributes(
+        &self,
+        study_id: i64,
+        keys: &[&str],
+    ) -> Result<BTreeMap<u64, Map<String, Json>>, StoreError> {
+        self.read(|conn| {
+            let mut reader = Reader::new(conn, study_id, Which::All);
+            reader.read_trials()?;
+            let among = among(keys);
+            reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
+            let with = reader
+                .trials
+                .into_iter()
+                .filter(|t| !t.user_attrs.is_empty());
+            Ok(with.map(|t| (t.number, t.user_attrs)).collect())
+        })
+    }
+
+    /// The keys of all user attributes that trials of a study have.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn attribute_names(&self, study_id: i64) -> Result<BTreeSet<String>, StoreError> {
+        self.read(|conn| {
+            let mut statement = conn.prepare_cached(
+                "SELECT DISTINCT a.\"key\" FROM trials t
+                 JOIN trial_user_attributes a ON a.trial_id = t.trial_id WHERE t.study_id = ?1",
+            )?;
+            let names = statement.query_map([study_id], |row| row.get(0))?;
+            Ok(names.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// The parameters of all trials of a study, by number, and nothing else of them.
     ///
     /// # Errors
@@ -100,6 +144,17 @@ impl Store {
     pub fn points(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, StoreError> {
         self.read(|conn| points(conn, study_id))
     }
+}
+
+/// The condition on the rows `r` of attributes that they have one of these keys.
+fn among(keys: &[&str]) -> String {
+    let quoted = keys
+        .iter()
+        .map(|key| format!("'{}'", key.replace('\'', "''")));
+    format!(
+        "AND r.\"key\" IN ({})",
+        quoted.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The parameters of all trials of a study, by number.

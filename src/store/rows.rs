@@ -64,6 +64,18 @@ pub(super) fn new_study(conn: &Connection, name: &str) -> Result<i64, Kind> {
     Ok(study_id)
 }
 
+/// Deletes a study and everything that refers to it; triggers delete our own rows with those of Optuna's tables.
+pub(super) fn delete_rows(conn: &Connection, study_id: i64) -> Result<(), Kind> {
+    for table in OF_TRIAL {
+        let of_study = "SELECT trial_id FROM trials WHERE study_id = ?1";
+        let delete = format!("DELETE FROM {table} WHERE trial_id IN ({of_study})");
+        conn.execute(&delete, [study_id])?;
+    }
+    delete_left(conn, &["trials"], "study_id", study_id)?;
+    delete_left(conn, &OF_STUDY, "study_id", study_id)?;
+    delete_left(conn, &["studies"], "study_id", study_id)
+}
+
 fn delete_left(conn: &Connection, tables: &[&str], key: &str, id: i64) -> Result<(), Kind> {
     for table in tables {
         conn.prepare_cached(&format!("DELETE FROM {table} WHERE {key} = ?1"))?

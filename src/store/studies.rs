@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value as Json};
 
 use super::read::attribute;
-use super::rows::{OF_STUDIES, add_trials, new_study, put_attributes};
+use super::rows::{OF_STUDIES, add_trials, delete_rows, new_study, put_attributes};
 use super::{Store, StoreError, StoreErrorKind as Kind};
+use files::paths::logs_dir;
 use messages::python_json;
 use search::study::{Direction, FrozenTrial, TrialState};
 
@@ -176,6 +178,50 @@ impl Store {
         })
     }
 
+    /// Deletes a study with all that the database has of it. Nobody may work on it.
+    ///
+    /// # Errors
+    /// No such study; writing failed. Nothing was deleted then.
+    pub fn delete_study(&mut self, study_id: i64) -> Result<(), StoreError> {
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            delete_rows(conn, study_id)
+        })
+    }
+
+    /// Gives a study another name; the paths of its logs name the directory that has it. Nobody may work on it.
+    ///
+    /// # Errors
+    /// No such study; another one has this name; writing failed. Nothing was changed then.
+    pub fn rename_study(&mut self, study_id: i64, name: &str) -> Result<(), StoreError> {
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            must_be_free(conn, name)?;
+            let old: String = conn.query_row(
+                "SELECT study_name FROM studies WHERE study_id = ?1",
+                [study_id],
+                |row| row.get(0),
+            )?;
+            conn.execute(
+                "UPDATE studies SET study_name = ?2 WHERE study_id = ?1",
+                (study_id, name),
+            )?;
+            let [from, to] =
+                [&old, name].map(|study| format!("{}/", logs_dir(Path::new(""), study).display()));
+            for table in ["tune_attempts", "tune_repeat_attempts"] {
+                conn.execute(
+                    &format!(
+                        "UPDATE {table} SET log = ?3 || substr(log, length(?2) + 1)
+                         WHERE substr(log, 1, length(?2)) = ?2
+                             AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)"
+                    ),
+                    (study_id, &from, &to),
+                )?;
+            }
+            Ok(())
+        })
+    }
+
     /// Sets what the values of a study that another program made depend on, and user attributes
     /// with it.
     ///
@@ -329,12 +375,7 @@ fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, K
             "a study without a name or without an objective".to_owned(),
         ));
     }
-    let taken = conn
-        .prepare_cached("SELECT 1 FROM studies WHERE study_name = ?1")?
-        .exists([study.name])?;
-    if taken {
-        return Err(Kind::StudyExists(study.name.to_owned()));
-    }
+    must_be_free(conn, study.name)?;
     let id = new_study(conn, study.name)?;
     for (objective, direction) in study.directions.iter().enumerate() {
         conn.execute(
@@ -345,6 +386,16 @@ fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, K
     put_attributes(conn, OF_STUDIES, id, study.user_attrs)?;
     put_identity(conn, id, study.identity, now)?;
     Ok(id)
+}
+
+fn must_be_free(conn: &Connection, name: &str) -> Result<(), Kind> {
+    let taken = conn
+        .prepare_cached("SELECT 1 FROM studies WHERE study_name = ?1")?
+        .exists([name])?;
+    match taken {
+        true => Err(Kind::StudyExists(name.to_owned())),
+        false => Ok(()),
+    }
 }
 
 fn put_identity(

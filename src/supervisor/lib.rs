@@ -18,6 +18,7 @@ mod signals;
 mod spawn;
 pub mod spool;
 mod spool_replay;
+mod stop;
 mod study_lock;
 mod writer;
 
@@ -30,4 +31,5 @@ pub use proposer::Proposer;
 pub use rehearse::{Rehearsal, memory_total, rehearse};
 pub use replay::{Replay, ReplayEnd, ReplayResult, replay, replay_log};
 pub use spool_replay::patiently;
+pub use stop::ask_to_stop;
 pub use study_lock::{LockOwner, StudyLock, lock_owner};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::Event;
@@ -31,13 +31,14 @@ pub fn requested() -> bool {
 }
 
 /// Turns SIGINT and SIGTERM into events. The third one ends the process at once, for the case that
-/// a worker cannot be killed. SIGHUP (the terminal is gone) is ignored.
+/// a worker cannot be killed. SIGQUIT does what the second one does, however often it comes. SIGHUP
+/// (the terminal is gone) is ignored.
 ///
 /// # Errors
 /// The handlers could not be installed.
 pub fn listen(events: EventSender) -> io::Result<()> {
     outlive_file_size_limit()?;
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP])?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
@@ -47,12 +48,15 @@ pub fn listen(events: EventSender) -> io::Result<()> {
                     continue;
                 }
                 REQUESTED.store(true, Ordering::Relaxed);
-                requests += 1;
-                if requests > 2 {
+                let upto = if signal == SIGQUIT { 2 } else { requests + 1 };
+                if upto > 2 {
                     std::process::exit(i32::from(Exit::Stopped.code()));
                 }
-                if events.send(Event::StopRequested).is_err() {
-                    return;
+                while requests < upto {
+                    requests += 1;
+                    if events.send(Event::StopRequested).is_err() {
+                        return;
+                    }
                 }
             }
         })?;

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use files::bounded;
-use files::name::part;
-use files::paths::spool_of;
+use files::paths::{rejected_of, spool_of};
 use files::plain;
 use store::Write;
 
@@ -192,13 +191,6 @@ pub fn waiting_text(waiting: u64) -> String {
     format!("{waiting} {results} outside the database and {are} taken in when the study is run")
 }
 
-/// Where entries are kept that could not be taken in.
-pub fn rejected_path(dir: &Path, study: &str) -> PathBuf {
-    dir.join("spool")
-        .join("rejected")
-        .join(format!("{}.jsonl", part(study)))
-}
-
 /// What a spool holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contents {
@@ -234,7 +226,7 @@ pub fn waiting(dir: &Path, study: &str) -> u64 {
 /// # Errors
 /// The disk fails.
 pub fn reject(dir: &Path, study: &str, reason: &str, what: &serde_json::Value) -> io::Result<()> {
-    let path = rejected_path(dir, study);
+    let path = rejected_of(dir, study);
     let mut file = plain::open(&path, plain::For::Appending)?;
     let line = serde_json::json!({ "reason": reason, "entry": what });
     file.write_all(format!("{line}\n").as_bytes())?;

@@ -149,7 +149,7 @@ pub fn replay_spool(
              kept in {}",
             path.display(),
             refused.len(),
-            spool::rejected_path(dir, study).display()
+            files::paths::rejected_of(dir, study).display()
         ));
     }
     Ok(())

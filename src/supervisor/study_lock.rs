@@ -286,7 +286,7 @@ fn held(study: &str, lock_owner: Option<&LockOwner>) -> Failure {
     };
     Failure::new(
         Exit::Held,
-        format!("the study {study} is held by {who}; wait for it, or stop it with kill"),
+        format!("the study {study} is held by {who}; wait for it, or stop it (tune stop {study})"),
     )
 }
 

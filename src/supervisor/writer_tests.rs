@@ -247,7 +247,7 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(bench.replay_spool(), Vec::<String>::new());
     assert_eq!(bench.trials(), trials);
-    assert!(!spool::rejected_path(bench.dir.path(), "s").exists());
+    assert!(!files::paths::rejected_of(bench.dir.path(), "s").exists());
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn what_does_not_fit_the_database_is_kept_aside_with_the_reason() {
         warnings[0].contains("trial 0 is FAIL in the database"),
         "{warnings:?}"
     );
-    let rejected = spool::rejected_path(bench.dir.path(), "s");
+    let rejected = files::paths::rejected_of(bench.dir.path(), "s");
     let text = std::fs::read_to_string(rejected).unwrap();
     let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
     let values = &line["entry"]["writes"][1]["values"];

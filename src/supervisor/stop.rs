@@ -1,0 +1,73 @@
+//! Asking the process that works on a study to stop, from another one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::study_lock::{LockOwner, lock_owner};
+use messages::exit::{Exit, Failure};
+use messages::printable;
+use process::other;
+use store::StudySummary;
+
+/// By so much the times that are compared may differ.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Asks the owner of a study's lock to stop, as the first Ctrl-C on its terminal does; `now`: as the second one does.
+/// Whoever has got its process id meanwhile is not hit.
+///
+/// # Errors
+/// The process is not to be reached from here: of another user, or in another container (6).
+pub fn ask_to_stop(
+    storage: &Path,
+    study: &StudySummary,
+    owner: &LockOwner,
+    now: bool,
+) -> Result<(), Failure> {
+    let signal = if now { Signal::SIGQUIT } else { Signal::SIGINT };
+    let since = owner.since.parse::<jiff::Timestamp>();
+    let held = since.map(|since| messages::clock::now().duration_since(since));
+    let held = held.ok().and_then(|held| Duration::try_from(held).ok());
+    let is_owner = || {
+        let still = lock_owner(storage, study).as_ref() == Some(owner);
+        still && other::age(owner.pid).is_some_and(|age| long_enough(age, held))
+    };
+    let why = match other::send(owner.pid, signal, is_owner) {
+        Ok(true) => return Ok(()),
+        // It has ended by itself.
+        Ok(false) if lock_owner(storage, study).is_none() => return Ok(()),
+        Ok(false) => "no process with this id has lived that long here".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let LockOwner { pid, host, since } = owner;
+    Err(Failure::new(
+        Exit::Held,
+        format!(
+            "{} is run by process {pid} on {host} since {since}, which cannot be stopped from here: {why}",
+            printable(&study.name)
+        ),
+    ))
+}
+
+/// Whether a process that has lived so long can have held a lock for so long. Another container has other process ids.
+fn long_enough(age: Duration, held: Option<Duration>) -> bool {
+    held.is_none_or(|held| age + SLACK >= held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_younger_than_the_lock_is_another_one() {
+        let seconds = Duration::from_secs;
+        assert!(long_enough(seconds(100), Some(seconds(90))));
+        assert!(
+            long_enough(seconds(89), Some(seconds(90))),
+            "clocks differ a little"
+        );
+        assert!(!long_enough(seconds(50), Some(seconds(90))));
+        assert!(long_enough(seconds(0), None));
+    }
+}
