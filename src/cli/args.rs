@@ -7,19 +7,26 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, PredictArgs};
+use crate::query::Selection;
 use config::{Overrides, Source, objectives};
 use device::DevicePolicy;
+use search::study::TrialState;
 use supervisor::Origin;
 
 const AFTER_HELP: &str = "\
 Commands:
   tune list              Tasks and studies
-  tune status [STUDY]    How far a study is
+  tune tasks             The tasks, with their files
+  tune status [STUDY]    How far studies are, and what runs now
   tune best [STUDY]      The best trial
-  tune trials [STUDY]    All trials
+  tune trials [STUDY]    The trials: all, the best, those that failed
   tune show STUDY N      Everything about one trial
+  tune logs STUDY [N]    What trial N, or the last run, has printed
   tune memory [STUDY]    What trials use of memory, and why
   tune enqueue STUDY K=V Points to be tried next
+  tune stop STUDY        Ask the run of a study to stop
+  tune delete STUDY      Delete a study with all its trials and files
+  tune rename OLD NEW    Give a study another name
   tune replay STUDY N    Train one trial again; records nothing
   tune check TASK        Check configuration and data; writes nothing
   tune rehearse TASK     A few steps: what fits, how long the search will take
@@ -225,14 +232,18 @@ pub(super) struct CommandArgs {
 pub enum ReadCommand {
     /// Tasks and studies
     List(ListArgs),
-    /// How far a study is
-    Status(StudyArgs),
+    /// How far studies are, and what runs now
+    Status(StatusArgs),
     /// The best trial
     Best(StudyArgs),
-    /// All trials
+    /// The trials: all, the best, those that failed
     Trials(TrialsArgs),
     /// Everything about one trial
     Show(ShowArgs),
+    /// What a trial's attempts, or the last run, have printed
+    Logs(LogsArgs),
+    /// The tasks, with their files
+    Tasks(ListArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
     Memory(StudyArgs),
 }
@@ -245,6 +256,12 @@ pub enum Command {
     Read(ReadCommand),
     /// Points to be tried next, also while the study is run
     Enqueue(EnqueueArgs),
+    /// Ask the run of a study to stop, and wait until it has
+    Stop(StopArgs),
+    /// Delete a study with all its trials and files
+    Delete(DeleteArgs),
+    /// Give a study another name
+    Rename(RenameArgs),
     /// Check configuration and data; writes nothing
     Check(Box<Check>),
     /// Take in a study that Optuna made elsewhere, and say what it is worth
@@ -296,18 +313,86 @@ pub struct ListArgs {}
 /// A command about one study.
 #[derive(Debug, Args)]
 pub struct StudyArgs {
-    /// Study [default: the only one]
+    /// Study [default: the one with the latest activity]
     pub study: Option<String>,
 }
 
-/// `tune trials`
+/// `tune status`
 #[derive(Debug, Args)]
-pub struct TrialsArgs {
-    /// Study [default: the only one]
+pub struct StatusArgs {
+    /// Study [default: all of the database]
     pub study: Option<String>,
+    /// Show it again every so many seconds, until its run ends [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
+    pub watch: Option<Option<String>>,
+}
+
+/// `tune trials`
+#[derive(Debug, Default, Args)]
+pub struct TrialsArgs {
+    /// Study [default: the one with the latest activity]
+    pub study: Option<String>,
+    /// Only the N best, the best first
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Only those in this state: complete, pruned, fail, running, waiting; repeatable
+    #[arg(long, value_name = "STATE", value_parser = trial_state)]
+    pub state: Vec<TrialState>,
+    /// Only those that failed
+    #[arg(long)]
+    pub failed: bool,
+    /// Only those that run
+    #[arg(long)]
+    pub running: bool,
+    /// Only those of which this is true: optim.lr<1e-4, state=pruned, reason!=oom; repeatable, all must be true
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub conditions: Vec<String>,
+    /// Sort by a parameter, an attribute, number, state, value, duration, attempts or reason; -KEY: descending
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// The other way round
+    #[arg(long)]
+    pub reverse: bool,
+    /// These columns, separated by commas, or all [default: as many as the line holds]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        conflicts_with = "json",
+        value_delimiter = ','
+    )]
+    pub columns: Vec<String>,
     /// Comma-separated values, one row a trial
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+}
+
+impl TrialsArgs {
+    /// What is asked for.
+    pub fn selection(&self) -> Selection {
+        let mut states = self.state.clone();
+        states.extend(self.failed.then_some(TrialState::Fail));
+        states.extend(self.running.then_some(TrialState::Running));
+        let all = self.columns.is_empty() || self.all_columns();
+        Selection {
+            top: self.top,
+            states,
+            conditions: self.conditions.clone(),
+            sort: self.sort.clone(),
+            reverse: self.reverse,
+            columns: (!all).then(|| self.columns.clone()),
+        }
+    }
+
+    /// Whether no column is to be left out.
+    pub fn all_columns(&self) -> bool {
+        self.columns == ["all"]
+    }
+}
+
+fn trial_state(word: &str) -> Result<TrialState, String> {
+    word.to_uppercase()
+        .parse()
+        .map_err(|()| "expected complete, pruned, fail, running or waiting".to_owned())
 }
 
 /// `tune show`
@@ -317,6 +402,53 @@ pub struct ShowArgs {
     pub study: String,
     /// Trial number
     pub number: u64,
+}
+
+/// `tune logs`
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// Study
+    pub study: String,
+    /// Trial number [default: the log of the last run]
+    pub number: Option<u64>,
+    /// Only this attempt, from 0
+    #[arg(long, value_name = "K", requires = "number")]
+    pub attempt: Option<u32>,
+    /// Go on with what comes, until the trial or the run ends
+    #[arg(long, short, conflicts_with = "json")]
+    pub follow: bool,
+    /// Only the last lines of each log
+    #[arg(long, value_name = "LINES")]
+    pub tail: Option<usize>,
+}
+
+/// `tune stop`
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// Study
+    pub study: String,
+    /// Do not wait for running trials: they are put back and run again later
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// `tune delete`
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Study
+    pub study: String,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `tune rename`
+#[derive(Debug, Args)]
+pub struct RenameArgs {
+    /// Study
+    pub study: String,
+    /// Its new name
+    pub name: String,
 }
 
 /// `tune enqueue`

@@ -14,20 +14,27 @@ mod export;
 mod fetch;
 mod libtorch;
 mod logging;
+mod logs;
+mod manage;
 mod predict;
 pub mod query;
 mod read_command;
 mod rehearse;
 mod replay;
 mod run;
+mod status;
 
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use serde::Serialize;
+use serde_json::Value as Json;
 
 pub use adopt::AdoptArgs;
-pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StudyArgs, TrialsArgs};
+pub use args::TrialsArgs;
+pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StatusArgs, StudyArgs};
 pub use args::{Command, EnqueueArgs, ReadCommand, ReplayArgs, RunArgs};
 pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
@@ -47,7 +54,7 @@ use text::torch_request::TorchRequest;
 pub const SUBCOMMANDS: &[&str] = &[
     "list", "status", "best", "trials", "show", "check", "worker", "probe", "help", "version",
     "explain", "drill", "doctor", "replay", "adopt", "enqueue", "ask-tell", "memory", "rehearse",
-    "fetch", "embed", "export", "predict", "evaluate",
+    "fetch", "embed", "export", "predict", "evaluate", "logs", "tasks", "stop", "delete", "rename",
 ];
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.
@@ -84,6 +91,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Command(common, Command::Embed(args)) => embed::embed(common, args),
         Invocation::Command(common, Command::Fetch(args)) => fetch::fetch(common, args),
         Invocation::Command(common, Command::Enqueue(args)) => enqueue::enqueue(common, args),
+        Invocation::Command(common, Command::Stop(args)) => manage::stop(common, args),
+        Invocation::Command(common, Command::Delete(args)) => manage::delete(common, args),
+        Invocation::Command(common, Command::Rename(args)) => manage::rename(common, args),
         Invocation::Command(common, Command::Export(args)) => export::export(common, args),
         Invocation::Command(common, Command::Predict(args)) => predict::predict(common, args),
         Invocation::Command(common, Command::Evaluate(args)) => evaluate::evaluate(common, args),
@@ -139,14 +149,29 @@ fn print(text: &str) -> Result<Exit, Failure> {
     done(report::out(text))
 }
 
+/// The version of the JSON that commands answer with. A member that goes or changes its meaning makes a new one;
+/// one that comes does not.
+pub const JSON_VERSION: u32 = 1;
+
 /// Prints an answer: as JSON with `--json`, else as text.
 fn answer(common: &Common, answer: &impl Answer) -> Result<Exit, Failure> {
-    if !common.json {
-        return print(&answer.text());
+    match common.json {
+        false => print(&answer.text()),
+        true => print(&format!("{:#}\n", versioned(answer)?)),
     }
-    let json = serde_json::to_string_pretty(answer)
+}
+
+/// An answer as JSON: an object says first which version of its form it has.
+fn versioned(answer: &impl Serialize) -> Result<Json, Failure> {
+    let json = serde_json::to_value(answer)
         .map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))?;
-    print(&format!("{json}\n"))
+    let Json::Object(members) = json else {
+        return Ok(json);
+    };
+    let version = ("version".to_owned(), JSON_VERSION.into());
+    Ok(Json::Object(
+        std::iter::once(version).chain(members).collect(),
+    ))
 }
 
 /// The same for data that other programs read.
@@ -173,11 +198,30 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
         Some(name) if is_query(name) => args::CommandArgs::try_parse_from(&args)
             .map(|q| Invocation::Command(q.common, q.command)),
         Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
-            clap::error::ErrorKind::InvalidValue,
+            ErrorKind::InvalidValue,
             format!("`{name}` is reserved for a command and cannot be a task's name"),
         )),
-        Some(_) | None => RunArgs::try_parse_from(&args).map(|run| Invocation::Run(Box::new(run))),
+        name => RunArgs::try_parse_from(&args)
+            .map(|run| Invocation::Run(Box::new(run)))
+            .map_err(|error| mistyped(name, &error).unwrap_or(error)),
     }
+}
+
+/// What is wrong with a line whose first word is no command and takes no words behind it.
+fn mistyped(name: Option<&str>, error: &clap::Error) -> Option<clap::Error> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let unexpected = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    let name = name.filter(|_| unexpected)?;
+    let commands = args::CommandArgs::command();
+    let shown = commands.get_subcommands().filter(|c| !c.is_hide_set());
+    let text = match config::nearest_command(name, shown.map(clap::Command::get_name)) {
+        _ if name == "resume" => config::places::RESUME.to_owned(),
+        Some(near) => format!("`tune {name}` is no command. Did you mean `tune {near}`?"),
+        None => return None,
+    };
+    Some(RunArgs::command().error(ErrorKind::InvalidSubcommand, text))
 }
 
 /// What `tune --help` and `tune --version` answer: clap reports both as an error.

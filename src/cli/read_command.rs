@@ -2,19 +2,24 @@
 
 use std::path::Path;
 
+use super::logs::logs;
+use super::status::status;
 use super::{Common, ReadCommand, answer, init_logging, run};
-use crate::query::{self, Context, TaskLine};
+use crate::query::{self, TaskLine, Width};
 use config::places::{Project, list_tasks};
 use config::{Overrides, resolve};
 use device::Device;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use store::Store;
-use supervisor::{lock_owner, spool};
+use supervisor::spool;
+
+/// Characters of a table's line where it is not for a terminal.
+const PIPED: usize = 120;
 
 pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = run::project(common)?;
+    let project = run::existing_project(common)?;
     let storage = run::storage(&project, common);
     let open = || Store::open_read_only(&storage);
     let dir = directory_of(&storage);
@@ -23,21 +28,33 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             let store = Store::open_if_any(&storage)?;
             answer(common, &query::list(tasks(&project)?, store.as_ref())?)
         }
-        ReadCommand::Status(args) => status(common, &open()?, args.study.as_deref()),
+        ReadCommand::Tasks(_) => answer(common, &query::tasks(tasks(&project)?)),
+        ReadCommand::Logs(args) => logs(common, &storage, args),
+        ReadCommand::Status(args) => status(common, &storage, args),
         ReadCommand::Best(args) => {
-            let (store, study) = (open()?, args.study.as_deref());
-            mention_spool(&store, &dir, study)?;
-            answer(common, &query::best(&store, study)?)
+            let store = open()?;
+            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            answer(common, &query::best(&store, Some(&study))?)
         }
         ReadCommand::Trials(args) => {
-            let (store, study) = (open()?, args.study.as_deref());
-            mention_spool(&store, &dir, study)?;
+            let store = open()?;
+            let study = &meant(common, &store, &dir, args.study.as_deref())?;
+            let selection = args.selection();
             if common.json {
-                super::print(&query::trials_json(&store, study)?)
+                super::print(&query::trials_json(&store, Some(study), &selection)?)
             } else if args.csv {
-                super::print_data(&query::trials_csv(&store, study)?)
+                super::print_data(&query::trials_csv(&store, Some(study), &selection)?)
             } else {
-                super::print(&query::trials_table(&store, study)?)
+                let width = match args.all_columns() {
+                    true => Width::Any,
+                    false => Width::Of(report::columns().unwrap_or(PIPED)),
+                };
+                super::print(&query::trials_table(
+                    &store,
+                    Some(study),
+                    &selection,
+                    width,
+                )?)
             }
         }
         ReadCommand::Show(args) => {
@@ -46,37 +63,35 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);
-            let memory = query::memory(&open()?, args.study.as_deref(), host)?;
+            let store = open()?;
+            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            let memory = query::memory(&store, Some(&study), host)?;
             answer(common, &memory)
         }
     }
 }
 
-fn status(common: &Common, store: &Store, study: Option<&str>) -> Result<Exit, Failure> {
-    let study = store::choose(store, study)?;
-    let owner = lock_owner(store.path(), &study);
-    let context = Context {
-        spooled: spool::waiting(&directory_of(store.path()), &study.name),
-        now: messages::clock::now(),
-        holder: owner.map(|h| format!("pid {} on {} since {}", h.pid, h.host, h.since)),
-    };
-    answer(common, &query::status(store, study, &context)?)
-}
-
-/// Says on stderr that the database does not have all results yet.
-fn mention_spool(store: &Store, dir: &Path, study: Option<&str>) -> Result<(), Failure> {
-    let study = match study {
-        Some(name) => name.to_owned(),
-        None => store::choose(store, None)?.name,
-    };
-    let waiting = spool::waiting(dir, &study);
-    if waiting > 0 {
+/// The name of the study that is meant. Says on stderr which of several was chosen, and that the database does not have
+/// all results yet.
+fn meant(
+    common: &Common,
+    store: &Store,
+    dir: &Path,
+    name: Option<&str>,
+) -> Result<String, Failure> {
+    let study = store::choose(store, name)?.name;
+    let several = store.studies()?.len();
+    if name.is_none() && several > 1 && !common.quiet {
         report::err(&format!(
-            "note: {}",
-            supervisor::spool::waiting_text(waiting)
+            "study {}: the one of {several} with the latest activity (tune list has all)",
+            messages::printable(&study)
         ));
     }
-    Ok(())
+    let waiting = spool::waiting(dir, &study);
+    if waiting > 0 {
+        report::err(&format!("note: {}", spool::waiting_text(waiting)));
+    }
+    Ok(study)
 }
 
 /// The tasks of the project, with what each is, or why it cannot be used.
@@ -97,7 +112,7 @@ fn tasks(project: &Project) -> Result<Vec<TaskLine>, Failure> {
                     format!("{count} problems, see tune check {name}")
                 }
             };
-            TaskLine { name, what }
+            TaskLine { name, what, file }
         })
         .collect())
 }

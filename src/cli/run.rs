@@ -107,11 +107,12 @@ fn injection(
 
 pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = project(common)?;
+    let project = existing_project(common)?;
     let spec = read(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;
     let text = if common.json {
-        format!("{:#}\n", check_report::check_json(&spec, &prepared))
+        let json = check_report::check_json(&spec, &prepared);
+        format!("{:#}\n", super::versioned(&json)?)
     } else {
         check_report::check_report(&spec, &prepared)
     };
@@ -124,6 +125,17 @@ pub(super) fn project(common: &Common) -> Result<Project, Failure> {
         .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
     let variable = |name: &str| std::env::var_os(name);
     find_project(common.dir.as_deref(), variable, &cwd, Path::is_dir)
+}
+
+/// The same, for who makes nothing in it: what `-C` names has to be there.
+pub(super) fn existing_project(common: &Common) -> Result<Project, Failure> {
+    match common.dir.as_deref().filter(|dir| !dir.is_dir()) {
+        Some(dir) => Err(Failure::input(format!(
+            "-C {}: there is no such directory",
+            dir.display()
+        ))),
+        None => project(common),
+    }
 }
 
 /// The database that is meant, by the one name that all who mean it agree on.

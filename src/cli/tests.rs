@@ -102,6 +102,17 @@ fn usage_errors_exit_2_and_help_exits_0() {
 }
 
 #[test]
+fn a_mistyped_command_is_told_the_nearest_one() {
+    let told = |line: &str| read(line).err().unwrap().to_string();
+    assert!(told("tune statsu js").contains("Did you mean `tune status`?"));
+    assert!(told("tune resume js").contains("run the same command again"));
+    assert!(told("tune status --wach").contains("'--watch'"));
+    // What is wrong is an option, not the task's name.
+    assert!(told("tune statsu --trails 3").contains("'--trials'"));
+    assert!(told("tune criteria more").contains("unexpected argument 'more'"));
+}
+
+#[test]
 fn the_help_of_a_run_shows_the_commands_and_an_example() {
     let help = read("tune --help").err().map(|e| e.to_string()).unwrap();
     assert!(help.contains("tune criteria --trials 5000 --parallel 2"));

@@ -54,7 +54,7 @@ pub use identity::{Difference, comparable, differences, identity, space_of};
 pub use key::{Key, KeyType, Preset, Role};
 pub use kind::{BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, test_metric};
 pub use overrides::{Overrides, overrides_from_environment, text_of};
-pub use problem::{Problem, Problems, Source, hint};
+pub use problem::{Problem, Problems, Source, hint, nearest_command};
 pub use resolve::{Input, check_name, resolve, resolve_text};
 
 pub use spec::{

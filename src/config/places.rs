@@ -4,8 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::overrides::text_of;
-use super::problem::nearest;
+use super::problem::{nearest, nearest_command};
 use messages::exit::Failure;
+
+/// What is to be done where somebody looks for a command that resumes.
+pub const RESUME: &str = "there is no command for going on with a study: run the same command again (tune TASK --trials N)";
 
 /// A project directory and what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,9 +132,19 @@ pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<
     } else {
         format!("there are: {}", tasks.join(", "))
     };
-    let near = nearest(&stem, tasks.iter().map(String::as_str))
-        .map(|t| format!("; did you mean {t}?"))
-        .unwrap_or_default();
+    let beside = (!path_like && Path::new(&format!("{task}.toml")).is_file())
+        .then(|| format!("`tune ./{task}.toml`"));
+    let task_near = || nearest(&stem, tasks.iter().map(String::as_str)).map(str::to_owned);
+    let command_near = || {
+        let near = nearest_command(task, subcommands.iter().copied());
+        near.filter(|_| !path_like)
+            .map(|near| format!("`tune {near}`"))
+    };
+    let near = match beside.or_else(task_near).or_else(command_near) {
+        _ if task == "resume" => format!("; {RESUME}"),
+        Some(near) => format!("; did you mean {near}?"),
+        None => String::new(),
+    };
     let place = if path_like {
         format!("no file {}", file.display())
     } else {
@@ -207,6 +220,8 @@ mod tests {
             message("criterias")
                 .ends_with("there are: criteria, synthetic; did you mean criteria?")
         );
+        assert!(message("runn").ends_with("; did you mean `tune run`?"));
+        assert!(message("resume").contains("run the same command again"));
         assert!(message("./no.toml").starts_with("no file ./no.toml; there are: criteria"));
         assert!(message("run").contains("which is a command of tune"));
         let found = find_task(&project, "criteria", &["run"]).unwrap();

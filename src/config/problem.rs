@@ -166,6 +166,15 @@ pub(super) fn nearest<'a>(
         .map(|(candidate, _)| candidate)
 }
 
+/// The command that a mistyped `name` most probably means: these are short, so that many words look like one.
+pub fn nearest_command<'a>(
+    name: &str,
+    commands: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let near = nearest(name, commands)?;
+    near.starts_with(name.chars().next()?).then_some(near)
+}
+
 /// ` (did you mean X?)`, or nothing.
 pub fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, candidates)
@@ -227,5 +236,8 @@ mod tests {
         assert_eq!(nearest("train.epoch", names), Some("train.epochs"));
         assert_eq!(nearest("trials", names), Some("run.trials"));
         assert_eq!(nearest("completely.other", names), None);
+        let commands = ["logs", "status", "trials"];
+        assert_eq!(nearest_command("trails", commands), Some("trials"));
+        assert_eq!(nearest_command("bogus", commands), None);
     }
 }

@@ -88,7 +88,7 @@ fn one_wrong_line_keeps_the_whole_file_out() {
         .unwrap();
     let output = child.wait_with_output().unwrap();
     let told = enqueued(&String::from_utf8_lossy(&output.stdout));
-    let expected = json!({"study": "synthetic", "numbers": [2, 3], "skipped": []});
+    let expected = json!({"version": 1, "study": "synthetic", "numbers": [2, 3], "skipped": []});
     assert_eq!(told, expected);
     let states: Vec<Json> = project
         .trials("synthetic")
@@ -111,7 +111,7 @@ fn a_point_that_is_there_is_told_and_left_out_where_that_is_asked_for() {
     );
     let skip = [&point[..], &["--skip-existing", "--json"]].concat();
     let (stdout, _) = project.expect(0, &skip);
-    let expected = json!({"study": "synthetic", "numbers": [], "skipped": [1]});
+    let expected = json!({"version": 1, "study": "synthetic", "numbers": [], "skipped": [1]});
     assert_eq!(enqueued(&stdout), expected);
     assert_eq!(project.trials("synthetic").len(), 3);
 }

@@ -43,3 +43,4 @@ mod probe;
 mod repeats;
 mod storage;
 mod supervision;
+mod views;

@@ -5,7 +5,7 @@
 use crate::common::Project;
 
 /// What differs from one run to the next, and what stands for it.
-const VARYING: [(&str, &str); 10] = [
+const VARYING: [(&str, &str); 12] = [
     (
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)",
         "[time]",
@@ -21,6 +21,8 @@ const VARYING: [(&str, &str); 10] = [
     ),
     (r#"("pid": ?)\d+"#, "${1}[pid]"),
     (r"\bpid \d+", "pid [pid]"),
+    (r#""host": "[^"]*""#, r#""host": "[host]""#),
+    (r#""/[^"\n]*/tune""#, r#""[program]""#),
     (r"/[^ \n]*/\.tmp\w+", "[project]"),
 ];
 
@@ -55,10 +57,15 @@ fn the_help_of_every_command() {
     let commands = [
         "--help",
         "list --help",
+        "tasks --help",
         "status --help",
         "best --help",
         "trials --help",
         "show --help",
+        "logs --help",
+        "stop --help",
+        "delete --help",
+        "rename --help",
         "check --help",
         "explain --help",
         "drill --help",
@@ -87,9 +94,12 @@ fn a_run_and_what_is_asked_about_it() {
     assert_as_before("run", &transcript(&project, &[RUN, &events]));
     let text = [
         "list",
+        "tasks",
+        "status",
         "status synthetic",
         "best synthetic",
         "trials synthetic",
+        "trials synthetic --top 3 --where optim.name=adam",
         "trials synthetic --csv",
         "show synthetic 3",
         "check synthetic",

@@ -4,13 +4,14 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::format;
+use super::objectives::Objectives;
 use super::winner::Winner;
 use super::{Answer, baseline, baseline_text, beats, choose, leading, told, warning};
 use config::Baseline;
 use messages::exit::Failure;
 use report::Best;
 use report::format::{plural, table, value as number};
-use search::study::{Direction, FrozenTrial};
+use search::study::FrozenTrial;
 use store::{Store, StudySummary};
 
 /// What is best in a study.
@@ -27,7 +28,8 @@ pub enum BestTrials {
 #[derive(Serialize)]
 pub struct BestTrial {
     study: String,
-    direction: Direction,
+    #[serde(flatten)]
+    objectives: Objectives,
     best: Best,
     baseline: Option<Baseline>,
     beats_baseline: Option<bool>,
@@ -42,11 +44,12 @@ pub struct BestTrial {
 
 /// The trials that none dominates, the best by the first objective first.
 #[derive(Serialize)]
-#[serde(transparent)]
 pub struct Front {
+    study: String,
+    #[serde(flatten)]
+    objectives: Objectives,
+    #[serde(rename = "front")]
     trials: Vec<Best>,
-    #[serde(skip)]
-    summary: StudySummary,
 }
 
 /// What is best in a study.
@@ -61,8 +64,9 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
             return Err(none_yet(&study));
         }
         return Ok(BestTrials::Front(Box::new(Front {
+            study: study.name.clone(),
+            objectives: Objectives::of(&study),
             trials: front.iter().map(told).collect(),
-            summary: study,
         })));
     }
     let (trial, counted) = winning(store, &study)?;
@@ -71,7 +75,7 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
     let beaten = baseline.as_ref().map(|b| beats(&study, &best, b));
     Ok(BestTrials::One(Box::new(BestTrial {
         study: study.name.clone(),
-        direction: study.direction(),
+        objectives: Objectives::of(&study),
         best,
         baseline,
         beats_baseline: beaten,
@@ -95,9 +99,9 @@ pub(super) fn winning(store: &Store, study: &StudySummary) -> Result<(FrozenTria
 }
 
 fn none_yet(study: &StudySummary) -> Failure {
-    let counts = super::status::counts_text(&study.counts);
+    let counts = plural(study.counts.total(), "trial");
     Failure::input(format!(
-        "study {:?} has no complete trial yet: {counts}",
+        "study {:?} has no complete trial yet, of {counts}",
         study.name
     ))
 }
@@ -116,9 +120,12 @@ impl BestTrial {
         let best = &self.best;
         let value = best.values.first().map_or_else(String::new, |v| number(*v));
         let mut facts = vec![
-            ("study", format!("{} ({})", self.study, self.direction)),
+            (
+                "study",
+                format!("{}: {}", self.study, self.objectives.text()),
+            ),
             ("trial", best.number.to_string()),
-            ("value", value),
+            (self.objectives.metric(), value),
         ];
         let baseline = self.baseline.as_ref();
         facts.extend(baseline.map(|b| ("baseline", baseline_text(b))));
@@ -145,7 +152,7 @@ impl Front {
         columns.sort();
         columns.dedup();
         let mut heading = vec!["trial".to_owned()];
-        heading.extend(objective_names(&self.summary));
+        heading.extend(self.objectives.names().to_vec());
         heading.extend(columns.iter().map(|name| (*name).clone()));
         let mut rows = vec![heading];
         for best in &self.trials {
@@ -158,8 +165,8 @@ impl Front {
         }
         let trials = plural(self.trials.len() as u64, "trial");
         let facts = format::facts(&[
-            ("study", self.summary.name.clone()),
-            ("objectives", objectives(&self.summary)),
+            ("study", self.study.clone()),
+            ("objectives", self.objectives.text()),
             (
                 "front",
                 format!("{trials} that none beats in every objective"),
@@ -167,20 +174,4 @@ impl Front {
         ]);
         format!("{facts}\n{}", table(&rows))
     }
-}
-
-/// What is optimised: `minimize loss, minimize cost`.
-pub(super) fn objectives(study: &StudySummary) -> String {
-    let named = study.directions.iter().zip(objective_names(study));
-    let named = named.map(|(direction, name)| format!("{direction} {name}"));
-    named.collect::<Vec<_>>().join(", ")
-}
-
-/// The objectives' names as a run has noted them.
-fn objective_names(study: &StudySummary) -> Vec<String> {
-    let noted = study.user_attrs.get("metrics").and_then(Json::as_array);
-    let name = |i: usize| Some(noted?.get(i)?.as_str()?.to_owned());
-    (0..study.directions.len())
-        .map(|i| name(i).unwrap_or_else(|| format!("value {i}")))
-        .collect()
 }

@@ -30,7 +30,7 @@ pub(super) fn attribute(json: &Json) -> String {
 }
 
 /// Text of others on one line that drives no terminal.
-pub(super) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     harmless(text).into_owned()
 }
 
@@ -79,6 +79,26 @@ pub(super) fn seconds(from: &str, to: &str) -> Option<f64> {
     Some(span.as_secs_f64())
 }
 
+/// A time of the database; `None` for other text.
+pub(super) fn timestamp(stored: &str) -> Option<jiff::Timestamp> {
+    let time = stored.parse::<jiff::civil::DateTime>().ok()?;
+    let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(time.timestamp())
+}
+
+/// A text of at most so many characters; dots stand for what is cut off.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.chars().count() <= most {
+        true => text.to_owned(),
+        false => {
+            text.chars()
+                .take(most.saturating_sub(3))
+                .collect::<String>()
+                + "..."
+        }
+    }
+}
+
 /// A time as the database has it.
 pub fn stored(time: jiff::Timestamp) -> String {
     time.to_zoned(jiff::tz::TimeZone::UTC)
@@ -117,6 +137,8 @@ mod tests {
         assert_eq!(seconds("nonsense", to), None);
         assert_eq!(time(from), "2026-11-21 23:59:59 UTC");
         assert_eq!(rfc3339(from), "2026-11-21T23:59:59.500000Z");
+        assert_eq!(timestamp(from).map(stored).as_deref(), Some(from));
+        assert_eq!(timestamp("nonsense"), None);
     }
 
     #[test]

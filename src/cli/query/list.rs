@@ -1,13 +1,15 @@
 //! `tune list`: the tasks that can be run, and the studies there are.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::format::{self, stored_field};
+use super::objectives::Objectives;
 use super::{Answer, made_from};
 use messages::exit::Failure;
 use report::format::table;
-use search::study::Direction;
 use store::{Counts, Store, StudySummary};
 use supervisor::MADE_FROM;
 
@@ -18,6 +20,35 @@ pub struct TaskLine {
     pub name: String,
     /// What it is: kind and objective, or why its configuration cannot be used.
     pub what: String,
+    /// Its configuration.
+    pub file: PathBuf,
+}
+
+/// The tasks of the project.
+#[derive(Serialize)]
+pub struct Tasks {
+    tasks: Vec<TaskLine>,
+}
+
+/// The tasks of the project.
+pub fn tasks(tasks: Vec<TaskLine>) -> Tasks {
+    Tasks { tasks }
+}
+
+impl Answer for Tasks {
+    fn text(&self) -> String {
+        let row = |t: &TaskLine| vec![t.name.clone(), t.what.clone(), t.file.display().to_string()];
+        tasks_table(&["task", "what", "file"], self.tasks.iter().map(row))
+    }
+}
+
+fn tasks_table(heading: &[&str], tasks: impl Iterator<Item = Vec<String>>) -> String {
+    let heading = heading.iter().map(|word| (*word).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(tasks).collect();
+    match rows.len() {
+        1 => "no tasks: there is no configs/*.toml here\n".to_owned(),
+        _ => table(&rows),
+    }
 }
 
 /// Tasks and studies.
@@ -30,7 +61,8 @@ pub struct Listed {
 #[derive(Serialize)]
 struct StudyLine {
     name: String,
-    directions: Vec<Direction>,
+    #[serde(flatten)]
+    objectives: Objectives,
     counts: Counts,
     made_from: Option<Json>,
     #[serde(serialize_with = "stored_field")]
@@ -55,19 +87,18 @@ impl StudyLine {
         StudyLine {
             origin: made_from(&study),
             made_from: study.user_attrs.get(MADE_FROM).cloned(),
+            objectives: Objectives::of(&study),
             name: study.name,
-            directions: study.directions,
             counts: study.counts,
             last_activity: study.last_activity,
         }
     }
 
     fn cells(&self) -> Vec<String> {
-        let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
         let last_activity = self.last_activity.as_deref();
         vec![
             self.name.clone(),
-            directions.join(", "),
+            self.objectives.text(),
             self.counts.total().to_string(),
             self.counts.complete.to_string(),
             self.counts.pruned.to_string(),
@@ -79,15 +110,9 @@ impl StudyLine {
 
 impl Answer for Listed {
     fn text(&self) -> String {
-        let mut out = String::new();
-        if self.tasks.is_empty() {
-            out.push_str("no tasks: there is no configs/*.toml here\n");
-        } else {
-            let mut rows = vec![vec!["task".to_owned(), "what".to_owned()]];
-            let tasks = self.tasks.iter();
-            rows.extend(tasks.map(|t| vec![t.name.clone(), t.what.clone()]));
-            out.push_str(&table(&rows));
-        }
+        let tasks = self.tasks.iter();
+        let tasks = tasks.map(|t| vec![t.name.clone(), t.what.clone()]);
+        let mut out = tasks_table(&["task", "what"], tasks);
         out.push('\n');
         if self.studies.is_empty() {
             out.push_str("no studies yet\n");
@@ -95,7 +120,7 @@ impl Answer for Listed {
         }
         let heading = [
             "study",
-            "direction",
+            "objective",
             "trials",
             "complete",
             "pruned",

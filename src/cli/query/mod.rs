@@ -3,14 +3,21 @@
 
 mod adopt;
 mod best;
+mod columns;
 mod enqueued;
 mod explain;
 mod format;
 mod gpus;
+mod key;
 mod list;
+mod live;
 mod memory;
+mod objectives;
+mod reason;
 mod replay;
+mod selection;
 mod show;
+mod state;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -19,13 +26,15 @@ mod winner;
 
 pub use adopt::{Adoption, adopted, alive};
 pub use best::{BestTrials, best};
+pub use columns::Width;
 pub use enqueued::Enqueued;
-pub use format::{shell_word, stored as stored_time};
-pub use list::{TaskLine, list};
+pub use format::{printable, shell_word, stored as stored_time};
+pub use list::{TaskLine, list, tasks};
 pub use memory::memory;
 pub use replay::Replayed;
+pub use selection::Selection;
 pub use show::{read as read_trial, show};
-pub use status::{Context, Status, status};
+pub use status::{Context, Status, Statuses, status};
 pub use trials::{trials_csv, trials_json, trials_table};
 
 use ::adopt::fit::adopted_params;

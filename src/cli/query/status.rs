@@ -1,30 +1,40 @@
-//! `tune status`: how a study stands.
+//! `tune status`: how studies stand.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::format::{self, stored_field};
 use super::gpus::Gpu;
+use super::live::{RunningTrial, rate, running_trials, step_word};
+use super::objectives::Objectives;
+use super::reason;
+use super::state::{Holder, StudyState};
 use super::winner::Winner;
-use super::{Answer, baseline, baseline_text, leading, made_from, told, warning};
+use super::{Answer, baseline, baseline_text, made_from, told, warning};
 use config::Baseline;
-use messages::exit::{Exit, Failure};
-use report::Best;
-use report::format::plural;
+use messages::exit::Failure;
 use report::format::value as number;
-use search::study::{Direction, TrialState};
-use store::{Counts, RunEntry, Store, StudySummary};
-use supervisor::MADE_FROM;
+use report::format::{plural, table};
+use report::{Best, TrialRate};
+use search::study::{FrozenTrial, TrialState, pareto};
+use store::{RunEntry, Store, StudySummary};
+use supervisor::{LockOwner, MADE_FROM};
+
+/// So many reasons of failures are told.
+const REASONS: usize = 3;
+
+/// Characters of a reason.
+const REASON: usize = 160;
 
 /// What the database does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
     /// Now.
     pub now: jiff::Timestamp,
-    /// Who holds the study: `pid 4711 on host`. `None` where nobody does.
-    pub holder: Option<String>,
+    /// Who works on the study. `None` where nobody does.
+    pub owner: Option<LockOwner>,
     /// Results that wait in the spool and are not in the database yet.
     pub spooled: u64,
 }
@@ -33,19 +43,29 @@ pub struct Context {
 #[derive(Serialize)]
 pub struct Status {
     study: String,
-    directions: Vec<Direction>,
+    state: StudyState,
+    #[serde(flatten)]
+    objectives: Objectives,
     made_from: Option<Json>,
-    counts: Counts,
-    counted: u64,
+    counts: StateCounts,
+    /// Trials that count towards the goal.
+    finished: u64,
     /// Trials that the last run was asked for.
     goal: Option<u64>,
     best: Option<Best>,
     baseline: Option<Baseline>,
+    /// Of a run that lives: finished trials an hour.
+    rate_per_hour: Option<f64>,
+    /// Of a run that lives: seconds until the goal is reached.
+    time_left_s: Option<f64>,
+    running: Vec<RunningTrial>,
+    /// Why trials failed, the most frequent reason first.
+    failures: Vec<Failures>,
     faults: BTreeMap<String, u64>,
     /// What the GPUs of a run that lives are at.
     gpus: Vec<Gpu>,
     spooled: u64,
-    holder: Option<String>,
+    holder: Option<Holder>,
     runs: usize,
     last_exit: Option<u8>,
     #[serde(serialize_with = "stored_field")]
@@ -59,6 +79,28 @@ pub struct Status {
     summary: StudySummary,
     #[serde(skip)]
     last_run: Option<RunEntry>,
+    #[serde(skip)]
+    rate: TrialRate,
+}
+
+/// Trials by state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub(super) struct StateCounts {
+    complete: u64,
+    /// PRUNED after having been started.
+    pruned: u64,
+    fail: u64,
+    /// PRUNED without having been started.
+    infeasible: u64,
+    running: u64,
+    waiting: u64,
+}
+
+/// Trials that failed for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Failures {
+    reason: String,
+    trials: Vec<u64>,
 }
 
 /// How a study stands.
@@ -67,28 +109,43 @@ pub struct Status {
 /// Reading failed (7).
 pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<Status, Failure> {
     let single = study.directions.len() == 1;
-    let (leading, counted) = leading(store, &study)?;
-    let mut leading: Vec<Best> = leading.iter().map(told).collect();
+    let trials = store.outlines(study.study_id)?;
     let mut runs = store.runs(study.study_id)?;
     let count = runs.len();
     let last_run = runs.pop();
     let asked = |run: &RunEntry| run.record.operation.get("trials")?.as_u64();
-    let live = last_run.as_ref().filter(|_| context.holder.is_some());
-    let gpus = live.map(|run| store.last_gpu_minutes(run.run_id));
+    let goal = last_run.as_ref().and_then(asked);
+    let live = context.owner.is_some();
+    let current = last_run.as_ref().filter(|_| live);
+    let gpus = current.map(|run| store.last_gpu_minutes(run.run_id));
     let gpus = gpus.transpose()?.unwrap_or_default();
+    let pace = current
+        .zip(goal)
+        .map(|(run, goal)| rate(&trials, run, goal));
+    let pace = pace.unwrap_or_default();
+    let running = match live {
+        true => running_trials(store, &study, &trials, context.now)?,
+        false => Vec::new(),
+    };
+    let mut leading = leading(store, &study, &trials)?;
     Ok(Status {
         study: study.name.clone(),
-        directions: study.directions.clone(),
+        state: StudyState::of(live, last_run.as_ref()),
+        objectives: Objectives::of(&study),
         made_from: study.user_attrs.get(MADE_FROM).cloned(),
-        counts: study.counts,
-        counted,
-        goal: last_run.as_ref().and_then(asked),
+        counts: StateCounts::of(&trials),
+        finished: trials.iter().filter(|t| t.counts()).count() as u64,
+        goal,
         best: leading.pop_if(|_| single),
         baseline: baseline(&study),
+        rate_per_hour: pace.per_hour(),
+        time_left_s: pace.left().map(|left| left.as_secs_f64()),
+        running,
+        failures: failures(store, &study, &trials)?,
         faults: store.faults(study.study_id)?,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
         spooled: context.spooled,
-        holder: context.holder.clone(),
+        holder: Holder::of(context.owner.as_ref(), last_run.as_ref()),
         runs: count,
         last_exit: last_run.as_ref().and_then(|run| run.exit),
         last_activity: study.last_activity.clone(),
@@ -96,16 +153,133 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         now: context.now,
         summary: study,
         last_run,
+        rate: pace,
     })
+}
+
+/// The best trial; with several objectives the front.
+fn leading(
+    store: &Store,
+    study: &StudySummary,
+    trials: &[FrozenTrial],
+) -> Result<Vec<Best>, Failure> {
+    let front = pareto::front(&study.directions, trials).into_iter();
+    let most = if study.directions.len() == 1 {
+        1
+    } else {
+        usize::MAX
+    };
+    let numbers: Vec<u64> = front.take(most).map(|t| t.number).collect();
+    let whole = store.these(study.study_id, &numbers)?;
+    let of = |number: &u64| whole.iter().find(|t| t.number == *number);
+    Ok(numbers.iter().filter_map(of).map(told).collect())
+}
+
+/// Why trials failed, the most frequent reason first.
+fn failures(
+    store: &Store,
+    study: &StudySummary,
+    trials: &[FrozenTrial],
+) -> Result<Vec<Failures>, Failure> {
+    let failed: Vec<u64> = trials
+        .iter()
+        .filter(|t| t.state == TrialState::Fail)
+        .map(|t| t.number)
+        .collect();
+    if failed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let attributes = store.attributes(study.study_id, &reason::KEYS)?;
+    let mut grouped: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for number in failed {
+        let none = Map::new();
+        let attrs = attributes.get(&number).unwrap_or(&none);
+        grouped
+            .entry(reason::reason(TrialState::Fail, attrs))
+            .or_default()
+            .push(number);
+    }
+    let mut failures: Vec<Failures> = grouped
+        .into_iter()
+        .map(|(reason, trials)| Failures { reason, trials })
+        .collect();
+    failures.sort_by_key(|f| (std::cmp::Reverse(f.trials.len()), f.trials.first().copied()));
+    Ok(failures)
+}
+
+impl StateCounts {
+    fn of(trials: &[FrozenTrial]) -> StateCounts {
+        let mut counts = StateCounts::default();
+        for trial in trials {
+            *match trial.state {
+                TrialState::Complete => &mut counts.complete,
+                TrialState::Pruned if trial.counts() => &mut counts.pruned,
+                TrialState::Pruned => &mut counts.infeasible,
+                TrialState::Fail => &mut counts.fail,
+                TrialState::Running => &mut counts.running,
+                TrialState::Waiting => &mut counts.waiting,
+            } += 1;
+        }
+        counts
+    }
+
+    /// `12 of 100 finished (10 complete, 2 pruned); 1 failed, 2 running`.
+    fn text(&self, goal: Option<u64>) -> String {
+        let told = |parts: &[(u64, &str)]| {
+            let parts = parts.iter().filter(|(n, _)| *n > 0);
+            parts
+                .map(|(n, word)| format!("{n} {word}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let goal = goal.map_or_else(String::new, |n| format!(" of {n}"));
+        let ended = told(&[(self.complete, "complete"), (self.pruned, "pruned")]);
+        let ended = if ended.is_empty() {
+            ended
+        } else {
+            format!(" ({ended})")
+        };
+        let others = told(&[
+            (self.fail, "failed"),
+            (self.infeasible, "refused"),
+            (self.running, "running"),
+            (self.waiting, "waiting"),
+        ]);
+        let others = if others.is_empty() {
+            others
+        } else {
+            format!("; {others}")
+        };
+        format!(
+            "{}{goal} finished{ended}{others}",
+            self.complete + self.pruned
+        )
+    }
 }
 
 impl Answer for Status {
     fn text(&self) -> String {
-        let mut facts = vec![("study", self.heading())];
+        let holder = self.holder.as_ref();
+        let state = self.state.text(holder, self.last_run.as_ref(), self.now);
+        let mut facts = vec![
+            (
+                "study",
+                format!("{}: {}", self.study, self.objectives.text()),
+            ),
+            ("state", state),
+        ];
+        facts.extend(
+            holder
+                .and_then(Holder::command)
+                .map(|command| ("command", command)),
+        );
         facts.extend(made_from(&self.summary).map(|text| ("made from", text)));
-        facts.push(("trials", counts_text(&self.counts)));
-        let goal = self.goal.map_or_else(String::new, |n| format!(" of {n}"));
-        facts.push(("counted", format!("{}{goal}", self.counted)));
+        facts.push(("trials", self.counts.text(self.goal)));
+        if self.rate_per_hour.is_some() {
+            let parts = [self.rate.speed(), self.rate.time_left()];
+            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            facts.push(("rate", parts.join(", ")));
+        }
         facts.push(match &self.front {
             Some(front) => ("front", plural(front.len() as u64, "trial")),
             None => ("best", self.best_text()),
@@ -114,6 +288,8 @@ impl Answer for Status {
         facts.extend(winner.map(|n| ("winner", format!("trial {n}, by repeats"))));
         let baseline = self.baseline.as_ref();
         facts.extend(baseline.map(|b| ("baseline", baseline_text(b))));
+        facts.extend(self.running_lines());
+        facts.extend(self.failure_lines());
         if !self.faults.is_empty() {
             let faults = self.faults.iter();
             let faults: Vec<String> = faults.map(|(kind, n)| format!("{kind} {n}")).collect();
@@ -124,67 +300,136 @@ impl Answer for Status {
             let waiting = supervisor::spool::waiting_text(self.spooled);
             facts.push(("spool", waiting));
         }
-        let holder = self.holder.as_deref().unwrap_or("nobody");
-        facts.push(("held by", holder.to_owned()));
-        facts.extend(
-            self.last_run
-                .as_ref()
-                .map(|run| ("runs", self.runs_text(run))),
-        );
-        if let Some(last) = &self.last_activity {
-            let ago = format::seconds(last, &format::stored(self.now));
-            let ago = ago.map_or_else(String::new, |s| format!(" ({} ago)", format::duration(s)));
-            facts.push(("last activity", format!("{}{ago}", format::time(last))));
-        }
+        facts.extend(self.ago().map(|ago| ("last activity", ago)));
         format::facts(&facts) + &warning(&self.summary, self.best.as_ref(), baseline)
     }
 }
 
 impl Status {
-    fn heading(&self) -> String {
-        let optimised = match self.front {
-            Some(_) => super::best::objectives(&self.summary),
-            None => self.summary.direction().to_string(),
-        };
-        format!("{} ({optimised})", self.study)
+    /// Whether a process works on the study.
+    pub fn is_live(&self) -> bool {
+        self.state == StudyState::Running
     }
 
     fn best_text(&self) -> String {
         match self.best.as_ref().and_then(|b| Some((b.number, b.value?))) {
-            Some((trial, value)) => format!("{} (trial {trial})", number(value)),
+            Some((trial, value)) => {
+                format!(
+                    "{} {} (trial {trial})",
+                    self.objectives.metric(),
+                    number(value)
+                )
+            }
             None => "none yet".to_owned(),
         }
     }
 
-    fn runs_text(&self, last: &RunEntry) -> String {
-        let end = match last.exit {
-            Some(code) => {
-                let meaning = Exit::ALL.iter().find(|(exit, _)| exit.code() == code);
-                let meaning = meaning.map_or("unknown", |(_, meaning)| meaning);
-                format!("the last ended with {code}: {meaning}")
-            }
-            None => "the last has not ended, or was killed".to_owned(),
+    fn running_lines(&self) -> Vec<(&'static str, String)> {
+        let (step, metric) = (step_word(&self.summary), self.objectives.metric());
+        let mut lines: Vec<_> = self
+            .running
+            .iter()
+            .map(|t| ("running", t.text(step, metric)))
+            .collect();
+        lines.iter_mut().skip(1).for_each(|line| line.0 = "");
+        lines
+    }
+
+    fn failure_lines(&self) -> Vec<(&'static str, String)> {
+        let line = |(i, f): (usize, &Failures)| {
+            let named: Vec<String> = f.trials.iter().take(4).map(u64::to_string).collect();
+            let more = if f.trials.len() > 4 { ", ..." } else { "" };
+            let noun = if f.trials.len() == 1 {
+                "trial"
+            } else {
+                "trials"
+            };
+            let reason = format::shortened(&f.reason, REASON);
+            let text = format!("{} ({noun} {}{more})", reason, named.join(", "));
+            (if i == 0 { "failed" } else { "" }, text)
         };
-        format!("{}; {end}", self.runs)
+        let mut lines: Vec<_> = self
+            .failures
+            .iter()
+            .take(REASONS)
+            .enumerate()
+            .map(line)
+            .collect();
+        if self.failures.len() > REASONS {
+            let others = plural((self.failures.len() - REASONS) as u64, "other reason");
+            lines.push(("", format!("{others}: tune trials {} --failed", self.study)));
+        }
+        lines
+    }
+
+    fn ago(&self) -> Option<String> {
+        let last = self.last_activity.as_deref()?;
+        let ago = format::seconds(last, &format::stored(self.now));
+        let ago = ago.map_or_else(String::new, |s| format!(" ({} ago)", format::duration(s)));
+        Some(format!("{}{ago}", format::time(last)))
+    }
+
+    /// The row of [`Statuses`].
+    fn cells(&self) -> Vec<String> {
+        let goal = self.goal.map_or_else(String::new, |n| format!(" of {n}"));
+        let front = self.front.as_ref();
+        let best = front.map_or_else(
+            || self.best_text(),
+            |f| format!("front of {}", plural(f.len() as u64, "trial")),
+        );
+        let last = self.last_activity.as_deref();
+        let ago = last.and_then(|last| format::seconds(last, &format::stored(self.now)));
+        vec![
+            self.study.clone(),
+            self.state.word().to_owned(),
+            format!("{}{goal}", self.finished),
+            best,
+            self.rate.time_left().trim_end_matches(" left").to_owned(),
+            ago.map_or_else(String::new, |s| format!("{} ago", format::duration(s))),
+        ]
     }
 }
 
-pub(super) fn counts_text(counts: &Counts) -> String {
-    let states = [
-        (TrialState::Complete, "complete"),
-        (TrialState::Pruned, "pruned"),
-        (TrialState::Fail, "failed"),
-        (TrialState::Running, "running"),
-        (TrialState::Waiting, "waiting"),
-    ];
-    let parts: Vec<String> = states
-        .iter()
-        .filter(|(state, _)| counts.of(*state) > 0)
-        .map(|(state, word)| format!("{} {word}", counts.of(*state)))
-        .collect();
-    if parts.is_empty() {
-        "none".to_owned()
-    } else {
-        format!("{} ({})", counts.total(), parts.join(", "))
+/// How all studies of a database stand, the one with the latest activity first.
+#[derive(Serialize)]
+pub struct Statuses {
+    studies: Vec<Status>,
+}
+
+impl Statuses {
+    /// Of these, in the order of their latest activity.
+    pub fn new(mut studies: Vec<Status>) -> Statuses {
+        studies.sort_by(|a, b| b.last_activity.cmp(&a.last_activity));
+        Statuses { studies }
+    }
+
+    /// Whether a process works on one of them.
+    pub fn is_live(&self) -> bool {
+        self.studies.iter().any(Status::is_live)
+    }
+}
+
+impl Answer for Statuses {
+    fn text(&self) -> String {
+        if let [only] = self.studies.as_slice() {
+            return only.text();
+        }
+        if self.studies.is_empty() {
+            return "no studies yet\n".to_owned();
+        }
+        let heading = [
+            "study",
+            "state",
+            "finished",
+            "best",
+            "time left",
+            "last activity",
+        ];
+        let mut rows = vec![heading.map(str::to_owned).to_vec()];
+        rows.extend(self.studies.iter().map(Status::cells));
+        if !self.is_live() {
+            rows.iter_mut().for_each(|row| drop(row.remove(4)));
+        }
+        table(&rows) + "\ntune status STUDY says more about one\n"
     }
 }

@@ -2,6 +2,7 @@
 
 mod events;
 mod hostile;
+mod views;
 
 use std::path::Path;
 
@@ -17,6 +18,7 @@ use search::study::carry::{Carried, LeftOut};
 use search::study::selection::{self, Leader, Next};
 use search::study::{Direction, Job, TrialState};
 use store::{AttemptEnd, RunRecord, Write};
+use supervisor::LockOwner;
 
 const EXAMPLE: &str = include_str!("../../../tests/data/optuna-example.sql");
 const TRIALS: &str = include_str!("../../../docs/schemas/trials.schema.json");
@@ -164,7 +166,7 @@ fn end_of(number: u64) -> Vec<Write> {
 fn context() -> Context {
     Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
-        holder: Some("pid 7 on h".to_owned()),
+        owner: None,
         spooled: 0,
     }
 }
@@ -200,12 +202,12 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
             let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
             json!(trials::TrialJson::new(trial, own))
         });
-        let text = trials_json(store, Some(name)).unwrap();
+        let text = trials_json(store, Some(name), &everything()).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();
         assert_eq!(json, Json::Array(alone.collect()), "{name}");
         assert_eq!(text.lines().count(), trials.len() + 2, "one line each");
     }
-    let text = trials_json(&own, None).unwrap();
+    let text = trials_json(&own, None, &everything()).unwrap();
     let json: Json = serde_json::from_str(&text).unwrap();
     assert_eq!(json[1]["attrs"]["text"], odd["text"]);
     assert_eq!(json[1]["attrs"]["nan"], odd["nan"]);
@@ -215,13 +217,14 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
 fn trials_as_json_obey_their_schema() {
     let (_dir, store) = example();
     for study in ["s1", "mo"] {
-        let text = trials_json(&store, Some(study)).unwrap();
+        let text = trials_json(&store, Some(study), &everything()).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();
         validate(TRIALS, &json).unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
-    let json: Json = serde_json::from_str(&trials_json(&store, None).unwrap()).unwrap();
+    let json: Json =
+        serde_json::from_str(&trials_json(&store, None, &everything()).unwrap()).unwrap();
     validate(TRIALS, &json).unwrap();
     assert_eq!(json[0]["attempts"][0]["outcome"], json!("oom"));
     assert_eq!(json[0]["attempts"][1]["log"], json!("logs/0.1.log"));
@@ -267,7 +270,7 @@ fn selection() -> Selected {
 fn csv_has_a_column_a_parameter_and_survives_commas_and_quotes() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
-    let text = trials_csv(&store, None).unwrap();
+    let text = trials_csv(&store, None, &everything()).unwrap();
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let heading: Vec<&str> = reader.headers().unwrap().iter().collect();
     assert_eq!(
@@ -287,41 +290,54 @@ fn csv_has_a_column_a_parameter_and_survives_commas_and_quotes() {
 }
 
 #[test]
-fn the_table_has_a_line_a_trial() {
+fn the_table_has_a_line_a_trial_and_the_columns_that_fit() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
-    let text = trials_table(&store, None).unwrap();
+    let text = |width| trials_table(&store, None, &everything(), width).unwrap();
     assert_eq!(
-        text,
-        "trial  state     value  time        attempts  model.name  optim.lr  fault\n    \
-         0  COMPLETE    0.5  1 min 30 s         2              1.235e-4  oom\n    \
-         1  COMPLETE   0.75  1 min 30 s         1  a,\"b\"       1.235e-4  oom\n    \
-         2  FAIL             1 min 30 s         1  null        1.235e-4  oom\n"
+        text(Width::Any),
+        "trial  state     value  time        attempts  name         lr  reason\n    \
+         0  COMPLETE    0.5  1 min 30 s         2         1.235e-4\n    \
+         1  COMPLETE   0.75  1 min 30 s         1  a,\"b\"  1.235e-4\n    \
+         2  FAIL             1 min 30 s         1  null   1.235e-4  oom\n"
     );
+    assert_eq!(
+        text(Width::Of(60)),
+        "trial  state     value  time        attempts  name   reason\n    \
+         0  COMPLETE    0.5  1 min 30 s         2\n    \
+         1  COMPLETE   0.75  1 min 30 s         1  a,\"b\"\n    \
+         2  FAIL             1 min 30 s         1  null   oom\n\
+         +1 more column (--columns all)\n"
+    );
+}
+
+fn everything() -> Selection {
+    Selection::default()
 }
 
 #[test]
 fn the_status_names_what_people_ask_for() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.6);
+    let of = |context: &Context| status(&store, choose(&store, None).unwrap(), context).unwrap();
     assert_eq!(
-        status(&store, choose(&store, None).unwrap(), &context())
-            .unwrap()
-            .text(),
-        "study          criteria (maximize)\n\
-         trials         3 (2 complete, 1 failed)\n\
-         counted        2 of 300\n\
-         best           0.75 (trial 1)\n\
+        of(&context()).text(),
+        "study          criteria: maximize value\n\
+         state          stopped at 2026-11-21 03:12:00 UTC; the same command goes on\n\
+         trials         2 of 300 finished (2 complete); 1 failed\n\
+         best           value 0.75 (trial 1)\n\
          baseline       0.6 (always class 0)\n\
+         failed         oom (trial 2)\n\
          faults         oom 1, panic 1\n\
-         held by        pid 7 on h\n\
-         runs           1; the last ended with 4: stopped by a signal; resumable\n\
          last activity  2026-11-21 03:12:00 UTC (48 min 00 s ago)\n"
     );
-    let json = json!(status(&store, choose(&store, None).unwrap(), &context()).unwrap());
+    let json = json!(of(&context()));
     assert_eq!(json["counts"]["complete"], json!(2));
     assert_eq!(json["best"]["number"], json!(1));
     assert_eq!(json["faults"], json!({"oom": 1, "panic": 1}));
+    assert_eq!(json["state"], json!("stopped"));
+    assert_eq!(json["failures"], json!([{"reason": "oom", "trials": [2]}]));
+    assert_eq!(json["holder"]["live"], json!(false));
     assert_eq!(
         (&json["goal"], &json["last_exit"]),
         (&json!(300), &json!(4))
@@ -385,13 +401,13 @@ fn a_trial_is_shown_with_attempts_and_logs() {
 }
 
 #[test]
-fn a_study_that_is_not_clear_is_asked_for_by_name() {
+fn without_a_name_the_study_with_the_latest_activity_is_meant() {
     let (_dir, store) = example();
-    for (name, part) in [(None, "several: s1, mo"), (Some("x"), "it holds: s1, mo")] {
-        let failure = show(&store, name, 0).err().unwrap();
-        assert_eq!(failure.exit, Exit::BadInput);
-        assert!(failure.message.contains(part), "{failure}");
-    }
+    assert_eq!(choose(&store, None).unwrap().name, "s1");
+    let failure = show(&store, Some("s11"), 0).err().unwrap();
+    assert_eq!(failure.exit, Exit::BadInput);
+    let part = "called \"s11\" (did you mean s1?); it holds: s1, mo";
+    assert!(failure.message.contains(part), "{failure}");
     let front = best(&store, Some("mo")).unwrap().text();
     assert!(front.contains("minimize value 0"), "{front}");
     assert!(
@@ -417,13 +433,19 @@ fn tasks_and_studies_are_listed() {
     let tasks = [TaskLine {
         name: "criteria".to_owned(),
         what: "text-classification, macro_f1".to_owned(),
+        file: "/p/configs/criteria.toml".into(),
     }];
     assert_eq!(
         list(tasks.to_vec(), Some(&store)).unwrap().text(),
         "task      what\ncriteria  text-classification, macro_f1\n\n\
-         study  direction           trials  complete  pruned  failed  last activity\n\
-         s1     minimize                12         6       1       3  2026-11-21 01:34:01 UTC\n\
-         mo     minimize, maximize       2         2       0       0  2026-11-21 01:33:58 UTC\n"
+         study  objective                           trials  complete  pruned  failed  last activity\n\
+         s1     minimize value                          12         6       1       3  2026-11-21 01:34:01 UTC\n\
+         mo     minimize value 0, maximize value 1       2         2       0       0  2026-11-21 01:33:58 UTC\n"
+    );
+    assert_eq!(
+        super::tasks(tasks.to_vec()).text(),
+        "task      what                           file\n\
+         criteria  text-classification, macro_f1  /p/configs/criteria.toml\n"
     );
     assert!(
         list(vec![], None)

@@ -1,4 +1,4 @@
-//! `tune trials`: all trials of a study as table, JSON and CSV.
+//! `tune trials`: the trials of a study as table, JSON and CSV.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -7,22 +7,33 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::choose;
+use super::columns::{self, Width};
 use super::format::{self, rfc3339, stored_field};
+use super::objectives::Objectives;
+use super::selection::{Selected, Selection};
 use messages::any_float::{self, AnyFloat};
 use messages::exit::Failure;
 use messages::to_python_json;
-use report::format::value as number;
 use search::space::Params;
 use search::study::{FrozenTrial, TrialState};
-use store::{AttemptRecord, Members, Store};
+use store::{AttemptRecord, Members, Store, StudySummary};
 
-/// All trials as an array of objects in JSON, one a line.
+/// The trials that are asked for, as an array of objects in JSON, one a line.
 ///
 /// # Errors
-/// No such study (2); reading failed (7).
-pub fn trials_json(store: &Store, name: Option<&str>) -> Result<String, Failure> {
+/// No such study or key (2); reading failed (7).
+pub fn trials_json(
+    store: &Store,
+    name: Option<&str>,
+    selection: &Selection,
+) -> Result<String, Failure> {
     let study = choose(store, name)?;
-    let trials = store.listing(study.study_id)?;
+    let order = order(store, &study, selection)?;
+    let trials = arranged(
+        store.listing(study.study_id)?,
+        |(t, _)| t.number,
+        order.as_deref(),
+    );
     let attempts = store.all_attempts(study.study_id)?;
     let unwritten = |e| Failure::internal(format!("cannot write JSON: {e}"));
     let mut out = Vec::from(b"[");
@@ -69,17 +80,57 @@ fn write_trial(
     Ok(())
 }
 
-/// All trials as CSV, one a row: number, state, value, times, a column a parameter, and the
-/// attributes as JSON.
+/// The numbers of the trials that are asked for, in order; `None`: all of them.
+fn order(
+    store: &Store,
+    study: &StudySummary,
+    selection: &Selection,
+) -> Result<Option<Vec<u64>>, Failure> {
+    if selection.is_everything() {
+        return Ok(None);
+    }
+    let selected = selection.of(store, study)?;
+    Ok(Some(selected.trials.iter().map(|t| t.number).collect()))
+}
+
+/// The items of these trials, in this order.
+fn arranged<T>(items: Vec<T>, number: impl Fn(&T) -> u64, order: Option<&[u64]>) -> Vec<T> {
+    let Some(order) = order else {
+        return items;
+    };
+    let mut items: BTreeMap<u64, T> = items
+        .into_iter()
+        .map(|item| (number(&item), item))
+        .collect();
+    order
+        .iter()
+        .filter_map(|number| items.remove(number))
+        .collect()
+}
+
+/// The trials that are asked for, as CSV, one a row: number, state, value, times, a column a parameter, and the
+/// attributes as JSON; or the columns that are asked for.
 ///
 /// # Errors
 /// See [`trials_json`].
-pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let trials = store.trials(choose(store, name)?.study_id)?;
-    let names = parameter_names(&trials);
+pub fn trials_csv(
+    store: &Store,
+    name: Option<&str>,
+    selection: &Selection,
+) -> Result<String, Failure> {
+    let study = choose(store, name)?;
+    if selection.columns.is_some() {
+        return chosen_csv(&selection.of(store, &study)?, selection);
+    }
+    let order = order(store, &study, selection)?;
+    let trials = arranged(
+        store.trials(study.study_id)?,
+        |t| t.number,
+        order.as_deref(),
+    );
+    let names = parameter_names(trials.iter().map(|t| &t.params));
     let several = trials.iter().map(|t| t.values.len()).max().unwrap_or(0);
     let several = if several > 1 { several } else { 0 };
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = [
         "number",
         "state",
@@ -91,12 +142,7 @@ pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> 
     heading.extend((0..several).map(|i| format!("values.{i}")));
     heading.extend(names.iter().map(|name| format!("params.{name}")));
     heading.push("attrs".to_owned());
-    let mut write = |record: &[String]| {
-        writer
-            .write_record(record)
-            .map_err(|e| Failure::internal(format!("cannot write CSV: {e}")))
-    };
-    write(&heading)?;
+    let mut rows = vec![heading];
     for trial in &trials {
         let time = |stored: &Option<String>| stored.as_deref().map_or_else(String::new, rfc3339);
         let mut record = vec![
@@ -110,63 +156,63 @@ pub fn trials_csv(store: &Store, name: Option<&str>) -> Result<String, Failure> 
             Some(value) => plain(&value.to_json()),
             None => String::new(),
         }));
-        record.extend(names.iter().map(|name| match trial.params.get(*name) {
+        record.extend(names.iter().map(|name| match trial.params.get(name) {
             Some(search::space::Value::Null) => "null".to_owned(),
             Some(value) => plain(&value.to_json()),
             None => String::new(),
         }));
         record.push(Json::Object(trial.user_attrs.clone()).to_string());
-        write(&record)?;
+        rows.push(record);
     }
-    let bytes = writer
-        .into_inner()
-        .map_err(|e| Failure::internal(format!("cannot write CSV: {e}")))?;
-    String::from_utf8(bytes).map_err(|e| Failure::internal(format!("cannot write CSV: {e}")))
+    csv_of(rows)
 }
 
-/// All trials as a table for people.
+/// The columns that are asked for, as CSV.
+fn chosen_csv(selected: &Selected, selection: &Selection) -> Result<String, Failure> {
+    let keys = selected.columns.as_deref().unwrap_or_default();
+    let mut rows = vec![selection.columns.clone().unwrap_or_default()];
+    for trial in &selected.trials {
+        let attempts = selected.attempts.get(&trial.number).copied();
+        let cells = keys
+            .iter()
+            .map(|key| plain(&key.value(trial, attempts).unwrap_or_default()));
+        rows.push(cells.collect());
+    }
+    csv_of(rows)
+}
+
+fn csv_of(rows: Vec<Vec<String>>) -> Result<String, Failure> {
+    let unwritten = |e: String| Failure::internal(format!("cannot write CSV: {e}"));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer
+            .write_record(row)
+            .map_err(|e| unwritten(e.to_string()))?;
+    }
+    let bytes = writer.into_inner().map_err(|e| unwritten(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| unwritten(e.to_string()))
+}
+
+/// The trials that are asked for, as a table for people.
 ///
 /// # Errors
 /// See [`trials_json`].
-pub fn trials_table(store: &Store, name: Option<&str>) -> Result<String, Failure> {
-    let study = choose(store, name)?.study_id;
-    let trials = store.overviews(study)?;
-    let attempts = store.attempt_counts(study)?;
-    if trials.is_empty() {
+pub fn trials_table(
+    store: &Store,
+    name: Option<&str>,
+    selection: &Selection,
+    width: Width,
+) -> Result<String, Failure> {
+    let study = choose(store, name)?;
+    if study.counts.total() == 0 {
         return Ok("no trials yet\n".to_owned());
     }
-    let names = parameter_names(&trials);
-    let fixed = ["trial", "state", "value", "time", "attempts"];
-    let mut heading: Vec<String> = fixed.map(str::to_owned).to_vec();
-    heading.extend(names.iter().map(|name| format::printable(name)));
-    heading.push("fault".to_owned());
-    let mut rows = vec![heading];
-    for trial in &trials {
-        let values: Vec<String> = trial.values.iter().map(|v| number(*v)).collect();
-        let mut row = vec![
-            trial.number.to_string(),
-            trial.state.to_string(),
-            values.join(", "),
-            runtime(trial).map_or_else(String::new, format::duration),
-            attempts
-                .get(&trial.number)
-                .map_or_else(String::new, u32::to_string),
-        ];
-        row.extend(names.iter().map(|name| {
-            trial
-                .params
-                .get(*name)
-                .map_or_else(String::new, format::value)
-        }));
-        row.push(
-            trial
-                .user_attrs
-                .get("fault")
-                .map_or_else(String::new, format::attribute),
-        );
-        rows.push(row);
-    }
-    Ok(report::format::table(&rows))
+    let selected = selection.of(store, &study)?;
+    Ok(columns::trials_table(
+        &selected,
+        &Objectives::of(&study),
+        width,
+    ))
 }
 
 /// One trial as the contract has it. Changing it means changing [`trials_json`] and
@@ -248,11 +294,9 @@ pub(super) fn runtime(trial: &FrozenTrial) -> Option<f64> {
     )
 }
 
-fn parameter_names(trials: &[FrozenTrial]) -> BTreeSet<&str> {
-    trials
-        .iter()
-        .flat_map(|t| t.params.keys().map(String::as_str))
-        .collect()
+/// The names of all parameters of some trials.
+pub(super) fn parameter_names<'a>(all: impl Iterator<Item = &'a Params>) -> BTreeSet<String> {
+    all.flat_map(|params| params.keys().cloned()).collect()
 }
 
 /// JSON as a cell: strings without quotes, nothing for null.

@@ -82,21 +82,31 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
     let dir = tempfile::tempdir().unwrap();
     let store = &study_of(&dir.path().join("tune.db"), text, detail);
     let context = Context {
-        holder: Some(text.to_owned()),
+        owner: Some(LockOwner {
+            pid: 7,
+            host: text.to_owned(),
+            since: text.to_owned(),
+        }),
         ..context()
     };
     let tasks = vec![TaskLine {
         name: text.to_owned(),
         what: text.to_owned(),
+        file: text.into(),
     }];
-    let status = status(store, choose(store, None).unwrap(), &context).unwrap();
+    let status = Statuses::new(vec![
+        status(store, choose(store, None).unwrap(), &context).unwrap(),
+    ]);
     let best = best(store, None).unwrap();
     let show = show(store, None, 0).unwrap();
     let list = list(tasks, Some(store)).unwrap();
     vec![
         ("status", status.text()),
         ("best", best.text()),
-        ("trials", trials_table(store, None).unwrap()),
+        (
+            "trials",
+            trials_table(store, None, &everything(), Width::Any).unwrap(),
+        ),
         ("show", show.text()),
         ("list", list.text()),
         ("memory", memory(store, None, None).unwrap().text()),
@@ -110,7 +120,7 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
         ("status", pretty(&status)),
         ("best", pretty(&best)),
         ("show", pretty(&show)),
-        ("trials", trials_json(store, None).unwrap()),
+        ("trials", trials_json(store, None, &everything()).unwrap()),
         ("list", pretty(&list)),
     ]
 }

@@ -1,0 +1,265 @@
+//! `tune stop`, `tune delete` and `tune rename`: what is done to a whole study.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::args::{DeleteArgs, RenameArgs, StopArgs};
+use super::{Common, answer, init_logging, run};
+use crate::query::{Answer, printable, shell_word};
+use files::paths::{directory_of, places_of};
+use files::plain;
+use messages::exit::{Exit, Failure};
+use report::format::plural;
+use store::{Store, StudySummary};
+use supervisor::{LockOwner, StudyLock, ask_to_stop, lock_owner, patiently, spool};
+
+/// How often it is looked whether a run has ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long another program's lock on the database is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a study was stopped.
+#[derive(Debug, Serialize)]
+struct Stopped {
+    study: String,
+    /// The process that worked on it; null where nobody did.
+    pid: Option<u32>,
+    /// What its run ended with; null where that is not known.
+    exit: Option<u8>,
+}
+
+impl Answer for Stopped {
+    fn text(&self) -> String {
+        let study = printable(&self.study);
+        match (self.pid, self.exit) {
+            (None, _) => format!("nothing to stop: no process works on {study}\n"),
+            (Some(pid), Some(code)) => {
+                let meaning = Exit::ALL.iter().find(|(exit, _)| exit.code() == code);
+                let meaning = meaning.map_or("unknown", |(_, meaning)| meaning);
+                format!("{study}: process {pid} has ended with exit code {code} ({meaning})\n")
+            }
+            (Some(pid), None) => format!("{study}: process {pid} has ended\n"),
+        }
+    }
+}
+
+pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let storage = run::storage(&run::existing_project(common)?, common);
+    let store = Store::open_read_only(&storage)?;
+    let study = store::choose(&store, Some(&args.study))?;
+    let mut stopped = Stopped {
+        study: study.name.clone(),
+        pid: None,
+        exit: None,
+    };
+    let Some(owner) = lock_owner(&storage, &study) else {
+        return answer(common, &stopped);
+    };
+    ask_to_stop(&storage, &study, &owner, args.now)?;
+    if !common.quiet && !common.json {
+        let when = match args.now {
+            true => "running trials are put back at once",
+            false => "it starts nothing new (--now: and puts running trials back at once)",
+        };
+        let study = printable(&study.name);
+        report::err(&format!(
+            "{study}: process {} was asked to stop: {when}",
+            owner.pid
+        ));
+    }
+    while lock_owner(&storage, &study).is_some_and(|now| now.pid == owner.pid) {
+        thread::sleep(LOOK);
+    }
+    let runs = store.runs(study.study_id)?;
+    let its = runs.iter().rev().find(|run| run.record.pid == owner.pid);
+    stopped.exit = its.and_then(|run| run.exit);
+    stopped.pid = Some(owner.pid);
+    answer(common, &stopped)
+}
+
+/// What was deleted.
+#[derive(Debug, Serialize)]
+struct Deleted {
+    study: String,
+    trials: u64,
+}
+
+impl Answer for Deleted {
+    fn text(&self) -> String {
+        let trials = plural(self.trials, "trial");
+        format!("deleted {} with its {trials}\n", printable(&self.study))
+    }
+}
+
+pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let storage = run::storage(&run::existing_project(common)?, common);
+    let store = Store::open_read_only(&storage)?;
+    let study = store::choose(&store, Some(&args.study))?;
+    drop(store);
+    let _lock = locked(&storage, &study, &study.name)?;
+    if !args.yes {
+        confirmed(&study)?;
+    }
+    let places = places_of(&directory_of(&storage), &study.name);
+    must_be_own(&places)?;
+    patiently(PATIENCE, &mut warn(common), || {
+        Store::open_existing(&storage)?.delete_study(study.study_id)
+    })?;
+    for place in places {
+        let removed = match std::fs::symlink_metadata(&place) {
+            Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(&place),
+            Ok(_) => std::fs::remove_file(&place),
+            Err(_) => Ok(()),
+        };
+        removed.map_err(|e| {
+            Failure::storage(format!(
+                "the study is deleted, but {} could not be removed: {e}; remove it by hand",
+                place.display()
+            ))
+        })?;
+    }
+    answer(
+        common,
+        &Deleted {
+            study: study.name,
+            trials: study.counts.total(),
+        },
+    )
+}
+
+/// Asks on the terminal.
+fn confirmed(study: &StudySummary) -> Result<(), Failure> {
+    let name = printable(&study.name);
+    let trials = plural(study.counts.total(), "trial");
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::input(format!(
+            "{name} has {trials}; to delete them for good, say --yes"
+        )));
+    }
+    report::err(&format!(
+        "{name} has {trials}. Type its name to delete it for good:"
+    ));
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    match read.is_ok() && line.trim() == study.name {
+        true => Ok(()),
+        false => Err(Failure::input(
+            "nothing was deleted: another name was given".to_owned(),
+        )),
+    }
+}
+
+/// How a study was renamed.
+#[derive(Debug, Serialize)]
+struct Renamed {
+    study: String,
+    from: String,
+}
+
+impl Answer for Renamed {
+    fn text(&self) -> String {
+        let (name, from) = (printable(&self.study), printable(&self.from));
+        let flag = shell_word(&self.study);
+        format!("{from} is now {name}; its command goes on with --study {flag}\n")
+    }
+}
+
+pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let storage = run::storage(&run::existing_project(common)?, common);
+    let (old, new) = (&args.study, &args.name);
+    config::check_name(new).map_err(|why| Failure::input(format!("{new:?}: {why}")))?;
+    let store = Store::open_read_only(&storage)?;
+    let study = store::choose(&store, Some(old))?;
+    if store.find_study(new)?.is_some() {
+        return Err(Failure::input(format!(
+            "there is a study called {new:?} already"
+        )));
+    }
+    drop(store);
+    let dir = directory_of(&storage);
+    let waiting = spool::waiting(&dir, old);
+    if waiting > 0 {
+        return Err(Failure::storage(format!(
+            "{}; rename the study after that",
+            spool::waiting_text(waiting)
+        )));
+    }
+    let _lock = locked(&storage, &study, old)?;
+    let _new = StudyLock::take(&storage, new, &LockOwner::this_process())?;
+    let moves = moves(&dir, old, new)?;
+    patiently(PATIENCE, &mut warn(common), || {
+        Store::open_existing(&storage)?.rename_study(study.study_id, new)
+    })?;
+    for (from, to) in moves {
+        std::fs::rename(&from, &to).map_err(|e| {
+            Failure::storage(format!(
+                "the study is renamed, but {} could not be moved to {}: {e}; move it by hand",
+                from.display(),
+                to.display()
+            ))
+        })?;
+    }
+    let from = old.clone();
+    answer(
+        common,
+        &Renamed {
+            study: new.clone(),
+            from,
+        },
+    )
+}
+
+/// The places that a study has, and where they go. The lock file stays: locks have names of their own.
+fn moves(dir: &Path, old: &str, new: &str) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let lock = files::paths::lock_of(dir, old);
+    let pairs = places_of(dir, old).into_iter().zip(places_of(dir, new));
+    let moves: Vec<_> = pairs
+        .filter(|(from, _)| from.exists() && *from != lock)
+        .collect();
+    must_be_own(
+        &moves
+            .iter()
+            .map(|(from, _)| from.clone())
+            .collect::<Vec<_>>(),
+    )?;
+    match moves.iter().find(|(_, to)| to.symlink_metadata().is_ok()) {
+        Some((_, to)) => Err(Failure::input(format!(
+            "{} is there, of an earlier study called {new:?}; remove it first",
+            to.display()
+        ))),
+        None => Ok(moves),
+    }
+}
+
+/// Refuses where a link leads elsewhere.
+fn must_be_own(places: &[PathBuf]) -> Result<(), Failure> {
+    for place in places {
+        let above = place.parent().unwrap_or(place);
+        plain::is_dir(above).map_err(|e| Failure::storage(format!("{}: {e}", above.display())))?;
+    }
+    Ok(())
+}
+
+/// Locks a study that nobody works on.
+fn locked(storage: &Path, study: &StudySummary, name: &str) -> Result<StudyLock, Failure> {
+    let mut lock = StudyLock::take(storage, name, &LockOwner::this_process())?;
+    lock.row(study.study_id, name)?;
+    Ok(lock)
+}
+
+fn warn(common: &Common) -> impl FnMut(String) + use<> {
+    let quiet = common.quiet;
+    move |message: String| {
+        if !quiet {
+            report::err(&format!("note: {message}"));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Why a trial did not end with a value.
+
+use serde_json::{Map, Value as Json};
+
+use search::study::TrialState;
+
+/// The attributes that [`reason`] reads.
+pub(super) const KEYS: [&str; 3] = ["fault", "error_msg", "cuda_error_msg"];
+
+/// Why a trial was pruned or failed, in one line; empty where it was neither.
+pub(super) fn reason(state: TrialState, attrs: &Map<String, Json>) -> String {
+    let line = |key: &str| {
+        let text = attrs.get(key)?.as_str()?;
+        text.lines().map(str::trim).find(|line| !line.is_empty())
+    };
+    match state {
+        TrialState::Waiting | TrialState::Running | TrialState::Complete => String::new(),
+        TrialState::Pruned | TrialState::Fail => {
+            let message = line("error_msg").or_else(|| line("cuda_error_msg"));
+            match (line("fault"), message) {
+                (Some("task_error") | None, Some(message)) => message.to_owned(),
+                (Some(fault), Some(message)) => format!("{fault}: {message}"),
+                (Some(fault), None) => fault.to_owned(),
+                (None, None) if state == TrialState::Pruned => "by the pruner".to_owned(),
+                (None, None) => String::new(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_reason_is_the_message_with_its_fault() {
+        let told = |state, attrs: Json| reason(state, attrs.as_object().unwrap());
+        let error = json!({"fault": "task_error", "error_msg": "\nexit status 1: no data\nmore"});
+        assert_eq!(
+            told(TrialState::Fail, error.clone()),
+            "exit status 1: no data"
+        );
+        assert_eq!(told(TrialState::Complete, error), "");
+        let oom = json!({"fault": "oom", "cuda_error_msg": "out of memory"});
+        assert_eq!(told(TrialState::Pruned, oom), "oom: out of memory");
+        assert_eq!(told(TrialState::Pruned, json!({"fault": "hang"})), "hang");
+        assert_eq!(told(TrialState::Pruned, json!({})), "by the pruner");
+        assert_eq!(told(TrialState::Fail, json!({})), "");
+    }
+}

@@ -1,0 +1,340 @@
+//! Which trials are asked for, and in which order.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value as Json;
+
+use super::columns::order_of_parameters;
+use super::key::Key;
+use super::objectives::Objectives;
+use super::reason;
+use super::trials::parameter_names;
+use messages::exit::Failure;
+use messages::number_from_json;
+use search::study::{Direction, FrozenTrial, TrialState, pareto};
+use store::{Store, StudySummary};
+
+/// What is asked for; by default all trials, ascending by number.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Selection {
+    /// Only the best so many.
+    pub top: Option<usize>,
+    /// Only those in one of these states; empty: in any.
+    pub states: Vec<TrialState>,
+    /// Conditions that all hold: `optim.lr<1e-4`.
+    pub conditions: Vec<String>,
+    /// The key to sort by, with `-` in front descending.
+    pub sort: Option<String>,
+    /// The other way round.
+    pub reverse: bool,
+    /// The keys of the columns, in order; `None`: as many as fit.
+    pub columns: Option<Vec<String>>,
+}
+
+/// The trials that were asked for, in order.
+pub(super) struct Selected {
+    pub(super) trials: Vec<FrozenTrial>,
+    /// Attempts by trial, of those that have had one.
+    pub(super) attempts: BTreeMap<u64, u32>,
+    /// What `--columns` names.
+    pub(super) columns: Option<Vec<Key>>,
+    /// The parameters of all trials of the study.
+    pub(super) parameters: BTreeSet<String>,
+    /// The same, those first that tell most.
+    pub(super) order: Vec<String>,
+}
+
+impl Selection {
+    /// Whether all trials are meant, in their own order.
+    pub(super) fn is_everything(&self) -> bool {
+        let columns = self.columns.clone();
+        *self
+            == Selection {
+                columns,
+                ..Selection::default()
+            }
+    }
+
+    /// Selects.
+    ///
+    /// # Errors
+    /// A condition that is none, a key that no trial has (2); reading failed (7).
+    pub(super) fn of(&self, store: &Store, study: &StudySummary) -> Result<Selected, Failure> {
+        let id = study.study_id;
+        let conditions = self.conditions.iter().map(|text| condition(text));
+        let conditions: Vec<_> = conditions.collect::<Result<_, _>>()?;
+        let sort = self
+            .sort
+            .as_deref()
+            .map(|s| (s.trim_start_matches('-'), s.starts_with('-')));
+        let columns = self.columns.iter().flatten().map(String::as_str);
+        let named = conditions
+            .iter()
+            .map(|c| c.0)
+            .chain(sort.iter().map(|s| s.0));
+        let named: Vec<&str> = reason::KEYS
+            .into_iter()
+            .chain(named)
+            .chain(columns)
+            .collect();
+        let attempts = store.attempt_counts(id)?;
+        let mut trials = store.overviews(id, &named)?;
+        let parameters = parameter_names(trials.iter().map(|t| &t.params));
+        let order = order_of_parameters(&trials, &parameters, &study.directions);
+        let attributes = match named.len() > reason::KEYS.len() {
+            true => store.attribute_names(id)?,
+            false => BTreeSet::new(),
+        };
+        let objectives = Objectives::of(study);
+        let key = |name: &str| {
+            Key::named(name, objectives.names(), &parameters, &attributes).map_err(Failure::input)
+        };
+        for (name, comparison, literal) in conditions {
+            let key = key(name)?;
+            trials.retain(|t| {
+                let value = key.value(t, attempts.get(&t.number).copied());
+                value.is_some_and(|value| comparison.holds(&value, literal))
+            });
+        }
+        trials.retain(|t| self.states.is_empty() || self.states.contains(&t.state));
+        if let Some(top) = self.top {
+            trials = best(store, study, trials, top)?;
+        }
+        if let Some((name, down)) = sort {
+            let (key, down) = (key(name)?, down != self.reverse);
+            trials.sort_by(|a, b| {
+                let values = [a, b].map(|t| key.value(t, attempts.get(&t.number).copied()));
+                by_value(values[0].as_ref(), values[1].as_ref(), down)
+            });
+        } else if self.reverse {
+            trials.reverse();
+        }
+        let columns = self.columns.as_ref();
+        let columns = columns.map(|names| names.iter().map(|name| key(name)).collect());
+        Ok(Selected {
+            columns: columns.transpose()?,
+            trials,
+            attempts,
+            parameters,
+            order,
+        })
+    }
+}
+
+/// Key, comparison and value of a condition that can be true of something.
+fn condition(text: &str) -> Result<(&str, Comparison, &str), Failure> {
+    let Some((key, comparison, value)) = parsed(text) else {
+        return Err(Failure::input(format!(
+            "--where '{text}': expected KEY<VALUE, with one of < <= > >= = !="
+        )));
+    };
+    match comparison.orders() && value.parse::<f64>().is_err() {
+        true => Err(Failure::input(format!(
+            "--where '{text}': {value} is no number, and other values are compared by = and != only"
+        ))),
+        false => Ok((key, comparison, value)),
+    }
+}
+
+/// The best of the trials, the best first.
+fn best(
+    store: &Store,
+    study: &StudySummary,
+    trials: Vec<FrozenTrial>,
+    top: usize,
+) -> Result<Vec<FrozenTrial>, Failure> {
+    let wanted: BTreeSet<u64> = trials.iter().map(|t| t.number).collect();
+    let outlines = store.outlines(study.study_id)?;
+    let outlines: Vec<FrozenTrial> = outlines
+        .into_iter()
+        .filter(|t| wanted.contains(&t.number))
+        .collect();
+    let order = best_first(&study.directions, &outlines, top);
+    let mut trials: BTreeMap<u64, FrozenTrial> =
+        trials.into_iter().map(|t| (t.number, t)).collect();
+    Ok(order
+        .iter()
+        .filter_map(|number| trials.remove(number))
+        .collect())
+}
+
+/// The numbers of the best trials, the best first: of several objectives front after front.
+fn best_first(directions: &[Direction], trials: &[FrozenTrial], top: usize) -> Vec<u64> {
+    let able = trials
+        .iter()
+        .filter_map(|t| Some((t.number, t.result(directions.len())?)));
+    let able: Vec<(u64, &[f64])> = able.collect();
+    if let [direction] = directions {
+        let mut values: Vec<(f64, u64)> = able.iter().map(|(n, v)| (v[0], *n)).collect();
+        values.sort_by(|a, b| direction.order(*a, *b));
+        return values.into_iter().take(top).map(|(_, n)| n).collect();
+    }
+    let points: Vec<Vec<f64>> = able
+        .iter()
+        .map(|(_, v)| pareto::losses(directions, v))
+        .collect();
+    let best = pareto::best_first(&points, top.min(points.len()));
+    best.into_iter().map(|i| able[i].0).collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+    Equal,
+    Unequal,
+}
+
+/// Two letters before one.
+const COMPARISONS: [(&str, Comparison); 7] = [
+    ("<=", Comparison::AtMost),
+    (">=", Comparison::AtLeast),
+    ("!=", Comparison::Unequal),
+    ("==", Comparison::Equal),
+    ("<", Comparison::Less),
+    (">", Comparison::More),
+    ("=", Comparison::Equal),
+];
+
+/// Key, comparison and value of a condition.
+fn parsed(text: &str) -> Option<(&str, Comparison, &str)> {
+    let at = text.find(['<', '>', '=', '!'])?;
+    let (key, rest) = text.split_at(at);
+    let (word, comparison) = COMPARISONS
+        .iter()
+        .find(|(word, _)| rest.starts_with(word))?;
+    let (key, value) = (key.trim(), rest[word.len()..].trim());
+    (!key.is_empty() && !value.is_empty()).then_some((key, *comparison, value))
+}
+
+impl Comparison {
+    /// Whether it is about more and less.
+    fn orders(self) -> bool {
+        match self {
+            Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => true,
+            Comparison::Equal | Comparison::Unequal => false,
+        }
+    }
+
+    /// Whether a value compares so with what was given.
+    fn holds(self, value: &Json, given: &str) -> bool {
+        if let (Some(x), Ok(y)) = (number_from_json(value), given.parse::<f64>()) {
+            return match self {
+                Comparison::Less => x < y,
+                Comparison::AtMost => x <= y,
+                Comparison::More => x > y,
+                Comparison::AtLeast => x >= y,
+                Comparison::Equal => x == y,
+                Comparison::Unequal => x != y,
+            };
+        }
+        let same = match value {
+            Json::String(text) => text.eq_ignore_ascii_case(given),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+                let shown = value.to_string();
+                shown == given
+            }
+        };
+        match self {
+            Comparison::Equal => same,
+            Comparison::Unequal => !same,
+            Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => false,
+        }
+    }
+}
+
+/// Numbers before text; what is not there comes last, also where the rest is turned round.
+fn by_value(a: Option<&Json>, b: Option<&Json>, down: bool) -> Ordering {
+    let (Some(a), Some(b)) = (a, b) else {
+        return b.is_some().cmp(&a.is_some());
+    };
+    let order = match (number_from_json(a), number_from_json(b)) {
+        (Some(x), Some(y)) => x.total_cmp(&y),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => match (a.as_str(), b.as_str()) {
+            (Some(a), Some(b)) => a.cmp(b),
+            (_, _) => a.to_string().cmp(&b.to_string()),
+        },
+    };
+    if down { order.reverse() } else { order }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_condition_is_a_key_a_comparison_and_a_value() {
+        assert_eq!(
+            parsed("optim.lr<1e-4"),
+            Some(("optim.lr", Comparison::Less, "1e-4"))
+        );
+        assert_eq!(parsed("a >= b"), Some(("a", Comparison::AtLeast, "b")));
+        assert_eq!(parsed("a!=b=c"), Some(("a", Comparison::Unequal, "b=c")));
+        assert_eq!(parsed("a==1"), Some(("a", Comparison::Equal, "1")));
+        for wrong in ["", "a", "a!b", "<1", "a<", "= 3"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers_and_the_rest_by_its_text() {
+        let holds = |value: Json, text: &str| {
+            let (_, comparison, given) = parsed(text).unwrap();
+            comparison.holds(&value, given)
+        };
+        assert!(holds(json!(1e-5), "x<1e-4") && !holds(json!(1e-4), "x<0.0001"));
+        assert!(holds(json!(16), "x=16.0") && holds(json!("Infinity"), "x>5"));
+        assert!(holds(json!("adam"), "x=adam") && holds(json!("COMPLETE"), "state=complete"));
+        assert!(holds(json!("sgd"), "x!=adam") && !holds(json!("sgd"), "x<5"));
+        assert!(holds(json!(true), "x=true") && holds(json!(null), "x=null"));
+        assert!(!holds(json!("NaN"), "x<5") && holds(json!("NaN"), "x!=5"));
+    }
+
+    #[test]
+    fn what_is_not_there_comes_last_in_both_directions() {
+        let sorted = |down| {
+            let mut all = [
+                None,
+                Some(json!("b")),
+                Some(json!(10)),
+                Some(json!("a")),
+                Some(json!(9)),
+            ];
+            all.sort_by(|a, b| by_value(a.as_ref(), b.as_ref(), down));
+            json!(all)
+        };
+        assert_eq!(sorted(false), json!([9, 10, "a", "b", null]));
+        assert_eq!(sorted(true), json!(["b", "a", 10, 9, null]));
+    }
+
+    #[test]
+    fn the_best_are_those_that_can_be_the_best() {
+        let trial = |number, state, values: &[f64]| {
+            let mut trial = FrozenTrial::new(number, state, Default::default());
+            trial.values = values.to_vec();
+            trial
+        };
+        let complete = TrialState::Complete;
+        let trials = [
+            trial(0, complete, &[0.5]),
+            trial(1, TrialState::Pruned, &[0.1]),
+            trial(2, complete, &[0.2]),
+            trial(3, complete, &[0.2]),
+            trial(4, TrialState::Fail, &[]),
+        ];
+        assert_eq!(best_first(&[Direction::Minimize], &trials, 2), [2, 3]);
+        assert_eq!(best_first(&[Direction::Maximize], &trials, 9), [0, 2, 3]);
+        let two = [
+            trial(0, complete, &[1.0, 1.0]),
+            trial(1, complete, &[2.0, 2.0]),
+        ];
+        let both = [Direction::Minimize, Direction::Minimize];
+        assert_eq!(best_first(&both, &two, 5), [0, 1]);
+    }
+}

@@ -1,0 +1,134 @@
+//! What is seen of studies and trials, and how trials are chosen.
+
+use super::*;
+
+#[test]
+fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = own(&dir.path().join("tune.db"), 0.6);
+    let study = store.studies().unwrap().remove(0).study_id;
+    let mut record = store.runs(study).unwrap().remove(0).record;
+    record.pid = 7;
+    record.command = ["tune", "criteria", "--trials", "300"]
+        .map(str::to_owned)
+        .to_vec();
+    let run = store.begin_run(study, &record).unwrap();
+    let created = Write::TrialCreated {
+        number: 3,
+        params: Params::new(),
+        distributions: Default::default(),
+        user_attrs: Map::new(),
+        system_attrs: Map::new(),
+    };
+    store.apply(study, run, &[created, attempt(3, 0)]).unwrap();
+    let reported = Write::Reported {
+        number: 3,
+        step: 2,
+        value: 0.5,
+    };
+    store.apply(study, run, &[reported]).unwrap();
+    let of = || {
+        let owner = Some(LockOwner {
+            pid: 7,
+            host: "h".to_owned(),
+            since: "2026-11-21T03:13:30Z".to_owned(),
+        });
+        let context = Context { owner, ..context() };
+        status(&store, choose(&store, None).unwrap(), &context).unwrap()
+    };
+    let text = of().text();
+    for part in [
+        "state          running since 2026-11-21 03:13:30 UTC, 46 min 30 s (pid 7 on h)\n",
+        "command        tune criteria --trials 300\n",
+        "trials         2 of 300 finished (2 complete); 1 failed, 1 running\n",
+        "running        trial 3: step 2, value 0.5, 45 min 00 s, worker 1 on cuda:0\n",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let json = json!(of());
+    assert_eq!(json["state"], "running");
+    assert_eq!(json["running"][0]["age_s"], 2700.0);
+    assert_eq!(json["holder"]["command"], json!(record.command));
+    assert_eq!(
+        json["rate_per_hour"],
+        Json::Null,
+        "nothing has finished yet"
+    );
+}
+
+#[test]
+fn without_a_name_all_studies_are_shown() {
+    let (_dir, store) = example();
+    let all = store.studies().unwrap().into_iter();
+    let all = all.map(|study| status(&store, study, &context()).unwrap());
+    let all = Statuses::new(all.collect());
+    assert_eq!(
+        all.text(),
+        "study  state        finished  best                        last activity\n\
+         s1     not run yet         7  value -Infinity (trial 10)  2 h 25 min ago\n\
+         mo     not run yet         2  front of 2 trials           2 h 26 min ago\n\n\
+         tune status STUDY says more about one\n"
+    );
+    assert_eq!(json!(all)["studies"][1]["study"], "mo");
+}
+
+#[test]
+fn trials_are_filtered_sorted_and_shown_by_their_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = own(&dir.path().join("tune.db"), 0.5);
+    let ask = |selection: &Selection| {
+        let json = trials_json(&store, None, selection)?;
+        let json: Vec<Json> = serde_json::from_str(&json).unwrap();
+        Ok::<_, Failure>(
+            json.iter()
+                .map(|t| t["number"].as_u64().unwrap())
+                .collect::<Vec<_>>(),
+        )
+    };
+    let with = |change: fn(&mut Selection)| {
+        let mut selection = everything();
+        change(&mut selection);
+        ask(&selection)
+    };
+    let none: [u64; 0] = [];
+    assert_eq!(with(|s| s.top = Some(1)).unwrap(), [1]);
+    assert_eq!(with(|s| s.top = Some(9)).unwrap(), [1, 0]);
+    assert_eq!(with(|s| s.states = vec![TrialState::Fail]).unwrap(), [2]);
+    assert_eq!(with(|s| s.reverse = true).unwrap(), [2, 1, 0]);
+    assert_eq!(with(|s| s.sort = Some("-value".into())).unwrap(), [1, 0, 2]);
+    assert_eq!(
+        with(|s| s.conditions = vec!["lr<1e-4".into()]).unwrap(),
+        none
+    );
+    let both = vec!["value>=0.5".into(), "number<1".into()];
+    let selection = Selection {
+        conditions: both,
+        ..everything()
+    };
+    assert_eq!(ask(&selection).unwrap(), [0]);
+    assert_eq!(
+        with(|s| s.conditions = vec!["reason=oom".into()]).unwrap(),
+        [2]
+    );
+    assert_eq!(
+        with(|s| s.conditions = vec!["metric.loss>5".into()]).unwrap(),
+        [0, 1, 2]
+    );
+    let failure = with(|s| s.conditions = vec!["optim.lf<1".into()]).unwrap_err();
+    assert_eq!(failure.exit, Exit::BadInput);
+    let near = "no trial has optim.lf (did you mean optim.lr?)";
+    assert!(failure.message.starts_with(near), "{failure}");
+    let failure = with(|s| s.conditions = vec!["model.name<b".into()]).unwrap_err();
+    assert!(failure.message.contains("b is no number"), "{failure}");
+    let columns = Some(["number", "lr", "seed"].map(str::to_owned).to_vec());
+    let selection = Selection {
+        columns,
+        ..everything()
+    };
+    assert_eq!(
+        trials_csv(&store, None, &selection).unwrap(),
+        "number,lr,seed\n0,0.000123456789,7\n1,0.000123456789,7\n2,0.000123456789,7\n"
+    );
+    let table = trials_table(&store, None, &selection, Width::Of(1)).unwrap();
+    assert!(table.starts_with("trial        lr  seed\n"), "{table}");
+}

@@ -1,0 +1,255 @@
+//! What people see of studies from a second terminal, and what they do to them there.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Output;
+
+use serde_json::{Value as Json, json};
+
+use crate::common::{Project, wait_for};
+
+const ANSWERS: &str = include_str!("../../docs/schemas/answers.schema.json");
+
+/// Validates an answer against the definition of this name.
+fn valid(definition: &str, answer: &Json) {
+    let mut schema: Json = serde_json::from_str(ANSWERS).unwrap();
+    schema["$ref"] = format!("#/$defs/{definition}").into();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = validator
+        .iter_errors(answer)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{definition}: {wrong:#?}\n{answer:#}");
+}
+
+fn ask(project: &Project, args: &[&str]) -> Json {
+    let args = [args, &["--json"]].concat();
+    serde_json::from_str(&project.expect(0, &args).0).unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A task whose trials take long enough to be looked at: a program that says a step and waits for a file.
+fn waiting() -> Project {
+    let project = Project::empty();
+    let go = project.path().join("go");
+    let script = format!(
+        "echo loss=0.5; while [ ! -e {} ]; do sleep 0.02; done; echo loss=0.25",
+        go.display()
+    );
+    let run = json!(["sh", "-c", script, "{lr}"]);
+    project.config(
+        "slow",
+        &format!(
+            "[task]\nkind = \"command\"\nrun = {run}\nvalue = 'loss=([0-9.]+)'\n\
+             [objective]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
+             [space]\nlr = {{ low = 0.1, high = 1.0 }}\n"
+        ),
+    );
+    project
+}
+
+/// Starts the slow task and waits until its first trial has printed something.
+fn started(project: &Project) -> std::process::Child {
+    let child = project.start(&["slow", "--trials", "2"]);
+    wait_for("a trial", || {
+        let output = project.run(&["logs", "slow", "0"]);
+        stdout(&output).contains("loss=0.5")
+    });
+    child
+}
+
+#[test]
+fn every_answer_obeys_its_schema() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "4", "--seed", "3"]);
+    project.expect(0, &["synthetic", "--trials", "3", "--study", "other"]);
+    let two = [
+        "synthetic",
+        "--study",
+        "two",
+        "--trials",
+        "3",
+        "--objective",
+        "loss:min",
+        "--objective",
+        "cost:min",
+    ];
+    project.expect(0, &two);
+    valid("list", &ask(&project, &["list"]));
+    valid("tasks", &ask(&project, &["tasks"]));
+    let all = ask(&project, &["status"]);
+    valid("statuses", &all);
+    assert_eq!(all["studies"].as_array().map(Vec::len), Some(3));
+    for study in ["synthetic", "two"] {
+        let status = ask(&project, &["status", study]);
+        valid("status", &status);
+        assert_eq!(
+            (&status["state"], &status["study"]),
+            (&json!("finished"), &json!(study))
+        );
+        valid("best", &ask(&project, &["best", study]));
+        valid("show", &ask(&project, &["show", study, "1"]));
+        valid("check", &ask(&project, &["check", "synthetic"]));
+    }
+    valid("logs", &ask(&project, &["logs", "synthetic", "0"]));
+    valid("logs", &ask(&project, &["logs", "synthetic"]));
+    valid(
+        "enqueue",
+        &ask(&project, &["enqueue", "synthetic", "optim.lr=0.1"]),
+    );
+    valid("stop", &ask(&project, &["stop", "synthetic"]));
+    valid("rename", &ask(&project, &["rename", "other", "another"]));
+    valid("delete", &ask(&project, &["delete", "another", "--yes"]));
+}
+
+#[test]
+fn a_live_run_is_seen_followed_and_stopped_from_outside() {
+    let project = waiting();
+    let mut child = started(&project);
+    let status = ask(&project, &["status", "slow"]);
+    valid("status", &status);
+    assert_eq!(status["state"], "running");
+    assert_eq!(status["holder"]["pid"], child.id());
+    assert_eq!(status["holder"]["live"], true);
+    assert_eq!(status["running"][0]["number"], 0);
+    let (text, _) = project.expect(0, &["status", "slow"]);
+    let part = format!("(pid {} on ", child.id());
+    assert!(
+        text.contains("running since ") && text.contains(&part),
+        "{text}"
+    );
+    // While it runs nothing is taken away from it.
+    project.expect(6, &["delete", "slow", "--yes"]);
+    project.expect(6, &["rename", "slow", "fast"]);
+    let watch = project
+        .tune(&["status", "slow", "--watch", "0.1", "--json"])
+        .spawn()
+        .unwrap();
+    let follow = project
+        .tune(&["logs", "slow", "0", "--follow"])
+        .spawn()
+        .unwrap();
+    let stopped = ask(&project, &["stop", "slow", "--now"]);
+    valid("stop", &stopped);
+    assert_eq!(
+        (&stopped["pid"], &stopped["exit"]),
+        (&json!(child.id()), &json!(4))
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    let watched = stdout(&watch.wait_with_output().unwrap());
+    let last: Json = serde_json::from_str(watched.lines().last().unwrap()).unwrap();
+    assert_eq!(last["state"], "stopped");
+    let followed = stdout(&follow.wait_with_output().unwrap());
+    assert!(followed.contains("loss=0.5"), "{followed}");
+    let (text, _) = project.expect(0, &["status", "slow"]);
+    assert!(text.contains("the same command goes on"), "{text}");
+    let nothing = project.expect(0, &["stop", "slow"]).0;
+    assert!(nothing.starts_with("nothing to stop"), "{nothing}");
+}
+
+#[test]
+fn a_run_that_is_asked_to_stop_starts_nothing_new() {
+    let project = waiting();
+    let mut child = started(&project);
+    let mut stop = project.tune(&["stop", "slow"]).spawn().unwrap();
+    let mut asked = String::new();
+    BufReader::new(stop.stderr.take().unwrap())
+        .read_line(&mut asked)
+        .unwrap();
+    assert!(asked.contains("was asked to stop"), "{asked}");
+    // The running trial may end.
+    fs::write(project.path().join("go"), "").unwrap();
+    let stopped = stdout(&stop.wait_with_output().unwrap());
+    assert!(stopped.contains("has ended with exit code 4"), "{stopped}");
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    assert_eq!(project.trials("slow").len(), 1, "nothing new was started");
+}
+
+#[test]
+fn a_renamed_study_has_its_logs_and_goes_on_and_a_deleted_one_leaves_nothing() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "2"]);
+    project.expect(0, &["synthetic", "--trials", "2", "--study", "kept"]);
+    let (text, _) = project.expect(0, &["rename", "synthetic", "first"]);
+    assert!(text.contains("--study first"), "{text}");
+    let (log, _) = project.expect(0, &["logs", "first", "1"]);
+    assert!(log.starts_with("=== trial 1 attempt 0"), "{log}");
+    project.expect(2, &["status", "synthetic"]);
+    project.expect(2, &["rename", "first", "kept"]);
+    project.expect(2, &["rename", "first", "a/b"]);
+    project.expect(0, &["synthetic", "--study", "first", "--trials", "3"]);
+    assert_eq!(project.trials("first").len(), 3);
+    // Whoever cannot be asked has to say it.
+    let (_, stderr) = project.expect(2, &["delete", "first"]);
+    assert!(stderr.contains("--yes"), "{stderr}");
+    project.expect(0, &["delete", "first", "--yes"]);
+    let connection = project.connect();
+    let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '%trial%'";
+    let mut tables = connection.prepare(tables).unwrap();
+    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let kept: i64 = connection
+        .query_row("SELECT COUNT(*) FROM trials", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(kept, 2);
+    for table in tables.map(Result::unwrap) {
+        let left = format!(
+            "SELECT COUNT(*) FROM {table} WHERE trial_id NOT IN (SELECT trial_id FROM trials)"
+        );
+        let left: i64 = connection.query_row(&left, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+    let files = project.path().join("tune.db.d");
+    for place in [
+        "logs/first",
+        "kept/first",
+        "checkpoints/first",
+        "spool/first.jsonl",
+        "locks/first.lock",
+    ] {
+        assert!(!files.join(place).exists(), "{place}");
+    }
+    assert!(files.join("logs/kept").is_dir());
+    assert_eq!(project.trials("kept").len(), 2);
+}
+
+#[test]
+fn a_mistyped_word_is_told_what_was_probably_meant() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "1"]);
+    let told = |args: &[&str]| project.expect(2, args).1;
+    assert!(told(&["statsu"]).contains("did you mean `tune status`?"));
+    assert!(told(&["statsu", "synthetic"]).contains("Did you mean `tune status`?"));
+    assert!(told(&["synthetik"]).contains("did you mean synthetic?"));
+    assert!(told(&["resume", "synthetic"]).contains("run the same command again"));
+    assert!(told(&["best", "syntetic"]).contains("did you mean synthetic?"));
+    assert!(told(&["trials", "--where", "optim.lf<1"]).contains("did you mean optim.lr?"));
+    fs::write(project.path().join("sim.toml"), "").unwrap();
+    let output = project
+        .tune(&["sim"])
+        .current_dir(project.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        stderr.contains("did you mean `tune ./sim.toml`?"),
+        "{stderr}"
+    );
+    let nowhere = project.path().join("none");
+    let at = nowhere.to_str().unwrap();
+    let output = project.tune(&["list", "-C", at]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let storage = nowhere.join("x.db");
+    for command in [
+        &["status"][..],
+        &["trials"],
+        &["list"],
+        &["stop", "x"],
+        &["delete", "x", "--yes"],
+    ] {
+        let _ = project.run(&[command, &["--storage", storage.to_str().unwrap()]].concat());
+        assert!(!nowhere.exists(), "{command:?}");
+    }
+}
