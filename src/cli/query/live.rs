@@ -41,6 +41,8 @@ impl RunningTrial {
         let mut parts = Vec::new();
         match (self.step, self.value) {
             (Some(at), Some(v)) => parts.push(format!("{step} {at}, {metric} {}", number(v))),
+            // Not every program tells of its steps.
+            (Some(_) | None, Some(_) | None) if step == "step" => {}
             (Some(_) | None, Some(_) | None) => parts.push(format!("no {step} yet")),
         }
         parts.extend(self.age_s.map(format::duration));
@@ -156,7 +158,7 @@ mod tests {
         };
         assert_eq!(
             trial.text("step", "loss"),
-            "trial 12: no step yet, run by another program"
+            "trial 12: run by another program"
         );
     }
 
