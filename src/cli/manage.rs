@@ -207,6 +207,8 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
             ))
         })?;
     }
+    // Held by nobody else; one that cannot be removed only lies there.
+    let _ = std::fs::remove_file(files::paths::lock_of(&dir, old));
     let from = old.clone();
     answer(
         common,

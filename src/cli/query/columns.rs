@@ -12,7 +12,7 @@ use report::format::{plural, short_name, table};
 use search::importance;
 use search::study::{Direction, FrozenTrial};
 
-/// The widest that a reason is shown, in characters.
+/// The widest that a reason is shown where not everything fits, in characters.
 const REASON: usize = 40;
 
 /// Spaces between two columns.
@@ -73,7 +73,12 @@ pub(super) fn trials_table(selected: &Selected, objectives: &Objectives, width: 
                 .iter()
                 .enumerate()
                 .map(|(i, key)| column(key, i < fixed));
-            columns.chain(told.then_some(reason)).collect()
+            let mut columns: Vec<Column> = columns.collect();
+            if told {
+                columns.push(reason);
+                shorten_last(&mut columns, width);
+            }
+            columns
         }
     };
     let all = columns.len();
@@ -93,6 +98,19 @@ pub(super) fn trials_table(selected: &Selected, objectives: &Objectives, width: 
         );
     }
     text
+}
+
+/// Shortens the cells of the last column where not all columns fit as they are.
+fn shorten_last(columns: &mut [Column], width: Width) {
+    let total: usize = columns.iter().map(Column::width).sum();
+    let fits = match width {
+        Width::Of(width) => total <= width + BETWEEN,
+        Width::Any => true,
+    };
+    if let (false, Some(last)) = (fits, columns.last_mut()) {
+        let cells = last.cells.iter_mut();
+        cells.for_each(|cell| *cell = format::shortened(cell, REASON));
+    }
 }
 
 /// The columns that fit, in their order: those that are kept first, then one after the other as long as there is room.
@@ -171,11 +189,7 @@ fn cell(key: &Key, trial: &FrozenTrial, selected: &Selected) -> String {
             .values
             .get(*i)
             .map_or_else(String::new, |v| report::format::value(*v)),
-        (Key::Reason, Some(Json::String(reason))) => {
-            let wide = selected.columns.is_some();
-            let most = if wide { usize::MAX } else { REASON };
-            format::shortened(&format::printable(&reason), most)
-        }
+        (Key::Reason, Some(Json::String(reason))) => format::printable(&reason),
         (_, Some(value)) => format::attribute(&value),
     }
 }
@@ -217,6 +231,25 @@ mod tests {
         assert_eq!(told(Width::Of(33)), "trial lr optimizer reason");
         assert_eq!(told(Width::Of(23)), "trial lr on reason");
         assert_eq!(told(Width::Of(3)), "trial reason");
+    }
+
+    #[test]
+    fn a_long_reason_is_shortened_only_where_there_is_no_room() {
+        let reason = "a reason of more than forty characters, which is long";
+        let shown = |width| {
+            let mut columns = [
+                column(["trial", "7"], true),
+                column(["reason", reason], true),
+            ];
+            shorten_last(&mut columns, width);
+            columns[1].cells[1].clone()
+        };
+        assert_eq!(shown(Width::Any), reason);
+        assert_eq!(shown(Width::Of(200)), reason);
+        assert_eq!(
+            shown(Width::Of(50)),
+            "a reason of more than forty character..."
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod import;
 mod memory;
 mod repeats;
 mod speed;
+mod studies;
 mod writes;
 
 use std::path::PathBuf;
