@@ -12,7 +12,7 @@ const VARYING: [(&str, &str); 12] = [
     ),
     (r"\d\d:\d\d:\d\dZ", "[time]"),
     (r" *\b\d+(\.\d+)? (ms|s|min)\b( {2,})?", " [duration] "),
-    (r"\btime {2,}attempts", "time  attempts"),
+    (r"\btime {2,}", "time  "),
     (r#"("{1,2}runtime_s"{1,2}: ?)[\d.e-]+"#, "${1}[seconds]"),
     (r#"("{1,2}peak_memory_mb"{1,2}: ?)[\d.]+"#, "${1}[MiB]"),
     (
