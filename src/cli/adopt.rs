@@ -97,7 +97,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         user_attrs: &attributes(&study, &copy, &told, &spec, &prepared),
         identity: &config::identity(&spec, &prepared),
     };
-    write(&storage, &new, &trials)?;
+    write(&storage, &new, &spec.metric_names(), &trials)?;
     let command = command(common, args, &spec, assessment.counted);
     if loud {
         let adopted = query::adopted(&spec.study, trials.len(), &assessment, &command);
@@ -279,11 +279,16 @@ fn taken(storage: &Path, name: &str) -> Failure {
 }
 
 /// Writes the study while nobody else can run one of its name.
-fn write(storage: &Path, study: &NewStudy, trials: &[FrozenTrial]) -> Result<(), Failure> {
+fn write(
+    storage: &Path,
+    study: &NewStudy,
+    metrics: &[&str],
+    trials: &[FrozenTrial],
+) -> Result<(), Failure> {
     let _hold = StudyLock::take(storage, study.name, &LockOwner::this_process())?;
     let mut store = Store::open(storage)?;
     match store.create_study(study, trials) {
-        Ok(_) => Ok(()),
+        Ok(study_id) => Ok(store.name_metrics(study_id, metrics)?),
         Err(error) if matches!(error.kind, StoreErrorKind::StudyExists(_)) => {
             Err(taken(storage, study.name))
         }

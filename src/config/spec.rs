@@ -288,6 +288,12 @@ impl StudySpec {
             .collect()
     }
 
+    /// Their metrics.
+    pub fn metric_names(&self) -> Vec<&str> {
+        let objectives = self.objectives().into_iter();
+        objectives.map(|o| o.metric.as_str()).collect()
+    }
+
     /// Their directions.
     pub fn directions(&self) -> Vec<Direction> {
         self.objectives().iter().map(|o| o.direction).collect()

@@ -284,6 +284,21 @@ pub(super) fn put_attributes(
     Ok(())
 }
 
+/// Sets a study's attribute of Optuna's own where there is none of that name.
+pub(super) fn put_if_absent(
+    conn: &Connection,
+    study_id: i64,
+    key: &str,
+    value: &Json,
+) -> Result<(), Kind> {
+    conn.prepare_cached(
+        "INSERT INTO study_system_attributes (study_id, key, value_json) VALUES (?1, ?2, ?3)
+         ON CONFLICT (study_id, key) DO NOTHING",
+    )?
+    .execute((study_id, key, to_python_json(value)))?;
+    Ok(())
+}
+
 fn put_attribute(
     conn: &Connection,
     (table, whose): Attributes,

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value as Json};
 
 use super::read::attribute;
-use super::rows::{OF_STUDIES, add_trials, delete_rows, new_study, put_attributes};
+use super::rows::{OF_STUDIES, add_trials, delete_rows, new_study, put_attributes, put_if_absent};
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use files::paths::logs_dir;
 use messages::python_json;
@@ -219,6 +219,23 @@ impl Store {
                 )?;
             }
             Ok(())
+
+    /// Names the objectives of a study in Optuna's way, where nobody has named them yet: one name an
+    /// objective, in order.
+    ///
+    /// # Errors
+    /// No such study; writing failed.
+    pub fn name_metrics(&mut self, study_id: i64, names: &[&str]) -> Result<(), StoreError> {
+        let named = "SELECT 1 FROM study_system_attributes WHERE study_id = ?1 AND key = ?2";
+        if self.read(|conn| {
+            let mut statement = conn.prepare_cached(named)?;
+            Ok(statement.exists((study_id, METRIC_NAMES))?)
+        })? {
+            return Ok(());
+        }
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            put_if_absent(conn, study_id, METRIC_NAMES, &names.into())
         })
     }
 
@@ -241,6 +258,10 @@ impl Store {
         })
     }
 }
+
+/// Optuna's attribute of a study with the names of its objectives (`Study.metric_names`), which
+/// dashboards and plots show.
+const METRIC_NAMES: &str = "study:metric_names";
 
 /// Summaries of all studies, or of one.
 fn summaries(

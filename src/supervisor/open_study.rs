@@ -178,6 +178,7 @@ pub(super) fn open_study(
     let identity = config::identity(spec, prepared);
     let Some(study) = store.find_study(&spec.study)? else {
         let (study_id, fork) = make(store, spec, prepared, origin, &identity)?;
+        store.name_metrics(study_id, &spec.metric_names())?;
         return Ok(OpenedStudy {
             study_id,
             fork,
@@ -199,6 +200,8 @@ pub(super) fn open_study(
         }
         false => claim(store, &study, &identity)?,
     };
+    // Earlier versions named none.
+    store.name_metrics(study.study_id, &spec.metric_names())?;
     Ok(OpenedStudy {
         study_id: study.study_id,
         fork: None,
@@ -387,8 +390,7 @@ pub fn task_attributes(spec: &StudySpec) -> Map<String, Json> {
 pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<String, Json> {
     let mut attrs = task_attributes(spec);
     if !spec.further.is_empty() {
-        let metrics = spec.objectives().into_iter().map(|o| o.metric.as_str());
-        attrs.insert("metrics".into(), metrics.collect());
+        attrs.insert("metrics".into(), spec.metric_names().into());
     }
     attrs.insert("trials_goal".into(), spec.operation.trials.into());
     let sampler = &spec.operation.sampler;

@@ -65,6 +65,7 @@ def dump(study):
         "optuna": optuna.__version__,
         "name": study.study_name,
         "directions": [d.name for d in study.directions],
+        "metric_names": study.metric_names,
         "user_attrs": clean(study.user_attrs),
         "best": study.best_trial.number if single else None,
         "front": None if single else sorted(t.number for t in study.best_trials),

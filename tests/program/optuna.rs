@@ -392,6 +392,7 @@ fn optuna_reads_a_fork_and_points_that_wait_in_it() {
         let study = store.find_study("synthetic@2").unwrap().unwrap();
         let printed = python(&version, &[], "dump", &path, "synthetic@2");
         equal(&printed, &store, study.study_id);
+        assert_eq!(printed["metric_names"], json!(["loss"]));
         let trials = printed["trials"].as_array().unwrap();
         assert_eq!(trials.len(), 23);
         let name = json!({

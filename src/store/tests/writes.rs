@@ -464,6 +464,27 @@ fn the_identity_of_a_study_survives_and_its_name_is_unique() {
 }
 
 #[test]
+fn the_objectives_of_a_study_are_named_once_and_other_names_are_kept() {
+    let mut bench = Bench::new();
+    let mut named = |name: &str| {
+        bench
+            .store
+            .name_metrics(bench.study, &[name, "time"])
+            .unwrap();
+        let text = "SELECT key, value_json FROM study_system_attributes";
+        let row = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
+        bench.store.conn.query_row(text, [], row).unwrap()
+    };
+    let expected = (
+        "study:metric_names".to_owned(),
+        r#"["loss", "time"]"#.to_owned(),
+    );
+    assert_eq!(named("loss"), expected);
+    assert_eq!(named("other"), expected);
+    assert!(bench.store.name_metrics(99, &["loss"]).is_err());
+}
+
+#[test]
 fn a_commit_of_another_connection_is_noticed_and_an_own_one_is_not() {
     let mut bench = Bench::new();
     bench.start(0);
