@@ -9,7 +9,8 @@ use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, find_project, find_task};
-use config::{Overrides, Problems, StudySpec, TestPolicy, overrides_from_environment, resolve};
+use config::{Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
+use config::{overrides_from_environment, unknown_variables};
 use device::Device;
 use files::paths::{directory_of, ledger_of, logs_dir};
 use files::plain;
@@ -26,7 +27,7 @@ use text::TextClassification;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common)?;
-    let mut spec = read(&project, &args.task, args.asked.overrides())?;
+    let mut spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     let devices = libtorch::devices(&spec)?;
     let prepared = prepare(&spec)?;
     let mut library = libtorch::for_workers(&spec, devices[0])?;
@@ -108,7 +109,7 @@ fn injection(
 pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = existing_project(common)?;
-    let spec = read(&project, &args.task, args.asked.overrides())?;
+    let spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;
     let text = if common.json {
         let json = check_report::check_json(&spec, &prepared);
@@ -145,10 +146,48 @@ pub(super) fn storage(project: &Project, common: &Common) -> PathBuf {
 }
 
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
+    let (file, overrides) = asked(project, task, flags)?;
+    resolve(&file, &overrides).map_err(input)
+}
+
+/// The same for who prepares it next: what is wrong with the files that it names is told together with
+/// what is wrong with itself.
+fn read_with_files(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
+    let (file, overrides) = asked(project, task, flags)?;
+    match config::resolve_partly(&file, &overrides) {
+        (Some(spec), problems) if problems.0.is_empty() => Ok(spec),
+        (spec, mut problems) => {
+            let others = spec.map_or_else(Vec::new, |spec| of_files(&spec, &problems));
+            problems.0.extend(others);
+            Err(input(problems))
+        }
+    }
+}
+
+/// The configuration file and what wins over it.
+fn asked(project: &Project, task: &str, flags: Overrides) -> Result<(PathBuf, Overrides), Failure> {
     let file = find_task(project, task, SUBCOMMANDS)?;
     let mut overrides = overrides_from_environment(|name| std::env::var_os(name)).map_err(input)?;
     overrides.extend(flags);
-    resolve(&file, &overrides).map_err(input)
+    Ok((file, overrides))
+}
+
+/// What is wrong with the files that a configuration with problems names; nothing where one of those
+/// problems may be the reason.
+fn of_files(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
+    let reason = |problem: &Problem| {
+        let sections = ["task", "data", "model", "models", "tok"];
+        let section = |key: &String| key.split(['.', '[']).next().unwrap_or_default().to_owned();
+        let section = problem.key.as_ref().map(section).unwrap_or_default();
+        section.is_empty() || sections.contains(&section.as_str())
+    };
+    if problems.0.iter().any(reason) {
+        return Vec::new();
+    }
+    let found = preparation(&spec.kind).and_then(|kind| kind.prepare(spec).err());
+    let mut found = found.map_or_else(Vec::new, |problems| problems.0);
+    found.retain(|problem| matches!(&problem.source, Source::File(file, _) if *file != spec.file));
+    found
 }
 
 /// Whether libtorch trains, in the workers, or a program of the user's.
@@ -172,19 +211,29 @@ pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> 
 pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
     let kind = config::kinds::kind(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints {
-        return Err(Failure::input(format!(
-            "supervisor.checkpoint = true, but trainings of the task kind {} keep no checkpoints: \
-             leave the key out",
-            spec.kind
-        )));
-    }
     let preparation = preparation(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    let mut prepared = preparation.prepare(spec).map_err(input)?;
+    let idle = spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints;
+    let idle = idle.then(|| {
+        let key = "supervisor.checkpoint";
+        let found = format!(
+            "true, but trainings of the task kind {} keep none",
+            spec.kind
+        );
+        Problem::in_file(&spec.file, key, found, "no such key")
+    });
+    let mut prepared = match (preparation.prepare(spec), idle) {
+        (Ok(prepared), None) => prepared,
+        (found, idle) => {
+            let found = found.err().into_iter().flat_map(|problems| problems.0);
+            return Err(input(Problems(idle.into_iter().chain(found).collect())));
+        }
+    };
     prepared
         .warnings
         .extend(inactive_values(spec, kind.keys, &[], None));
+    let variables = std::env::vars_os().map(|(name, _)| name);
+    prepared.warnings.extend(unknown_variables(variables));
     let asked = matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again);
     if asked && prepared.test.is_none() {
         let why = match kind.accepts_any_parameter {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::overrides::Overrides;
-use super::problem::{Problem, Source};
+use super::problem::{Problem, Source, hint};
 use super::tree::{Item, Node, Table, find, parse_value};
 use crate::TaskKind;
 
@@ -35,6 +35,8 @@ pub(super) struct Document {
     pub sections: Vec<(String, Source)>,
     /// Plain keys by dotted name; nested tables are flattened.
     pub keys: Table,
+    /// The names of those that the file itself has.
+    pub written: Vec<String>,
     /// Names that [`Document::declare`] found: what a kind that passes parameters on is given.
     pub declared: Vec<String>,
     /// Entries of `[models]`.
@@ -58,6 +60,7 @@ impl Document {
             document.add_section(&name, node, problems);
         }
         document.refuse_repetitions(problems);
+        document.written = document.keys.iter().map(|(key, _)| key.clone()).collect();
         document
     }
 
@@ -81,6 +84,7 @@ impl Document {
     fn declare(&mut self, problems: &mut Vec<Problem>) {
         let mut names: Vec<String> = self.space.iter().map(|(name, _)| name.clone()).collect();
         self.redirect();
+        self.refuse_new_parameters(problems);
         for (key, _) in &mut self.keys {
             if let Some(name) = key.strip_prefix(PARAMS).map(str::to_owned) {
                 key.clone_from(&name);
@@ -93,6 +97,37 @@ impl Document {
         names.dedup();
         self.declared = names;
         self.refuse_repetitions(problems);
+    }
+
+    /// `--set params.X=...` gives a parameter of the file another value. One that the file does not have
+    /// would make another study, by a slip of the pen mostly.
+    fn refuse_new_parameters(&self, problems: &mut Vec<Problem>) {
+        let searched = self.space.iter().map(|(name, _)| name.as_str());
+        let known = (self.written.iter()).filter_map(|key| match key.strip_prefix(PARAMS) {
+            Some(name) => Some(name),
+            None => Some(key.as_str()).filter(|key| key.starts_with("train.")),
+        });
+        let known: Vec<&str> = searched.chain(known).collect();
+        for (key, node) in &self.keys {
+            // `--epochs` and `HPO_EPOCHS` are for whatever task there is.
+            let set = matches!(&node.source, Source::Flag(text) if text.starts_with("--set "));
+            let name = key.strip_prefix(PARAMS);
+            let name = name.or(Some(key.as_str()).filter(|key| set && key.starts_with("train.")));
+            let Some(name) = name.filter(|name| !known.contains(name)) else {
+                continue;
+            };
+            let near = hint(name, known.iter().copied());
+            let expected = match known.as_slice() {
+                [] => {
+                    "a parameter of the file, which has none: add it to [params] there".to_owned()
+                }
+                known => format!(
+                    "one of {}{near}; a new one is added to [params] of the file",
+                    known.join(", ")
+                ),
+            };
+            problems.push(node.problem(key, "a parameter that the file does not have", expected));
+        }
     }
 
     /// `HPO_EPOCHS` and `--epochs` set `train.epochs`. Where the file calls the parameter `epochs`,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::problem::{Problem, Problems, Source};
+use super::problem::{Problem, Problems, Source, hint};
 
 /// Values that win over the file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,6 +60,9 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ("HPO_MODEL_CHOICES", "space.\"model.name\".choices"),
 ];
 
+/// The variable that names the project directory.
+pub(super) const OUTDIR: &str = "HPO_OUTDIR";
+
 /// The text of an environment variable, if it is set and not empty.
 ///
 /// # Errors
@@ -115,6 +118,25 @@ pub fn overrides_from_environment(
     }
 }
 
+/// What to say of variables in the environment that look like ours and are none: nobody reads them.
+pub fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let known = ENVIRONMENT.map(|(variable, _)| variable);
+    let known: Vec<&str> = known.into_iter().chain([OUTDIR]).collect();
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let mut unknown: Vec<String> = names
+        .filter(|name| name.starts_with("HPO_") && !known.contains(&name.as_str()))
+        .collect();
+    unknown.sort();
+    let warning = |name: String| {
+        let near = hint(&name, known.iter().copied());
+        format!(
+            "the environment has {name}, which tune does not read; it reads {}{near}",
+            known.join(", ")
+        )
+    };
+    unknown.into_iter().map(warning).collect()
+}
+
 /// Strings as a list of TOML.
 pub(super) fn toml_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let quoted = texts.map(|text| toml_edit::Value::from(text).to_string());
@@ -162,6 +184,19 @@ mod tests {
             let line = format!("{variable}: found \"1\\xFF0\", which is not UTF-8");
             assert!(text.contains(&line), "{text}");
         }
+    }
+
+    #[test]
+    fn a_variable_that_nobody_reads_is_told_with_the_nearest_one() {
+        let names = ["PATH", "HPO_EPOCHS", "HPO_EPOCH", "HPO_OUTDIR", "HPO_"];
+        let warnings = unknown_variables(names.into_iter().map(OsString::from));
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("the environment has HPO_, which"));
+        assert!(warnings[1].contains("HPO_EPOCH, which tune does not read"));
+        assert!(
+            warnings[1].ends_with("did you mean HPO_EPOCHS?)"),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::overrides::text_of;
+use super::overrides::{OUTDIR, text_of};
 use super::problem::{nearest, nearest_command};
 use messages::exit::Failure;
 
@@ -59,7 +59,7 @@ pub fn find_project(
     let last = || home.as_ref().map(|h| h.join(".local/share/tune"));
     let named = match flag {
         Some(flag) => Some(flag.to_owned()),
-        None => set("HPO_OUTDIR")?.or(set("TUNE_HOME")?),
+        None => set(OUTDIR)?.or(set("TUNE_HOME")?),
     };
     let dir = named.or_else(upward).or_else(last).ok_or_else(|| {
         Failure::input("no project directory: give -C DIR, or set TUNE_HOME or HOME")

@@ -26,6 +26,36 @@ use search::space::Value;
 /// # Errors
 /// All problems found.
 pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems> {
+    whole(resolve_partly(file, overrides))
+}
+
+/// The same, with as much of the study as can be read beside the problems: for who looks for what is
+/// wrong elsewhere. `None` where the kind of task or the objective is not known.
+pub fn resolve_partly(file: &Path, overrides: &Overrides) -> (Option<StudySpec>, Problems) {
+    let text = match read(file) {
+        Ok(text) => text,
+        Err(problems) => return (None, problems),
+    };
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let input = Input {
+        text: &text.0,
+        shown: file,
+        absolute: &text.1,
+        home: home.as_deref(),
+    };
+    partly(&input, overrides, &crate::kinds::KINDS)
+}
+
+/// All of it, or its problems.
+fn whole((spec, problems): (Option<StudySpec>, Problems)) -> Result<StudySpec, Problems> {
+    match spec {
+        Some(spec) if problems.0.is_empty() => Ok(spec),
+        Some(_) | None => Err(problems),
+    }
+}
+
+/// The file's text and its absolute path.
+fn read(file: &Path) -> Result<(String, PathBuf), Problems> {
     let unreadable = |error: std::io::Error| {
         let source = Source::File(file.to_owned(), None);
         let expected = "a readable configuration file";
@@ -37,14 +67,7 @@ pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems
     };
     let text = bounded::read_to_string(file, bounded::CONFIGURATION).map_err(unreadable)?;
     let absolute = std::path::absolute(file).map_err(unreadable)?;
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let input = Input {
-        text: &text,
-        shown: file,
-        absolute: &absolute,
-        home: home.as_deref(),
-    };
-    resolve_text(&input, overrides, &crate::kinds::KINDS)
+    Ok((text, absolute))
 }
 
 /// A configuration file as [`resolve_text`] takes it.
@@ -69,7 +92,18 @@ pub fn resolve_text(
     overrides: &Overrides,
     kinds: &[&'static TaskKind],
 ) -> Result<StudySpec, Problems> {
-    let root = super::tree::parse(input.text, input.shown).map_err(|p| Problems(vec![p]))?;
+    whole(partly(input, overrides, kinds))
+}
+
+fn partly(
+    input: &Input,
+    overrides: &Overrides,
+    kinds: &[&'static TaskKind],
+) -> (Option<StudySpec>, Problems) {
+    let root = match super::tree::parse(input.text, input.shown) {
+        Ok(root) => root,
+        Err(problem) => return (None, Problems(vec![problem])),
+    };
     let mut problems = Vec::new();
     let mut document = Document::new(root, input.shown, &mut problems);
     document.apply(overrides, &mut problems);
@@ -88,7 +122,7 @@ pub fn resolve_text(
     let keys = with_passed_on(kind.map_or(&[][..], |k| k.keys), &declared);
     refuse_unknown(&document, kind, &keys, &mut problems);
     let Some(kind) = kind else {
-        return Err(Problems(problems).sorted());
+        return (None, Problems(problems).sorted());
     };
     document.drop_overruled(&mut problems);
     let objectives = objectives::read(&document, &settings, kind, &mut problems);
@@ -107,10 +141,7 @@ pub fn resolve_text(
         refuse_unsatisfiable(&document, &space, &points, searched, &mut problems);
     }
     let mut objectives = objectives.into_iter();
-    let (Some(objective), true) = (objectives.next(), problems.is_empty()) else {
-        return Err(Problems(problems).sorted());
-    };
-    Ok(StudySpec {
+    let spec = objectives.next().map(|objective| StudySpec {
         task,
         kind: kind.name.to_owned(),
         file: input.absolute.to_owned(),
@@ -125,7 +156,8 @@ pub fn resolve_text(
         models,
         points,
         operation,
-    })
+    });
+    (spec, Problems(problems).sorted())
 }
 
 /// The kind that the configuration names, if there is one of that name.

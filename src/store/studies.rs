@@ -219,6 +219,8 @@ impl Store {
                 )?;
             }
             Ok(())
+        })
+    }
 
     /// Names the objectives of a study in Optuna's way, where nobody has named them yet: one name an
     /// objective, in order.

@@ -72,6 +72,56 @@ fn all_problems_of_a_configuration_are_told_at_once_with_their_lines() {
 }
 
 #[test]
+fn problems_of_the_data_are_told_with_those_of_the_configuration_that_cannot_be_their_reason() {
+    let project = Project::empty();
+    let rows = project.path().join("configs/rows.csv");
+    fs::write(rows, "text,class\na,0\nb,1\n").unwrap();
+    let text = |data: &str, more: &str| {
+        format!(
+            "[task]\nkind = \"text-classification\"\n[data]\n{data}\n[model]\nname = \"no\"\n{more}"
+        )
+    };
+    let problems = |data: &str, more: &str| {
+        project.config("t", &text(data, more));
+        project.expect(2, &["check", "t"]).1
+    };
+    let both = problems("path = \"rows.csv\"", "[run]\nparallel = 0\n");
+    for part in [
+        "t.toml:8: run.parallel",
+        "rows.csv",
+        "label",
+        "the model no",
+    ] {
+        assert!(both.contains(part), "{part} is missing in\n{both}");
+    }
+    let reason = problems("path = \"rows.csv\"\nlabl = \"class\"", "");
+    assert!(
+        reason.contains("data.labl") && !reason.contains("rows.csv"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_variable_and_a_parameter_that_nobody_reads_are_told_with_the_nearest_one() {
+    let project = Project::empty();
+    let text = "[task]\nkind = \"command\"\nrun = [\"echo\", \"{lr}\"]\nvalue = \"(.*)\"\n\
+                [objective]\ndirection = \"minimize\"\n[params]\nepochs = 3\n\
+                [space]\nlr = { low = 0.1, high = 1.0 }\n";
+    project.config("t", text);
+    let (_, stderr) = project.expect(2, &["t", "--trials", "1", "--set", "params.epoch=4"]);
+    assert!(stderr.contains("(did you mean epochs?)"), "{stderr}");
+    assert!(!project.database().exists(), "nothing is written");
+    let mut check = project.tune(&["check", "t", "--set", "params.epochs=4"]);
+    let told = check.env("HPO_EPOCH", "3").output().unwrap();
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let warning = "the environment has HPO_EPOCH, which tune does not read";
+    assert!(
+        told.contains(warning) && told.contains("did you mean HPO_EPOCHS?"),
+        "{told}"
+    );
+}
+
+#[test]
 fn an_unknown_task_and_an_unknown_study_list_what_there_is() {
     let project = Project::synthetic();
     let (_, stderr) = project.expect(2, &["synthetik", "--trials", "1"]);

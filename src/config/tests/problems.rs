@@ -489,3 +489,40 @@ fn a_parameter_searched_where_it_changes_nothing_is_refused_with_the_condition_t
     );
     assert!(resolve_kinds(&fixed).is_ok(), "the depth is not known yet");
 }
+
+#[test]
+fn a_parameter_that_the_file_lacks_is_not_made_by_a_flag() {
+    let text = "[task]\nkind = \"command\"\nrun = [\"echo\", \"{lr}\"]\n[objective]\n\
+                metric = \"v\"\ndirection = \"minimize\"\n[params]\nepochs = 3\n[train]\nbatch = 8\n\
+                [space]\nlr = { low = 0.1, high = 1.0 }\n";
+    let told = |set: &str| -> String {
+        let mut overrides = Overrides::default();
+        overrides.push_assignment(set).unwrap();
+        match resolve_kinds_with(text, &overrides) {
+            Ok(_) => String::new(),
+            Err(problems) => problems.to_string(),
+        }
+    };
+    for known in [
+        "params.epochs=4",
+        "train.epochs=4",
+        "train.batch=9",
+        "params.lr=0.5",
+        "lr=0.5",
+    ] {
+        assert!(
+            !told(known).contains("does not have"),
+            "{known}: {}",
+            told(known)
+        );
+    }
+    let slip = told("params.epoch=4");
+    assert!(slip.contains(
+        "--set params.epoch=4: params.epoch: found a parameter that the file does not have"
+    ));
+    assert!(
+        slip.contains("expected one of lr, epochs, train.batch (did you mean epochs?)"),
+        "{slip}"
+    );
+    assert!(told("train.nosuch=1").contains("found a parameter that the file does not have"));
+}
