@@ -1,12 +1,14 @@
 //! `tune best`: the best trial beside the baseline; with several objectives the front.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::format;
 use super::objectives::Objectives;
 use super::winner::Winner;
-use super::{Answer, baseline, baseline_text, beats, choose, leading, told, warning};
+use super::{Answer, baseline, baseline_text, beats, choose, importance, leading, told, warning};
 use config::Baseline;
 use messages::exit::Failure;
 use report::Best;
@@ -35,6 +37,8 @@ pub struct BestTrial {
     beats_baseline: Option<bool>,
     selection: Option<Json>,
     test: Option<Json>,
+    /// What each parameter matters, where enough trials are complete.
+    importances: Option<BTreeMap<String, f64>>,
     /// Trials that count towards the goal.
     #[serde(skip)]
     counted: u64,
@@ -81,6 +85,7 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
         beats_baseline: beaten,
         selection: study.user_attrs.get("selection").cloned(),
         test: study.user_attrs.get("test").cloned(),
+        importances: importance::importances(store, &study)?,
         counted,
         summary: study,
     })))
@@ -133,6 +138,8 @@ impl BestTrial {
             let what = "with these parameters, which its study cannot hold";
             facts.push(("adopted", what.to_owned()));
         }
+        let matter = self.importances.as_ref().and_then(importance::text);
+        facts.extend(matter.map(|text| ("matters most", text)));
         let params = best.trained_with().iter();
         facts.extend(params.map(|(name, value)| (name.as_str(), format::value(value))));
         let winner = Winner::of(&self.summary);

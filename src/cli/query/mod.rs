@@ -8,6 +8,7 @@ mod enqueued;
 mod explain;
 mod format;
 mod gpus;
+mod importance;
 mod key;
 mod list;
 mod live;
