@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, PredictArgs};
 use crate::query::Selection;
-use config::{Overrides, Source, objectives};
+use config::{Algorithm, Overrides, PRUNERS, SAMPLERS, Source, objectives};
 use device::DevicePolicy;
 use search::study::TrialState;
 use supervisor::Origin;
@@ -162,11 +162,10 @@ pub struct ConfigFlags {
     /// auto, cpu, cuda or cuda:0,1
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Sampler
-    #[arg(long, value_name = "KIND")]
+    // Their kinds stand in the tables of the configuration.
+    #[arg(long, value_name = "KIND", help = kinds("Sampler", &SAMPLERS))]
     pub sampler: Option<String>,
-    /// Pruner
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", help = kinds("Pruner", &PRUNERS))]
     pub pruner: Option<String>,
     /// What is optimised: METRIC:min or METRIC:max; repeat it for several objectives
     #[arg(long, value_name = "METRIC[:DIR]")]
@@ -177,6 +176,15 @@ pub struct ConfigFlags {
     /// Override any key of the configuration; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
+}
+
+/// The help of a flag that takes a kind: `Sampler: auto, random or sobol`.
+fn kinds(what: &str, algorithms: &[Algorithm]) -> String {
+    let names: Vec<&str> = algorithms.iter().map(|a| a.name).collect();
+    match names.split_last() {
+        Some((last, names)) => format!("{what}: {} or {last}", names.join(", ")),
+        None => what.to_owned(),
+    }
 }
 
 impl ConfigFlags {

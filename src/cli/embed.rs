@@ -82,7 +82,14 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         }
         None => (BTreeMap::new(), None),
     };
-    let checkpoint = Checkpoint::named(&args.model, &models).map_err(input)?;
+    let checkpoint = Checkpoint::named(&args.model, &models).map_err(|problems| {
+        let mut failure = input(problems);
+        if args.task.is_none() {
+            let hint = "\nA name that a task gives a model in [models] is known with --task TASK.";
+            failure.message.push_str(hint);
+        }
+        failure
+    })?;
     let mut read = vec![("the file of the texts", args.file.as_path())];
     read.extend(
         task.as_deref()

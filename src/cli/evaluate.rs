@@ -27,10 +27,11 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     let label = args.label.clone();
     let label = label.unwrap_or_else(|| about.columns.label.clone());
     wanted.label = Some((label, about.labels.clone()));
-    let file = Input::new(&args.rows.file, wanted.clone()).map_err(input)?;
+    let rows = args.rows.rows_file()?;
+    let file = Input::new(&rows.path, wanted.clone()).map_err(input)?;
     let survey = file.survey().map_err(input)?;
     libtorch::run(&TorchRequest::Evaluate(Evaluate {
-        rows: args.rows.request(wanted, survey.rows, !common.quiet)?,
+        rows: (args.rows).request(&rows, (wanted, survey.rows), !common.quiet)?,
         json: common.json,
     }))
 }

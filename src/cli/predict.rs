@@ -1,9 +1,11 @@
 //! `tune predict DIR FILE`: classes and probabilities of rows.
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use tempfile::TempDir;
 
 use super::{Common, init_logging, libtorch};
 use config::Problems;
@@ -20,8 +22,11 @@ use text::torch_request::{ModelAndRows, Predict, TorchRequest};
 pub struct RowsArgs {
     /// A directory that tune export has written
     pub dir: PathBuf,
-    /// Rows: .csv, .jsonl, or .txt (a text a line)
+    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input
     pub file: PathBuf,
+    /// What standard input is: csv, jsonl or txt [default: csv]
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
+    pub format: Option<InputFormat>,
     /// Column of the text [default: as in training]
     #[arg(long, value_name = "COLUMN")]
     pub text: Option<String>,
@@ -34,6 +39,25 @@ pub struct RowsArgs {
     /// auto, cpu, cuda or cuda:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: DevicePolicy,
+}
+
+/// What standard input is.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum InputFormat {
+    /// With a header line
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+    /// A text a line
+    Txt,
+}
+
+/// The file of the rows, which are read twice: what comes from standard input is kept in a file until
+/// this is dropped.
+#[derive(Debug)]
+pub(super) struct RowsFile {
+    pub path: PathBuf,
+    _kept: Option<TempDir>,
 }
 
 /// `tune predict`
@@ -51,6 +75,35 @@ impl RowsArgs {
     /// The model's directory, checked.
     pub(super) fn model(&self) -> Result<Exported, Failure> {
         Exported::open(&self.dir).map_err(input)
+    }
+
+    /// The file of the rows.
+    ///
+    /// # Errors
+    /// Standard input cannot be read or kept; or a format is named beside a file.
+    pub(super) fn rows_file(&self) -> Result<RowsFile, Failure> {
+        let stdin = self.file == Path::new("-");
+        let (path, kept) = match (stdin, self.format) {
+            (false, None) => (self.file.clone(), None),
+            (false, Some(_)) => {
+                let file = self.file.display();
+                return Err(Failure::input(format!(
+                    "--format is for standard input (-): what {file} is, its name tells; leave it out"
+                )));
+            }
+            (true, format) => {
+                let dir = tempfile::tempdir().map_err(|e| not_kept(&e))?;
+                let path = dir.path().join(match format {
+                    None | Some(InputFormat::Csv) => "stdin.csv",
+                    Some(InputFormat::Jsonl) => "stdin.jsonl",
+                    Some(InputFormat::Txt) => "stdin.txt",
+                });
+                let mut file = File::create(&path).map_err(|e| not_kept(&e))?;
+                io::copy(&mut io::stdin().lock(), &mut file).map_err(|e| not_kept(&e))?;
+                (path, Some(dir))
+            }
+        };
+        Ok(RowsFile { path, _kept: kept })
     }
 
     /// What is read of each row of the file.
@@ -75,14 +128,14 @@ impl RowsArgs {
     /// What is asked of the library that computes.
     pub(super) fn request(
         &self,
-        wanted: Wanted,
-        count: usize,
+        file: &RowsFile,
+        (wanted, count): (Wanted, usize),
         bar: bool,
     ) -> Result<ModelAndRows, Failure> {
         let devices = probe::resolve(&self.device, true)?;
         Ok(ModelAndRows {
             model: self.dir.clone(),
-            file: self.file.clone(),
+            file: file.path.clone(),
             wanted,
             count,
             batch_size: self.batch_size.map(|n| n as usize),
@@ -90,6 +143,14 @@ impl RowsArgs {
             bar,
         })
     }
+}
+
+fn not_kept(error: &io::Error) -> Failure {
+    let dir = std::env::temp_dir();
+    Failure::input(format!(
+        "standard input cannot be read and kept in {}: {error}",
+        dir.display()
+    ))
 }
 
 pub(super) fn input(problems: Problems) -> Failure {
@@ -121,19 +182,23 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
             ))
         })?,
     };
-    let rows = &args.rows.file;
+    let rows = args.rows.rows_file()?;
     if let Some(out) = &args.out {
-        may_write(out, &[("the file of the rows", rows)], &exported.checkpoint)?;
+        may_write(
+            out,
+            &[("the file of the rows", &rows.path)],
+            &exported.checkpoint,
+        )?;
     }
     let mut wanted = args.rows.wanted(&exported.description)?;
     wanted.forbidden = written(&exported.description.labels);
-    let file = Input::new(rows, wanted.clone()).map_err(input)?;
+    let file = Input::new(&rows.path, wanted.clone()).map_err(input)?;
     // Everything that is wrong with the rows is told before anything is computed or written.
     let survey = file.survey().map_err(input)?;
     // A bar would be drawn among the answers.
     let among = args.out.is_none() && std::io::stdout().is_terminal();
     libtorch::run(&TorchRequest::Predict(Predict {
-        rows: (args.rows).request(wanted, survey.rows, !common.quiet && !among)?,
+        rows: (args.rows).request(&rows, (wanted, survey.rows), !common.quiet && !among)?,
         columns: survey.columns,
         out: args.out.clone(),
         shape,

@@ -373,7 +373,7 @@ fn streak(s: &Streak) -> String {
 
 fn fit(a: &Assessment) -> String {
     format!(
-        "{} of {} were trained as the task would train them",
+        "{} of {} have parameters that the task could have chosen",
         a.fit.history,
         plural(a.fit.finished as u64, "finished trial")
     )
