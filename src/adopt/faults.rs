@@ -206,6 +206,7 @@ fn of_device(kind: FaultKind) -> bool {
         | FaultKind::Killed
         | FaultKind::Crash
         | FaultKind::Hang
+        | FaultKind::TimeLimit
         | FaultKind::Diverged
         | FaultKind::TaskError
         | FaultKind::Descriptors

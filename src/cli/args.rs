@@ -22,6 +22,7 @@ Commands:
   tune trials [STUDY]    The trials: all, the best, those that failed
   tune show STUDY N      Everything about one trial
   tune logs STUDY [N]    What trial N, or the last run, has printed
+  tune failures [STUDY]  Why trials failed
   tune memory [STUDY]    What trials use of memory, and why
   tune enqueue STUDY K=V Points to be tried next
   tune stop STUDY        Ask the run of a study to stop
@@ -147,6 +148,13 @@ pub struct ConfigFlags {
     /// Stop after this time with exit code 3 (7h30m)
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
+    /// Then, or once a signal asks it to stop, give running trials so long to end; 0: put them back at
+    /// once [default: as long as trials take, at most 10m or a tenth of --timeout]
+    #[arg(long, value_name = "TIME")]
+    pub grace: Option<String>,
+    /// End a trial that runs for longer (30m): PRUNED with its last value
+    #[arg(long, value_name = "TIME")]
+    pub trial_limit: Option<String>,
     /// Epochs a trial
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub epochs: Option<String>,
@@ -198,6 +206,8 @@ impl ConfigFlags {
             ("repeats", "run.repeats", &self.repeats),
             ("test", "run.test", &self.test),
             ("timeout", "run.timeout", &self.timeout),
+            ("grace", "run.grace", &self.grace),
+            ("trial-limit", "run.trial_limit", &self.trial_limit),
             ("device", "run.device", &self.device),
             ("study", "study.name", &self.study),
             ("seed", "study.seed", &self.seed),
@@ -252,6 +262,8 @@ pub enum ReadCommand {
     Logs(LogsArgs),
     /// The tasks, with their files
     Tasks(ListArgs),
+    /// Why trials failed: the messages, the most frequent first
+    Failures(StudyArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
     Memory(StudyArgs),
 }

@@ -55,6 +55,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "list", "status", "best", "trials", "show", "check", "worker", "probe", "help", "version",
     "explain", "drill", "doctor", "replay", "adopt", "enqueue", "ask-tell", "memory", "rehearse",
     "fetch", "embed", "export", "predict", "evaluate", "logs", "tasks", "stop", "delete", "rename",
+    "failures",
 ];
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.

@@ -29,6 +29,8 @@ pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Fai
     let stderr = fmt::layer()
         .with_writer(records)
         .with_ansi(false)
+        // Where in the code it comes from is for developers.
+        .with_target(std::env::var_os("TUNE_LOG").is_some())
         // Reporting a closed stderr on stderr would panic.
         .log_internal_errors(false)
         .with_filter(stderr_filter(common)?);
@@ -66,7 +68,12 @@ fn stderr_filter(common: &Common) -> Result<EnvFilter, Failure> {
         Some(text) => {
             EnvFilter::try_new(&text).map_err(|e| Failure::input(format!("TUNE_LOG = {text}: {e}")))
         }
-        None => Ok(EnvFilter::default().add_directive(level(common).into())),
+        None => {
+            let filter = EnvFilter::default().add_directive(level(common).into());
+            // What a run tells on stdout.
+            let told = "tune::told=off".parse();
+            Ok(told.map_or_else(|_| EnvFilter::default(), |told| filter.add_directive(told)))
+        }
     }
 }
 

@@ -61,6 +61,10 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             let shown = query::show(&open()?, Some(&args.study), args.number)?;
             answer(common, &shown)
         }
+        ReadCommand::Failures(args) => {
+            let failures = query::failures(&open()?, args.study.as_deref())?;
+            answer(common, &failures)
+        }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);
             let store = open()?;

@@ -45,7 +45,7 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
     let spec = run::read(&project, &args.task, args.asked.overrides())?;
     let devices = libtorch::devices(&spec)?;
     run::prepare(&spec)?;
-    if !run::in_process(&spec) {
+    if spec.runs_programs() {
         return Err(Failure::input(format!(
             "the task kind {} cannot be rehearsed: its programs do not stop after a few steps; `tune \
              memory` tells what the trials of a study used",

@@ -76,7 +76,7 @@ fn wants_rehearsal(
     storage: &Path,
 ) -> Result<bool, Failure> {
     let on_gpu = devices.iter().any(|d| *d != Device::Cpu);
-    if args.no_rehearsal || !on_gpu || !in_process(spec) {
+    if args.no_rehearsal || !on_gpu || spec.runs_programs() {
         return Ok(false);
     }
     match Store::open_if_any(storage)? {
@@ -188,11 +188,6 @@ fn of_files(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
     let mut found = found.map_or_else(Vec::new, |problems| problems.0);
     found.retain(|problem| matches!(&problem.source, Source::File(file, _) if *file != spec.file));
     found
-}
-
-/// Whether libtorch trains, in the workers, or a program of the user's.
-pub(super) fn in_process(spec: &StudySpec) -> bool {
-    config::kinds::kind(&spec.kind).is_none_or(|kind| kind.in_process)
 }
 
 /// What each kind of task does before a worker trains.

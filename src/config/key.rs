@@ -51,6 +51,8 @@ pub enum KeyType {
         /// Whether `off` is a value.
         off: bool,
     },
+    /// A time, 0 included, or `auto`.
+    DurationOrAuto,
     /// A time, `auto` or `off`.
     Deadline,
     /// A size in bytes, such as `64MiB`.
@@ -76,6 +78,7 @@ impl KeyType {
             | KeyType::Metrics
             | KeyType::Path
             | KeyType::Duration { .. }
+            | KeyType::DurationOrAuto
             | KeyType::Deadline
             | KeyType::Size
             | KeyType::Share
@@ -118,6 +121,7 @@ impl fmt::Display for KeyType {
                 let or_off = if off { r#", or "off""# } else { "" };
                 write!(f, r#"a time such as "10m" or "7h30m"{or_off}"#)
             }
+            KeyType::DurationOrAuto => f.write_str(r#"a time such as "10m", 0, or "auto""#),
             KeyType::Deadline => {
                 f.write_str(r#"a time of at least 200ms such as "10m", "auto" or "off""#)
             }

@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key; 40] = [
+pub const SETTINGS: [Key; 42] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -70,6 +70,10 @@ pub const SETTINGS: [Key; 40] = [
         .help("all kept weights of a study together; those of the best trials come first"),
     operational("run.timeout", DURATION_OR_OFF, Preset::Text("off"))
         .help("the run ends after this time (exit code 3), resumable"),
+    operational("run.grace", KeyType::DurationOrAuto, Preset::Text("auto"))
+        .help("once the run is to stop (run.timeout, or a signal), running trials have so long to end; auto: as long as trials of the study take, at most 10m or a tenth of run.timeout, whichever is more; 0: they are put back at once"),
+    operational("run.trial_limit", DURATION_OR_OFF, Preset::Text("off"))
+        .help("an attempt that runs for longer is ended, and its trial is PRUNED with the last value that it reported"),
     operational("run.device", KeyType::Device, Preset::Text("auto"))
         .help("auto (every GPU, else the CPU), cpu, cuda, or GPUs by index: cuda:0,1"),
     operational("run.threads", int(1, 4096), Preset::Optional)

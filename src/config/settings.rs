@@ -101,6 +101,8 @@ impl Settings {
             keep_best: self.number("run.keep_best") as usize,
             max_kept_bytes: self.size("run.max_kept"),
             timeout: self.duration("run.timeout"),
+            grace: self.duration("run.grace"),
+            trial_limit: self.duration("run.trial_limit"),
             device: (self.text("run.device").and_then(|text| text.parse().ok()))
                 .unwrap_or(DevicePolicy::Auto),
             threads: self.int("run.threads").map(|n| n as usize),

@@ -194,6 +194,12 @@ pub struct Operation {
     pub parallel: Parallel,
     /// The run ends (exit 3) after this time.
     pub timeout: Option<Duration>,
+    /// Running trials have so long to end once the run is to stop; `None`: as long as trials take.
+    #[serde(default)]
+    pub grace: Option<Duration>,
+    /// An attempt that runs for longer is ended, its trial PRUNED.
+    #[serde(default)]
+    pub trial_limit: Option<Duration>,
     /// Where to train.
     pub device: DevicePolicy,
     /// libtorch threads a worker; `None`: the cores divided among the slots.
@@ -326,6 +332,11 @@ impl StudySpec {
             plan.is_some_and(|plan| plan.kinds().iter().any(|kind| kind.needs_libtorch()))
         };
         kind.needs_libtorch || kind.in_process && (device != Device::Cpu || makes_faults())
+    }
+
+    /// Whether a trial is a program of the user's, and the worker only starts it.
+    pub fn runs_programs(&self) -> bool {
+        crate::kinds::kind(&self.kind).is_some_and(|kind| !kind.in_process)
     }
 
     /// What a pruner knows of the study beside its trials.

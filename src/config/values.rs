@@ -83,6 +83,10 @@ pub(super) fn value_of(ty: KeyType, node: &Node, base: Base) -> Result<Value, St
             .filter(|t| !t.is_empty())
             .map(|t| base.expand(t).to_string_lossy().as_ref().into()),
         KeyType::Duration { off } => text_if(&|t| duration(t).is_some() || off && t == "off"),
+        KeyType::DurationOrAuto => match value {
+            Some(Value::Int(0)) => Some("0s".into()),
+            Some(_) | None => text_if(&|t| t == "auto" || duration(t).is_some()),
+        },
         KeyType::Deadline => text_if(&|t| {
             ["auto", "off"].contains(&t) || duration(t).is_some_and(|d| d >= SHORTEST_DEADLINE)
         }),

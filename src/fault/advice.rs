@@ -25,6 +25,7 @@ pub fn advice(d: &Diagnosis, near: &str) -> String {
         | FaultKind::Killed
         | FaultKind::Poisoned
         | FaultKind::Descriptors
+        | FaultKind::TimeLimit
         | FaultKind::Diverged
         | FaultKind::Protocol
         | FaultKind::OpenFailed => String::new(),

@@ -31,6 +31,8 @@ pub struct Evidence {
     pub asked: bool,
     /// It was ended because there had been no step for this long.
     pub silent: Option<Duration>,
+    /// It was ended because the attempt had run for this long, the longest that one may.
+    pub overtime: Option<Duration>,
     /// It was found stopped (state T: SIGSTOP, a debugger).
     pub stopped: bool,
     /// It sent what is no message.
@@ -57,7 +59,8 @@ pub const GPU_LOST: &str = "the driver has lost the GPU";
 /// a death, and it tells the place of an assertion; it never overrides what a worker reported, and a
 /// kill from outside it explains only by a sticky CUDA error.
 pub fn classify(evidence: &Evidence) -> Fault {
-    let by_tune = evidence.asked || evidence.stopped || evidence.silent.is_some();
+    let late = evidence.silent.is_some() || evidence.overtime.is_some();
+    let by_tune = evidence.asked || evidence.stopped || late;
     if let Some(error) = &evidence.error
         && let Some(end) = &error.program
         && !by_tune
@@ -87,6 +90,7 @@ pub fn classify(evidence: &Evidence) -> Fault {
         code,
         // The kernel prints it on the process's own output, whatever the library reports.
         place: printed.and_then(|d| d.place),
+        own_line: None,
     }
 }
 
@@ -111,16 +115,22 @@ fn kind_and_detail(
     if evidence.gpu_lost {
         return (FaultKind::DeviceLost, GPU_LOST.into());
     }
+    let text = |time: Duration| {
+        humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+    };
+    if let Some(limit) = evidence.overtime {
+        let detail = format!(
+            "the attempt ran for longer than {} (--trial-limit)",
+            text(limit)
+        );
+        return (FaultKind::TimeLimit, detail);
+    }
     if let Some(silent) = evidence.silent {
         let what = match evidence.phase {
             Some(Phase::Opening) => "not ready after",
             Some(Phase::Seeding | Phase::Training) | None => "no training step for",
         };
-        let detail = format!(
-            "{what} {}",
-            humantime::format_duration(Duration::from_secs(silent.as_secs()))
-        );
-        return (FaultKind::Hang, detail);
+        return (FaultKind::Hang, format!("{what} {}", text(silent)));
     }
     if evidence.oom_kills > 0 && evidence.death == Some(Death::Signaled(SIGKILL)) {
         return (FaultKind::HostOom, "killed by the host's OOM killer".into());
@@ -223,6 +233,7 @@ fn error_kind(error: &ErrorReport, diagnosis: Option<&Diagnosis>) -> FaultKind {
         | FaultKind::Killed
         | FaultKind::Crash
         | FaultKind::Hang
+        | FaultKind::TimeLimit
         | FaultKind::Protocol
         | FaultKind::OpenFailed
         | FaultKind::Oom

@@ -5,6 +5,7 @@ mod advice;
 pub mod cuda;
 mod evidence;
 mod explain;
+mod failures;
 mod program;
 mod report;
 pub mod table;
@@ -14,6 +15,7 @@ mod verdict;
 pub use advice::size as size_text;
 pub use evidence::{Death, Evidence, GPU_LOST, classify};
 pub use explain::{Explanation, Other, explain};
+pub use failures::{Failure, FailureGroup, group_failures, masked, own_line};
 pub use program::{ProgramEnd, describe as describe_program};
 pub use report::{ErrorReport, Phase};
 pub use text::{Diagnosis, Memory, Place, diagnose};
@@ -51,6 +53,8 @@ pub enum FaultKind {
     HostOom,
     /// No training step before the deadline.
     Hang,
+    /// The attempt ran for longer than a trial may.
+    TimeLimit,
     /// Loss or logits were not finite.
     Diverged,
     /// An error of the task's own code or data.
@@ -116,6 +120,8 @@ pub struct Fault {
     pub code: Option<u32>,
     /// The device-side assertion that failed.
     pub place: Option<Place>,
+    /// Of a program: the line of the user's own code, see [`own_line`].
+    pub own_line: Option<String>,
 }
 
 impl Fault {
@@ -128,7 +134,16 @@ impl Fault {
             name: None,
             code: None,
             place: None,
+            own_line: None,
         }
+    }
+
+    /// Whether CUDA or one of its libraries is named by what is known of it.
+    pub fn shows_cuda(&self) -> bool {
+        self.kind.of_cuda()
+            || self.name.is_some()
+            || self.code.is_some()
+            || cuda::cuda_text(&self.text)
     }
 }
 

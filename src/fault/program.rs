@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::{CRASH_SIGNALS, Death, SIGKILL, asks_to_end, is_frame, signal_name};
 use super::text::{Diagnosis, diagnose};
-use super::{Fault, FaultKind};
+use super::{Fault, FaultKind, own_line};
 
 /// How a program ended, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,7 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
         name: said.and_then(|d| d.name.clone()),
         code: said.and_then(|d| d.code),
         place: said.and_then(|d| d.place.clone()),
+        own_line: own_line(&end.output),
     }
 }
 
@@ -128,6 +129,7 @@ fn is_cause(kind: FaultKind) -> bool {
         | FaultKind::Poisoned
         | FaultKind::Crash
         | FaultKind::Hang
+        | FaultKind::TimeLimit
         | FaultKind::TaskError
         | FaultKind::Protocol
         | FaultKind::OpenFailed => false,

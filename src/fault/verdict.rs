@@ -6,6 +6,8 @@ use super::table::{Process, Trial, row};
 /// Earlier faulty attempts of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
+    /// Cut short: the run was stopped, or its machine.
+    pub interrupted: u32,
     /// Killed without evidence.
     pub killed: u32,
     /// Times the trial was suspected (sticky or unclear error, crash, hang, garbage, descriptors).
@@ -29,9 +31,10 @@ impl Tally {
             | FaultKind::Protocol => Some(&mut self.suspected),
             FaultKind::Oom => Some(&mut self.oom),
             FaultKind::HostOom => Some(&mut self.host_oom),
-            FaultKind::Interrupted
-            | FaultKind::Poisoned
+            FaultKind::Interrupted => Some(&mut self.interrupted),
+            FaultKind::Poisoned
             | FaultKind::CudaTransient
+            | FaultKind::TimeLimit
             | FaultKind::Diverged
             | FaultKind::TaskError
             | FaultKind::DeviceLost

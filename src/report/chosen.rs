@@ -107,6 +107,17 @@ impl Selected {
         lines
     }
 
+    /// That more trials have finished since it was chosen, where there are `finished` now.
+    pub fn stale_line(&self, finished: u64) -> Option<String> {
+        let then = self.trials;
+        (finished > then).then(|| {
+            format!(
+                "note: chosen among {then} finished trials; there are {finished} now, and a run with \
+                 --repeats chooses anew"
+            )
+        })
+    }
+
     fn winner_line(&self, metric: &str) -> String {
         match self.winner.as_ref().and_then(|w| Some((w, w.estimate?))) {
             Some((winner, estimate)) => format!(

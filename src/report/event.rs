@@ -2,11 +2,12 @@
 //! is in JSON is derived; the names of its fields are those of the contract.
 
 use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
 use super::{Chosen, Fork, Selected};
 use config::{Baseline, Objective};
+use fault::FailureGroup;
 use messages::any_float;
 use protocol::AttemptId;
 use search::space::Params;
@@ -91,6 +92,8 @@ pub enum Event {
         /// `done`, `recycled`, or a fault's word.
         reason: String,
     },
+    /// The run is to stop: nothing new is started, and what runs may come to its end.
+    StopRequested(StopRequested),
     /// A trial is better than all before; with several objectives: none before dominates it.
     NewBest(Best),
     /// Something people should know: storage retries, a pause before a restart.
@@ -119,6 +122,7 @@ impl Event {
             | Event::WinnerSelected(_)
             | Event::Fault(_)
             | Event::NewBest(_)
+            | Event::StopRequested(_)
             | Event::Warned { .. }
             | Event::RunFinished(_) => false,
         }
@@ -295,6 +299,20 @@ pub struct Fault {
     pub verdict: String,
 }
 
+/// The run is to stop, and waits for what runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StopRequested {
+    /// Why, in words.
+    pub reason: String,
+    /// What is waited for.
+    #[serde(serialize_with = "all_job_fields")]
+    pub waits_for: Vec<Job>,
+    /// How long that will take, by what trials of the study took, in seconds; none: not known.
+    pub expected_s: Option<f64>,
+    /// What has not ended after this time is put back, in seconds.
+    pub most_s: f64,
+}
+
 /// The run ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunFinished {
@@ -310,9 +328,24 @@ pub struct RunFinished {
     pub front: Option<Vec<Best>>,
     /// The trivial answer's value.
     pub baseline: Option<Baseline>,
+    /// Why trials of this run failed, the most frequent first.
+    pub failures: Vec<FailureGroup>,
+    /// Slots that were given up, and why.
+    pub slots_given_up: Vec<SlotGivenUp>,
     /// The winner by repeats and the look at the test split.
     #[serde(flatten)]
     pub chosen: Box<Chosen>,
+}
+
+/// A slot that gets no more workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotGivenUp {
+    /// Its number, from 0.
+    pub slot: usize,
+    /// Its device.
+    pub device: String,
+    /// Why, in words.
+    pub reason: String,
 }
 
 /// What a training is named by.
@@ -326,6 +359,10 @@ struct JobFields {
 
 fn job_fields<S: Serializer>(job: &Job, serializer: S) -> Result<S::Ok, S::Error> {
     fields_of(Some(*job)).serialize(serializer)
+}
+
+fn all_job_fields<S: Serializer>(jobs: &[Job], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(jobs.iter().map(|job| fields_of(Some(*job))))
 }
 
 fn attempt_fields<S: Serializer>(

@@ -172,6 +172,8 @@ fn events(text: &str) -> Vec<Event> {
             counts,
             best: Some(best(text)),
             front: None,
+            failures: Vec::new(),
+            slots_given_up: Vec::new(),
             baseline: baseline(text),
             chosen: Box::new(Chosen {
                 selection: Some(selection(text)),

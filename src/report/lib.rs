@@ -2,6 +2,7 @@
 
 mod chosen;
 mod event;
+mod failures;
 mod fork;
 pub mod format;
 #[cfg(test)]
@@ -14,13 +15,17 @@ mod output;
 mod progress;
 mod progress_bar;
 mod rehearsal;
+mod routine;
 mod sink;
 mod terminal;
 mod trial_rate;
 
 pub use chosen::{Chosen, Naive, Selected, Tested};
 pub use event::{Best, Counts, Event, Fault, event_json};
-pub use event::{RepeatFinished, RunFinished, RunStarted, TrialFinished};
+pub use event::{
+    RepeatFinished, RunFinished, RunStarted, SlotGivenUp, StopRequested, TrialFinished,
+};
+pub use failures::{TOLD, failure, failure_lines};
 pub use fork::Fork;
 pub use format::param_lines;
 pub use json_lines::left_out_json;
@@ -28,6 +33,7 @@ pub use outlet::Records;
 pub use output::{Output, data, err, out};
 pub use progress_bar::{ProgressBar, size};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};
+pub use routine::routine_text;
 pub use sink::{Mode, Sink, sink, sink_to};
 pub use terminal::{Screen, columns};
 pub use trial_rate::TrialRate;

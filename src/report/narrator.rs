@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::format::{duration, param_lines, params_short, plural, value};
 use super::{Best, Counts, Event, Fault, RepeatFinished, RunFinished, RunStarted, TrialFinished};
+use super::{SlotGivenUp, StopRequested, TOLD, failure_lines};
 use config::{Baseline, Objective};
 use messages::exit::Exit;
 use messages::number_from_json;
@@ -35,6 +36,8 @@ pub(super) struct Narrator {
     /// With several objectives: all of them, and the trials that none dominates.
     several: Option<(Vec<Objective>, Front<u64>)>,
     started: BTreeMap<u64, Timestamp>,
+    /// The first lines of a run that may have nothing to do, until something happens.
+    held: Vec<String>,
     /// The point of the defaults.
     defaults: Params,
     /// Characters of a line.
@@ -54,6 +57,7 @@ impl Narrator {
             best: None,
             several: None,
             started: BTreeMap::new(),
+            held: Vec::new(),
         }
     }
 
@@ -81,7 +85,48 @@ impl Narrator {
         if let Some(first) = lines.first_mut() {
             *first = format!("{} {first}", time.strftime("%H:%M:%SZ"));
         }
+        // Cron asks every night: a goal that was reached already is one line.
+        if let Event::RunStarted(run) = event
+            && run.counts.finished() >= run.trials
+            && run.reclaimed == 0
+        {
+            self.held = lines;
+            return Vec::new();
+        }
+        if let Event::RunFinished(run) = event
+            && run.exit == Exit::Done.code()
+            && !self.held.is_empty()
+        {
+            self.held.clear();
+            return vec![self.nothing_to_do(run)];
+        }
+        if !matches!(event, Event::Warned { .. }) {
+            lines.splice(0..0, self.held.drain(..));
+        }
         lines
+    }
+
+    /// `study t: 10 of 10 trials finished, best loss 0.1 (trial 3)`.
+    fn nothing_to_do(&self, run: &RunFinished) -> String {
+        let (finished, goal) = (run.counts.finished(), plural(self.goal, "trial"));
+        let mut line = format!("study {}: {finished} of {goal} finished", self.study);
+        if let Some((number, v)) = self.best {
+            line += &format!(", best {} {} (trial {number})", self.metric, value(v));
+        } else if let Some((_, front)) = &self.several {
+            line += &format!(", front {}", plural(front.len() as u64, "trial"));
+        }
+        let winner = run
+            .chosen
+            .selection
+            .as_ref()
+            .and_then(|s| s.winner.as_ref());
+        if let Some(winner) = winner {
+            let mean = winner
+                .estimate
+                .map_or_else(String::new, |e| format!(", mean {}", value(e.mean)));
+            line += &format!(", winner by repeats trial {}{mean}", winner.number);
+        }
+        line
     }
 
     fn text(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
@@ -102,6 +147,7 @@ impl Narrator {
                 lines
             }
             Event::NewBest(best) => self.new_best(best).into_iter().collect(),
+            Event::StopRequested(stop) => vec![stop_line(stop)],
             Event::Warned { message } => vec![format!("warning: {message}")],
             Event::RunFinished(run) => self.summary(run),
             Event::WorkerStarted { .. }
@@ -280,10 +326,26 @@ impl Narrator {
                 false => format!("  warning: no trial beats the trivial answer ({trivial})"),
             });
         }
+        if !run.failures.is_empty() {
+            lines.push("  why trials failed:".to_owned());
+            let why = failure_lines(&self.study, &run.failures, TOLD);
+            lines.extend(why.into_iter().map(|line| format!("    {line}")));
+        }
+        for given_up in &run.slots_given_up {
+            let SlotGivenUp {
+                slot,
+                device,
+                reason,
+            } = given_up;
+            lines.push(format!("  slot {slot} on {device} was given up: {reason}"));
+        }
         let number = run.best.as_ref().map(|b| b.number);
         let trivial = run.baseline.as_ref().map(|b| b.value);
         let chosen = run.chosen.lines(&self.metric, number, trivial);
         lines.extend(chosen.into_iter().map(|line| format!("  {line}")));
+        let stale = run.chosen.selection.as_ref();
+        let stale = stale.and_then(|s| s.stale_line(run.counts.finished()));
+        lines.extend(stale.map(|line| format!("  {line}")));
         lines.extend(resume_hint(run.exit).map(|hint| format!("  {hint}")));
         lines
     }
@@ -348,6 +410,38 @@ fn named(objectives: &[Objective], values: &[f64]) -> String {
         .map(|(o, v)| format!("{} {}", o.metric, value(*v)))
         .collect();
     texts.join(", ")
+}
+
+/// `the time budget is used up: waiting for trials 3 and 4, about 2 min; ...`
+fn stop_line(stop: &StopRequested) -> String {
+    let time =
+        |seconds: f64| duration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+    let long = match stop.expected_s {
+        Some(expected) => format!("about {}, at most {}", time(expected), time(stop.most_s)),
+        None => format!("at most {}", time(stop.most_s)),
+    };
+    let searches = stop.waits_for.iter().all(|job| job.searches());
+    let whom = match stop.waits_for.as_slice() {
+        several @ [_, _, ..] if searches => {
+            format!(
+                "trials {}",
+                all_of(several.iter().map(|job| job.number.to_string()))
+            )
+        }
+        jobs => all_of(jobs.iter().map(ToString::to_string)),
+    };
+    let reason = &stop.reason;
+    format!("{reason}: waiting for {whom}, {long}; Ctrl-C again puts back what still runs")
+}
+
+/// `3, 4 and 9`.
+fn all_of(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
+    match words.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
 }
 
 fn fault_line(fault: &Fault) -> String {

@@ -88,6 +88,7 @@ impl Progress {
             | Event::WorkerStopped { .. }
             | Event::NewBest(_)
             | Event::WinnerSelected(_)
+            | Event::StopRequested(_)
             | Event::Warned { .. } => {}
         }
     }

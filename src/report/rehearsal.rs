@@ -9,6 +9,9 @@ use memory::rehearsal::{Forecast, Rehearsed};
 use memory::size;
 use messages::json_number;
 
+/// A range of times is told whose ends differ by this factor at most.
+const WIDEST: f64 = 20.0;
+
 /// What a rehearsal is told with.
 pub struct Rehearsal<'a> {
     /// The study.
@@ -70,14 +73,17 @@ pub fn rehearsal_text(rehearsal: &Rehearsal<'_>) -> String {
     }
     if let Some([low, mean, high]) = forecast.trial_s {
         let all = |seconds_each: f64| long(seconds_each * rehearsal.trials as f64);
+        // Beyond that it says no more than that nobody knows.
+        let range = match high <= low * WIDEST {
+            true => format!(" ({} to {})", all(low), all(high)),
+            false => " (a rough guess: the points differ too much for a range)".to_owned(),
+        };
         text += &format!(
-            "  {}: {} on {}, one after another ({} to {}); early stopping, pruning and \
+            "  {}: {} on {}, one after another{range}; early stopping, pruning and \
              trials at a time make it less\n",
             plural(rehearsal.trials, "trial"),
             all(mean),
             rehearsal.device,
-            all(low),
-            all(high)
         );
     }
     text
@@ -149,5 +155,33 @@ mod tests {
         assert_eq!(long(90.0), "90 seconds");
         assert_eq!(long(0.02), "less than a second");
         assert_eq!(seconds(0.0312), "31.2 ms");
+    }
+
+    #[test]
+    fn a_range_is_told_only_where_it_says_something() {
+        let told = |trial_s| {
+            let forecast = Forecast {
+                cannot_fit: 0.0,
+                typical: None,
+                at_a_time: None,
+                trial_s: Some(trial_s),
+            };
+            rehearsal_text(&Rehearsal {
+                study: "s",
+                device: "cpu",
+                cap: None,
+                trials: 100,
+                forecast,
+            })
+        };
+        assert!(
+            told([100.0, 500.0, 1500.0])
+                .contains("14 hours on cpu, one after another (2.8 hours to 42 hours)")
+        );
+        let vague = told([0.001, 500.0, 1e7]);
+        assert!(
+            vague.contains("(a rough guess: the points differ too much for a range)"),
+            "{vague}"
+        );
     }
 }

@@ -156,6 +156,8 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             counts,
             best: Some(best),
             front: None,
+            failures: Vec::new(),
+            slots_given_up: Vec::new(),
             baseline: baseline(),
             chosen: Box::default(),
         }),

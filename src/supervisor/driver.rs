@@ -257,13 +257,7 @@ impl Executor {
     }
 
     fn report(&mut self, event: &report::Event) {
-        use report::Event::{WorkerStarted, WorkerStopped};
-        let of_a_worker = matches!(event, WorkerStarted { .. } | WorkerStopped { .. });
-        if event.is_routine() && !of_a_worker {
-            tracing::debug!(?event);
-        } else {
-            tracing::info!(?event);
-        }
+        log_event(event);
         self.driver.sink.handle(event, messages::clock::now());
     }
 
@@ -271,5 +265,21 @@ impl Executor {
     fn worker_log(&self, worker: WorkerId) -> PathBuf {
         let name = format!("run-{}-worker-{worker}.log", self.driver.run.run_id);
         logs_dir(&self.driver.files.dir, &self.driver.files.study).join(name)
+    }
+}
+
+/// Notes an event in the run's log. What people are told of anyway is an object of JSON there, and not
+/// repeated on stderr.
+pub(super) fn log_event(event: &report::Event) {
+    use report::Event::{EpochFinished, TrialStepped};
+    match report::routine_text(event) {
+        Some(text) if matches!(event, EpochFinished { .. } | TrialStepped { .. }) => {
+            tracing::debug!("{text}");
+        }
+        Some(text) => tracing::info!("{text}"),
+        None => {
+            let told = serde_json::to_string(event).unwrap_or_default();
+            tracing::info!(target: "tune::told", "{told}");
+        }
     }
 }

@@ -62,6 +62,8 @@ pub enum Event {
     },
     /// SIGINT or SIGTERM.
     StopRequested,
+    /// SIGHUP: the terminal is gone.
+    TerminalClosed,
     /// Nothing but time.
     Ticked,
 }

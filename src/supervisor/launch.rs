@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 
 use super::core::{
-    Core, Outcome, Reclaimed, Repeated, Start, checkpoint_name, in_parts, weights_kept,
+    Core, Outcome, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts,
+    weights_kept,
 };
 use super::disk_tasks::RunFiles;
-use super::driver::Driver;
+use super::driver::{Driver, log_event};
 use super::event_channel;
 use super::open_study::{LockedStudy, Origin, open_study, study_attributes};
 use super::proposer::Proposer;
@@ -104,7 +105,6 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warning.into_iter().for_each(&mut warn);
-    prepared.warnings.iter().cloned().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id)?;
     keep_weights(&spec, &earlier.trials, &dir);
@@ -117,7 +117,14 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = spool_replay::reserve(&dir, &spec.study)?;
-    let (start, proposer) = start(&spec, prepared, earlier, &devices, floor)?;
+    let warnings = prepared.warnings.clone();
+    let (start, proposer) = start(&spec, prepared, earlier, (&devices, &dir), floor)?;
+    let core = Core::new(start);
+    if !core.done() {
+        let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
+        warnings.into_iter().for_each(&mut warn);
+    }
+    let in_process = !spec.runs_programs();
     let driver = Driver {
         files: RunFiles {
             dir,
@@ -127,13 +134,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         },
         run,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
-        in_process: config::kinds::kind(&spec.kind).is_none_or(|k| k.in_process),
+        in_process,
         library,
         processes: Arc::clone(&processes),
         sink,
     };
     let storage = (store, seen, spool);
-    driver.run(Core::new(start), proposer, storage, clock, (events, inbox))
+    driver.run(core, proposer, storage, clock, (events, inbox))
 }
 
 /// Opens the database for writing. A reader alone gets in where another program holds the write
@@ -160,7 +167,7 @@ fn open(
 }
 
 fn tell(sink: &mut dyn Sink, event: report::Event) {
-    tracing::info!(?event);
+    log_event(&event);
     sink.handle(&event, messages::clock::now());
 }
 
@@ -309,6 +316,9 @@ fn record_attributes(
 ) -> Result<Vec<Rehearsed>, Failure> {
     let mut user_attrs = study_attributes(spec, prepared);
     mark_injected(&mut user_attrs, &earlier.attrs, spec);
+    if earlier.attrs.contains_key(SLOTS_GIVEN_UP) {
+        user_attrs.insert(SLOTS_GIVEN_UP.into(), Json::Array(Vec::new()));
+    }
     let before = earlier.attrs.get(REHEARSAL);
     let rehearsed = keep_rehearsal(&mut user_attrs, before, rehearsed);
     let write = Write::StudyAttributes { user_attrs };
@@ -325,7 +335,7 @@ fn start(
     spec: &StudySpec,
     prepared: Prepared,
     earlier: EarlierRuns,
-    devices: &[Device],
+    (devices, dir): (&[Device], &Path),
     floor: Option<Arc<dyn Floor>>,
 ) -> Result<(Start, Proposer), Failure> {
     let operation = &spec.operation;
@@ -350,6 +360,7 @@ fn start(
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
         predictor: Predictor::new(spec.space.clone(), floor),
         peaks: earlier.peaks,
+        dir: dir.to_owned(),
     };
     Ok((start, proposer))
 }

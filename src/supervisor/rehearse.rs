@@ -94,6 +94,7 @@ fn shown(params: Params, config: Params, device: Device, played: &ReplayResult) 
             | FaultKind::CudaUnclear
             | FaultKind::Crash
             | FaultKind::Hang
+            | FaultKind::TimeLimit
             | FaultKind::Descriptors
             | FaultKind::Protocol
             | FaultKind::Diverged

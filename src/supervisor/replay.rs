@@ -69,7 +69,7 @@ pub enum ReplayEnd {
     /// By its own result.
     Completed,
     /// By a fault.
-    Fault(Fault),
+    Fault(Box<Fault>),
 }
 
 /// Between SIGTERM and SIGKILL.
@@ -82,7 +82,7 @@ const GRACE: Duration = Duration::from_secs(3);
 pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayResult, Failure> {
     let processes = RunProcesses::start(&mark(&replay.log)?, replay.spec.operation.host_memory);
     let (clock, events, inbox) = event_channel::start()?;
-    let in_process = config::kinds::kind(&replay.spec.kind).is_none_or(|k| k.in_process);
+    let in_process = !replay.spec.runs_programs();
     let options = WorkerOptions {
         device: replay.device,
         threads: replay.threads,
@@ -290,14 +290,16 @@ impl Replayer<'_> {
                 ReplayEnd::Completed
             }
             Some(Ended::Completed | Ended::Pruned) => ReplayEnd::Completed,
-            Some(Ended::Diverged { at }) => ReplayEnd::Fault(Fault::new(FaultKind::Diverged, at)),
-            None => ReplayEnd::Fault(fault::classify(&Evidence {
+            Some(Ended::Diverged { at }) => {
+                ReplayEnd::Fault(Box::new(Fault::new(FaultKind::Diverged, at)))
+            }
+            None => ReplayEnd::Fault(Box::new(fault::classify(&Evidence {
                 error: self.error.take(),
                 garbage: self.garbage.take(),
                 silent: self.silent,
                 phase: Some(self.phase),
                 ..evidence
-            })),
+            }))),
         }
     }
 }

@@ -30,9 +30,12 @@ pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// Turns SIGINT and SIGTERM into events. The third one ends the process at once, for the case that
-/// a worker cannot be killed. SIGQUIT does what the second one does, however often it comes. SIGHUP
-/// (the terminal is gone) is ignored.
+/// Trials may end, they are put back, their processes are killed: one signal for each.
+const STEPS: u32 = 3;
+
+/// Turns SIGINT and SIGTERM into events. One more than there are steps of stopping ends the process at
+/// once, for the case that a worker cannot be killed. SIGQUIT does what the second one does, however
+/// often it comes. After SIGHUP (the terminal is gone) the run goes on.
 ///
 /// # Errors
 /// The handlers could not be installed.
@@ -45,11 +48,14 @@ pub fn listen(events: EventSender) -> io::Result<()> {
             let mut requests = 0;
             for signal in signals.forever() {
                 if signal == SIGHUP {
+                    if events.send(Event::TerminalClosed).is_err() {
+                        return;
+                    }
                     continue;
                 }
                 REQUESTED.store(true, Ordering::Relaxed);
                 let upto = if signal == SIGQUIT { 2 } else { requests + 1 };
-                if upto > 2 {
+                if upto > STEPS {
                     std::process::exit(i32::from(Exit::Stopped.code()));
                 }
                 while requests < upto {

@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
             Some(_) => device.alone(),
             None => device,
         };
-        let in_process = config::kinds::kind(&spec.kind).is_none_or(|k| k.in_process);
+        let in_process = !spec.runs_programs();
         let opened = guard::catch(|| {
             let meter = match Meter::open(libtorch, device, in_process)? {
                 Opened::Open(meter) => meter,

@@ -52,7 +52,15 @@ impl Run {
         let project = Project::empty();
         std::fs::write(project.path().join("program.sh"), PROGRAM).unwrap();
         project.config("daemons", CONFIG);
-        let supervisor = project.start(&["daemons", "--trials", "10", "--parallel", "2"]);
+        let supervisor = project.start(&[
+            "daemons",
+            "--trials",
+            "10",
+            "--parallel",
+            "2",
+            "--grace",
+            "0",
+        ]);
         Run {
             project,
             supervisor,

@@ -54,7 +54,7 @@ fn run_example(name: &str, more: &[&str]) -> (Project, Vec<Json>, String) {
 }
 
 /// A project with one task `t` that runs a shell script; `more` is appended to its configuration.
-fn shell(script: &str, more: &str) -> Project {
+pub(crate) fn shell(script: &str, more: &str) -> Project {
     let project = Project::empty();
     std::fs::write(project.path().join("t.sh"), script).unwrap();
     let config = format!(
@@ -75,7 +75,7 @@ fn one_trial(project: &Project, args: &[&str]) -> Json {
     trials[0].clone()
 }
 
-fn outcomes(trial: &Json) -> Vec<&str> {
+pub(crate) fn outcomes(trial: &Json) -> Vec<&str> {
     let attempts = trial["attempts"].as_array().unwrap();
     attempts
         .iter()
@@ -313,7 +313,7 @@ fn a_stop_reaches_the_program_and_the_trial_goes_on_later() {
                   if [ -e \"$TUNE_CHECKPOINT_DIR/state\" ]; then echo 5; exit; fi\n\
                   touch started; while :; do sleep 0.1; done\n";
     let project = shell(script, "");
-    let child = project.start(&["t", "--trials", "1"]);
+    let child = project.start(&["t", "--trials", "1", "--grace", "0"]);
     wait_for("the program", || project.path().join("started").exists());
     signal(child.id(), Signal::SIGINT);
     let mut child = child;

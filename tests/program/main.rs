@@ -34,6 +34,7 @@ mod drill;
 mod enqueue;
 mod errors;
 mod explain;
+mod failing;
 mod fork;
 mod memory;
 mod objectives;

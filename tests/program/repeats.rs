@@ -125,6 +125,14 @@ fn the_same_line_again_runs_nothing_and_shows_the_stored_test() {
     let finished = named(&events, "run_finished")[0];
     assert_eq!(finished["test"], before.1);
     assert_eq!(outcome(&project), before);
+    // A run that repeats nothing tells the same winner, as `tune best` does.
+    let (stdout, _) = project.expect(0, &noisy(&["--trials", "10", "--json"]));
+    let finished = self::events(&stdout).pop().unwrap();
+    assert_eq!(finished["selection"], before.0);
+    let (line, _) = project.expect(0, &noisy(&["--trials", "10"]));
+    let winner = format!("winner by repeats trial {}", before.0["winner"]["number"]);
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.contains(&winner), "{line}");
 }
 
 #[test]
@@ -192,7 +200,7 @@ fn faults_and_the_end_of_the_time_budget_change_no_repeat() {
         "task.step_ms=30",
     ];
     let mut short = noisy(&slow);
-    short.extend(["--timeout", "700ms"]);
+    short.extend(["--timeout", "700ms", "--grace", "0"]);
     project.expect(3, &short);
     let open = ended(&project);
     let mut faulty = noisy(&["--trials", "8", "--repeats", "3", "--json"]);

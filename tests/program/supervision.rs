@@ -154,7 +154,8 @@ fn a_worker_that_is_killed_is_replaced_and_its_trial_runs_again() {
 #[test]
 fn a_signal_stops_within_seconds_and_puts_running_trials_back() {
     let project = Project::synthetic();
-    let run = with(&["synthetic", "--trials", "8", "--parallel", "2"], &SLOW);
+    let at_once = ["--parallel", "2", "--grace", "0"];
+    let run = with(&with(&["synthetic", "--trials", "8"], &at_once), &SLOW);
     let mut child = project.start(&run);
     wait_for("an attempt", || {
         project.database().exists() && open_attempts(&project) > 0

@@ -39,13 +39,7 @@ impl Winner {
         if let Some(selection) = &self.selection {
             let trivial = super::baseline(study).map(|b| b.value);
             lines.extend(selection.lines(metric.unwrap_or("value"), trivial));
-            let then = selection.trials;
-            if finished > then {
-                lines.push(format!(
-                    "note: chosen among {then} finished trials; there are {finished} now, and the \
-                     goal of the next run decides when it is chosen anew"
-                ));
-            }
+            lines.extend(selection.stale_line(finished));
         }
         if let Some(test) = &self.test {
             lines.extend(test.lines(Some(best)));

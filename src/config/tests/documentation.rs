@@ -37,6 +37,7 @@ fn whole_row(key: &Key) -> String {
         | KeyType::List
         | KeyType::Metrics
         | KeyType::Duration { .. }
+        | KeyType::DurationOrAuto
         | KeyType::Deadline
         | KeyType::Size
         | KeyType::Share

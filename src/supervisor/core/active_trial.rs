@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::admission::Reservation;
 use crate::Now;
 use config::{Objective, objectives::MEASURED};
+use device::Device;
 use fault::{Fault, FaultKind, Tally, cuda};
 use memory::{Estimate, Usage};
 use messages::json_number;
@@ -175,6 +176,16 @@ impl ActiveTrial {
         end
     }
 
+    /// Whether CUDA may have had a part in the fault: the attempt had a GPU, or CUDA is named.
+    fn in_play(&self, fault: &Fault) -> bool {
+        let cpu = Device::Cpu.to_string();
+        let on_gpu = self
+            .place
+            .as_ref()
+            .is_some_and(|(device, _)| *device != cpu);
+        on_gpu || fault.shows_cuda()
+    }
+
     /// The end by a fault: PRUNED for `reason`, or FAIL without one.
     pub fn fault_end(
         &self,
@@ -195,7 +206,13 @@ impl ActiveTrial {
         } else {
             &fault.text
         };
+        if let Some(line) = &fault.own_line {
+            attrs.insert("error_place".into(), line.as_str().into());
+        }
         match reason {
+            Some("cuda_error") if !self.in_play(fault) => {
+                attrs.insert("error_msg".into(), first_chars(&fault.detail).into());
+            }
             Some("cuda_error") => {
                 attrs.insert("cuda_error".into(), true.into());
                 attrs.insert("cuda_error_type".into(), cuda::python_class(text).into());
@@ -207,13 +224,18 @@ impl ActiveTrial {
             Some("oom") => {
                 attrs.insert("oom".into(), true.into());
                 attrs.insert("oom_config".into(), oom_config(config));
-                if fault.kind == FaultKind::Oom {
-                    attrs.insert("cuda_error_type".into(), cuda::python_class(text).into());
-                }
-                attrs.insert("cuda_error_msg".into(), first_chars(text).into());
+                let name = match fault.kind == FaultKind::Oom {
+                    true => {
+                        let class = cuda::python_class(text);
+                        attrs.insert("cuda_error_type".into(), class.into());
+                        "cuda_error_msg"
+                    }
+                    false => "error_msg",
+                };
+                attrs.insert(name.into(), first_chars(text).into());
                 system_attrs.insert("constraints:gpu_memory".into(), json!(1.0));
             }
-            Some(word @ ("hang" | "diverged")) => {
+            Some(word @ ("hang" | "diverged" | "time_limit")) => {
                 attrs.insert(word.into(), true.into());
                 attrs.insert("error_msg".into(), first_chars(&fault.detail).into());
             }

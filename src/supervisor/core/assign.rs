@@ -220,7 +220,11 @@ impl Core {
             weights.ended(trial);
         }
         let best = self.progress.put(trial);
-        self.progress.ended(trial);
+        let failure = report::failure(trial, self.log_of(trial));
+        let failed = failure.as_ref().filter(|_| self.fails(trial));
+        self.progress
+            .ended(trial, failed.map(|f| f.message.as_str()));
+        self.failures.extend(failure);
         let several = !self.spec.further.is_empty();
         self.report(report::Event::TrialFinished(report::TrialFinished {
             number: trial.number,
@@ -234,6 +238,28 @@ impl Core {
         if let Some(best) = best {
             self.report(report::Event::NewBest(best));
         }
+    }
+
+    /// Whether a trial's end says that nothing works: it is FAIL, or its program came to a bad end before
+    /// it had reported anything. A worker's own deaths are counted by its slot.
+    fn fails(&self, trial: &FrozenTrial) -> bool {
+        let fault = trial.user_attrs.get("fault").and_then(Json::as_str);
+        let bad = [FaultKind::Crash, FaultKind::Hang, FaultKind::CudaSticky];
+        let broke = bad.iter().any(|kind| fault == Some(kind.word()));
+        trial.state == TrialState::Fail
+            || self.spec.runs_programs() && broke && trial.intermediate.is_empty()
+    }
+
+    /// The log of a trial's last attempt.
+    fn log_of(&self, trial: &FrozenTrial) -> Option<String> {
+        let attempts = trial.user_attrs.get("attempts")?.as_u64()?;
+        let attempt = AttemptId {
+            number: trial.number,
+            purpose: Purpose::Search,
+            attempt: u32::try_from(attempts.checked_sub(1)?).ok()?,
+        };
+        let log = self.dir.join(log_name(&self.spec.study, attempt));
+        Some(log.to_string_lossy().into_owned())
     }
 
     /// A batch is durable, but for the starts that other programs got ahead of: what it recorded may

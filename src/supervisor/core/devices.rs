@@ -3,6 +3,12 @@
 use super::Core;
 use super::slot::{Slot, State};
 use device::Device;
+use report::SlotGivenUp;
+use serde_json::json;
+use store::Write;
+
+/// The study's attribute that holds the slots that its last run has given up.
+pub const SLOTS_GIVEN_UP: &str = "slots_given_up";
 
 impl Core {
     /// The device is gone or cannot be trusted: its slots finish what they are at and get no more
@@ -24,6 +30,12 @@ impl Core {
             return;
         }
         self.slots[slot].closed = Some(why.to_owned());
+        if !self.slots[slot].spare {
+            let given_up = (SLOTS_GIVEN_UP.to_owned(), json!(self.slots_given_up()));
+            self.outbox.push(Write::StudyAttributes {
+                user_attrs: [given_up].into_iter().collect(),
+            });
+        }
         let device = self.slots[slot].device;
         self.warn(format!("slot {slot} on {device} is given up: {why}"));
         let slot_is = &mut self.slots[slot];
@@ -32,6 +44,19 @@ impl Core {
         } else if slot_is.is_starting() || slot_is.is_idle() {
             self.leave(slot, false);
         }
+    }
+
+    /// The slots that get no more workers, those of spare workers left out.
+    pub(super) fn slots_given_up(&self) -> Vec<SlotGivenUp> {
+        let slots = self.slots.iter().enumerate().filter(|(_, s)| !s.spare);
+        let given_up = slots.filter_map(|(slot, s)| {
+            Some(SlotGivenUp {
+                slot,
+                device: s.device.to_string(),
+                reason: s.closed.clone()?,
+            })
+        });
+        given_up.collect()
     }
 
     /// Why no slot gets any more workers; `None` while one does.

@@ -7,25 +7,30 @@ use fault::FaultKind;
 use messages::exit::Exit;
 use store::Write;
 
+/// So many trials that fail alike, before any has given a value, show that none will.
+const FIRST: u64 = 3;
+
 const GOAL: &str = "the goal is reached";
 
 /// What ends a run before its goal without any fault: only a grid has an end.
 const SEARCHED_OUT: &str = "every point of the grid has been tried";
 
 impl Core {
-    /// SIGINT or SIGTERM: once, running trials are put back; twice, the groups are killed at once.
+    /// SIGINT or SIGTERM: once, running trials may end; twice, they are put back; then the groups are
+    /// killed at once.
     pub(super) fn on_stop_requested(&mut self) {
-        match self.mode {
+        match &self.mode {
             Mode::Running if self.done() => self.stop(Exit::Done, GOAL.into()),
-            Mode::Running => self.stop(Exit::Stopped, "stopped by a signal".into()),
+            Mode::Running => self.wind_down(Exit::Stopped, "stopped by a signal".into()),
+            Mode::WindingDown { exit, reason, .. } => self.stop(*exit, reason.clone()),
             Mode::Stopping { .. } => self.kill_all(),
             Mode::Closing { .. } | Mode::Finished => {}
         }
     }
 
-    /// Begins to wind down.
+    /// Puts back what runs.
     pub(super) fn stop(&mut self, exit: Exit, reason: String) {
-        if self.mode != Mode::Running {
+        if !matches!(self.mode, Mode::Running | Mode::WindingDown { .. }) {
             return;
         }
         self.mode = Mode::Stopping { exit, reason };
@@ -62,8 +67,13 @@ impl Core {
         let searching = self.progress.counts().finished() < self.spec.operation.trials;
         if searching && self.progress.failures_in_row() >= policy.max_failures {
             let reason = format!(
-                "{} trials in a row failed by an error of the task, the last one with {last}",
+                "{} trials in a row failed, the last one with {last}",
                 self.progress.failures_in_row()
+            );
+            self.stop(Exit::Breaker, reason);
+        } else if searching && self.progress.failures_alike() >= FIRST {
+            let reason = format!(
+                "no trial has worked yet, and {FIRST} in a row failed alike, the last one with {last}"
             );
             self.stop(Exit::Breaker, reason);
         } else if searching && self.progress.refused_in_row() >= policy.max_refused {
@@ -115,6 +125,16 @@ impl Core {
                 };
             }
         }
+        if let Mode::WindingDown { exit, reason, .. } = &self.mode
+            && !self.workers_left()
+        {
+            // What was waited for may have been the last that was missing.
+            let (exit, reason) = match self.done() {
+                true => (Exit::Done, GOAL.to_owned()),
+                false => (*exit, reason.clone()),
+            };
+            self.mode = Mode::Stopping { exit, reason };
+        }
         if let Mode::Stopping { exit, reason } = &self.mode
             && !self.workers_left()
             && self.settled()
@@ -144,6 +164,8 @@ impl Core {
                 best: self.progress.best().cloned(),
                 front: Some(self.progress.front()).filter(|front| !front.is_empty()),
                 baseline: self.baseline.clone(),
+                failures: fault::group_failures(self.failures.iter().cloned()),
+                slots_given_up: self.slots_given_up(),
                 chosen: Box::new(self.repeats.chosen(metric, counts.finished())),
             }));
             self.actions.push(Action::Finish { exit, reason });

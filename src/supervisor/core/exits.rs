@@ -18,6 +18,7 @@ impl ExitInfo {
             death: self.death,
             asked,
             silent: worker.silent,
+            overtime: worker.overtime,
             stopped: self.stopped || worker.stopped,
             garbage: worker.garbage.clone(),
             oom_kills: self.oom_kills,
@@ -147,7 +148,8 @@ impl Core {
         let stopping = self.mode != Mode::Running;
         let worker = self.slots[slot].worker()?;
         // After a request to stop, a worker that was told to end did so for our sake.
-        let asked = stopping && worker.terminated.is_some() && worker.silent.is_none();
+        let late = worker.silent.is_some() || worker.overtime.is_some();
+        let asked = stopping && worker.terminated.is_some() && !late;
         let of_gpu = Evidence {
             xids: self.xids(slot),
             gpu_lost: self.gpu_lost(slot),
@@ -185,10 +187,19 @@ impl Core {
                 self.last_fault = Some(format!("{}: {}", fault.kind.word(), fault.detail));
                 self.room_was_made(self.slots[slot].device);
             }
-            self.rest(slot, fault);
+            if self.is_of_the_worker(slot, fault) {
+                self.rest(slot, fault);
+            }
         }
         self.slots[slot].vacate();
         self.stopped(worker, if short { NO_ROOM } else { fault.kind.word() });
+    }
+
+    /// Whether the slot's budget pays for the end of its worker: not where its trial took too long, nor
+    /// where it waited for a program that hung.
+    fn is_of_the_worker(&self, slot: usize, fault: &Fault) -> bool {
+        let hung = fault.kind == FaultKind::Hang && self.slots[slot].is_busy();
+        !(fault.kind == FaultKind::TimeLimit || hung && self.spec.runs_programs())
     }
 
     /// Takes the end of the slot's worker from the slot's budget: the next one starts after a pause,

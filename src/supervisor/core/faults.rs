@@ -37,6 +37,7 @@ impl Core {
             },
         );
         self.tell_of_fault(slot, attempt, fault, detail, verdict);
+        self.tell_of_cut(job, fault.kind);
         if matches!(fault.kind, FaultKind::Oom | FaultKind::HostOom) {
             self.learn_memory(slot, job, true);
         }

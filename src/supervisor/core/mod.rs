@@ -26,13 +26,15 @@ mod study_progress;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod winding_down;
 mod worker_messages;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 
 use config::StudySpec;
 use device::Device;
-use fault::Tally;
+use fault::{Failure, Tally};
 use memory::{Observation, Predictor};
 use messages::exit::Exit;
 use protocol::{AttemptId, ToWorker};
@@ -46,6 +48,7 @@ use config::Baseline;
 use config::TestSplit;
 
 pub use assign::checkpoint_name;
+pub use devices::SLOTS_GIVEN_UP;
 pub use estimates::in_parts;
 pub use kept_weights::weights_kept;
 pub use repeats::{Outcome, Repeated};
@@ -105,6 +108,8 @@ pub struct Start {
     pub predictor: Predictor,
     /// What earlier runs and rehearsals have measured.
     pub peaks: Vec<Observation>,
+    /// The database's directory, to tell people where logs are.
+    pub dir: PathBuf,
 }
 
 /// What the run is at.
@@ -112,7 +117,13 @@ pub struct Start {
 enum Mode {
     /// Working towards the goal.
     Running,
-    /// Winding down; running trials are put back.
+    /// Nothing new is started; what runs may come to its end, until then.
+    WindingDown {
+        exit: Exit,
+        reason: String,
+        until: Now,
+    },
+    /// Running trials are put back.
     Stopping { exit: Exit, reason: String },
     /// The end of the run is being recorded.
     Closing { exit: Exit, reason: String },
@@ -175,6 +186,9 @@ pub struct Core {
     reclaimed: u64,
     started: bool,
     last_fault: Option<String>,
+    /// Trials of this run that failed.
+    failures: Vec<Failure>,
+    dir: PathBuf,
     outage: Option<StorageOutage>,
     now: Now,
     /// When what was handled last had come: all that came before has been handled. Who was silent, and
@@ -269,6 +283,8 @@ impl Core {
             next_worker: 0,
             started: false,
             last_fault: None,
+            failures: Vec::new(),
+            dir: start.dir,
             outage: None,
             now: Now::ZERO,
             heard: Now::ZERO,
@@ -336,6 +352,10 @@ impl Core {
                 exhausted,
             } => self.on_proposed(number, proposal, exhausted),
             Event::StopRequested => self.on_stop_requested(),
+            Event::TerminalClosed => self.warn(format!(
+                "the terminal is gone; the run goes on, and `tune stop {}` ends it",
+                self.spec.study
+            )),
             Event::Ticked => {}
         }
         self.look_for_end_of_search();

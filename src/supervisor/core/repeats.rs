@@ -126,8 +126,12 @@ impl Repeats {
     /// What is to be told at the end of the run.
     pub(super) fn chosen(&self, metric: &str, finished: u64) -> Chosen {
         let selection = self.selection.clone();
+        // A run that selects nobody tells who was selected before, as `tune best` does.
+        let before = || serde_json::from_value(self.told.clone()?).ok();
         Chosen {
-            selection: selection.map(|s| Selected::new(s, finished)),
+            selection: selection
+                .map(|s| Selected::new(s, finished))
+                .or_else(before),
             test: self.tested(metric),
         }
     }

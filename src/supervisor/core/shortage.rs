@@ -42,6 +42,7 @@ impl Core {
             | FaultKind::Crash
             | FaultKind::HostOom
             | FaultKind::Hang
+            | FaultKind::TimeLimit
             | FaultKind::Diverged
             | FaultKind::TaskError
             | FaultKind::Descriptors

@@ -91,6 +91,8 @@ pub struct Worker {
     pub garbage: Option<String>,
     /// It was told to end because of this long silence.
     pub silent: Option<Duration>,
+    /// It was told to end because its attempt had run for this long, the longest that one may.
+    pub overtime: Option<Duration>,
     /// SIGTERM was sent at this time.
     pub terminated: Option<Now>,
     /// SIGKILL was sent at this time.
@@ -128,6 +130,7 @@ impl Worker {
             error: None,
             garbage: None,
             silent: None,
+            overtime: None,
             terminated: None,
             killed: None,
             recycled: false,

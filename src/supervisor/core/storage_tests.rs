@@ -209,6 +209,7 @@ fn a_signal_during_an_outage_without_results_is_only_a_signal() {
     let mut run = Run::training();
     run.fail(true);
     run.on(Event::StopRequested);
+    run.on(Event::StopRequested);
     run.wind_down();
     assert_eq!(run.finish().unwrap().0, Exit::Stopped);
 }

@@ -1,8 +1,10 @@
 //! All trials of the study at a glance: counts, the best, and the streaks that trip the breaker.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use adopt::fit::adopted_params;
+use messages::number_from_json;
 use report::{Best, Counts};
 use search::study::pareto::Front;
 use search::study::{Direction, FrozenTrial, TrialState};
@@ -18,6 +20,12 @@ pub struct StudyProgress {
     /// Of one objective, the best trial alone: the earliest among equals.
     front: Front<Best>,
     failures_in_row: u64,
+    /// Those of them, up to the last one, that say the same, and what they say.
+    alike: (u64, String),
+    /// A trial of the study has given a value, or is giving one.
+    works: bool,
+    /// The longest that a trial took, from the start of its last attempt.
+    longest: Option<Duration>,
     refused_in_row: u64,
     waiting: u64,
     revision: u64,
@@ -33,6 +41,9 @@ impl StudyProgress {
             candidates: BTreeMap::new(),
             counts: Counts::default(),
             failures_in_row: 0,
+            alike: (0, String::new()),
+            works: false,
+            longest: None,
             refused_in_row: 0,
             waiting: 0,
             revision: 0,
@@ -48,6 +59,8 @@ impl StudyProgress {
             *self.field(state, counted) -= 1;
         }
         *self.field(trial.state, counted) += 1;
+        self.works |= trial.state.finished() && !trial.values.is_empty();
+        self.longest = self.longest.max(took(trial));
         let candidate = self.candidate(trial);
         let before = match &candidate {
             Some(best) => self.candidates.insert(trial.number, best.clone()),
@@ -74,17 +87,30 @@ impl StudyProgress {
         }
     }
 
-    /// Notes the end of a trial of this run, for the streaks.
-    pub fn ended(&mut self, trial: &FrozenTrial) {
+    /// Notes the end of a trial of this run, for the streaks; `failure` is what it says where it failed.
+    pub fn ended(&mut self, trial: &FrozenTrial, failure: Option<&str>) {
+        if let Some(message) = failure {
+            self.failures_in_row += 1;
+            let says = fault::masked(message);
+            let (count, before) = &self.alike;
+            let count = if *before == says { count + 1 } else { 1 };
+            self.alike = (count, says);
+            return;
+        }
         match trial.state {
-            TrialState::Fail => self.failures_in_row += 1,
             TrialState::Pruned if !trial.counts() => self.refused_in_row += 1,
-            TrialState::Complete | TrialState::Pruned => {
+            TrialState::Complete | TrialState::Pruned | TrialState::Fail => {
                 self.failures_in_row = 0;
+                self.alike = (0, String::new());
                 self.refused_in_row = 0;
             }
             TrialState::Running | TrialState::Waiting => {}
         }
+    }
+
+    /// A running trial has reported a value.
+    pub fn gives_values(&mut self) {
+        self.works = true;
     }
 
     /// Another number after each change of a trial.
@@ -112,14 +138,24 @@ impl StudyProgress {
         self.directions.len() <= 1
     }
 
-    /// FAIL trials in a row.
+    /// Failed trials in a row.
     pub fn failures_in_row(&self) -> u64 {
         self.failures_in_row
+    }
+
+    /// Failed trials in a row that say the same, where no trial of the study has ever given a value.
+    pub fn failures_alike(&self) -> u64 {
+        if self.works { 0 } else { self.alike.0 }
     }
 
     /// Refused trials in a row.
     pub fn refused_in_row(&self) -> u64 {
         self.refused_in_row
+    }
+
+    /// The longest that a trial of the study took to end; `None`: none is known to have.
+    pub fn longest(&self) -> Option<Duration> {
+        self.longest
     }
 
     /// The number after the highest known one.
@@ -165,4 +201,10 @@ impl StudyProgress {
             TrialState::Waiting => &mut self.waiting,
         }
     }
+}
+
+/// How long the last attempt of a finished trial took.
+fn took(trial: &FrozenTrial) -> Option<Duration> {
+    let runtime = trial.user_attrs.get("runtime_s").and_then(number_from_json);
+    Duration::try_from_secs_f64(runtime.filter(|_| trial.state.finished())?).ok()
 }

@@ -30,6 +30,7 @@ impl Core {
             Mode::Running => {
                 (self.spec.operation.timeout).map(|timeout| timeout.saturating_sub(self.suspended))
             }
+            Mode::WindingDown { until, .. } => Some(until),
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
         };
         let slow = (0..self.slots.len()).filter_map(|s| self.slow_start_told(s));
@@ -43,6 +44,15 @@ impl Core {
         let deadline = self.spec.operation.supervisor.deadline;
         let limit = self.deadlines.limit(deadline, &worker.silences)?;
         Some(worker.since + limit / parts)
+    }
+
+    /// When the slot's attempt will have run for as long as one may; `None`: never.
+    fn limit_ends(&self, slot: usize) -> Option<Now> {
+        let attempt = self.slots[slot]
+            .attempt()
+            .filter(|_| self.slots[slot].is_busy())?;
+        let active = self.active.get(&attempt.job())?;
+        Some(active.started + self.spec.operation.trial_limit?)
     }
 
     /// Whether an attempt on the device has been silent for so long that nobody should be kept waiting for its end.
@@ -127,7 +137,7 @@ impl Core {
     fn slot_deadline(&self, slot: usize) -> Option<Now> {
         let policy = &self.spec.operation.supervisor;
         let grace = match self.mode {
-            Mode::Running => policy.grace,
+            Mode::Running | Mode::WindingDown { .. } => policy.grace,
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => {
                 policy.grace.min(STOP_GRACE)
             }
@@ -144,7 +154,10 @@ impl Core {
         }
         match w.activity {
             Activity::Starting => Some(w.since + self.start_limit(slot, w)),
-            Activity::Busy(_) => self.silence_ends(slot, 1),
+            Activity::Busy(_) => {
+                let ends = [self.silence_ends(slot, 1), self.limit_ends(slot)];
+                ends.into_iter().flatten().min()
+            }
             Activity::Leaving => Some(w.since + grace),
             Activity::Idle | Activity::Recording(_) => None,
         }
@@ -156,8 +169,9 @@ impl Core {
             && (self.spec.operation.timeout).is_some_and(|t| self.now + self.suspended >= t)
             && !self.done()
         {
-            self.stop(Exit::Budget, "the time budget is used up".into());
+            self.wind_down(Exit::Budget, "the time budget is used up".into());
         }
+        self.check_patience();
         for slot in 0..self.slots.len() {
             if self
                 .slow_start_told(slot)
@@ -173,6 +187,8 @@ impl Core {
 
     fn overdue(&mut self, slot: usize) {
         let now = self.now;
+        let limit = self.spec.operation.trial_limit;
+        let overtime = limit.filter(|_| self.limit_ends(slot).is_some_and(|at| self.heard >= at));
         let Some(worker) = self.slots[slot].worker_mut() else {
             return;
         };
@@ -190,7 +206,8 @@ impl Core {
             self.end_for_garbage(slot, "it closed its socket and lived on".into());
         } else {
             worker.terminated = Some(now);
-            worker.silent = silent;
+            worker.overtime = overtime;
+            worker.silent = silent.filter(|_| overtime.is_none());
             self.act_on(id, WorkerAction::Terminate);
         }
     }

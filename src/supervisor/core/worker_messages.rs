@@ -17,7 +17,10 @@ const VICTIM: &str = "it passed with blocking launches: the trial had been a vic
 impl Core {
     pub(super) fn on_message(&mut self, slot: usize, message: FromWorker) {
         // It is being ended for what it did, or did not do: what it said meanwhile comes too late.
-        let ending = |w: &Worker| w.garbage.is_some() || w.killed.is_some() || w.silent.is_some();
+        let ending = |w: &Worker| {
+            let late = w.silent.is_some() || w.overtime.is_some();
+            w.garbage.is_some() || w.killed.is_some() || late
+        };
         let fatal = matches!(message, FromWorker::Fatal(_));
         if self.slots[slot].worker().is_some_and(ending) && !fatal {
             return;
@@ -164,6 +167,7 @@ impl Core {
 
     /// Notes an epoch; of the search's own trials for the history and in the database as well.
     fn note_epoch(&mut self, job: Job, Epoch { epoch, metrics }: Epoch) -> f64 {
+        self.progress.gives_values();
         let value = metrics
             .get(&self.spec.objective.metric)
             .copied()
@@ -244,7 +248,10 @@ impl Core {
         }
         let replace = self.apply_fault(slot, attempt, &fault);
         if replace {
-            self.rest(slot, &fault);
+            // A program's end is its trial's; the worker has come to no harm.
+            if !program || fault.kind == FaultKind::DeviceLost {
+                self.rest(slot, &fault);
+            }
             self.leave(slot, false);
         } else {
             self.free(slot, false);
@@ -268,7 +275,7 @@ impl Core {
         let due = self.spec.operation.supervisor.recycle_after;
         if (due > 0 && successes >= due) || self.drifts(slot) {
             self.leave(slot, true);
-        } else if self.slots[slot].closed.is_some() {
+        } else if self.slots[slot].closed.is_some() || self.winds_down() {
             self.leave(slot, false);
         }
     }

@@ -130,6 +130,8 @@ fn events() -> Vec<Event> {
             counts,
             best: Some(best),
             front: None,
+            failures: Vec::new(),
+            slots_given_up: Vec::new(),
             baseline,
             chosen: Box::new(Chosen {
                 selection: Some(selection()),

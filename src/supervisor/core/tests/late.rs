@@ -5,7 +5,7 @@ use protocol::AttemptEvent;
 use task::Epoch;
 
 /// A core whose one worker trains trial 0 since the start of the run; 100 s without a step are allowed.
-fn training() -> (Driven, WorkerId, AttemptId) {
+pub(super) fn training() -> (Driven, WorkerId, AttemptId) {
     let mut core = core(spec(3, 1), &Disk::default());
     let (worker, now) = (0, Now::ZERO);
     let hello = hello();

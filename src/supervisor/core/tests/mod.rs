@@ -9,6 +9,7 @@ mod late;
 mod machine;
 mod repeats;
 mod setup;
+mod stopping;
 mod waiting;
 mod world;
 
@@ -442,7 +443,7 @@ fn the_goal_that_is_reached_ends_the_run_well_whatever_failed_beside_it() {
     let mut failed = world.core.progress.clone();
     let mut trial = foreign::trial(0, TrialState::Fail);
     failed.put(&trial);
-    failed.ended(&trial);
+    failed.ended(&trial, Some("no"));
     trial.number = 1;
     trial.state = TrialState::Complete;
     trial.values = vec![0.5];

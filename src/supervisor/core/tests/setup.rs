@@ -73,6 +73,7 @@ pub fn start(spec: StudySpec, devices: Vec<Device>) -> Start {
         pruner: Box::new(NoPruner),
         predictor: Predictor::new(Space::default(), None),
         peaks: vec![],
+        dir: "tune.db.d".into(),
         spec,
     }
 }

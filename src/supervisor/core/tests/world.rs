@@ -490,7 +490,7 @@ impl World {
             let waits = self.core.retry.contains(job);
             assert!(waits != jobs.contains(job), "a live trial waits or runs");
         }
-        if self.core.slots.len() == 1 {
+        if self.core.slots.len() == 1 && !self.core.spec.runs_programs() {
             let recent = |t: &&Now| self.now.saturating_sub(**t) <= Duration::from_secs(60);
             let starts = self.starts.iter().filter(recent).count();
             // Besides deaths, a suspect's worker and the one after it cost a start each.

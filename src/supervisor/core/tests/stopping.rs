@@ -1,0 +1,205 @@
+//! The wish to stop: what runs may come to its end; and trials that run for too long.
+
+#![allow(clippy::wildcard_enum_match_arm)]
+
+use super::late::training;
+use super::world::Life;
+use super::*;
+use fault::ProgramEnd;
+
+/// A world in which at least so many trials are running, and what is known of trials by then.
+fn busy(spec: StudySpec, running: usize) -> World {
+    let mut world = World::new(spec, Disk::default(), 3, 0.0);
+    let ended = |world: &World| world.core.counts().finished();
+    while world.core.slots.iter().filter(|s| s.is_busy()).count() < running || ended(&world) == 0 {
+        let most = world.events + 2;
+        world.run(most);
+        assert!(world.finished.is_none());
+    }
+    world
+}
+
+fn states(world: &World) -> Vec<TrialState> {
+    world.disk.trials.values().map(|t| t.state).collect()
+}
+
+/// Outcomes of all attempts.
+fn words(world: &World) -> Vec<&str> {
+    let attempts = world.disk.attempts.values().flatten();
+    attempts.map(|a| a.as_deref().unwrap_or("open")).collect()
+}
+
+#[test]
+fn the_first_signal_lets_running_trials_end_and_starts_nothing() {
+    let mut world = busy(spec(30, 3), 2);
+    world.stop_asked = true;
+    world.event(Event::StopRequested);
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Stopped));
+    assert_eq!(world.spawns_after_stop, 0);
+    assert!(
+        !states(&world).contains(&TrialState::Running) || words(&world).contains(&"interrupted")
+    );
+    let completed = words(&world).iter().filter(|w| **w == "completed").count();
+    assert!(completed >= 3, "{:?}", words(&world));
+}
+
+#[test]
+fn the_second_signal_and_a_grace_of_none_put_running_trials_back() {
+    let mut twice = busy(spec(30, 3), 2);
+    twice.event(Event::StopRequested);
+    twice.event(Event::StopRequested);
+    twice.run(10_000);
+    let mut spec = spec(30, 3);
+    spec.operation.grace = Some(Now::ZERO);
+    let mut at_once = busy(spec, 2);
+    at_once.event(Event::StopRequested);
+    at_once.run(10_000);
+    for world in [twice, at_once] {
+        assert_eq!(world.finished, Some(Exit::Stopped));
+        let running = states(&world)
+            .iter()
+            .filter(|s| **s == TrialState::Running)
+            .count();
+        assert!(running >= 2, "{:?}", states(&world));
+        assert!(words(&world).contains(&"interrupted"));
+    }
+}
+
+#[test]
+fn a_run_whose_last_trials_end_while_it_winds_down_has_reached_its_goal() {
+    let mut spec = spec(2, 1);
+    spec.operation.grace = Some(Duration::from_secs(3600));
+    let mut world = busy(spec, 1);
+    world.event(Event::StopRequested);
+    world.run(10_000);
+    assert_eq!(states(&world), [TrialState::Complete; 2]);
+    assert_eq!(world.finished, Some(Exit::Done));
+}
+
+#[test]
+fn a_trial_that_takes_longer_than_the_budget_comes_to_its_end() {
+    let (mut core, worker, attempt) = training();
+    core.spec.operation.timeout = Some(Duration::from_secs(10));
+    let late = core.handle(Event::Ticked, Duration::from_secs(11));
+    let told = late.iter().find_map(|action| match action {
+        Action::Report(report::Event::StopRequested(stop)) => Some(stop.clone()),
+        _ => None,
+    });
+    let told = told.unwrap();
+    assert_eq!(told.waits_for, [Job::trial(0)]);
+    assert_eq!((told.expected_s, told.most_s), (None, 600.0));
+    let terminate = Action::Worker(worker, WorkerAction::Terminate);
+    assert!(!late.contains(&terminate), "{late:?}");
+    core.handle(
+        received(worker, epoch(attempt, 1, 0.5)),
+        Duration::from_secs(20),
+    );
+    let ended = core.handle(
+        received(worker, completed(attempt)),
+        Duration::from_secs(30),
+    );
+    let exit = Action::Worker(worker, WorkerAction::Send(ToWorker::Exit));
+    assert!(ended.contains(&exit), "{ended:?}");
+}
+
+#[test]
+fn what_has_not_ended_in_time_is_put_back() {
+    let (mut core, worker, _) = training();
+    core.handle(Event::StopRequested, Duration::from_secs(1));
+    core.spec.operation.supervisor.deadline = config::Deadline::Off;
+    let terminate = Action::Worker(worker, WorkerAction::Terminate);
+    let at = |core: &mut Driven, s| core.handle(Event::Ticked, Duration::from_secs(s));
+    assert!(!at(&mut core, 600).contains(&terminate));
+    assert_eq!(core.next_deadline(), Some(Duration::from_secs(601)));
+    assert!(at(&mut core, 601).contains(&terminate));
+}
+
+#[test]
+fn a_trial_that_is_cut_short_again_is_told_of() {
+    let (mut core, worker, attempt) = training();
+    core.active
+        .get_mut(&attempt.job())
+        .unwrap()
+        .tally
+        .interrupted = 1;
+    core.handle(Event::StopRequested, Now::ZERO);
+    core.handle(Event::StopRequested, Now::ZERO);
+    let actions = core.handle(exited(worker, Death::Signaled(15)), Now::ZERO);
+    let told = actions.iter().any(|action| match action {
+        Action::Report(report::Event::Warned { message }) => {
+            message.contains("trial 0 was cut short again, 2 times by now")
+        }
+        _ => false,
+    });
+    assert!(told, "{actions:?}");
+}
+
+#[test]
+fn a_trial_beyond_its_limit_is_pruned_with_its_last_value_and_costs_no_slot() {
+    let mut spec = spec(20, 1);
+    spec.operation.trial_limit = Some(Duration::from_secs(60));
+    spec.operation.supervisor.deadline = config::Deadline::Off;
+    let mut world = World::new(spec, Disk::default(), 1, 0.0);
+    while world.finished.is_none() {
+        assert!(world.events < 20_000, "{:?}", world.disk.attempts);
+        world.run(world.events + 2);
+        let stuck = world.workers.iter().find_map(|(worker, life)| match life {
+            Life::Training(trial, 1) if trial.number > 0 => Some(*worker),
+            _ => None,
+        });
+        if let Some(worker) = stuck {
+            world.workers.insert(worker, Life::Hung);
+        }
+    }
+    assert_eq!(world.finished, Some(Exit::Done));
+    assert!(world.core.slots[0].closed.is_none());
+    for trial in world.disk.trials.values().skip(1) {
+        assert_eq!(trial.state, TrialState::Pruned);
+        assert_eq!(trial.user_attrs["time_limit"], true);
+        assert_eq!(
+            world.disk.attempts[&trial.number],
+            [Some("time_limit".to_owned())]
+        );
+    }
+}
+
+#[test]
+fn a_program_that_crashes_costs_its_slot_nothing() {
+    let mut spec = spec(15, 1);
+    spec.kind = "command".into();
+    let mut world = World::new(spec, Disk::default(), 1, 0.0);
+    while world.finished.is_none() {
+        assert!(world.events < 20_000, "{:?}", world.disk.attempts);
+        world.run(world.events + 2);
+        let training = world.workers.iter().find_map(|(worker, life)| match life {
+            Life::Training(trial, 0) if trial.number > 0 => Some((*worker, trial.clone())),
+            _ => None,
+        });
+        if let Some((worker, trial)) = training {
+            let mut error =
+                setup::error(fault::Phase::Training, "the program was ended by SIGSEGV");
+            error.healthy = None;
+            error.program = Some(ProgramEnd {
+                death: Death::Signaled(11),
+                stopped: false,
+                oom_kills: 0,
+                output: String::new(),
+            });
+            let attempt = AttemptId {
+                number: trial.number,
+                purpose: Purpose::Search,
+                attempt: trial.attempt,
+            };
+            world.workers.insert(worker, Life::Idle);
+            let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
+            world.event(received(worker, message));
+        }
+    }
+    assert_eq!(world.finished, Some(Exit::Done));
+    assert!(world.core.slots[0].closed.is_none());
+    for trial in world.disk.trials.values().skip(1) {
+        assert_eq!(trial.user_attrs["fault"], "crash");
+        assert!(!trial.user_attrs.contains_key("cuda_error"), "on the CPU");
+    }
+}
