@@ -17,9 +17,10 @@ use config::Baseline;
 use messages::exit::Failure;
 use report::format::value as number;
 use report::format::{plural, table};
-use report::{Best, TrialRate};
+use report::{Best, SlotGivenUp, TrialRate};
 use search::study::{FrozenTrial, TrialState, pareto};
 use store::{RunEntry, Store, StudySummary};
+use supervisor::core::SLOTS_GIVEN_UP;
 use supervisor::{LockOwner, MADE_FROM};
 
 /// So many reasons of failures are told.
@@ -61,6 +62,8 @@ pub struct Status {
     running: Vec<RunningTrial>,
     /// Why trials failed, the most frequent reason first.
     failures: Vec<Failures>,
+    /// Slots that the last run has given up.
+    slots_given_up: Vec<SlotGivenUp>,
     faults: BTreeMap<String, u64>,
     /// What the GPUs of a run that lives are at.
     gpus: Vec<Gpu>,
@@ -142,6 +145,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         time_left_s: pace.left().map(|left| left.as_secs_f64()),
         running,
         failures: failures(store, &study, &trials)?,
+        slots_given_up: slots_given_up(&study),
         faults: store.faults(study.study_id)?,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
         spooled: context.spooled,
@@ -190,21 +194,30 @@ fn failures(
         return Ok(Vec::new());
     }
     let attributes = store.attributes(study.study_id, &reason::KEYS)?;
-    let mut grouped: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for number in failed {
-        let none = Map::new();
+    let none = Map::new();
+    let failed = failed.into_iter().map(|number| {
         let attrs = attributes.get(&number).unwrap_or(&none);
-        grouped
-            .entry(reason::reason(TrialState::Fail, attrs))
-            .or_default()
-            .push(number);
-    }
-    let mut failures: Vec<Failures> = grouped
-        .into_iter()
-        .map(|(reason, trials)| Failures { reason, trials })
-        .collect();
-    failures.sort_by_key(|f| (std::cmp::Reverse(f.trials.len()), f.trials.first().copied()));
-    Ok(failures)
+        fault::Failure {
+            trial: number,
+            fault: String::new(),
+            message: reason::reason(TrialState::Fail, attrs),
+            place: None,
+            log: None,
+        }
+    });
+    let groups = fault::group_failures(failed).into_iter();
+    let failures = groups.map(|group| Failures {
+        reason: group.message,
+        trials: group.trials,
+    });
+    Ok(failures.collect())
+}
+
+/// The slots that the last run has given up.
+fn slots_given_up(study: &StudySummary) -> Vec<SlotGivenUp> {
+    let noted = study.user_attrs.get(SLOTS_GIVEN_UP).cloned();
+    let noted = noted.and_then(|json| serde_json::from_value(json).ok());
+    noted.unwrap_or_default()
 }
 
 impl StateCounts {
@@ -290,6 +303,14 @@ impl Answer for Status {
         facts.extend(baseline.map(|b| ("baseline", baseline_text(b))));
         facts.extend(self.running_lines());
         facts.extend(self.failure_lines());
+        facts.extend(self.slots_given_up.iter().map(|given_up| {
+            let SlotGivenUp {
+                slot,
+                device,
+                reason,
+            } = given_up;
+            ("given up", format!("slot {slot} on {device}: {reason}"))
+        }));
         if !self.faults.is_empty() {
             let faults = self.faults.iter();
             let faults: Vec<String> = faults.map(|(kind, n)| format!("{kind} {n}")).collect();
@@ -357,7 +378,7 @@ impl Status {
             .collect();
         if self.failures.len() > REASONS {
             let others = plural((self.failures.len() - REASONS) as u64, "other reason");
-            lines.push(("", format!("{others}: tune trials {} --failed", self.study)));
+            lines.push(("", format!("{others}: tune failures {}", self.study)));
         }
         lines
     }
