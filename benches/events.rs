@@ -79,6 +79,7 @@ impl Loop {
         let operation = &spec.operation;
         let proposer = Proposer::new(sampler(&operation.sampler).unwrap(), &spec);
         let core = Core::new(Start {
+            database: "tune.db".into(),
             trials: trials(&spec, count),
             reclaimed: vec![],
             devices: vec![Device::Cpu],

@@ -34,7 +34,7 @@ use config::Baseline;
 use config::Prepared;
 use config::{Metric, Role};
 
-pub use sketch::sketch;
+pub use sketch::{sketch, sketched_program};
 pub use source::{DatabaseCopy, SignsOfUse, copy};
 pub use verdict::{Verdict, Worth};
 

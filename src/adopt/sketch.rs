@@ -6,18 +6,24 @@ use super::worth::is_seed;
 use search::space::{Domain, Value};
 use search::study::{Direction, FrozenTrial, TrialState};
 
-/// The text of a task file of kind `command` with the study's space. What only a person can know is
-/// left in comments.
-pub fn sketch(study: &str, direction: Direction, trials: &[FrozenTrial]) -> String {
-    let mut text = format!(
-        "# Made from the trials of the study {}. Look through it: what the program is, what the\n\
-         # metric is called, and what in the space is worth searching.\n\n\
-         [task]\nkind = \"command\"\n\
+/// `[task]` and `[objective]` where nothing is known of the program.
+pub fn sketched_program(direction: Direction) -> String {
+    format!(
+        "[task]\nkind = \"command\"\n\
          run = [\"python\", \"train.py\"]     # parameters: $TUNE_PARAMS_FILE, or \"--lr={{lr}}\" here\n\
          # value = 'score=([0-9.]+)'       # where the value stands in the output, if nothing reports it\n\
-         # files = [\"train.py\"]            # what values depend on\n\
+         # files = [\"net.py\"]              # more that values depend on than the script itself\n\
          # baseline = 0.5                  # the value of the trivial answer\n\n\
-         [objective]\nmetric = \"value\"\ndirection = \"{direction}\"\n\n[space]\n",
+         [objective]\nmetric = \"value\"\ndirection = \"{direction}\"\n"
+    )
+}
+
+/// The text of a task file of kind `command` with the study's space, behind its `[task]` and `[objective]`.
+/// What only a person can know is left in comments.
+pub fn sketch(study: &str, program: &str, trials: &[FrozenTrial]) -> String {
+    let mut text = format!(
+        "# Made from the trials of the study {}. Look through it: what the program is, what the\n\
+         # metric is called, and what in the space is worth searching.\n\n{program}\n[space]\n",
         study.escape_debug()
     );
     for (name, domain) in domains(trials) {
@@ -228,7 +234,11 @@ mod tests {
                 ],
             ),
         ];
-        let text = sketch("my \"study\"", Direction::Maximize, &trials);
+        let text = sketch(
+            "my \"study\"",
+            &sketched_program(Direction::Maximize),
+            &trials,
+        );
         let file = Path::new("/p/configs/t.toml");
         let input = Input {
             text: &text,

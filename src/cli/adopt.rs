@@ -1,5 +1,6 @@
 //! `tune adopt FILE --task TASK`: a study of Optuna's, taken into the project.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,10 +12,11 @@ use crate::query::{self, Adoption};
 use adopt::fit::{self, Arrival};
 use adopt::{DatabaseCopy, TaskRequirements};
 use config::Prepared;
+use config::places::Wanted;
 use config::{Overrides, StudySpec, check_name};
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
-use search::study::FrozenTrial;
+use search::study::{Direction, FrozenTrial};
 use store::{NewStudy, Store, StoreErrorKind, StudySummary};
 use supervisor::{LockOwner, StudyLock, spool, task_attributes};
 
@@ -49,7 +51,8 @@ pub struct AdoptArgs {
 
 pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = run::project(common)?;
+    let wanted = args.task.as_deref().map_or(Wanted::Studies, Wanted::Task);
+    let project = run::project(common, wanted)?;
     let storage = run::storage(&project, common);
     let Some(task) = &args.task else {
         return sketch(args, &storage);
@@ -59,7 +62,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     };
     let mut spec = run::read(&project, task, overrides)?;
     let copy = adopt::copy(&args.file, &storage)?;
-    let study = choose(&copy, args)?;
+    let study = choose(&copy, &args.file, args.study.as_deref())?;
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
     let prepared = run::prepare(&spec)?;
@@ -135,10 +138,29 @@ fn read_trials(
     Ok(trials)
 }
 
-/// Prints a task file for the study.
-fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
-    let copy = adopt::copy(&args.file, storage)?;
-    let study = choose(&copy, args)?;
+/// A study of another database, from which a task file is made.
+pub(super) struct SketchedStudy {
+    pub(super) name: String,
+    pub(super) direction: Direction,
+    pub(super) trials: Vec<FrozenTrial>,
+}
+
+impl SketchedStudy {
+    /// The names of all parameters that trials had, in order.
+    pub(super) fn parameters(&self) -> BTreeSet<&str> {
+        let names = self.trials.iter().flat_map(|t| t.distributions.keys());
+        names.map(String::as_str).collect()
+    }
+}
+
+/// Reads the study that a task file is to be made from.
+pub(super) fn study_to_sketch(
+    file: &Path,
+    study: Option<&str>,
+    storage: &Path,
+) -> Result<SketchedStudy, Failure> {
+    let copy = adopt::copy(file, storage)?;
+    let study = choose(&copy, file, study)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
             "study {} has {} objectives, tune optimises one",
@@ -155,13 +177,24 @@ fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
             study.name
         )));
     }
-    super::print_data(&adopt::sketch(&study.name, study.direction(), &trials))
+    Ok(SketchedStudy {
+        direction: study.direction(),
+        name: study.name,
+        trials,
+    })
+}
+
+/// Prints a task file for the study.
+fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
+    let study = study_to_sketch(&args.file, args.study.as_deref(), storage)?;
+    let program = adopt::sketched_program(study.direction);
+    super::print_data(&adopt::sketch(&study.name, &program, &study.trials))
 }
 
 /// The study of the source that is meant.
-fn choose(copy: &DatabaseCopy, args: &AdoptArgs) -> Result<StudySummary, Failure> {
+fn choose(copy: &DatabaseCopy, file: &Path, study: Option<&str>) -> Result<StudySummary, Failure> {
     let mut studies = copy.store.studies().map_err(|e| copy.failure(e))?;
-    let place = args.file.display();
+    let place = file.display();
     let list: Vec<String> = studies
         .iter()
         .map(|s| {
@@ -173,7 +206,7 @@ fn choose(copy: &DatabaseCopy, args: &AdoptArgs) -> Result<StudySummary, Failure
         })
         .collect();
     let list = list.concat();
-    let at = match &args.study {
+    let at = match study {
         _ if studies.is_empty() => {
             return Err(Failure::input(format!("{place}: it holds no study")));
         }
@@ -183,14 +216,11 @@ fn choose(copy: &DatabaseCopy, args: &AdoptArgs) -> Result<StudySummary, Failure
                 "which study? {place} holds several; choose one with --study NAME:{list}"
             )));
         }
-        Some(name) => studies
-            .iter()
-            .position(|s| s.name == *name)
-            .ok_or_else(|| {
-                Failure::input(format!(
-                    "{place} holds no study called {name:?}; it holds:{list}"
-                ))
-            })?,
+        Some(name) => studies.iter().position(|s| s.name == name).ok_or_else(|| {
+            Failure::input(format!(
+                "{place} holds no study called {name:?}; it holds:{list}"
+            ))
+        })?,
     };
     Ok(studies.swap_remove(at))
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
-use super::{EvaluateArgs, ExportArgs, PredictArgs};
+use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
 use crate::query::Selection;
 use config::{Algorithm, Overrides, PRUNERS, SAMPLERS, Source, objectives};
 use device::DevicePolicy;
@@ -29,6 +29,8 @@ Commands:
   tune delete STUDY      Delete a study with all its trials and files
   tune rename OLD NEW    Give a study another name
   tune replay STUDY N    Train one trial again; records nothing
+  tune init              A first task file
+  tune install-service   A systemd unit for a run
   tune check TASK        Check configuration and data; writes nothing
   tune rehearse TASK     A few steps: what fits, how long the search will take
   tune adopt FILE        Take in a study that Optuna made
@@ -61,7 +63,8 @@ pub enum Invocation {
 /// Options that every command has.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Common {
-    /// Project directory [default: $TUNE_HOME, else the nearest one upward with configs/]
+    /// Project directory [default: $TUNE_HOME, else that of the task file, else the nearest one upward with
+    /// a task in configs/]
     #[arg(short = 'C', value_name = "DIR", global = true)]
     pub dir: Option<PathBuf>,
     /// Database: a path or sqlite:///PATH [default: tune.db in the project directory]
@@ -98,6 +101,9 @@ pub struct RunArgs {
     /// Begin a new study with the trials of this one that fit
     #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
     pub from: Option<String>,
+    /// Go on although the program's files have changed: the change does not alter what a value means
+    #[arg(long, conflicts_with_all = ["fork", "from"])]
+    pub same_program: bool,
     /// Begin a new study on a GPU without a rehearsal of what fits
     #[arg(long)]
     pub no_rehearsal: bool,
@@ -282,6 +288,11 @@ pub enum Command {
     Delete(DeleteArgs),
     /// Give a study another name
     Rename(RenameArgs),
+    /// A first task file: from a program, labelled rows, or a study of Optuna's
+    Init(Box<InitArgs>),
+    /// Print a systemd unit for a run
+    #[command(name = "install-service")]
+    InstallService(InstallServiceArgs),
     /// Check configuration and data; writes nothing
     Check(Box<Check>),
     /// Take in a study that Optuna made elsewhere, and say what it is worth

@@ -7,7 +7,7 @@ use clap::Args;
 use super::args::{key_value, set_overrides};
 use super::libtorch;
 use super::{Common, SUBCOMMANDS, init_logging, run};
-use config::places::find_task;
+use config::places::{Wanted, find_task};
 use config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
 use drill::Drill;
 use inject::{Here, Plan};
@@ -72,7 +72,11 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
 fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
     let task = match &args.task {
         Some(name) => {
-            let file = find_task(&run::project(common)?, name, SUBCOMMANDS)?;
+            let file = find_task(
+                &run::project(common, Wanted::Task(name))?,
+                name,
+                SUBCOMMANDS,
+            )?;
             let file = std::path::absolute(&file)
                 .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
             Some(file)

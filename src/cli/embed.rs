@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::predict::{input, may_write};
 use super::{Common, init_logging, libtorch, run};
 use config::Overrides;
+use config::places::Wanted;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
 use text::checkpoint::Checkpoint;
@@ -77,7 +78,11 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
     init_logging(common, None)?;
     let (models, task) = match &args.task {
         Some(task) => {
-            let spec = run::read(&run::project(common)?, task, Overrides::default())?;
+            let spec = run::read(
+                &run::project(common, Wanted::Task(task))?,
+                task,
+                Overrides::default(),
+            )?;
             (spec.models, Some(spec.file))
         }
         None => (BTreeMap::new(), None),

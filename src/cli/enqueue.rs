@@ -8,6 +8,7 @@ use serde_json::Map;
 use super::{Common, EnqueueArgs, init_logging, run};
 use crate::query;
 use ask_tell::archive;
+use config::places::Wanted;
 use config::points::{check_points, point_of_words, points_of_lines, space_of_trials};
 use config::{Problem, points::Given};
 use files::bounded;
@@ -26,7 +27,7 @@ const MOST: u64 = 4 << 20;
 
 pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = run::project(common)?;
+    let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common);
     let mut problems = Vec::new();
     let given = given(args, &mut problems)?;

@@ -9,6 +9,7 @@ use super::libtorch;
 use super::replay::{find, seed};
 use super::{Common, init_logging, print, run};
 use crate::query;
+use config::places::Wanted;
 use config::{Parallel, Problems, StudySpec};
 use device::DevicePolicy;
 use files::paths::directory_of;
@@ -68,7 +69,7 @@ struct WeightsOnDisk {
 pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     may_write(&args.out, args.force).map_err(|e| Failure::input(format!("--out: {e:#}")))?;
-    let project = run::project(common)?;
+    let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common);
     let chosen = choose(&storage, args)?;
     let loud = !common.json && !common.quiet;

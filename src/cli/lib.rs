@@ -12,6 +12,8 @@ mod evaluate;
 mod explain;
 mod export;
 mod fetch;
+mod init;
+mod install_service;
 mod libtorch;
 mod logging;
 mod logs;
@@ -41,6 +43,8 @@ pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
 pub use export::ExportArgs;
 pub use fetch::FetchArgs;
+pub use init::InitArgs;
+pub use install_service::InstallServiceArgs;
 pub use logging::init_logging;
 pub use predict::{PredictArgs, RowsArgs};
 pub use rehearse::RehearseArgs;
@@ -52,10 +56,38 @@ use text::torch_request::TorchRequest;
 
 /// Words that are commands, now or later, and so never a task's name.
 pub const SUBCOMMANDS: &[&str] = &[
-    "list", "status", "best", "trials", "show", "check", "worker", "probe", "help", "version",
-    "explain", "drill", "doctor", "replay", "adopt", "enqueue", "ask-tell", "memory", "rehearse",
-    "fetch", "embed", "export", "predict", "evaluate", "logs", "tasks", "stop", "delete", "rename",
+    "list",
+    "status",
+    "best",
+    "trials",
+    "show",
+    "check",
+    "worker",
+    "probe",
+    "help",
+    "version",
+    "explain",
+    "drill",
+    "doctor",
+    "replay",
+    "adopt",
+    "enqueue",
+    "ask-tell",
+    "memory",
+    "rehearse",
+    "fetch",
+    "embed",
+    "export",
+    "predict",
+    "evaluate",
+    "logs",
+    "tasks",
+    "stop",
+    "delete",
+    "rename",
     "failures",
+    "init",
+    "install-service",
 ];
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.
@@ -90,6 +122,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Command(common, Command::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Command(common, Command::Drill(args)) => drill::drill(common, args),
         Invocation::Command(common, Command::Embed(args)) => embed::embed(common, args),
+        Invocation::Command(common, Command::Init(args)) => init::init(common, args),
+        Invocation::Command(common, Command::InstallService(args)) => {
+            install_service::install_service(common, args)
+        }
         Invocation::Command(common, Command::Fetch(args)) => fetch::fetch(common, args),
         Invocation::Command(common, Command::Enqueue(args)) => enqueue::enqueue(common, args),
         Invocation::Command(common, Command::Stop(args)) => manage::stop(common, args),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::args::{DeleteArgs, RenameArgs, StopArgs};
 use super::{Common, answer, init_logging, run};
 use crate::query::{Answer, printable, shell_word};
+use config::places::Wanted;
 use files::paths::{directory_of, places_of};
 use files::plain;
 use messages::exit::{Exit, Failure};
@@ -50,7 +51,7 @@ impl Answer for Stopped {
 
 pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     let mut stopped = Stopped {
@@ -99,7 +100,7 @@ impl Answer for Deleted {
 
 pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     drop(store);
@@ -173,7 +174,7 @@ impl Answer for Renamed {
 
 pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
     let (old, new) = (&args.study, &args.name);
     config::check_name(new).map_err(|why| Failure::input(format!("{new:?}: {why}")))?;
     let store = Store::open_read_only(&storage)?;

@@ -6,7 +6,7 @@ use super::logs::logs;
 use super::status::status;
 use super::{Common, ReadCommand, answer, init_logging, run};
 use crate::query::{self, TaskLine, Width};
-use config::places::{Project, list_tasks};
+use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
 use device::Device;
 use files::paths::directory_of;
@@ -19,7 +19,7 @@ const PIPED: usize = 120;
 
 pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = run::existing_project(common)?;
+    let project = run::existing_project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common);
     let open = || Store::open_read_only(&storage);
     let dir = directory_of(&storage);

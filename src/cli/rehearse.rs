@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{Common, init_logging, libtorch, run};
 use crate::args::ConfigFlags;
+use config::places::Wanted;
 use config::{Parallel, StudySpec};
 use device::Device;
 use files::paths::directory_of;
@@ -41,7 +42,7 @@ pub struct RehearseArgs {
 
 pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = run::project(common)?;
+    let project = run::project(common, Wanted::Task(&args.task))?;
     let spec = run::read(&project, &args.task, args.asked.overrides())?;
     let devices = libtorch::devices(&spec)?;
     run::prepare(&spec)?;

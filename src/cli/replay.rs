@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::{Common, ReplayArgs, init_logging, libtorch, run};
 use crate::query;
 use adopt::fit;
+use config::places::Wanted;
 use config::{Parallel, StudySpec};
 use device::DevicePolicy;
 use files::paths::directory_of;
@@ -21,7 +22,7 @@ use task::TrialSpec;
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = run::project(common)?;
+    let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common);
     let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
     same_inputs(&storage, &args.study, &spec, &trial)?;

@@ -1,5 +1,6 @@
 //! `tune TASK` and `tune check TASK`.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehears
 use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
-use config::places::{Project, find_project, find_task};
+use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
 use config::{Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use device::Device;
@@ -26,12 +27,15 @@ use task::synthetic::Synthetic;
 use text::TextClassification;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let project = project(&args.common)?;
+    let project = project(&args.common, Wanted::Task(&args.task))?;
     let mut spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     let devices = libtorch::devices(&spec)?;
-    let prepared = prepare(&spec)?;
+    let mut prepared = prepare(&spec)?;
     let mut library = libtorch::for_workers(&spec, devices[0])?;
     let storage = storage(&project, &args.common);
+    prepared
+        .warnings
+        .extend(left_elsewhere(args, &storage, &spec.study)?);
     let origin = args.origin();
     let locked = lock_study(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
@@ -64,6 +68,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         devices,
         storage,
         origin,
+        same_program: args.same_program,
         locked,
     })
 }
@@ -108,7 +113,7 @@ fn injection(
 
 pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let project = existing_project(common)?;
+    let project = existing_project(common, Wanted::Task(&args.task))?;
     let spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;
     let text = if common.json {
@@ -121,21 +126,60 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
 }
 
 /// The project directory that is meant.
-pub(super) fn project(common: &Common) -> Result<Project, Failure> {
-    let cwd = std::env::current_dir()
-        .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
-    let variable = |name: &str| std::env::var_os(name);
-    find_project(common.dir.as_deref(), variable, &cwd, Path::is_dir)
+pub(super) fn project(common: &Common, wanted: Wanted) -> Result<Project, Failure> {
+    let dir = common.dir.as_deref();
+    find_project(dir, variable, &working_directory()?, wanted, holds)
+}
+
+pub(super) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+pub(super) fn working_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))
+}
+
+/// What to say of a study where earlier versions kept it: of a task that was given as a path, not in the file's
+/// project, but in that of the working directory.
+fn left_elsewhere(args: &RunArgs, storage: &Path, study: &str) -> Result<Option<String>, Failure> {
+    let common = &args.common;
+    if !is_path(&args.task) || common.dir.is_some() || common.storage.is_some() {
+        return Ok(None);
+    }
+    let wanted = Wanted::Task("");
+    let any = |dir: &Path, _: Wanted| dir.join("configs").is_dir();
+    let Ok(former) = find_project(None, variable, &working_directory()?, wanted, any) else {
+        return Ok(None);
+    };
+    let there = plain::real(&former.database());
+    // What is wrong with a database of others is no matter of this run.
+    let finished = |path: &Path| {
+        let study = Store::open_if_any(path).ok()??.find_study(study).ok()??;
+        Some(study.counts.total())
+    };
+    if there == *storage || finished(storage).is_some() {
+        return Ok(None);
+    }
+    Ok(finished(&there).map(|trials: u64| {
+        format!(
+            "{} has a study {study} with {trials} trials, from before studies were kept in \
+             the task file's project; to go on with that one: tune -C {} {}",
+            there.display(),
+            former.dir.display(),
+            args.task
+        )
+    }))
 }
 
 /// The same, for who makes nothing in it: what `-C` names has to be there.
-pub(super) fn existing_project(common: &Common) -> Result<Project, Failure> {
+pub(super) fn existing_project(common: &Common, wanted: Wanted) -> Result<Project, Failure> {
     match common.dir.as_deref().filter(|dir| !dir.is_dir()) {
         Some(dir) => Err(Failure::input(format!(
             "-C {}: there is no such directory",
             dir.display()
         ))),
-        None => project(common),
+        None => project(common, wanted),
     }
 }
 

@@ -10,6 +10,7 @@ use super::conditions::alternatives;
 use super::spec::possible_values;
 use super::values::defaults;
 use crate::kind::with_passed_on;
+use crate::kinds::command::{FILES, RUN};
 use crate::kinds::keys_of;
 use crate::{Key, KeyType, Prepared, Role};
 use search::space::{Condition, Constraint, Parameter, Space, Value};
@@ -17,20 +18,36 @@ use search::space::{Condition, Constraint, Parameter, Space, Value};
 /// One difference between two identities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Dotted key.
+    /// Dotted key; that of a parameter without `space.`.
     pub key: String,
+    /// What differs where it is a file's content or the data's, for people: `train.py`.
+    pub content: Option<String>,
     /// The study's value, as text; `None` where the study has none.
     pub was: Option<String>,
     /// The value asked for.
     pub asked: Option<String>,
 }
 
-/// `train.epochs: the study has 4, asked for 5`.
+impl Difference {
+    /// Whether a file of a program has changed: the script that `task.run` names, or one of `task.files`.
+    pub fn is_of_program(&self) -> bool {
+        program_file(&self.key).is_some()
+    }
+}
+
+/// `train.epochs was 4; now it is 5`, `train.py has changed`.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let was = self.was.as_deref().unwrap_or("nothing");
-        let asked = self.asked.as_deref().unwrap_or("nothing");
-        write!(f, "{}: the study has {was}, asked for {asked}", self.key)
+        match (&self.content, &self.was, &self.asked) {
+            (Some(content), Some(_), Some(_)) => write!(f, "{content} has changed"),
+            (Some(content), None, _) => write!(f, "{content} is new"),
+            (Some(content), Some(_), None) => write!(f, "{content} is gone"),
+            (None, was, asked) => {
+                let was = was.as_deref().unwrap_or("not set");
+                let asked = asked.as_deref().unwrap_or("not set");
+                write!(f, "{} was {was}; now it is {asked}", self.key)
+            }
+        }
     }
 }
 
@@ -138,8 +155,7 @@ pub fn space_of(identity: &Map<String, Json>) -> Space {
 /// nothing about the values of the others.
 pub fn comparable(was: &Map<String, Json>, asked: &Map<String, Json>) -> bool {
     let (old, new) = (space_of(was), space_of(asked));
-    differences(was, asked).iter().all(|difference| {
-        let key = difference.key.as_str();
+    changed_keys(was, asked).into_iter().all(|key| {
         let searched = |space: &Space| space.find(key).is_some();
         let chosen = |space: &Space| {
             key.split_once('.').is_some_and(|(section, choice)| {
@@ -150,10 +166,10 @@ pub fn comparable(was: &Map<String, Json>, asked: &Map<String, Json>) -> bool {
         key.starts_with("space.")
             || key == "constraints"
             || key == "study.seed"
-            || match (&difference.was, &difference.asked) {
-                (None, Some(_)) => searched(&old) || (chosen(&new) && !chosen(&old)),
-                (Some(_), None) => searched(&new) || (chosen(&old) && !chosen(&new)),
-                (Some(_), Some(_)) | (None, None) => false,
+            || match (was.contains_key(key), asked.contains_key(key)) {
+                (false, true) => searched(&old) || (chosen(&new) && !chosen(&old)),
+                (true, false) => searched(&new) || (chosen(&old) && !chosen(&new)),
+                (true, true) | (false, false) => false,
             }
     })
 }
@@ -165,26 +181,88 @@ fn parameter(name: &str, json: &Json) -> Option<Parameter> {
     serde_json::from_value(Json::Object(object)).ok()
 }
 
-/// Every key in which two identities differ, in the order of the keys.
+/// Everything in which two identities differ, in the order of the keys; a parameter's range and its fixed value are
+/// one thing. See [`changed_keys`] for what is no difference.
+pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Difference> {
+    let keys: BTreeSet<&str> = (changed_keys(was, asked).into_iter())
+        .map(|key| key.strip_prefix("space.").unwrap_or(key))
+        .collect();
+    keys.into_iter()
+        .map(|key| Difference {
+            key: key.to_owned(),
+            content: content(key, asked.get(key).or_else(|| was.get(key))),
+            was: side(was, asked, key),
+            asked: side(asked, was, key),
+        })
+        .collect()
+}
+
+/// What has a fingerprint under this key, for people.
+fn content(key: &str, value: Option<&Json>) -> Option<String> {
+    let digest = |text: &str| text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let has_digest = value.and_then(Json::as_str).is_some_and(digest);
+    match key {
+        "data.fingerprint" => Some("the data".to_owned()),
+        "data.split.fingerprint" => Some("the split of the data".to_owned()),
+        _ => match (program_file(key), key.strip_prefix("model.")) {
+            (Some(file), _) => Some(file.to_owned()),
+            (None, Some(name)) if has_digest => Some(format!("the model {name}")),
+            (None, Some(_) | None) => None,
+        },
+    }
+}
+
+/// The file of a program whose fingerprint stands under this key.
+fn program_file(key: &str) -> Option<&str> {
+    let of = |list: &str| key.strip_prefix(list)?.strip_prefix('.');
+    of(RUN).or_else(|| of(FILES))
+}
+
+/// What one identity has under a key, where the other one may search it.
+fn side(of: &Map<String, Json>, other: &Map<String, Json>, key: &str) -> Option<String> {
+    let searched = format!("space.{key}");
+    if let Some(json) = of.get(&searched) {
+        return Some(format!("searched in {}", text(&searched, json)));
+    }
+    let value = text(key, of.get(key)?);
+    Some(match other.contains_key(&searched) {
+        true => format!("fixed at {value}"),
+        false => value,
+    })
+}
+
+/// Every key under which two identities differ, in order.
 ///
 /// A study may be older than a key of its task kind. It was trained as the key's default has it,
 /// so that a key which only one identity has is no difference where the other one has the default.
-pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Difference> {
+/// Nor is it one where a study from before programs' own files had fingerprints has none of them.
+fn changed_keys<'a>(was: &'a Map<String, Json>, asked: &'a Map<String, Json>) -> Vec<&'a str> {
     let kind = asked.get("task.kind").and_then(Json::as_str);
     let defaults = defaults(keys_of(kind.unwrap_or_default()));
     let value = |map: &Map<String, Json>, key: &str| match map.get(key) {
         None if !map.contains_key(&format!("space.{key}")) => defaults.get(key).map(Value::to_json),
         found => found.cloned(),
     };
+    let has_program = |map: &Map<String, Json>| map.keys().any(|k| of_program(k));
+    let known = has_program(was) && has_program(asked);
     let keys: BTreeSet<&String> = was.keys().chain(asked.keys()).collect();
     keys.into_iter()
+        .map(String::as_str)
         .filter(|key| !same(value(was, key).as_ref(), value(asked, key).as_ref()))
-        .map(|key| Difference {
-            key: key.clone(),
-            was: was.get(key).map(|json| text(key, json)),
-            asked: asked.get(key).map(|json| text(key, json)),
-        })
+        .filter(|key| known || !of_program(key))
         .collect()
+}
+
+/// Whether a study is from before programs' own files had fingerprints, and `asked` has them.
+pub fn lacks_program(was: &Map<String, Json>, asked: &Map<String, Json>) -> bool {
+    let has = |map: &Map<String, Json>| map.keys().any(|k| of_program(k));
+    has(asked) && !has(was)
+}
+
+/// Whether a key has the fingerprint of what `task.run` names.
+fn of_program(key: &str) -> bool {
+    key.strip_prefix(RUN)
+        .is_some_and(|rest| rest.starts_with('.'))
 }
 
 fn same(a: Option<&Json>, b: Option<&Json>) -> bool {

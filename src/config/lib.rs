@@ -50,13 +50,14 @@ mod values;
 
 pub use active_when::{ActiveWhen, Is};
 pub use algorithm::{pruner_from_json, sampler_from_json};
-pub use identity::{Difference, comparable, differences, identity, space_of};
+pub use identity::{Difference, comparable, differences, identity, lacks_program, space_of};
 pub use key::{Key, KeyType, Preset, Role};
 pub use keys::{Algorithm, PRUNERS, SAMPLERS};
 pub use kind::{BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, test_metric};
 pub use overrides::{Overrides, overrides_from_environment, text_of, unknown_variables};
 pub use problem::{Problem, Problems, Source, hint, nearest_command};
 pub use resolve::{Input, check_name, resolve, resolve_partly, resolve_text};
+pub use values::duration;
 
 pub use spec::{
     Deadline, Objective, Operation, Parallel, Standby, StudySpec, SupervisorPolicy, TestPolicy,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::overrides::{OUTDIR, text_of};
 use super::problem::{nearest, nearest_command};
+use files::bounded;
 use messages::exit::Failure;
 
 /// What is to be done where somebody looks for a command that resumes.
@@ -34,8 +35,18 @@ impl Project {
     }
 }
 
-/// Finds the project directory: `flag` (`-C`), else `$HPO_OUTDIR`, else `$TUNE_HOME`, else the
-/// nearest directory from `cwd` (absolute) upward that holds `configs/`, else `~/.local/share/tune`.
+/// What a project is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// A task, as it was given: a name, or the path of a file.
+    Task(&'a str),
+    /// Studies that are there.
+    Studies,
+}
+
+/// Finds the project directory: `flag` (`-C`), else `$HPO_OUTDIR`, else `$TUNE_HOME`. Else, for a task that is
+/// given as a path, the nearest directory from its file upward in which `holds` finds what is wanted, or the
+/// file's own; otherwise the nearest one from `cwd` (absolute) upward, or `~/.local/share/tune`.
 ///
 /// # Errors
 /// None of them is there, and `$HOME` is not set; the path is not UTF-8.
@@ -43,7 +54,8 @@ pub fn find_project(
     flag: Option<&Path>,
     environment: impl Fn(&str) -> Option<OsString>,
     cwd: &Path,
-    is_dir: impl Fn(&Path) -> bool,
+    wanted: Wanted,
+    holds: impl Fn(&Path, Wanted) -> bool,
 ) -> Result<Project, Failure> {
     let set = |name: &str| match text_of(name, &environment) {
         Ok(text) => Ok(text.map(PathBuf::from)),
@@ -51,23 +63,32 @@ pub fn find_project(
     };
     let home = environment("HOME").filter(|v| !v.is_empty());
     let home = home.map(PathBuf::from);
-    let upward = || {
-        cwd.ancestors()
-            .find(|dir| is_dir(&dir.join("configs")))
-            .map(Path::to_owned)
-    };
-    let last = || home.as_ref().map(|h| h.join(".local/share/tune"));
-    let named = match flag {
-        Some(flag) => Some(flag.to_owned()),
-        None => set(OUTDIR)?.or(set("TUNE_HOME")?),
-    };
-    let dir = named.or_else(upward).or_else(last).ok_or_else(|| {
-        Failure::input("no project directory: give -C DIR, or set TUNE_HOME or HOME")
-    })?;
     let base = super::values::Base {
         dir: cwd,
         home: home.as_deref(),
     };
+    let upward = |from: &Path| {
+        from.ancestors()
+            .find(|dir| holds(dir, wanted))
+            .map(Path::to_owned)
+    };
+    let named = match flag {
+        Some(flag) => Some(flag.to_owned()),
+        None => set(OUTDIR)?.or(set("TUNE_HOME")?),
+    };
+    let beside = match wanted {
+        Wanted::Task(task) if is_path(task) => {
+            let file = base.expand(task);
+            let own = file.parent().unwrap_or(Path::new("/")).to_owned();
+            Some(upward(&own).unwrap_or(own))
+        }
+        Wanted::Task(_) | Wanted::Studies => None,
+    };
+    let last = || home.as_ref().map(|h| h.join(".local/share/tune"));
+    let found = (named.or(beside)).or_else(|| upward(cwd)).or_else(last);
+    let dir = found.ok_or_else(|| {
+        Failure::input("no project directory: give -C DIR, or set TUNE_HOME or HOME")
+    })?;
     let text = dir.to_str().ok_or_else(|| {
         Failure::input(format!(
             "the project directory is {dir:?}, whose path is not UTF-8; expected one that is (-C DIR)"
@@ -76,6 +97,38 @@ pub fn find_project(
     Ok(Project {
         dir: base.expand(text),
     })
+}
+
+/// Whether a task is given as the path of its file: with a slash, or with `.toml` at its end.
+pub fn is_path(task: &str) -> bool {
+    task.contains('/') || task.ends_with(".toml")
+}
+
+/// Whether this directory is a project: its `configs/` holds a task of ours, which a `configs/` of another program
+/// does not; or, for who looks for studies, it has a database.
+pub fn holds(dir: &Path, wanted: Wanted) -> bool {
+    let project = Project {
+        dir: dir.to_owned(),
+    };
+    let files = std::fs::read_dir(project.configs()).into_iter().flatten();
+    let tasks = files.flatten().any(|file| is_task(&file.path()));
+    tasks || (wanted == Wanted::Studies && project.database().is_file())
+}
+
+/// Whether a file looks like a task's. A mistake in it must not make its project another one: it is not parsed,
+/// and one that may not be read counts.
+fn is_task(file: &Path) -> bool {
+    if file.extension().is_none_or(|e| e != "toml") {
+        return false;
+    }
+    let begins = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("[task]") || line.starts_with("task.kind") || line.starts_with("task =")
+    };
+    match bounded::read(file, bounded::CONFIGURATION) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).lines().any(begins),
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// The names of the project's tasks, sorted; those of subcommands are left out.
@@ -110,7 +163,7 @@ pub fn list_tasks(project: &Project, subcommands: &[&str]) -> Result<Vec<String>
 /// # Errors
 /// There is no such task, or it is named like one of `subcommands`.
 pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<PathBuf, Failure> {
-    let path_like = task.contains('/') || task.ends_with(".toml");
+    let path_like = is_path(task);
     let file = if path_like {
         PathBuf::from(task)
     } else {
@@ -158,30 +211,74 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStringExt;
 
-    fn project_of(flag: Option<&str>, environment: &[(&str, &str)], configs: &str) -> String {
+    fn project_of(
+        flag: Option<&str>,
+        environment: &[(&str, &str)],
+        wanted: Wanted,
+        there: &[&str],
+    ) -> String {
         let lookup = |name: &str| {
             let found = environment.iter().find(|(k, _)| *k == name);
             found.map(|(_, v)| OsString::from(v))
         };
-        find_project(flag.map(Path::new), lookup, Path::new("/lab/a/b"), |dir| {
-            dir == Path::new(configs)
-        })
-        .unwrap()
-        .dir
-        .to_string_lossy()
-        .into_owned()
+        let holds = |dir: &Path, asked: Wanted| {
+            assert_eq!(asked, wanted);
+            there.iter().any(|t| dir == Path::new(t))
+        };
+        let cwd = Path::new("/lab/a/b");
+        find_project(flag.map(Path::new), lookup, cwd, wanted, holds)
+            .unwrap()
+            .dir
+            .to_string_lossy()
+            .into_owned()
     }
 
     #[test]
     fn the_project_directory_is_looked_for_in_the_order_of_the_contract() {
         let all = [("HPO_OUTDIR", "/out"), ("TUNE_HOME", "~/t"), ("HOME", "/h")];
-        let here = "/lab/a/configs";
-        assert_eq!(project_of(Some("../c"), &all, here), "/lab/a/c");
-        assert_eq!(project_of(None, &all, here), "/out");
-        assert_eq!(project_of(None, &all[1..], here), "/h/t");
-        assert_eq!(project_of(None, &all[2..], here), "/lab/a");
-        assert_eq!(project_of(None, &all[2..], "/none"), "/h/.local/share/tune");
-        assert!(find_project(None, |_| None, Path::new("/x"), |_| false).is_err());
+        let here = &["/lab/a"];
+        for wanted in [Wanted::Task("criteria"), Wanted::Studies] {
+            let of = |flag, environment, there| project_of(flag, environment, wanted, there);
+            assert_eq!(of(Some("../c"), &all, here), "/lab/a/c");
+            assert_eq!(of(None, &all, here), "/out");
+            assert_eq!(of(None, &all[1..], here), "/h/t");
+            assert_eq!(of(None, &all[2..], here), "/lab/a");
+            assert_eq!(of(None, &all[2..], &[]), "/h/.local/share/tune");
+            let none = find_project(None, |_| None, Path::new("/x"), wanted, |_, _| false);
+            assert!(none.is_err());
+        }
+    }
+
+    #[test]
+    fn a_task_given_as_a_path_belongs_to_the_project_that_it_lies_in() {
+        let home = [("HOME", "/h")];
+        let of = |path, there| project_of(None, &home, Wanted::Task(path), there);
+        assert_eq!(of("mine.toml", &[]), "/lab/a/b");
+        assert_eq!(of("./mine.toml", &["/lab"]), "/lab");
+        // What is beside the file, whatever the working directory lies in.
+        assert_eq!(of("/data/x/mine.toml", &["/lab"]), "/data/x");
+        assert_eq!(of("../../y/configs/m.toml", &["/lab", "/lab/y"]), "/lab/y");
+        let named = [("TUNE_HOME", "/t")];
+        assert_eq!(
+            project_of(None, &named, Wanted::Task("./m.toml"), &["/lab"]),
+            "/t"
+        );
+    }
+
+    #[test]
+    fn a_project_holds_a_task_and_studies_are_in_a_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path();
+        let task = Wanted::Task("x");
+        assert!(!holds(at, task));
+        std::fs::create_dir(at.join("configs")).unwrap();
+        std::fs::write(at.join("configs/model.yaml"), "[task]\n").unwrap();
+        std::fs::write(at.join("configs/poetry.toml"), "[tool.task]\nx = 1\n").unwrap();
+        assert!(!holds(at, task), "another program's");
+        std::fs::write(at.join("tune.db"), "").unwrap();
+        assert!(!holds(at, task) && holds(at, Wanted::Studies));
+        std::fs::write(at.join("configs/m.toml"), "# mine\n [task]\nkind = \n").unwrap();
+        assert!(holds(at, task), "with a mistake in it");
     }
 
     #[test]
@@ -189,7 +286,9 @@ mod tests {
         let broken = || OsString::from_vec(b"/caf\xe9".to_vec());
         let of = |flag: Option<&Path>, variable: &str| {
             let lookup = |name: &str| (name == variable).then(broken);
-            find_project(flag, lookup, Path::new("/lab"), |_| true)
+            find_project(flag, lookup, Path::new("/lab"), Wanted::Studies, |_, _| {
+                true
+            })
         };
         for variable in ["HPO_OUTDIR", "TUNE_HOME"] {
             let error = of(None, variable).unwrap_err();

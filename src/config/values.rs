@@ -186,7 +186,7 @@ fn missing(document: &Document, key: &Key) -> Problem {
 const SHORTEST_DEADLINE: Duration = Duration::from_millis(200);
 
 /// `10m`, `7h30m`.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
 }
 

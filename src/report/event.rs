@@ -211,6 +211,8 @@ fn not_several(values: &[f64]) -> bool {
 /// The run began.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunStarted {
+    /// The path of the database.
+    pub database: String,
     /// The goal.
     pub trials: u64,
     /// Slots.

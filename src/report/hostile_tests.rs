@@ -86,6 +86,7 @@ fn events(text: &str) -> Vec<Event> {
             },
         }),
         Event::RunStarted(RunStarted {
+            database: "/p/tune.db".to_owned(),
             trials: 9,
             parallel: 1,
             devices: vec![own()],

@@ -31,6 +31,7 @@ pub(super) struct Narrator {
     metric: String,
     direction: Direction,
     goal: u64,
+    database: String,
     baseline: Option<Baseline>,
     best: Option<(u64, f64)>,
     /// With several objectives: all of them, and the trials that none dominates.
@@ -53,6 +54,7 @@ impl Narrator {
             metric: "value".to_owned(),
             direction: Direction::Maximize,
             goal: 0,
+            database: String::new(),
             baseline: None,
             best: None,
             several: None,
@@ -182,6 +184,7 @@ impl Narrator {
                 run.sampler,
                 run.pruner,
             ),
+            format!("  database: {}", run.database),
         ];
         if let Some(baseline) = &run.baseline {
             lines.push(format!("  trivial answer: {}", self.trivial(baseline)));
@@ -215,6 +218,7 @@ impl Narrator {
         self.defaults.clone_from(&run.defaults);
         self.direction = run.objective.direction;
         self.goal = run.trials;
+        self.database.clone_from(&run.database);
         self.baseline.clone_from(&run.baseline);
         self.best = run.best.as_ref().and_then(|b| Some((b.number, b.value?)));
         if let Some(front) = &run.front {
@@ -346,6 +350,7 @@ impl Narrator {
         let stale = run.chosen.selection.as_ref();
         let stale = stale.and_then(|s| s.stale_line(run.counts.finished()));
         lines.extend(stale.map(|line| format!("  {line}")));
+        lines.push(format!("  database: {}", self.database));
         lines.extend(resume_hint(run.exit).map(|hint| format!("  {hint}")));
         lines
     }

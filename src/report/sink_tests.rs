@@ -90,6 +90,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
     };
     vec![
         Event::RunStarted(RunStarted {
+            database: "/p/tune.db".to_owned(),
             trials: 2,
             parallel: 1,
             devices: vec!["cpu".to_owned()],
@@ -167,6 +168,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
 const EXPECTED: &str = "\
 22:13:20Z study criteria: maximize macro_f1, 0 of 2 trials finished
   1 in parallel on cpu, sampler tpe, pruner median
+  database: /p/tune.db
   trivial answer: macro_f1 0.427: always predicting class 1 of status
   1 trial of an earlier run left unfinished: run again
 22:13:25Z fault: killed (trial 0, attempt 0, worker 0): SIGKILL -> the trial runs again
@@ -179,6 +181,7 @@ const EXPECTED: &str = "\
     model.name = minilm
     optim.lr   = 3e-5
   trivial answer: macro_f1 0.427: always predicting class 1 of status
+  database: /p/tune.db
   to continue: run the same command again
 ";
 

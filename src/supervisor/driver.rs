@@ -16,6 +16,7 @@ use super::proposer::{Proposer, ProposerThread};
 use super::run_processes::RunProcesses;
 use super::spawn::{Process, environment};
 use super::spool::Spool;
+use super::watchdog::Watchdog;
 use super::writer::{Request, RunId, Writer};
 use super::{Action, Event, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
 use files::paths::logs_dir;
@@ -109,7 +110,9 @@ struct Executor {
 impl Executor {
     fn work(&mut self, core: &mut Core, inbox: &EventReceiver) -> (Exit, String) {
         let (mut came, mut event) = (self.clock.now(), Event::Ticked);
+        let mut watchdog = Watchdog::begin();
         loop {
+            watchdog.alive(self.clock.now());
             if let Event::Worker(worker, WorkerEvent::Exited(_)) = &event {
                 self.drop_worker(*worker);
             }

@@ -56,6 +56,8 @@ pub struct Launch {
     pub storage: PathBuf,
     /// What a new study is made from.
     pub origin: Origin,
+    /// The program's files may have changed since the study began (`--same-program`).
+    pub same_program: bool,
     /// The lock on the study, see [`super::lock_study`].
     pub locked: LockedStudy,
     /// What trainings cannot do without of the devices' memory.
@@ -79,6 +81,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         devices,
         storage,
         origin,
+        same_program,
         locked,
         floor,
         library,
@@ -97,14 +100,14 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     spool_replay::check(&storage, &dir, &spec.study)?;
     let mut store = open(&storage, &dir, &spec, &mut *sink)?;
-    let opened = open_study(&mut store, &spec, &prepared, &origin)?;
+    let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
     lock.row(study_id, &spec.study)?;
     if let Some(fork) = opened.fork {
         tell_fork(&mut *sink, fork, &dir);
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
-    opened.warning.into_iter().for_each(&mut warn);
+    opened.warnings.into_iter().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &dir, &spec.study, &mut warn)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id)?;
     keep_weights(&spec, &earlier.trials, &dir);
@@ -118,7 +121,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = spool_replay::reserve(&dir, &spec.study)?;
     let warnings = prepared.warnings.clone();
-    let (start, proposer) = start(&spec, prepared, earlier, (&devices, &dir), floor)?;
+    let (start, proposer) = start(&spec, prepared, earlier, &devices, floor, &storage)?;
     let core = Core::new(start);
     if !core.done() {
         let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
@@ -335,9 +338,11 @@ fn start(
     spec: &StudySpec,
     prepared: Prepared,
     earlier: EarlierRuns,
-    (devices, dir): (&[Device], &Path),
+    devices: &[Device],
     floor: Option<Arc<dyn Floor>>,
+    storage: &Path,
 ) -> Result<(Start, Proposer), Failure> {
+    let dir = directory_of(storage);
     let operation = &spec.operation;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let slots = operation.parallel.slots(devices, cores);
@@ -346,6 +351,7 @@ fn start(
     let proposer = Proposer::new(sampler, spec);
     let start = Start {
         spec: spec.clone(),
+        database: storage.display().to_string(),
         trials: earlier.trials,
         reclaimed: earlier.reclaimed,
         repeats: earlier.repeats,

@@ -20,6 +20,7 @@ pub mod spool;
 mod spool_replay;
 mod stop;
 mod study_lock;
+mod watchdog;
 mod writer;
 
 pub use event::{

@@ -8,9 +8,11 @@ use serde_json::{Map, Value as Json, json};
 use super::signals::outlive_file_size_limit;
 use super::spool_replay;
 use super::study_lock::{LockOwner, StudyLock};
+use config::Difference;
 use config::Prepared;
 use config::StudySpec;
 use files::paths::directory_of;
+use files::plain;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
@@ -23,6 +25,9 @@ pub const MADE_FROM: &str = "made_from";
 /// Study attribute: how many trials there were when `tune` took the study over from another
 /// program. Their values are never copied into other studies.
 const CLAIMED: &str = "claimed";
+
+/// Study attribute: the file of the task that the study was last run for.
+const TASK_FILE: &str = "task_file";
 
 /// What a study that does not exist yet is made from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -109,7 +114,10 @@ fn fork_name(
     let identity = config::identity(spec, prepared);
     let relatives = relatives(&studies, asked);
     for study in std::iter::once(itself).chain(relatives) {
-        if differences(&store, study, spec, &identity)?.is_empty() {
+        if differences(&store, study, spec, &identity)?
+            .lines
+            .is_empty()
+        {
             return Ok(study.name.clone());
         }
     }
@@ -161,11 +169,11 @@ pub(super) struct OpenedStudy {
     /// What it was made from, where it was made from others.
     pub(super) fork: Option<report::Fork>,
     /// What people must know of it.
-    pub(super) warning: Option<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Finds the study and checks that it is the one asked for, or makes it, with what it was made
-/// from.
+/// from. With `same_program`, changed files of a program are taken for the same.
 ///
 /// # Errors
 /// The study differs from what is asked (8), reading or writing failed (7).
@@ -174,6 +182,7 @@ pub(super) fn open_study(
     spec: &StudySpec,
     prepared: &Prepared,
     origin: &Origin,
+    same_program: bool,
 ) -> Result<OpenedStudy, Failure> {
     let identity = config::identity(spec, prepared);
     let Some(study) = store.find_study(&spec.study)? else {
@@ -182,31 +191,56 @@ pub(super) fn open_study(
         return Ok(OpenedStudy {
             study_id,
             fork,
-            warning: None,
+            warnings: Vec::new(),
         });
     };
     if let Origin::From(source) = origin {
         must_be_from(&study, source)?;
     }
     let differences = differences(store, &study, spec, &identity)?;
-    let known = store.identity(study.study_id)?.is_some();
-    if !differences.is_empty() {
-        return Err(differs(store, spec, &identity, &differences, known)?);
+    let accepted = same_program && differences.of_program;
+    if !differences.lines.is_empty() && !accepted {
+        return Err(differs(store, spec, &identity, &differences)?);
     }
-    let warning = match known {
-        true => {
+    let mut warnings: Vec<String> = other_task(&study, spec).into_iter().collect();
+    if differences.of_program && !differences.lines.is_empty() {
+        let what = differences.lines.join(", ");
+        warnings.push(format!(
+            "{what} since the study began; with --same-program all its values count as before"
+        ));
+    }
+    match store.identity(study.study_id)? {
+        Some(was) => {
             store.must_be_consistent(&study, &spec.directions())?;
-            None
+            if accepted || config::lacks_program(&was, &identity) {
+                store.claim(study.study_id, &identity, &Map::new())?;
+            }
         }
-        false => claim(store, &study, &identity)?,
-    };
+        None => warnings.extend(claim(store, &study, &identity)?),
+    }
     // Earlier versions named none.
     store.name_metrics(study.study_id, &spec.metric_names())?;
     Ok(OpenedStudy {
         study_id: study.study_id,
         fork: None,
-        warning,
+        warnings,
     })
+}
+
+/// What to say where the study was begun for another task file, which is still there: two projects may share a
+/// database (`--storage`), and their studies a name.
+fn other_task(study: &StudySummary, spec: &StudySpec) -> Option<String> {
+    let begun = Path::new(study.user_attrs.get(TASK_FILE)?.as_str()?);
+    if begun == spec.file || !begun.is_file() || plain::real(begun) == plain::real(&spec.file) {
+        return None;
+    }
+    Some(format!(
+        "the study {} was last run for {}, and now for {}: their values go into one study; if that is not \
+         meant, give this one a name of its own with --study NAME",
+        study.name,
+        begun.display(),
+        spec.file.display()
+    ))
 }
 
 /// Takes over a study that another program has made; what is to be said of it.
@@ -377,12 +411,14 @@ fn inherited(earlier: &[Earlier], carried: &Carried, origin: &Origin) -> Map<Str
 
 /// The attributes of a study that name its task.
 pub fn task_attributes(spec: &StudySpec) -> Map<String, Json> {
+    let file = spec.file.to_string_lossy();
     let attrs = [
-        ("task", &spec.task),
+        ("task", spec.task.as_str()),
         ("task_kind", &spec.kind),
         ("metric", &spec.objective.metric),
+        (TASK_FILE, &file),
     ];
-    let attrs = attrs.map(|(key, value)| (key.to_owned(), value.as_str().into()));
+    let attrs = attrs.map(|(key, value)| (key.to_owned(), value.into()));
     attrs.into_iter().collect()
 }
 
@@ -404,18 +440,34 @@ pub(super) fn study_attributes(spec: &StudySpec, prepared: &Prepared) -> Map<Str
 }
 
 /// How a study differs from what is asked.
+struct Differences {
+    lines: Vec<String>,
+    /// Only in the files of its program.
+    of_program: bool,
+    /// Whether another program made it.
+    foreign: bool,
+}
+
 fn differences(
     store: &Store,
     study: &StudySummary,
     spec: &StudySpec,
     identity: &Map<String, Json>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Differences, Failure> {
     Ok(match store.identity(study.study_id)? {
         Some(was) => {
             let differences = config::differences(&was, identity);
-            differences.iter().map(ToString::to_string).collect()
+            Differences {
+                lines: differences.iter().map(ToString::to_string).collect(),
+                of_program: differences.iter().all(Difference::is_of_program),
+                foreign: false,
+            }
         }
-        None => foreign_differences(store, spec, study)?,
+        None => Differences {
+            lines: foreign_differences(store, spec, study)?,
+            of_program: false,
+            foreign: true,
+        },
     })
 }
 
@@ -424,23 +476,31 @@ fn differs(
     store: &Store,
     spec: &StudySpec,
     identity: &Map<String, Json>,
-    differences: &[String],
-    known: bool,
+    differences: &Differences,
 ) -> Result<Failure, Failure> {
     let name = &spec.study;
-    let whose = if known {
-        ""
-    } else {
-        "was made by another program and "
+    let whose = match differences.foreign {
+        true => "was made by another program and ",
+        false => "",
     };
     let mut message = format!("the study {name} {whose}differs from what is asked:");
-    for difference in differences {
+    for difference in &differences.lines {
         message.push_str(&format!("\n  {difference}"));
+    }
+    if differences.of_program {
+        message.push_str(
+            "\nIf the change does not alter what a value means (a comment, a log line), add --same-program to \
+             go on with the study.",
+        );
     }
     let studies = store.studies()?;
     let mut fork = None;
     for study in relatives(&studies, name) {
-        if fork.is_none() && self::differences(store, study, spec, identity)?.is_empty() {
+        if fork.is_none()
+            && self::differences(store, study, spec, identity)?
+                .lines
+                .is_empty()
+        {
             fork = Some(&study.name);
         }
     }
@@ -474,7 +534,7 @@ fn foreign_differences(
             words.join(", ")
         };
         problems.push(format!(
-            "objective.direction: the study has {}, asked is {}",
+            "objective.direction was {}; now it is {}",
             text(&study.directions),
             text(&asked)
         ));
@@ -482,7 +542,7 @@ fn foreign_differences(
     for trial in store.trials(study.study_id)? {
         for (_, parameter, was) in spec.space.incompatible(&trial.distributions) {
             problems.push(format!(
-                "space.{}: trial {} was drawn from {was}, asked is {}",
+                "{} of trial {} was drawn from {was}; now it is searched in {}",
                 parameter.name, trial.number, parameter.domain
             ));
         }

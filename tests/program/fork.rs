@@ -56,7 +56,7 @@ fn a_changed_list_of_choices_is_refused_then_forked_then_continued() {
     let (stdout, stderr) = project.expect(8, &line);
     assert_eq!(stdout, "");
     for part in [
-        "space.optim.name: the study has adam | sgd | rmsprop",
+        "optim.name was searched in adam | sgd | rmsprop",
         "--fork",
         "synthetic@2",
         "--study NAME",
@@ -191,7 +191,7 @@ fn where_values_are_not_comparable_only_points_come_and_are_tried_first() {
         (&event["copied"], &event["enqueued"]),
         (&json!(0), &json!(10))
     );
-    let differences = json!(["train.epochs: the study has 9, asked for 4"]);
+    let differences = json!(["train.epochs was 9; now it is 4"]);
     assert_eq!(event["differences"], differences);
     let new = project.trials("synthetic@2");
     assert_eq!(

@@ -138,7 +138,7 @@ fn the_objectives_belong_to_the_study_and_the_sampler_does_not() {
     project.expect(0, &run(&TWO));
     let (_, stderr) = project.expect(8, &["synthetic", "--trials", "40"]);
     for part in [
-        "objective.metric: the study has [\"loss\",\"cost\"], asked for loss",
+        "objective.metric was [\"loss\",\"cost\"]; now it is loss",
         "--fork",
     ] {
         assert!(stderr.contains(part), "{stderr}");

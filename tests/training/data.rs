@@ -54,10 +54,7 @@ fn a_trial_with_folds_is_worth_their_mean_and_shows_each_fold_as_a_step() {
     );
     // The same study without folds is another one.
     let (_, stderr) = project.expect(8, &RUN);
-    assert!(
-        stderr.contains("data.folds: the study has 3, asked for 0"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("data.folds was 3; now it is 0"), "{stderr}");
     let (_, stderr) = project.expect(2, &with(&["--folds", "200"]));
     assert!(
         stderr.contains("200 folds") && stderr.contains("expected at most"),

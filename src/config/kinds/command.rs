@@ -27,7 +27,7 @@ pub const KEYS: [Key; 6] = [
     data(RESULT, KeyType::Choice(&["best", "last"]), Preset::Text("best"))
         .help("which of several reported steps gives the value"),
     data(FILES, KeyType::List, Preset::Optional)
-        .help("files that values depend on, relative to dir: when one changes, the study is another one"),
+        .help("more files that values depend on than the script that run names, relative to dir: when one changes, the study is another one"),
     operational(BASELINE, float(f64::NEG_INFINITY, f64::INFINITY), Preset::Optional)
         .help("the trivial answer's value, to compare the best one with"),
 ];

@@ -71,9 +71,15 @@ fn a_study_older_than_a_key_differs_from_what_sets_or_searches_it_alone() {
     };
     assert_eq!(
         lines(of(Some(5), false)),
-        ["data.folds: the study has nothing, asked for 5"]
+        ["data.folds was not set; now it is 5"]
     );
-    assert_eq!(lines(of(None, true)).len(), 2);
+    let searched = lines(of(None, true));
+    assert_eq!(
+        searched.len(),
+        1,
+        "a range and the value that was fixed are one thing"
+    );
+    assert!(searched[0].starts_with("tok.doc_stride was fixed at 0; now it is searched in"));
 }
 
 #[test]
@@ -94,14 +100,43 @@ fn differences_are_spelled_out_in_the_order_of_the_keys() {
         .map(Difference::to_string)
         .collect();
     let expected = [
-        "constraints: the study has nothing, asked for model.layers <= 3",
-        "model.layers: the study has 1, asked for nothing",
-        "space.model.layers: the study has nothing, asked for 1..3",
-        "space.optim.lr: the study has 1e-5..1.0 log, default 0.1, asked for 1e-5..0.5 log",
-        "study.seed: the study has 0, asked for 1",
-        "train.epochs: the study has 4, asked for 5",
+        "constraints was not set; now it is model.layers <= 3",
+        "model.layers was fixed at 1; now it is searched in 1..3",
+        "optim.lr was searched in 1e-5..1.0 log, default 0.1; now it is searched in 1e-5..0.5 log",
+        "study.seed was 0; now it is 1",
+        "train.epochs was 4; now it is 5",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_changed_program_is_a_difference_that_names_the_file() {
+    let of = |files: &[(&str, &str)]| {
+        let entry = |(key, hash): &(&str, &str)| ((*key).to_owned(), (*hash).to_owned());
+        let prepared = Prepared {
+            fingerprints: files.iter().map(entry).collect(),
+            ..Prepared::default()
+        };
+        map(
+            &with("optim.lr = { low = 1e-5, high = 1 }\n"),
+            &[],
+            &prepared,
+        )
+    };
+    let was = of(&[("task.run.train.py", "a"), ("task.files.net.py", "b")]);
+    let asked = of(&[("task.run.train.py", "c"), ("task.files.more.py", "d")]);
+    let found = differences(&was, &asked);
+    let lines: Vec<String> = found.iter().map(Difference::to_string).collect();
+    let expected = ["more.py is new", "net.py is gone", "train.py has changed"];
+    assert_eq!(lines, expected);
+    assert!(found.iter().all(Difference::is_of_program));
+    assert!(!comparable(&was, &asked));
+    // A study from before there were such fingerprints.
+    let before = of(&[("task.files.more.py", "d")]);
+    assert_eq!(differences(&before, &asked), []);
+    assert!(lacks_program(&before, &asked) && !lacks_program(&was, &asked));
+    let other = of(&[("task.files.more.py", "e")]);
+    assert_eq!(differences(&other, &asked).len(), 1);
 }
 
 /// A map as [`identity`] makes it of the file with these sets.

@@ -84,6 +84,8 @@ pub struct Reclaimed {
 pub struct Start {
     /// The study.
     pub spec: StudySpec,
+    /// The path of its database.
+    pub database: String,
     /// Its trials, as the store has them.
     pub trials: Vec<FrozenTrial>,
     /// Those to run again.
@@ -146,6 +148,7 @@ struct Pending {
 /// The state of a run.
 pub struct Core {
     spec: StudySpec,
+    database: String,
     points: Vec<Params>,
     threads: usize,
     baseline: Option<Baseline>,
@@ -291,6 +294,7 @@ impl Core {
             suspended: Now::ZERO,
             actions: Vec::new(),
             spec: start.spec,
+            database: start.database,
         };
         let waiting: Vec<Job> = core.retry.iter().copied().collect();
         waiting.into_iter().for_each(|job| core.predict(job));
@@ -390,6 +394,7 @@ impl Core {
         devices.dedup();
         let several = !self.spec.further.is_empty();
         let event = report::RunStarted {
+            database: self.database.clone(),
             trials: self.spec.operation.trials,
             parallel: self.slots.iter().filter(|s| !s.spare).count(),
             devices,

@@ -36,7 +36,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
     check.names(run);
     check.metric();
     check.pattern();
-    let fingerprints = check.files(&dir);
+    let fingerprints = check.files(run, &dir);
     if !check.problems.is_empty() {
         return Err(Problems(check.problems));
     }
@@ -167,15 +167,19 @@ impl Check<'_> {
         }
     }
 
-    /// Hashes of the files that values depend on.
-    fn files(&mut self, dir: &Path) -> Vec<(String, String)> {
-        let mut fingerprints = Vec::new();
-        for name in self.spec.lists.get(FILES).into_iter().flatten() {
+    /// Hashes of the files that values depend on: the program's own, and those that are listed.
+    fn files(&mut self, run: &[String], dir: &Path) -> Vec<(String, String)> {
+        let own = place::own_files(run, |name| dir.join(name).is_file());
+        let listed = self.spec.lists.get(FILES).into_iter().flatten();
+        let named = (own.into_iter().map(|name| (RUN, name)))
+            .chain(listed.map(|name| (FILES, name.as_str())));
+        let mut fingerprints: Vec<(String, String)> = Vec::new();
+        for (key, name) in named {
             match fingerprint(&dir.join(name)) {
-                Ok(hash) => fingerprints.push((format!("{FILES}.{name}"), hash)),
+                Ok(hash) => fingerprints.push((format!("{key}.{name}"), hash)),
                 Err(error) => {
                     let found = format!("{}: {error}", dir.join(name).display());
-                    self.problem(FILES, found, "files that can be read");
+                    self.problem(key, found, "files that can be read");
                 }
             }
         }

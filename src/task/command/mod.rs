@@ -15,7 +15,7 @@ mod place;
 mod program;
 mod reported;
 mod result;
-mod template;
+pub mod template;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -43,6 +43,8 @@ use reported::Reported;
 use result::ResultInputs;
 use search::space::{Params, Value};
 use search::study::Purpose;
+
+pub use place::script;
 
 /// The kind.
 pub struct Command;
@@ -81,6 +83,52 @@ pub fn open(spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
         reserved: Reserved::new()?,
         peak_memory_mb: None,
     }))
+}
+
+/// The program as a trial starts it, but outside of a study: with these values as arguments, as variables and as the
+/// file `params.json` in `files`; it runs in `dir`.
+///
+/// # Errors
+/// There is no such program, or the file cannot be written; for people.
+pub fn once(
+    spec: &StudySpec,
+    values: &Params,
+    dir: &Path,
+    files: &Path,
+) -> Result<std::process::Command, String> {
+    let run = spec.lists.get(RUN).ok_or("task.run is missing")?;
+    let values = parameters(&spec.effective(values));
+    let mut command = std::process::Command::new(place::program(&run[0], dir, &search_path())?);
+    let json = |e: &dyn std::fmt::Display| format!("{}: {e}", files.display());
+    let params = files.join("params.json");
+    let text = params_json(&values).map_err(|e| json(&e))?;
+    plain::write(&params, &text).map_err(|e| json(&e))?;
+    command
+        .args(&template::fill(run, &values)[1..])
+        .current_dir(dir)
+        .env("TUNE_PARAMS_FILE", params)
+        .env("TUNE_SEED", spec.seed.to_string())
+        .env("PYTHONUNBUFFERED", "1");
+    set_parameters(&mut command, &values);
+    Ok(command)
+}
+
+fn params_json(values: &Params) -> serde_json::Result<Vec<u8>> {
+    let json: BTreeMap<&str, serde_json::Value> = values
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.to_json()))
+        .collect();
+    serde_json::to_vec_pretty(&json)
+}
+
+/// Parameters as variables, and none of an outer trial's.
+fn set_parameters(command: &mut std::process::Command, values: &Params) {
+    for name in inherited() {
+        command.env_remove(name);
+    }
+    for (name, value) in values {
+        command.env(template::variable(name), template::text(value));
+    }
 }
 
 fn search_path() -> OsString {
@@ -131,11 +179,7 @@ impl Task for Opened {
         let pattern = self.pattern.as_deref().map(Regex::new).transpose()?;
         let files = Files::make(reporter.directory(), trial.attempt)?;
         let values = parameters(&trial.config);
-        let json: BTreeMap<&str, serde_json::Value> = values
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.to_json()))
-            .collect();
-        plain::write(&files.params, &serde_json::to_vec_pretty(&json)?)
+        plain::write(&files.params, &params_json(&values)?)
             .with_context(|| files.params.display().to_string())?;
         let metrics =
             Follow::create(&files.metrics).with_context(|| files.metrics.display().to_string())?;
@@ -197,9 +241,7 @@ impl Opened {
         values: &Params,
         files: &Files,
     ) {
-        for name in inherited() {
-            command.env_remove(name);
-        }
+        set_parameters(command, values);
         command
             .env("TUNE_PARAMS_FILE", &files.params)
             .env("TUNE_METRICS_FD", self.reserved.number().to_string())
@@ -220,9 +262,6 @@ impl Opened {
         // What a program printed before it died is evidence, and a sign of life while it lives.
         if std::env::var_os("PYTHONUNBUFFERED").is_none() {
             command.env("PYTHONUNBUFFERED", "1");
-        }
-        for (name, value) in values {
-            command.env(template::variable(name), template::text(value));
         }
     }
 }

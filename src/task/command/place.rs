@@ -20,6 +20,23 @@ pub fn script(run: &[String]) -> Option<&str> {
     (named && !first.contains('{')).then_some(first)
 }
 
+/// The files of a program that are its own: the scripts that `run` names, else the program itself where it is named
+/// by a relative path. An interpreter is not, nor is what stands on the search path; `is_file` looks from where the
+/// program runs.
+pub fn own_files(run: &[String], is_file: impl Fn(&str) -> bool) -> Vec<&str> {
+    let script = |name: &&str| SCRIPTS.iter().any(|ending| name.ends_with(ending));
+    let named = run.iter().map(String::as_str).filter(|name| is_file(name));
+    let mut scripts: Vec<&str> = named.filter(script).collect();
+    if scripts.is_empty() {
+        let program = run.first().map(String::as_str);
+        let own = |name: &&str| name.contains('/') && !Path::new(name).is_absolute();
+        scripts.extend(program.filter(own).filter(|name| is_file(name)));
+    }
+    scripts.sort_unstable();
+    scripts.dedup();
+    scripts
+}
+
 /// The directory that a program of this configuration runs in, where none is given: that of the
 /// configuration, or for one in `configs/` the project's, wherever the files named in `run` are.
 /// The project's, if they are in neither.
@@ -145,6 +162,30 @@ mod tests {
         assert_eq!(script(&run(&["python", "-m", "pkg", "b.py"])), None);
         assert_eq!(script(&run(&["python", "{model}.py"])), None);
         assert_eq!(script(&run(&["./train"])), None);
+    }
+
+    #[test]
+    fn a_programs_own_files_are_its_scripts_or_itself() {
+        let there = [
+            "train.py",
+            "lib/net.py",
+            "./train",
+            "venv/bin/python",
+            "x.csv",
+        ];
+        let of = |arguments: &[&str]| -> Vec<String> {
+            let run = run(arguments);
+            let found = own_files(&run, |name| there.contains(&name));
+            found.into_iter().map(str::to_owned).collect()
+        };
+        assert_eq!(of(&["python", "train.py", "--lr", "{lr}"]), ["train.py"]);
+        assert_eq!(
+            of(&["venv/bin/python", "-m", "torch.run", "train.py", "x.csv"]),
+            ["train.py"]
+        );
+        assert_eq!(of(&["./train", "x.csv"]), ["./train"]);
+        assert_eq!(of(&["uv", "run", "lib/net.py", "gone.py"]), ["lib/net.py"]);
+        assert!(of(&["/usr/bin/env", "true"]).is_empty());
     }
 
     #[test]

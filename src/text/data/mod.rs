@@ -1,5 +1,6 @@
 //! Labelled rows from CSV or JSON lines, with all problems together.
 
+pub mod guess;
 mod line_numbers;
 mod problems;
 pub(super) mod table;

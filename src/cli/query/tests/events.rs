@@ -45,6 +45,7 @@ fn events() -> Vec<Event> {
     let counts = Counts::default();
     vec![
         Event::RunStarted(RunStarted {
+            database: "/p/tune.db".to_owned(),
             trials: 300,
             parallel: 2,
             devices: vec!["cpu".to_owned()],

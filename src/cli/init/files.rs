@@ -1,0 +1,212 @@
+//! The task files that `tune init` writes. Pure.
+
+use std::collections::BTreeSet;
+
+use super::output::ValueGuess;
+use super::program::{ParameterGuess, ProgramGuess};
+use text::data::guess::LikelyColumns;
+
+/// What people do with the file next.
+fn head(what: &str, name: &str) -> String {
+    format!(
+        "# {what} Made by `tune init`: look through it, above all through the ranges.\n#\n\
+         #   tune check {name}                what it comes to; starts nothing\n\
+         #   tune {name} --trials 50          the search; the same line goes on where it stopped\n\
+         #   tune status, tune best {name}    how far it is, and the best trial\n\n"
+    )
+}
+
+/// A string of TOML: a pattern stays as it is.
+pub(super) fn quoted(text: &str) -> String {
+    match text.contains(['\'', '\n']) {
+        true => serde_json::Value::from(text).to_string(),
+        false => format!("'{text}'"),
+    }
+}
+
+/// A list of TOML.
+fn list(texts: &[String]) -> String {
+    let all: Vec<String> = texts
+        .iter()
+        .map(|t| serde_json::Value::from(t.as_str()).to_string())
+        .collect();
+    format!("[{}]", all.join(", "))
+}
+
+/// A key of TOML, in quotes where it needs them.
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    match name.chars().all(bare) {
+        true => name.to_owned(),
+        false => serde_json::Value::from(name).to_string(),
+    }
+}
+
+/// `[task]` and `[objective]` of a program's task.
+pub(super) fn program_head(
+    guess: &ProgramGuess,
+    value: Option<&ValueGuess>,
+    dir: Option<&str>,
+) -> String {
+    let mut text = format!(
+        "[task]\nkind = \"command\"\n# A trial's values go where the names in braces are.\nrun = {}\n",
+        list(&guess.run)
+    );
+    if let Some(dir) = dir {
+        text += &format!("dir = {}\n", quoted(dir));
+    }
+    match value {
+        Some(ValueGuess {
+            pattern: Some(pattern),
+            found,
+            ..
+        }) => {
+            text += &format!(
+                "# Where the value stands in what the program prints; the last line that matches counts. Found:\n\
+                 #   {found}\nvalue = {}\n",
+                quoted(pattern)
+            );
+        }
+        Some(ValueGuess { found, .. }) => text += &format!("# The value is in {found}\n"),
+        None => {
+            text += "# Where the value stands in what the program prints:\n# value = 'val_f1=([0-9.]+)'\n";
+        }
+    }
+    let (metric, direction) = match value {
+        Some(value) => (value.metric.as_str(), value.direction.to_string()),
+        None => ("value", "maximize".to_owned()),
+    };
+    text + &format!(
+        "\n[objective]\nmetric = {}\ndirection = \"{direction}\"         # or the other one; guessed by the name\n",
+        quoted(metric)
+    )
+}
+
+/// A program's task.
+pub(super) fn program_task(
+    name: &str,
+    guess: &ProgramGuess,
+    value: Option<&ValueGuess>,
+    dir: Option<&str>,
+) -> String {
+    let mut text = head("Searches the parameters of a program.", name);
+    text += &program_head(guess, value, dir);
+    if !guess.fixed.is_empty() {
+        text += "\n[params]                       # passed on as they are, not searched\n";
+        for (name, value) in &guess.fixed {
+            text += &format!("{} = {value}\n", key(name));
+        }
+    }
+    text += "\n# low and high are searched, too; log = true where factors matter more than differences.\n[space]\n";
+    for ParameterGuess {
+        name,
+        entry,
+        unknown,
+    } in &guess.searched
+    {
+        let look = if *unknown {
+            "   # a guess: say which values make sense"
+        } else {
+            ""
+        };
+        text += &format!("{} = {{ {entry} }}{look}\n", key(name));
+    }
+    text + "\n# A program that reports each epoch lets poor trials be stopped early: docs/command.md.\n"
+}
+
+/// What a program of an Optuna study begins with: the objective's body goes into it.
+pub(super) fn trial_script(study: &str, names: &BTreeSet<&str>) -> String {
+    let mut text = format!(
+        "\"\"\"One trial of the study {}: put the body of your objective function here.\"\"\"\n\
+         import json\nimport os\n\nwith open(os.environ[\"TUNE_PARAMS_FILE\"]) as file:\n    params = json.load(file)\n",
+        study.escape_debug()
+    );
+    text += &format!(
+        "# What trial.suggest_...() gave: {}\n\n",
+        names.iter().copied().collect::<Vec<_>>().join(", ")
+    );
+    text + "raise SystemExit(\"put the body of your objective function here, and print its value at the end\")\n\
+            # print(f\"value={value}\")\n"
+}
+
+/// A text classifier's task.
+pub(super) fn classification_task(
+    name: &str,
+    data: &str,
+    columns: &LikelyColumns,
+    model: &Model,
+) -> String {
+    let mut text = head("Fine-tunes a text classifier.", name);
+    let others: Vec<&str> = (columns.columns.iter().map(String::as_str))
+        .filter(|c| *c != columns.text && *c != columns.label)
+        .collect();
+    text += &format!(
+        "[task]\nkind = \"text-classification\"\n\n[data]\npath = {}   # from this file's directory\n\
+         text = {}   # the column with the text\n",
+        quoted(data),
+        quoted(&columns.text)
+    );
+    if !others.is_empty() {
+        text += &format!(
+            "# text_pair = \"...\"   # a second text; other columns: {}\n",
+            others.join(", ")
+        );
+    }
+    let classes = &columns.classes;
+    let shown: Vec<&str> = classes.iter().take(6).map(String::as_str).collect();
+    let more = if classes.len() > shown.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    text += &format!(
+        "label = {}   # {} classes: {}{more}\n",
+        quoted(&columns.label),
+        classes.len(),
+        shown.join(", ").escape_debug()
+    );
+    text += &match &columns.group {
+        Some(group) => format!("group = {}   # its rows stay in one split\n", quoted(group)),
+        None => "# group = \"...\"   # the column of what belongs together (a user, a document)\n"
+            .to_owned(),
+    };
+    text += "split = { train = 0.8, validation = 0.1, test = 0.1, seed = 0 }\n\n[objective]\nmetric = \"macro_f1\"\n\n\
+             [train]\nepochs = 4\npatience = 2             # epochs without a better value until a trial stops early\n\n";
+    if let Some(path) = &model.path {
+        text += &format!(
+            "[models]                 # a directory with config.json, model.safetensors, tokenizer.json\n{} = {}\n\n",
+            key(&model.name),
+            quoted(path)
+        );
+    }
+    text += &format!(
+        "# Trial 0 has the defaults.\n[space]\n\"model.name\" = {{ choices = {0}, default = {1} }}   # add your own\n",
+        list(std::slice::from_ref(&model.name)),
+        serde_json::Value::from(model.name.as_str())
+    );
+    text + SPACE
+}
+
+/// A checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Model {
+    /// Its name.
+    pub(super) name: String,
+    /// Where it lies; none: the name is a path, or one of the hub's.
+    pub(super) path: Option<String>,
+}
+
+/// What is searched in a text classifier.
+const SPACE: &str = r#""model.dropout" = { low = 0.0, high = 0.3, default = 0.1 }
+"tok.max_length" = { low = 64, high = 256, step = 64, int = true, default = 128 }   # tokens; longer texts are cut
+"train.batch_size" = { choices = [8, 16, 32, 64], default = 16 }
+"optim.lr" = { low = 5e-6, high = 1e-3, log = true, default = 5e-5 }
+"optim.weight_decay" = { low = 1e-6, high = 0.2, log = true, default = 0.01 }
+"sched.name" = { choices = ["linear", "cosine"], default = "linear" }
+"sched.warmup_ratio" = { low = 0.0, high = 0.2, default = 0.1 }
+"head.pooling" = { choices = ["cls", "mean", "max", "attn"], default = "mean" }
+"head.dropout" = { low = 0.0, high = 0.5, default = 0.0 }
+"loss.cls.type" = { choices = ["ce", "ce_label_smooth"], default = "ce" }
+"loss.cls.label_smoothing" = { low = 0.0, high = 0.2, default = 0.1, when = { "loss.cls.type" = ["ce_label_smooth"] } }
+"loss.cls.balance" = { choices = ["none", "weighted"], default = "none" }
+"#;

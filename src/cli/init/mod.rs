@@ -1,0 +1,431 @@
+//! `tune init`: a first task file, from a program, rows, or a study of Optuna's.
+
+mod files;
+mod output;
+mod program;
+mod trial_run;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Common, SUBCOMMANDS, init_logging, run};
+use config::places::{Project, Wanted, find_project, holds};
+use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
+use files::Model;
+use messages::exit::{Exit, Failure};
+use program::ProgramGuess;
+use text::data::guess::likely_columns;
+
+/// `tune init`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tune init --script \"python train.py --lr {lr} --dropout {dropout}\"
+  tune init --script \"python train.py --lr 0.01 --batch-size 32\"
+  tune init --csv reviews.csv
+  tune init --csv posts.csv --text body --label topic --hf roberta-base
+  tune init --optuna study.db
+
+Writes configs/NAME.toml in the project, or in the current directory, which is a project then.
+Without an option it asks, on a terminal.")]
+pub struct InitArgs {
+    /// The task's name [default: that of the script, of the file or of the study]
+    pub name: Option<String>,
+    /// A program: names in braces are searched; without any, options with a number are
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["csv", "hf"])]
+    pub script: Option<String>,
+    /// Write the file without running the program once to see what it prints
+    #[arg(long, requires = "script")]
+    pub no_run: bool,
+    /// How long the program may run to be seen
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
+    pub limit: Duration,
+    /// Labelled rows to fine-tune a text classifier on: CSV with a header, or JSON lines
+    #[arg(long, value_name = "FILE", conflicts_with = "optuna")]
+    pub csv: Option<PathBuf>,
+    /// The column with the text
+    #[arg(long, value_name = "COLUMN", requires = "csv")]
+    pub text: Option<String>,
+    /// The column with the label
+    #[arg(long, value_name = "COLUMN", requires = "csv")]
+    pub label: Option<String>,
+    /// The model to fine-tune: a name on the Hugging Face hub, or a directory [default: MiniLM]
+    #[arg(long, value_name = "MODEL", conflicts_with = "optuna")]
+    pub hf: Option<String>,
+    /// A database of Optuna's: the space that its trials were drawn from
+    #[arg(long, value_name = "FILE")]
+    pub optuna: Option<PathBuf>,
+    /// Replace a task file that is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| "expected a time such as 10m or 1h30m".to_owned())
+}
+
+/// A file to be written.
+struct NewFile {
+    path: PathBuf,
+    text: String,
+}
+
+/// What was made.
+#[derive(Debug, Serialize)]
+struct Made {
+    /// The task's name.
+    task: String,
+    /// Its file.
+    file: PathBuf,
+    /// Commands to go on with.
+    next: Vec<String>,
+}
+
+pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let cwd = run::working_directory()?;
+    let project = project(common, &cwd)?;
+    let asked;
+    let args = match (&args.script, &args.csv, &args.optuna) {
+        (None, None, None) => {
+            asked = ask(args)?;
+            &asked
+        }
+        _ => args,
+    };
+    let loud = !common.json && !common.quiet;
+    let planned = match (&args.script, &args.csv, &args.optuna) {
+        (_, _, Some(file)) => from_optuna(args, &project, file)?,
+        (Some(line), _, None) => from_program(args, &project, &cwd, line, loud)?,
+        (None, Some(csv), None) => from_rows(args, &project, &cwd, csv)?,
+        (None, None, None) => return Err(nothing_said()),
+    };
+    let name = planned.name;
+    let file = project.configs().join(format!("{name}.toml"));
+    let task = NewFile {
+        path: file.clone(),
+        text: planned.text,
+    };
+    write(
+        &[Some(task), planned.beside]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>(),
+        args.force,
+    )?;
+    let overrides = Overrides::default();
+    let checked =
+        run::read(&project, &file.to_string_lossy(), overrides).and_then(|s| run::prepare(&s));
+    if let Err(problem) = checked {
+        let model = match args.csv.is_some()
+            && args.hf.is_none()
+            && problem.message.contains("minilm")
+        {
+            true => {
+                "\n`make model` in tune's sources fetches MiniLM; --force --hf NAME takes another model"
+            }
+            false => "",
+        };
+        let message = format!(
+            "{} was written, and wants one more step:\n{}{model}",
+            file.display(),
+            problem.message
+        );
+        return Err(Failure::new(problem.exit, message));
+    }
+    let made = Made {
+        next: vec![
+            format!("tune check {name}"),
+            format!("tune {name} --trials 50"),
+        ],
+        task: name,
+        file,
+    };
+    tell(common, &made)
+}
+
+fn tell(common: &Common, made: &Made) -> Result<Exit, Failure> {
+    if common.json {
+        let json = serde_json::to_string_pretty(made)
+            .map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))?;
+        return super::print(&format!("{json}\n"));
+    }
+    let mut text = format!(
+        "wrote {}, which passes tune check\nnext:\n",
+        made.file.display()
+    );
+    for command in &made.next {
+        text += &format!("  {command}\n");
+    }
+    super::print(&text)
+}
+
+/// The project that the task is for: the one that is named, or that the current directory is in; else the
+/// current directory becomes one.
+fn project(common: &Common, cwd: &Path) -> Result<Project, Failure> {
+    let here = |dir: &Path, wanted: Wanted| holds(dir, wanted) || dir == Path::new("/");
+    let found = find_project(
+        common.dir.as_deref(),
+        run::variable,
+        cwd,
+        Wanted::Task(""),
+        here,
+    )?;
+    Ok(match found.dir == Path::new("/") {
+        true => Project {
+            dir: cwd.to_owned(),
+        },
+        false => found,
+    })
+}
+
+fn nothing_said() -> Failure {
+    Failure::input(
+        "tune init needs to know what to begin with: --script \"python train.py --lr {lr}\", \
+         --csv FILE or --optuna FILE; on a terminal it asks",
+    )
+}
+
+/// Asks what to begin with.
+fn ask(args: &InitArgs) -> Result<InitArgs, Failure> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(match args.hf {
+            Some(_) => Failure::input(
+                "--hf names the model; say which rows it learns from with --csv FILE",
+            ),
+            None => nothing_said(),
+        });
+    }
+    let mut asked = InitArgs {
+        name: args.name.clone(),
+        script: None,
+        no_run: false,
+        limit: args.limit,
+        csv: None,
+        text: None,
+        label: None,
+        hf: args.hf.clone(),
+        optuna: None,
+        force: args.force,
+    };
+    let which = match args.hf {
+        Some(_) => "2".to_owned(),
+        None => answer(
+            "What is to be tuned?\n  1  a program or script of yours\n  2  a text classifier, from CSV or JSON lines\n  \
+             3  what an Optuna study was about\n1, 2 or 3: ",
+        )?,
+    };
+    match which.as_str() {
+        "1" => {
+            asked.script = Some(answer(
+                "Its command line, with names in braces where values go (python train.py --lr {lr}):\n",
+            )?);
+        }
+        "2" => asked.csv = Some(answer("The file with the rows: ")?.into()),
+        "3" => asked.optuna = Some(answer("Optuna's database (a file of SQLite): ")?.into()),
+        _ => return Err(Failure::input(format!("{which:?} is none of 1, 2 and 3"))),
+    }
+    Ok(asked)
+}
+
+fn answer(question: &str) -> Result<String, Failure> {
+    super::print(question)?;
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    match read {
+        Ok(n) if n > 0 && !line.trim().is_empty() => Ok(line.trim().to_owned()),
+        Ok(_) | Err(_) => Err(Failure::input("no answer: nothing was written")),
+    }
+}
+
+/// The task's name: the one that is given, or made of `from`.
+fn name(args: &InitArgs, from: &str) -> Result<String, Failure> {
+    let given = args.name.clone();
+    let made = || {
+        let word = |c: char| {
+            if c.is_alphanumeric() || c == '_' {
+                c
+            } else {
+                '-'
+            }
+        };
+        let text: String = from.chars().map(word).collect();
+        text.trim_matches('-').to_lowercase()
+    };
+    let name = given.unwrap_or_else(made);
+    check_name(&name).map_err(|expected| {
+        Failure::input(format!(
+            "the task's name {name:?}: expected {expected}; say tune init NAME"
+        ))
+    })?;
+    if SUBCOMMANDS.contains(&name.as_str()) {
+        return Err(Failure::input(format!(
+            "a task cannot be called {name}, which is a command of tune; say tune init NAME"
+        )));
+    }
+    Ok(name)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The way from the project's `configs/` to a file, as the task file has it.
+fn from_configs(project: &Project, file: &Path) -> String {
+    match file.strip_prefix(&project.dir) {
+        Ok(inside) => Path::new("..").join(inside).display().to_string(),
+        Err(_) => file.display().to_string(),
+    }
+}
+
+/// A task that is to be written.
+struct Planned {
+    name: String,
+    /// The task file's text.
+    text: String,
+    /// A file that it needs.
+    beside: Option<NewFile>,
+}
+
+fn from_rows(
+    args: &InitArgs,
+    project: &Project,
+    cwd: &Path,
+    csv: &Path,
+) -> Result<Planned, Failure> {
+    let columns = likely_columns(csv, args.text.as_deref(), args.label.as_deref())
+        .map_err(|problems| Failure::input(problems.to_string()))?;
+    let name = name(args, &stem(csv))?;
+    let data = from_configs(project, &cwd.join(csv));
+    let model = match &args.hf {
+        Some(model) => Model {
+            name: model.clone(),
+            path: None,
+        },
+        None => Model {
+            name: "minilm".to_owned(),
+            path: Some("~/.cache/tune/models/minilm".to_owned()),
+        },
+    };
+    let text = files::classification_task(&name, &data, &columns, &model);
+    Ok(Planned {
+        name,
+        text,
+        beside: None,
+    })
+}
+
+fn guess(line: &str) -> Result<ProgramGuess, Failure> {
+    program::program(line)
+        .map_err(|problem| Failure::input(format!("--script {line:?}: {problem}")))
+}
+
+fn from_program(
+    args: &InitArgs,
+    project: &Project,
+    cwd: &Path,
+    line: &str,
+    loud: bool,
+) -> Result<Planned, Failure> {
+    let guess = guess(line)?;
+    let script = task::command::script(&guess.run).unwrap_or(&guess.run[0]);
+    let name = name(args, &stem(Path::new(script)))?;
+    let file = project.configs().join(format!("{name}.toml"));
+    let dir = (cwd != project.dir).then(|| from_configs(project, cwd));
+    let text_with = |value: Option<&output::ValueGuess>| {
+        files::program_task(&name, &guess, value, dir.as_deref())
+    };
+    if args.no_run {
+        return Ok(Planned {
+            text: text_with(None),
+            name: name.clone(),
+            beside: None,
+        });
+    }
+    let spec = resolved(&file, &text_with(None))?;
+    let seen = trial_run::run_once(&spec, cwd, args.limit, loud)?;
+    let value = output::value(&seen.printed, &seen.reported).ok_or_else(|| {
+        Failure::input(
+            "the program ran, but printed no value that has a name: have it print one, such as val_f1=0.71, or \
+             report it (docs/command.md); --no-run writes the file without it",
+        )
+    })?;
+    Ok(Planned {
+        text: text_with(Some(&value)),
+        name: name.clone(),
+        beside: None,
+    })
+}
+
+fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planned, Failure> {
+    let study =
+        super::adopt::study_to_sketch(file, None, &run::storage(project, &Common::default()))?;
+    let name = name(args, &study.name)?;
+    let mut beside = None;
+    let guess = match &args.script {
+        Some(line) => guess(line)?,
+        None => {
+            let script = format!("{name}_trial.py");
+            beside = Some(NewFile {
+                path: project.dir.join(&script),
+                text: files::trial_script(&study.name, &study.parameters()),
+            });
+            ProgramGuess {
+                run: vec!["python".to_owned(), script],
+                searched: Vec::new(),
+                fixed: Vec::new(),
+            }
+        }
+    };
+    let value = output::ValueGuess {
+        metric: "value".to_owned(),
+        direction: study.direction,
+        pattern: Some(r"\bvalue=(-?[0-9.]+)".to_owned()),
+        found: "value=0.71".to_owned(),
+    };
+    let head = files::program_head(&guess, Some(&value), None);
+    Ok(Planned {
+        text: adopt::sketch(&study.name, &head, &study.trials),
+        name,
+        beside,
+    })
+}
+
+/// The task that a text means.
+fn resolved(file: &Path, text: &str) -> Result<StudySpec, Failure> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let input = Input {
+        text,
+        shown: file,
+        absolute: file,
+        home: home.as_deref(),
+    };
+    resolve_text(&input, &Overrides::default(), &config::kinds::KINDS)
+        .map_err(|problems| Failure::input(problems.to_string()))
+}
+
+/// Writes the files, all or none.
+fn write(new: &[NewFile], force: bool) -> Result<(), Failure> {
+    for NewFile { path, .. } in new {
+        if path.exists() && !force {
+            return Err(Failure::input(format!(
+                "{} is there already; give another name (tune init NAME), or --force to replace it",
+                path.display()
+            )));
+        }
+    }
+    for NewFile { path, text } in new {
+        let dir = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(dir)
+            .and_then(|()| ::files::replace::write(path, text.as_bytes()))
+            .map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
+    }
+    Ok(())
+}

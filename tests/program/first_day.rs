@@ -1,0 +1,198 @@
+//! A first task file, the place of its studies, and a script that changes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::Project;
+use serde_json::Value as Json;
+
+const SCRIPT: &str = "import sys\nlr = float(sys.argv[2])\nfor epoch in range(3):\n    \
+                      print(f'epoch {epoch}: train_loss=0.5 val_f1={1 - lr - 0.1 / (epoch + 1):.4f}')\n";
+
+/// `tune` in a directory, with a home of its own and no project named.
+fn tune(home: &Path, dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(crate::common::program());
+    for name in ["TUNE_HOME", "HPO_OUTDIR", "HPO_EPOCHS", "HPO_PATIENCE"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", home).current_dir(dir).args(args);
+    command.output().unwrap()
+}
+
+/// Runs it, and requires this exit code; both outputs.
+fn expect(code: i32, home: &Path, dir: &Path, args: &[&str]) -> String {
+    let output = tune(home, dir, args);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "tune {args:?}\n{text}");
+    text
+}
+
+#[test]
+fn a_script_becomes_a_study_in_two_commands() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("train.py"), SCRIPT).unwrap();
+    let init = ["init", "--script", "python3 train.py --lr {lr}"];
+    let made = expect(0, home.path(), dir.path(), &init);
+    assert!(made.contains("passes tune check"), "{made}");
+    let file = std::fs::read_to_string(dir.path().join("configs/train.toml")).unwrap();
+    assert!(file.contains("metric = 'val_f1'"), "{file}");
+    let text = expect(0, home.path(), dir.path(), &["train", "--trials", "3"]);
+    let database = dir.path().canonicalize().unwrap().join("tune.db");
+    let told = format!("database: {}", database.display());
+    assert_eq!(
+        text.matches(&told).count(),
+        2,
+        "at the start and at the end: {text}"
+    );
+    let best: Json =
+        serde_json::from_str(&expect(0, home.path(), dir.path(), &["best", "--json"])).unwrap();
+    assert!(best["best"]["value"].as_f64().unwrap() > 0.8, "{best}");
+    // A second one of that name is refused, and leaves the first as it is.
+    let again = expect(2, home.path(), dir.path(), &init);
+    assert!(again.contains("there already"), "{again}");
+}
+
+#[test]
+fn what_cannot_become_a_task_writes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for (script, part) in [
+        (
+            "python3 -c 'print(3); raise SystemExit(2)' --lr {lr}",
+            "status 2",
+        ),
+        ("echo nothing to see --lr {lr}", "no value"),
+        ("echo val=0.5", "{lr}"),
+        ("no-such-program --lr {lr}", "no-such-program"),
+    ] {
+        let text = expect(2, home.path(), dir.path(), &["init", "--script", script]);
+        assert!(text.contains(part), "{text}");
+    }
+    let text = expect(2, home.path(), dir.path(), &["init"]);
+    assert!(text.contains("--csv"), "{text}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_optuna_study_becomes_a_task_that_passes_check() {
+    let home = tempfile::tempdir().unwrap();
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "4"]);
+    let dir = tempfile::tempdir().unwrap();
+    let database = project.database().display().to_string();
+    expect(
+        0,
+        home.path(),
+        dir.path(),
+        &["init", "old", "--optuna", &database],
+    );
+    let text = expect(0, home.path(), dir.path(), &["check", "old"]);
+    assert!(text.contains("optim.momentum"), "{text}");
+    assert!(dir.path().join("old_trial.py").is_file());
+}
+
+#[test]
+fn a_task_given_as_a_path_keeps_its_studies_beside_it() {
+    let home = tempfile::tempdir().unwrap();
+    let shipped = Path::new(crate::ROOT).join("configs/synthetic.toml");
+    let [one, two] = ["one", "two"].map(|name| home.path().join(name));
+    for dir in [&one, &two] {
+        std::fs::create_dir(dir).unwrap();
+        std::fs::copy(&shipped, dir.join("mlp.toml")).unwrap();
+    }
+    // Another program's.
+    std::fs::create_dir(home.path().join("configs")).unwrap();
+    std::fs::write(home.path().join("configs/config.yaml"), "a: 1\n").unwrap();
+    for dir in [&one, &two] {
+        expect(
+            0,
+            home.path(),
+            dir,
+            &["./mlp.toml", "--trials", "2", "--quiet"],
+        );
+        assert!(dir.join("tune.db").is_file());
+    }
+    let far = one.join("mlp.toml").display().to_string();
+    expect(0, home.path(), &two, &[&far, "--trials", "3", "--quiet"]);
+    let trials = |dir: &Path| -> Vec<Json> {
+        let text = expect(0, home.path(), dir, &["trials", "mlp", "--json"]);
+        serde_json::from_str(&text).unwrap()
+    };
+    assert_eq!((trials(&one).len(), trials(&two).len()), (3, 2));
+}
+
+#[test]
+fn a_study_that_was_kept_elsewhere_is_told_of() {
+    let home = tempfile::tempdir().unwrap();
+    let former = home.path().join(".local/share/tune");
+    std::fs::create_dir_all(&former).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let shipped = Path::new(crate::ROOT).join("configs/synthetic.toml");
+    std::fs::copy(&shipped, dir.path().join("mlp.toml")).unwrap();
+    let there = former.display().to_string();
+    expect(
+        0,
+        home.path(),
+        dir.path(),
+        &["-C", &there, "./mlp.toml", "--trials", "2"],
+    );
+    let text = expect(0, home.path(), dir.path(), &["./mlp.toml", "--trials", "2"]);
+    let told = format!("tune -C {there} ./mlp.toml");
+    assert!(
+        text.contains(&told) && text.contains("with 2 trials"),
+        "{text}"
+    );
+    // Once the new place has the study, there is nothing to choose any more.
+    let text = expect(0, home.path(), dir.path(), &["./mlp.toml", "--trials", "3"]);
+    assert!(!text.contains(&told), "{text}");
+}
+
+#[test]
+fn a_changed_script_is_another_study_unless_the_change_does_not_matter() {
+    let project = Project::empty();
+    let script = project.path().join("train.py");
+    std::fs::write(&script, SCRIPT).unwrap();
+    project.config(
+        "mine",
+        "[task]\nkind = \"command\"\nrun = [\"python3\", \"train.py\", \"--lr\", \"{lr}\"]\n\
+         value = 'val_f1=([0-9.]+)'\n[objective]\ndirection = \"maximize\"\n\
+         [space]\nlr = { low = 0.01, high = 0.1 }\n",
+    );
+    project.expect(0, &["mine", "--trials", "2"]);
+    std::fs::write(&script, format!("# a comment\n{SCRIPT}")).unwrap();
+    let (_, stderr) = project.expect(8, &["mine", "--trials", "3"]);
+    assert!(stderr.contains("train.py has changed"), "{stderr}");
+    assert!(stderr.contains("--same-program"), "{stderr}");
+    let (stdout, _) = project.expect(0, &["mine", "--trials", "3", "--same-program"]);
+    assert!(
+        stdout.contains("train.py has changed since the study began"),
+        "{stdout}"
+    );
+    // From now on the changed script is the study's.
+    project.expect(0, &["mine", "--trials", "4"]);
+    assert_eq!(project.trials("mine").len(), 4);
+    // It does not hide other differences.
+    std::fs::write(&script, SCRIPT).unwrap();
+    let other = ["mine", "--trials", "5", "--same-program", "--seed", "9"];
+    let (_, stderr) = project.expect(8, &other);
+    assert!(stderr.contains("study.seed was 0; now it is 9"), "{stderr}");
+}
+
+#[test]
+fn two_task_files_that_share_a_study_are_told_of_each_other() {
+    let project = Project::synthetic();
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("synthetic.toml");
+    std::fs::copy(project.path().join("configs/synthetic.toml"), &copy).unwrap();
+    project.expect(0, &["synthetic", "--trials", "2"]);
+    let copy = copy.display().to_string();
+    let (stdout, _) = project.expect(0, &[&copy, "--trials", "3"]);
+    assert!(
+        stdout.contains("give this one a name of its own"),
+        "{stdout}"
+    );
+    let (stdout, _) = project.expect(0, &[&copy, "--trials", "4"]);
+    assert!(!stdout.contains("give this one a name"), "{stdout}");
+}
