@@ -19,7 +19,7 @@ use task::Metrics;
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The run began.
-    RunStarted(RunStarted),
+    RunStarted(Box<RunStarted>),
     /// A study was made with what fits of earlier ones; comes before `RunStarted`.
     StudyForked(Fork),
     /// A worker is ready.

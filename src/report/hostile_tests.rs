@@ -85,7 +85,7 @@ fn events(text: &str) -> Vec<Event> {
                 without_result: 1,
             },
         }),
-        Event::RunStarted(RunStarted {
+        Event::RunStarted(Box::new(RunStarted {
             database: "/p/tune.db".to_owned(),
             trials: 9,
             parallel: 1,
@@ -113,7 +113,7 @@ fn events(text: &str) -> Vec<Event> {
             pruner: own(),
             injected: Some(own()),
             defaults: Default::default(),
-        }),
+        })),
         Event::WorkerStarted {
             worker: 1,
             pid: 2,

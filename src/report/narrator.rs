@@ -108,7 +108,7 @@ impl Narrator {
         lines
     }
 
-    /// `study t: 10 of 10 trials finished, best loss 0.1 (trial 3)`.
+    /// `study t: 10 of 10 trials finished, best loss 0.1 (trial 3); database: /p/tune.db`.
     fn nothing_to_do(&self, run: &RunFinished) -> String {
         let (finished, goal) = (run.counts.finished(), plural(self.goal, "trial"));
         let mut line = format!("study {}: {finished} of {goal} finished", self.study);
@@ -128,7 +128,7 @@ impl Narrator {
                 .map_or_else(String::new, |e| format!(", mean {}", value(e.mean)));
             line += &format!(", winner by repeats trial {}{mean}", winner.number);
         }
-        line
+        line + &format!("; database: {}", self.database)
     }
 
     fn text(&mut self, event: &Event, time: Timestamp) -> Vec<String> {

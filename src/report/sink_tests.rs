@@ -89,7 +89,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
         ..Counts::default()
     };
     vec![
-        Event::RunStarted(RunStarted {
+        Event::RunStarted(Box::new(RunStarted {
             database: "/p/tune.db".to_owned(),
             trials: 2,
             parallel: 1,
@@ -108,7 +108,7 @@ fn run(best_value: f64, exit: u8, reason: &str) -> Vec<Event> {
             pruner: "median".to_owned(),
             injected: None,
             defaults: Params::new(),
-        }),
+        })),
         Event::WorkerStarted {
             worker: 0,
             pid: 42,

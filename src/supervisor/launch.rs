@@ -366,7 +366,7 @@ fn start(
             .ok_or_else(|| unknown("pruner", &operation.pruner.kind))?,
         predictor: Predictor::new(spec.space.clone(), floor),
         peaks: earlier.peaks,
-        dir: dir.to_owned(),
+        dir,
     };
     Ok((start, proposer))
 }

@@ -16,7 +16,7 @@ use files::plain;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
-use search::study::{Direction, FrozenTrial, lineage, next_fork};
+use search::study::{Direction, FrozenTrial, TrialState, lineage, next_fork};
 use store::{NewStudy, Store, StudySummary};
 
 /// Study attribute: what a study was made from.
@@ -198,12 +198,15 @@ pub(super) fn open_study(
         must_be_from(&study, source)?;
     }
     let differences = differences(store, &study, spec, &identity)?;
-    let accepted = same_program && differences.of_program;
+    // A program that has given no value yet is being mended.
+    let nothing_yet =
+        [TrialState::Complete, TrialState::Pruned].map(|s| study.counts.of(s)) == [0, 0];
+    let accepted = differences.of_program && (same_program || nothing_yet);
     if !differences.lines.is_empty() && !accepted {
         return Err(differs(store, spec, &identity, &differences)?);
     }
     let mut warnings: Vec<String> = other_task(&study, spec).into_iter().collect();
-    if differences.of_program && !differences.lines.is_empty() {
+    if !nothing_yet && !differences.lines.is_empty() {
         let what = differences.lines.join(", ");
         warnings.push(format!(
             "{what} since the study began; with --same-program all its values count as before"

@@ -125,13 +125,13 @@ fn rank(name: &str) -> Option<usize> {
 /// Looks for the value: in the metric lines that the program reported, else in the lines that it printed.
 pub fn value(printed: &[String], reported: &[String]) -> Option<ValueGuess> {
     let in_objects = |lines: &[String], whence: &str| {
-        let objects = lines
+        let mut objects = lines
             .iter()
             .filter_map(|line| match messages::python_json(line) {
                 Some(Json::Object(object)) => Some((line, object)),
                 Some(_) | None => None,
             });
-        let (line, object) = objects.last()?;
+        let (line, object) = objects.next_back()?;
         let numbers = object
             .iter()
             .filter(|(_, v)| messages::number_from_json(v).is_some());

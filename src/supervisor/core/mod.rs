@@ -421,7 +421,7 @@ impl Core {
                 false => Params::new(),
             },
         };
-        self.report(report::Event::RunStarted(event));
+        self.report(report::Event::RunStarted(Box::new(event)));
     }
 
     /// Sends the outbox as a batch of its own.

@@ -44,7 +44,7 @@ fn events() -> Vec<Event> {
     });
     let counts = Counts::default();
     vec![
-        Event::RunStarted(RunStarted {
+        Event::RunStarted(Box::new(RunStarted {
             database: "/p/tune.db".to_owned(),
             trials: 300,
             parallel: 2,
@@ -63,7 +63,7 @@ fn events() -> Vec<Event> {
             pruner: "median".to_owned(),
             injected: None,
             defaults: Params::new(),
-        }),
+        })),
         Event::StudyForked(fork()),
         Event::WorkerStarted {
             worker: 1,
