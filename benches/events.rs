@@ -80,6 +80,7 @@ impl Loop {
         let proposer = Proposer::new(sampler(&operation.sampler).unwrap(), &spec);
         let core = Core::new(Start {
             database: "tune.db".into(),
+            dir: "tune.db.d".into(),
             trials: trials(&spec, count),
             reclaimed: vec![],
             devices: vec![Device::Cpu],

@@ -182,7 +182,7 @@ fn parameter(name: &str, json: &Json) -> Option<Parameter> {
 }
 
 /// Everything in which two identities differ, in the order of the keys; a parameter's range and its fixed value are
-/// one thing. See [`changed_keys`] for what is no difference.
+/// one thing. A key that only one of them has is no difference where the other has its default.
 pub fn differences(was: &Map<String, Json>, asked: &Map<String, Json>) -> Vec<Difference> {
     let keys: BTreeSet<&str> = (changed_keys(was, asked).into_iter())
         .map(|key| key.strip_prefix("space.").unwrap_or(key))

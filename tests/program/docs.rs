@@ -35,7 +35,7 @@ fn words(line: &str) -> Option<Vec<String>> {
                 .trim_end_matches('&')
                 .trim()
         })
-        .find(|part| part.split_whitespace().any(|word| is_tune(word)))?
+        .find(|part| part.split_whitespace().any(is_tune))?
         .to_owned();
     let words = shlex::split(&part)?;
     let at = words.iter().position(|word| is_tune(word))?;

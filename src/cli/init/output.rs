@@ -208,7 +208,10 @@ mod tests {
     /// What the pattern captures in the last line that it matches.
     fn captured(printed: &str) -> f64 {
         let pattern = Regex::new(&guess(printed).pattern.unwrap()).unwrap();
-        let found = printed.lines().filter_map(|l| pattern.captures(l)).last();
+        let found = printed
+            .lines()
+            .filter_map(|l| pattern.captures(l))
+            .next_back();
         found.unwrap()[1].parse().unwrap()
     }
 
