@@ -49,8 +49,8 @@ RUN_ARGS ?= criteria --study quickstart --trials 5 --parallel $(PAR)
 TUNE := $(CARGO_TARGET_DIR)/release/tune
 # What it loads where a trial needs libtorch.
 LIBRARY := libtune_torch.so
-# Where tune looks for its configuration when it is started outside a project.
-DATA_DIR := $(HOME)/.local/share/tune
+# The shipped tasks. With the default PREFIX it is where tune looks when it is started outside a project.
+DATA_DIR := $(PREFIX)/share/tune
 # A set is complete when the copy of its pins that it carries is ours; cmp answers in a millisecond.
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
@@ -77,6 +77,8 @@ install: build ## Install to PREFIX (default ~/.local); runs from any directory
 	    if [ ! -e "$$target" ]; then install -D -m 644 "$$file" "$$target"; \
 	    elif ! cmp -s "$$file" "$$target"; then echo "kept $$target, which differs from $$file"; fi; \
 	done
+	@[[ "$(DATA_DIR)" -ef "$(HOME)/.local/share/tune" ]] || \
+	    echo "the shipped tasks are in $(DATA_DIR)/configs; to use them, copy configs to a directory of your own and run tune there"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "note: $(PREFIX)/bin is not on your PATH" ;; esac
 
 uninstall: ## Remove the installed binary; configuration, studies and caches stay

@@ -62,6 +62,7 @@ pub enum Invocation {
 
 /// Options that every command has.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Every command")]
 pub struct Common {
     /// Project directory [default: $TUNE_HOME, else that of the task file, else the nearest one upward with
     /// a task in configs/]
@@ -96,13 +97,18 @@ pub struct RunArgs {
     pub asked: ConfigFlags,
     /// Where the study differs from what is asked, search in a fork of it: NAME@2, with the trials
     /// that still fit
-    #[arg(long)]
+    #[arg(help_heading = "Changed study", long)]
     pub fork: bool,
     /// Begin a new study with the trials of this one that fit
-    #[arg(long, value_name = "STUDY", conflicts_with = "fork")]
+    #[arg(
+        help_heading = "Changed study",
+        long,
+        value_name = "STUDY",
+        conflicts_with = "fork"
+    )]
     pub from: Option<String>,
     /// Go on although the program's files have changed: the change does not alter what a value means
-    #[arg(long, conflicts_with_all = ["fork", "from"])]
+    #[arg(help_heading = "Changed study", long, conflicts_with_all = ["fork", "from"])]
     pub same_program: bool,
     /// Begin a new study on a GPU without a rehearsal of what fits
     #[arg(long)]
@@ -133,59 +139,94 @@ impl RunArgs {
 #[derive(Debug, Args)]
 pub struct ConfigFlags {
     /// Goal: finished trials in the study
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Goal and study",
+        long,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub trials: Option<String>,
     /// Most trials at a time, or auto: as many as fit [default: auto on a GPU, 1 on the CPU]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Training",
+        long,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub parallel: Option<String>,
     /// A spare worker that takes over at once: auto, on or off
-    #[arg(long, value_name = "WHEN")]
+    #[arg(help_heading = "Training", long, value_name = "WHEN")]
     pub standby: Option<String>,
     /// Study [default: the task's name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = "Goal and study", long, value_name = "NAME")]
     pub study: Option<String>,
     /// Train the leading points again with other seeds, the last ones this often; the best mean wins
-    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Search",
+        long,
+        value_name = "K",
+        allow_negative_numbers = true
+    )]
     pub repeats: Option<String>,
     /// Score the winner on the test split: auto, on, off; again: another winner, too
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
+    #[arg(help_heading = "Search", long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_missing_value = "on")]
     pub test: Option<String>,
     /// Stop after this time with exit code 3 (7h30m)
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub timeout: Option<String>,
     /// Then, or once a signal asks it to stop, give running trials so long to end; 0: put them back at
     /// once [default: as long as trials take, at most 10m or a tenth of --timeout]
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub grace: Option<String>,
     /// End a trial that runs for longer (30m): PRUNED with its last value
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub trial_limit: Option<String>,
     /// Epochs a trial
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Training",
+        long,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub epochs: Option<String>,
     /// End a trial after so many epochs without progress
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Training",
+        long,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub patience: Option<String>,
     /// Models a trial, each validated on another part of the rows; a trial's value is their mean
-    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Search",
+        long,
+        value_name = "K",
+        allow_negative_numbers = true
+    )]
     pub folds: Option<String>,
     /// The study's seed
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        help_heading = "Goal and study",
+        long,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub seed: Option<String>,
     /// auto, cpu, cuda or cuda:0,1
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(help_heading = "Training", long, value_name = "DEVICE")]
     pub device: Option<String>,
     // Their kinds stand in the tables of the configuration.
-    #[arg(long, value_name = "KIND", help = kinds("Sampler", &SAMPLERS))]
+    #[arg(help_heading = "Search", long, value_name = "KIND", help = kinds("Sampler", &SAMPLERS))]
     pub sampler: Option<String>,
-    #[arg(long, value_name = "KIND", help = kinds("Pruner", &PRUNERS))]
+    #[arg(help_heading = "Search", long, value_name = "KIND", help = kinds("Pruner", &PRUNERS))]
     pub pruner: Option<String>,
     /// What is optimised: METRIC:min or METRIC:max; repeat it for several objectives
-    #[arg(long, value_name = "METRIC[:DIR]")]
+    #[arg(help_heading = "Goal and study", long, value_name = "METRIC[:DIR]")]
     pub objective: Vec<String>,
     /// Longest time without a training step: auto, off or a time such as 10m
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub deadline: Option<String>,
     /// Override any key of the configuration; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
@@ -255,22 +296,37 @@ pub(super) struct CommandArgs {
 #[derive(Debug, Subcommand)]
 pub enum ReadCommand {
     /// Tasks and studies
+    #[command(after_help = "Examples:\n  tune list\n  tune list --json")]
     List(ListArgs),
     /// How far studies are, and what runs now
+    #[command(
+        after_help = "Examples:\n  tune status\n  tune status criteria --watch\n  tune -C ~/sweeps status --json"
+    )]
     Status(StatusArgs),
     /// The best trial
+    #[command(after_help = "Examples:\n  tune best criteria\n  tune best criteria --json")]
     Best(StudyArgs),
     /// The trials: all, the best, those that failed
+    #[command(
+        after_help = "Examples:\n  tune trials criteria --top 10\n  tune trials criteria --failed\n  tune trials criteria --where 'optim.lr<1e-4' --sort value\n  tune trials criteria --csv > trials.csv"
+    )]
     Trials(TrialsArgs),
     /// Everything about one trial
+    #[command(after_help = "Examples:\n  tune show criteria 17\n  tune show criteria 17 --json")]
     Show(ShowArgs),
     /// What a trial's attempts, or the last run, have printed
+    #[command(
+        after_help = "Examples:\n  tune logs criteria\n  tune logs criteria 17 --follow\n  tune logs criteria 17 --attempt 0 --tail 50"
+    )]
     Logs(LogsArgs),
     /// The tasks, with their files
+    #[command(after_help = "Examples:\n  tune tasks")]
     Tasks(ListArgs),
     /// Why trials failed: the messages, the most frequent first
+    #[command(after_help = "Examples:\n  tune failures\n  tune failures criteria --json")]
     Failures(StudyArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
+    #[command(after_help = "Examples:\n  tune memory criteria")]
     Memory(StudyArgs),
 }
 
@@ -281,12 +337,18 @@ pub enum Command {
     #[command(flatten)]
     Read(ReadCommand),
     /// Points to be tried next, also while the study is run
+    #[command(
+        after_help = "Examples:\n  tune enqueue criteria optim.lr=1e-4 optim.name=sgd\n  tune enqueue criteria --file points.jsonl --skip-existing"
+    )]
     Enqueue(EnqueueArgs),
     /// Ask the run of a study to stop, and wait until it has
+    #[command(after_help = "Examples:\n  tune stop criteria\n  tune stop criteria --now")]
     Stop(StopArgs),
     /// Delete a study with all its trials and files
+    #[command(after_help = "Examples:\n  tune delete criteria\n  tune delete criteria --yes")]
     Delete(DeleteArgs),
     /// Give a study another name
+    #[command(after_help = "Examples:\n  tune rename criteria criteria-old")]
     Rename(RenameArgs),
     /// A first task file: from a program, labelled rows, or a study of Optuna's
     Init(Box<InitArgs>),
@@ -294,26 +356,51 @@ pub enum Command {
     #[command(name = "install-service")]
     InstallService(InstallServiceArgs),
     /// Check configuration and data; writes nothing
+    #[command(
+        after_help = "Examples:\n  tune check criteria\n  tune check ./mine.toml --set train.epochs=5"
+    )]
     Check(Box<Check>),
     /// Take in a study that Optuna made elsewhere, and say what it is worth
+    #[command(
+        after_help = "Examples:\n  tune adopt old.db --task mine --dry-run\n  tune adopt old.db --task mine --rename lr=optim.lr\n  tune adopt old.db --sketch > mine.toml"
+    )]
     Adopt(AdoptArgs),
     /// Fetch a model from the hub into the local cache
+    #[command(
+        after_help = "Examples:\n  tune fetch roberta-base\n  tune fetch microsoft/deberta-v3-base --to /data/models"
+    )]
     Fetch(FetchArgs),
     /// What a model makes of the texts of a file: hidden states, and a vector a text
+    #[command(
+        after_help = "Examples:\n  tune embed minilm texts.csv --task criteria -o vectors.safetensors"
+    )]
     Embed(Box<EmbedArgs>),
     /// Fire drill: make faults on purpose and see what becomes of them
+    #[command(after_help = "Examples:\n  tune drill\n  tune drill criteria --inject kill:5,segv:2")]
     Drill(DrillArgs),
     /// A few steps at the ends of the space: what fits, and how long the search will take
+    #[command(after_help = "Examples:\n  tune rehearse criteria")]
     Rehearse(Box<RehearseArgs>),
     /// Train one trial again, outside its study; records nothing
+    #[command(after_help = "Examples:\n  tune replay criteria 17 --blocking")]
     Replay(ReplayArgs),
     /// A trial's model as a directory in Hugging Face's layout
+    #[command(
+        after_help = "Examples:\n  tune export criteria -o winner\n  tune export criteria 17 -o second"
+    )]
     Export(Box<ExportArgs>),
     /// Classes and probabilities of rows, by an exported model
+    #[command(
+        after_help = "Examples:\n  tune predict winner new-rows.csv\n  tune predict winner new-rows.csv -o classes.csv"
+    )]
     Predict(Box<PredictArgs>),
     /// Scores of an exported model on labelled rows
+    #[command(after_help = "Examples:\n  tune evaluate winner labelled.csv")]
     Evaluate(Box<EvaluateArgs>),
     /// What an error or a log means, and what to do
+    #[command(
+        after_help = "Examples:\n  tune explain train.log\n  tune explain --json < train.log"
+    )]
     Explain(ExplainArgs),
     /// Search for another program: a JSON request a line on stdin, a reply a line on stdout
     #[command(name = "ask-tell")]

@@ -17,11 +17,11 @@ use report::Records;
 /// What goes to stderr on its way there: a terminal that is held keeps nobody waiting.
 static RECORDS: OnceLock<Arc<Records>> = OnceLock::new();
 
-/// Starts logging. `TUNE_LOG` (`debug`, `tune::store=trace`) replaces the level of `-q` and `-v`
+/// Starts logging. `TUNE_LOG`, else `RUST_LOG` (`debug`, `tune::store=trace`) replaces the level of `-q` and `-v`
 /// on stderr; the run's log has level info. Later calls of the same process change nothing.
 ///
 /// # Errors
-/// `TUNE_LOG` cannot be read (2), or the run's log cannot be opened (7).
+/// The variable cannot be read (2), or the run's log cannot be opened (7).
 pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Failure> {
     let records =
         Records::stderr().map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
@@ -30,7 +30,7 @@ pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Fai
         .with_writer(records)
         .with_ansi(false)
         // Where in the code it comes from is for developers.
-        .with_target(std::env::var_os("TUNE_LOG").is_some())
+        .with_target(filter_variable().is_some())
         // Reporting a closed stderr on stderr would panic.
         .log_internal_errors(false)
         .with_filter(stderr_filter(common)?);
@@ -62,12 +62,20 @@ pub(super) fn flush() {
     }
 }
 
+/// Variables that say what developers want to see on stderr; the first that is set counts.
+const FILTERS: [&str; 2] = ["TUNE_LOG", "RUST_LOG"];
+
+fn filter_variable() -> Option<&'static str> {
+    let set = |name: &&str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    FILTERS.into_iter().find(set)
+}
+
 fn stderr_filter(common: &Common) -> Result<EnvFilter, Failure> {
-    let text = text_of("TUNE_LOG", |name| std::env::var_os(name));
+    let variable = filter_variable().unwrap_or(FILTERS[0]);
+    let text = text_of(variable, |name| std::env::var_os(name));
     match text.map_err(|problem| Failure::input(problem.to_string()))? {
-        Some(text) => {
-            EnvFilter::try_new(&text).map_err(|e| Failure::input(format!("TUNE_LOG = {text}: {e}")))
-        }
+        Some(text) => EnvFilter::try_new(&text)
+            .map_err(|e| Failure::input(format!("{variable} = {text}: {e}"))),
         None => {
             let filter = EnvFilter::default().add_directive(level(common).into());
             // What a run tells on stdout.

@@ -113,6 +113,25 @@ fn a_mistyped_command_is_told_the_nearest_one() {
 }
 
 #[test]
+fn the_examples_of_every_command_are_commands() {
+    for command in args::CommandArgs::command().get_subcommands() {
+        let text = command.get_after_help().map(ToString::to_string);
+        let examples: Vec<String> = (text.iter().flat_map(|t| t.lines()))
+            .filter(|line| line.starts_with("  tune "))
+            .map(|line| line.split(['>', '#']).next().unwrap_or(line).to_owned())
+            .collect();
+        let name = command.get_name();
+        assert!(command.is_hide_set() || name == "ask-tell" || !examples.is_empty(), "{name}");
+        for example in examples {
+            // What comes behind `<` is the shell's, but for a condition in quotes.
+            let line = example.split(" < ").next().unwrap();
+            let words = shlex::split(line).unwrap();
+            assert!(parse(words.into_iter().map(Into::into)).is_ok(), "{example}");
+        }
+    }
+}
+
+#[test]
 fn the_help_of_a_run_shows_the_commands_and_an_example() {
     let help = read("tune --help").err().map(|e| e.to_string()).unwrap();
     assert!(help.contains("tune criteria --trials 5000 --parallel 2"));

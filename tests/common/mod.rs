@@ -74,6 +74,7 @@ impl Project {
         for name in [
             "TUNE_HOME",
             "TUNE_LOG",
+            "RUST_LOG",
             "HPO_EPOCHS",
             "HPO_PATIENCE",
             "HPO_MIN_DELTA",
