@@ -121,12 +121,18 @@ fn the_examples_of_every_command_are_commands() {
             .map(|line| line.split(['>', '#']).next().unwrap_or(line).to_owned())
             .collect();
         let name = command.get_name();
-        assert!(command.is_hide_set() || name == "ask-tell" || !examples.is_empty(), "{name}");
+        assert!(
+            command.is_hide_set() || name == "ask-tell" || !examples.is_empty(),
+            "{name}"
+        );
         for example in examples {
             // What comes behind `<` is the shell's, but for a condition in quotes.
             let line = example.split(" < ").next().unwrap();
             let words = shlex::split(line).unwrap();
-            assert!(parse(words.into_iter().map(Into::into)).is_ok(), "{example}");
+            assert!(
+                parse(words.into_iter().map(Into::into)).is_ok(),
+                "{example}"
+            );
         }
     }
 }

@@ -35,13 +35,13 @@ impl Difference {
     }
 }
 
-/// `train.epochs was 4; now it is 5`, `train.py has changed`.
+/// `train.epochs was 4; now it is 5`, `train.py has changed (task.run.train.py)`.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.content, &self.was, &self.asked) {
-            (Some(content), Some(_), Some(_)) => write!(f, "{content} has changed"),
-            (Some(content), None, _) => write!(f, "{content} is new"),
-            (Some(content), Some(_), None) => write!(f, "{content} is gone"),
+            (Some(content), Some(_), Some(_)) => write!(f, "{content} has changed ({})", self.key),
+            (Some(content), None, _) => write!(f, "{content} is new ({})", self.key),
+            (Some(content), Some(_), None) => write!(f, "{content} is gone ({})", self.key),
             (None, was, asked) => {
                 let was = was.as_deref().unwrap_or("not set");
                 let asked = asked.as_deref().unwrap_or("not set");

@@ -167,7 +167,7 @@ fn a_changed_script_is_another_study_unless_the_change_does_not_matter() {
     assert!(stderr.contains("--same-program"), "{stderr}");
     let (stdout, _) = project.expect(0, &["mine", "--trials", "3", "--same-program"]);
     assert!(
-        stdout.contains("train.py has changed since the study began"),
+        stdout.contains("train.py has changed (task.run.train.py) since the study began"),
         "{stdout}"
     );
     // From now on the changed script is the study's.

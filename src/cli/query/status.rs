@@ -411,10 +411,30 @@ impl Status {
     }
 }
 
-/// How all studies of a database stand, the one with the latest activity first.
-#[derive(Serialize)]
+/// How all studies of a database stand, the one with the latest activity first. Of a database with one study
+/// it is told as by its name, for scripts that know of no other: its members stand beside the list.
 pub struct Statuses {
     studies: Vec<Status>,
+}
+
+impl Serialize for Statuses {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct All<'a> {
+            #[serde(flatten)]
+            only: Option<&'a Status>,
+            studies: &'a [Status],
+        }
+        let only = match self.studies.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        };
+        let all = All {
+            only,
+            studies: &self.studies,
+        };
+        all.serialize(serializer)
+    }
 }
 
 impl Statuses {

@@ -127,7 +127,11 @@ fn a_changed_program_is_a_difference_that_names_the_file() {
     let asked = of(&[("task.run.train.py", "c"), ("task.files.more.py", "d")]);
     let found = differences(&was, &asked);
     let lines: Vec<String> = found.iter().map(Difference::to_string).collect();
-    let expected = ["more.py is new", "net.py is gone", "train.py has changed"];
+    let expected = [
+        "more.py is new (task.files.more.py)",
+        "net.py is gone (task.files.net.py)",
+        "train.py has changed (task.run.train.py)",
+    ];
     assert_eq!(lines, expected);
     assert!(found.iter().all(Difference::is_of_program));
     assert!(!comparable(&was, &asked));
