@@ -236,8 +236,9 @@ impl StateCounts {
         counts
     }
 
-    /// `12 of 100 finished (10 complete, 2 pruned); 1 failed, 2 running`.
-    fn text(&self, goal: Option<u64>) -> String {
+    /// `12 of 100 finished (10 complete, 2 pruned); 1 failed, 2 running`. Without a run, nobody trains those that
+    /// it has left: they are unfinished.
+    fn text(&self, goal: Option<u64>, live: bool) -> String {
         let told = |parts: &[(u64, &str)]| {
             let parts = parts.iter().filter(|(n, _)| *n > 0);
             parts
@@ -255,7 +256,7 @@ impl StateCounts {
         let others = told(&[
             (self.fail, "failed"),
             (self.infeasible, "refused"),
-            (self.running, "running"),
+            (self.running, if live { "running" } else { "unfinished" }),
             (self.waiting, "waiting"),
         ]);
         let others = if others.is_empty() {
@@ -287,7 +288,7 @@ impl Answer for Status {
                 .map(|command| ("command", command)),
         );
         facts.extend(made_from(&self.summary).map(|text| ("made from", text)));
-        facts.push(("trials", self.counts.text(self.goal)));
+        facts.push(("trials", self.counts.text(self.goal, self.is_live())));
         if self.rate_per_hour.is_some() {
             let parts = [self.rate.speed(), self.rate.time_left()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
