@@ -206,8 +206,8 @@ test-rust: libtorch model standin this-clone
 # In a target directory of its own, so that nothing that was built with libtorch can help it.
 test-without-libtorch: export CARGO_TARGET_DIR := $(CARGO_TARGET_DIR)/without-libtorch
 test-without-libtorch: export LIBTORCH :=
-test-without-libtorch: model this-clone ## Build and test all but the training part, without libtorch
-	$(CARGO) test --workspace --exclude tune-torch --locked --no-fail-fast -- $(TEST_ARGS)
+test-without-libtorch: model this-clone ## Build the program without libtorch, and test it and the search
+	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
 standin: libtorch
