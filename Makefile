@@ -203,8 +203,7 @@ doc: libtorch this-clone
 test-rust: libtorch model standin this-clone
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS)
 
-# In a target directory of its own, so that nothing that was built with libtorch can help it.
-test-without-libtorch: export CARGO_TARGET_DIR := $(CARGO_TARGET_DIR)/without-libtorch
+# What this builds of other people's crates serves the other tests, too.
 test-without-libtorch: export LIBTORCH :=
 test-without-libtorch: model this-clone ## Build the program without libtorch, and test it and the search
 	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS)
