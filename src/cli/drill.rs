@@ -1,6 +1,6 @@
 //! `tune drill [TASK]`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -68,21 +68,17 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
     })
 }
 
+/// The file of the task, from the root.
+fn task_file(common: &Common, name: &str) -> Result<PathBuf, Failure> {
+    let project = run::project(common, Wanted::Task(name))?;
+    let file = find_task(&project, name, SUBCOMMANDS)?;
+    std::path::absolute(&file).map_err(|e| Failure::input(format!("{}: {e}", file.display())))
+}
+
 /// Everything checked before the first process is started.
 fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
-    let task = match &args.task {
-        Some(name) => {
-            let file = find_task(
-                &run::project(common, Wanted::Task(name))?,
-                name,
-                SUBCOMMANDS,
-            )?;
-            let file = std::path::absolute(&file)
-                .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
-            Some(file)
-        }
-        None => None,
-    };
+    let task = args.task.as_deref();
+    let task = task.map(|name| task_file(common, name)).transpose()?;
     let mut arguments = Vec::new();
     let deadline = match (&args.deadline, &task) {
         (Some(time), _) => Some(time.as_str()),

@@ -4,6 +4,7 @@ mod adopt;
 mod args;
 mod ask_tell;
 mod check_report;
+mod commands;
 mod drill;
 mod drill_report;
 mod embed;
@@ -35,9 +36,9 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 pub use adopt::AdoptArgs;
-pub use args::TrialsArgs;
-pub use args::{Check, Common, ExplainArgs, Invocation, ListArgs, ShowArgs, StatusArgs, StudyArgs};
-pub use args::{Command, EnqueueArgs, ReadCommand, ReplayArgs, RunArgs};
+pub use args::{Common, Invocation, RunArgs};
+pub use commands::{Check, Command, EnqueueArgs, ExplainArgs, ListArgs, ReadCommand, ReplayArgs};
+pub use commands::{ShowArgs, StatusArgs, StudyArgs, TrialsArgs};
 pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
@@ -232,7 +233,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
     match word.and_then(|at| args[at].to_str()) {
         Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
         Some("version") => run_flag("--version"),
-        Some(name) if is_query(name) => args::CommandArgs::try_parse_from(&args)
+        Some(name) if is_query(name) => commands::CommandArgs::try_parse_from(&args)
             .map(|q| Invocation::Command(q.common, q.command)),
         Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
             ErrorKind::InvalidValue,
@@ -251,7 +252,7 @@ fn mistyped(name: Option<&str>, error: &clap::Error) -> Option<clap::Error> {
     };
     let unexpected = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
     let name = name.filter(|_| unexpected)?;
-    let commands = args::CommandArgs::command();
+    let commands = commands::CommandArgs::command();
     let shown = commands.get_subcommands().filter(|c| !c.is_hide_set());
     let text = match config::nearest_command(name, shown.map(clap::Command::get_name)) {
         _ if name == "resume" => config::places::RESUME.to_owned(),
@@ -268,7 +269,7 @@ fn run_flag(flag: &str) -> Result<Invocation, clap::Error> {
 
 fn is_query(name: &str) -> bool {
     name == "help"
-        || args::CommandArgs::command()
+        || commands::CommandArgs::command()
             .get_subcommands()
             .any(|c| c.get_name() == name)
 }

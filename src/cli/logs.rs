@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::args::LogsArgs;
+use super::commands::LogsArgs;
 use super::{Common, answer, print_data};
 use crate::query::{Answer, printable, read_trial};
 use files::paths::{directory_of, logs_dir};

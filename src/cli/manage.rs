@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::args::{DeleteArgs, RenameArgs, StopArgs};
+use super::commands::{DeleteArgs, RenameArgs, StopArgs};
 use super::{Common, answer, init_logging, run};
 use crate::query::{Answer, printable, shell_word};
 use config::places::Wanted;

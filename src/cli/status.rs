@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::args::StatusArgs;
+use super::commands::StatusArgs;
 use super::{Common, answer, done, print, versioned};
 use crate::query::{self, Answer, Context, Status, Statuses};
 use files::paths::directory_of;

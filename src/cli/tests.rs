@@ -18,7 +18,7 @@ fn run_args(line: &str) -> RunArgs {
 #[test]
 fn the_clap_structs_are_consistent() {
     RunArgs::command().debug_assert();
-    args::CommandArgs::command().debug_assert();
+    commands::CommandArgs::command().debug_assert();
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_mistyped_command_is_told_the_nearest_one() {
 
 #[test]
 fn the_examples_of_every_command_are_commands() {
-    for command in args::CommandArgs::command().get_subcommands() {
+    for command in commands::CommandArgs::command().get_subcommands() {
         let text = command.get_after_help().map(ToString::to_string);
         let examples: Vec<String> = (text.iter().flat_map(|t| t.lines()))
             .filter(|line| line.starts_with("  tune "))
@@ -141,7 +141,7 @@ fn the_examples_of_every_command_are_commands() {
 fn the_help_of_a_run_shows_the_commands_and_an_example() {
     let help = read("tune --help").err().map(|e| e.to_string()).unwrap();
     assert!(help.contains("tune criteria --trials 5000 --parallel 2"));
-    for command in args::CommandArgs::command().get_subcommands() {
+    for command in commands::CommandArgs::command().get_subcommands() {
         let line = format!("  tune {} ", command.get_name());
         assert_eq!(help.contains(&line), !command.is_hide_set(), "{line}");
     }

@@ -124,11 +124,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let (start, proposer) = start(&spec, prepared, earlier, &devices, floor, &storage)?;
     let core = Core::new(start);
     if !core.done() {
-        let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
         warnings.into_iter().for_each(&mut warn);
     }
-    let in_process = !spec.runs_programs();
     let driver = Driver {
+        in_process: !spec.runs_programs(),
         files: RunFiles {
             dir,
             study: spec.study,
@@ -137,7 +136,6 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         },
         run,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
-        in_process,
         library,
         processes: Arc::clone(&processes),
         sink,

@@ -21,6 +21,8 @@ mod pitfalls_tests;
 #[cfg(test)]
 mod pruned_tests;
 #[cfg(test)]
+mod quality_tests;
+#[cfg(test)]
 mod several_tests;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]

@@ -199,16 +199,39 @@ impl ActiveTrial {
         if let Some((epoch, _)) = best_epoch(&self.epochs, objectives) {
             self.add_metrics(&mut attrs, epoch, objectives);
         }
-        let mut system_attrs = Map::new();
         attrs.insert("fault".into(), fault.kind.word().into());
+        if let Some(line) = &fault.own_line {
+            attrs.insert("error_place".into(), line.as_str().into());
+        }
+        self.tell_error(fault, reason, config, &mut attrs);
+        let mut system_attrs = Map::new();
+        if reason == Some("oom") {
+            system_attrs.insert("constraints:gpu_memory".into(), json!(1.0));
+        }
+        End {
+            state: match reason {
+                Some(_) => TrialState::Pruned,
+                None => TrialState::Fail,
+            },
+            values: Vec::new(),
+            user_attrs: attrs,
+            system_attrs,
+        }
+    }
+
+    /// The attributes that people's scripts read of an error.
+    fn tell_error(
+        &self,
+        fault: &Fault,
+        reason: Option<&str>,
+        config: &Params,
+        attrs: &mut Map<String, Json>,
+    ) {
         let text = if fault.text.is_empty() {
             &fault.detail
         } else {
             &fault.text
         };
-        if let Some(line) = &fault.own_line {
-            attrs.insert("error_place".into(), line.as_str().into());
-        }
         match reason {
             Some("cuda_error") if !self.in_play(fault) => {
                 attrs.insert("error_msg".into(), first_chars(&fault.detail).into());
@@ -233,7 +256,6 @@ impl ActiveTrial {
                     false => "error_msg",
                 };
                 attrs.insert(name.into(), first_chars(text).into());
-                system_attrs.insert("constraints:gpu_memory".into(), json!(1.0));
             }
             Some(word @ ("hang" | "diverged" | "time_limit")) => {
                 attrs.insert(word.into(), true.into());
@@ -248,15 +270,6 @@ impl ActiveTrial {
             None => {
                 attrs.insert("error_msg".into(), first_chars(text).into());
             }
-        }
-        End {
-            state: match reason {
-                Some(_) => TrialState::Pruned,
-                None => TrialState::Fail,
-            },
-            values: Vec::new(),
-            user_attrs: attrs,
-            system_attrs,
         }
     }
 

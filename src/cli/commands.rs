@@ -1,0 +1,348 @@
+//! The commands beside a run, and the arguments of those that have no file of their own.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::args::{Common, ConfigFlags, key_value};
+use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
+use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
+use crate::query::Selection;
+use device::DevicePolicy;
+use search::study::TrialState;
+
+/// The commands beside a run.
+#[derive(Debug, Parser)]
+#[command(name = "tune", version, about = "Hyperparameter search for libtorch")]
+pub(super) struct CommandArgs {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command that only reads the database.
+#[derive(Debug, Subcommand)]
+pub enum ReadCommand {
+    /// Tasks and studies
+    #[command(after_help = "Examples:\n  tune list\n  tune list --json")]
+    List(ListArgs),
+    /// How far studies are, and what runs now
+    #[command(
+        after_help = "Examples:\n  tune status\n  tune status criteria --watch\n  tune -C ~/sweeps status --json"
+    )]
+    Status(StatusArgs),
+    /// The best trial
+    #[command(after_help = "Examples:\n  tune best criteria\n  tune best criteria --json")]
+    Best(StudyArgs),
+    /// The trials: all, the best, those that failed
+    #[command(
+        after_help = "Examples:\n  tune trials criteria --top 10\n  tune trials criteria --failed\n  tune trials criteria --where 'optim.lr<1e-4' --sort value\n  tune trials criteria --csv > trials.csv"
+    )]
+    Trials(TrialsArgs),
+    /// Everything about one trial
+    #[command(after_help = "Examples:\n  tune show criteria 17\n  tune show criteria 17 --json")]
+    Show(ShowArgs),
+    /// What a trial's attempts, or the last run, have printed
+    #[command(
+        after_help = "Examples:\n  tune logs criteria\n  tune logs criteria 17 --follow\n  tune logs criteria 17 --attempt 0 --tail 50"
+    )]
+    Logs(LogsArgs),
+    /// The tasks, with their files
+    #[command(after_help = "Examples:\n  tune tasks")]
+    Tasks(ListArgs),
+    /// Why trials failed: the messages, the most frequent first
+    #[command(after_help = "Examples:\n  tune failures\n  tune failures criteria --json")]
+    Failures(StudyArgs),
+    /// What trials use of memory, what explains it, and how many fit at a time
+    #[command(after_help = "Examples:\n  tune memory criteria")]
+    Memory(StudyArgs),
+}
+
+/// A command beside a run.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// One that only reads the database.
+    #[command(flatten)]
+    Read(ReadCommand),
+    /// Points to be tried next, also while the study is run
+    #[command(
+        after_help = "Examples:\n  tune enqueue criteria optim.lr=1e-4 optim.name=sgd\n  tune enqueue criteria --file points.jsonl --skip-existing"
+    )]
+    Enqueue(EnqueueArgs),
+    /// Ask the run of a study to stop, and wait until it has
+    #[command(after_help = "Examples:\n  tune stop criteria\n  tune stop criteria --now")]
+    Stop(StopArgs),
+    /// Delete a study with all its trials and files
+    #[command(after_help = "Examples:\n  tune delete criteria\n  tune delete criteria --yes")]
+    Delete(DeleteArgs),
+    /// Give a study another name
+    #[command(after_help = "Examples:\n  tune rename criteria criteria-old")]
+    Rename(RenameArgs),
+    /// A first task file: from a program, labelled rows, or a study of Optuna's
+    Init(Box<InitArgs>),
+    /// Print a systemd unit for a run
+    #[command(name = "install-service")]
+    InstallService(InstallServiceArgs),
+    /// Check configuration and data; writes nothing
+    #[command(
+        after_help = "Examples:\n  tune check criteria\n  tune check ./mine.toml --set train.epochs=5"
+    )]
+    Check(Box<Check>),
+    /// Take in a study that Optuna made elsewhere, and say what it is worth
+    #[command(
+        after_help = "Examples:\n  tune adopt old.db --task mine --dry-run\n  tune adopt old.db --task mine --rename lr=optim.lr\n  tune adopt old.db --sketch > mine.toml"
+    )]
+    Adopt(AdoptArgs),
+    /// Fetch a model from the hub into the local cache
+    #[command(
+        after_help = "Examples:\n  tune fetch roberta-base\n  tune fetch microsoft/deberta-v3-base --to /data/models"
+    )]
+    Fetch(FetchArgs),
+    /// What a model makes of the texts of a file: hidden states, and a vector a text
+    #[command(
+        after_help = "Examples:\n  tune embed minilm texts.csv --task criteria -o vectors.safetensors"
+    )]
+    Embed(Box<EmbedArgs>),
+    /// Fire drill: make faults on purpose and see what becomes of them
+    #[command(after_help = "Examples:\n  tune drill\n  tune drill criteria --inject kill:5,segv:2")]
+    Drill(DrillArgs),
+    /// A few steps at the ends of the space: what fits, and how long the search will take
+    #[command(after_help = "Examples:\n  tune rehearse criteria")]
+    Rehearse(Box<RehearseArgs>),
+    /// Train one trial again, outside its study; records nothing
+    #[command(after_help = "Examples:\n  tune replay criteria 17 --blocking")]
+    Replay(ReplayArgs),
+    /// A trial's model as a directory in Hugging Face's layout
+    #[command(
+        after_help = "Examples:\n  tune export criteria -o winner\n  tune export criteria 17 -o second"
+    )]
+    Export(Box<ExportArgs>),
+    /// Classes and probabilities of rows, by an exported model
+    #[command(
+        after_help = "Examples:\n  tune predict winner new-rows.csv\n  tune predict winner new-rows.csv -o classes.csv"
+    )]
+    Predict(Box<PredictArgs>),
+    /// Scores of an exported model on labelled rows
+    #[command(after_help = "Examples:\n  tune evaluate winner labelled.csv")]
+    Evaluate(Box<EvaluateArgs>),
+    /// What an error or a log means, and what to do
+    #[command(
+        after_help = "Examples:\n  tune explain train.log\n  tune explain --json < train.log"
+    )]
+    Explain(ExplainArgs),
+    /// Search for another program: a JSON request a line on stdin, a reply a line on stdout
+    #[command(name = "ask-tell")]
+    AskTell,
+    /// A worker process; started by a run
+    #[command(hide = true)]
+    Worker,
+    /// The process that watches the GPUs; started by a run
+    #[command(hide = true)]
+    Probe(ProbeArgs),
+}
+
+/// `tune probe`
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// A JSON line a second with what the GPUs are at, until standard input closes
+    #[arg(long)]
+    pub stream: bool,
+    /// Only load libtorch, and say why it cannot be
+    #[arg(long)]
+    pub libtorch: bool,
+}
+
+/// `tune list`
+#[derive(Debug, Args)]
+pub struct ListArgs {}
+
+/// A command about one study.
+#[derive(Debug, Args)]
+pub struct StudyArgs {
+    /// Study [default: the one with the latest activity]
+    pub study: Option<String>,
+}
+
+/// `tune status`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Study [default: all of the database]
+    pub study: Option<String>,
+    /// Show it again every so many seconds, until its run ends [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
+    pub watch: Option<Option<String>>,
+}
+
+/// `tune trials`
+#[derive(Debug, Default, Args)]
+pub struct TrialsArgs {
+    /// Study [default: the one with the latest activity]
+    pub study: Option<String>,
+    /// Only the N best, the best first
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Only those in this state: complete, pruned, fail, running, waiting; repeatable
+    #[arg(long, value_name = "STATE", value_parser = trial_state)]
+    pub state: Vec<TrialState>,
+    /// Only those that failed
+    #[arg(long)]
+    pub failed: bool,
+    /// Only those that run
+    #[arg(long)]
+    pub running: bool,
+    /// Only those of which this is true: optim.lr<1e-4, state=pruned, reason!=oom; repeatable, all must be true
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub conditions: Vec<String>,
+    /// Sort by a parameter, an attribute, number, state, value, duration, attempts or reason; -KEY: descending
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// The other way round
+    #[arg(long)]
+    pub reverse: bool,
+    /// These columns, separated by commas, or all [default: as many as the line holds]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        conflicts_with = "json",
+        value_delimiter = ','
+    )]
+    pub columns: Vec<String>,
+    /// Comma-separated values, one row a trial
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+impl TrialsArgs {
+    /// What is asked for.
+    pub fn selection(&self) -> Selection {
+        let mut states = self.state.clone();
+        states.extend(self.failed.then_some(TrialState::Fail));
+        states.extend(self.running.then_some(TrialState::Running));
+        let all = self.columns.is_empty() || self.all_columns();
+        Selection {
+            top: self.top,
+            states,
+            conditions: self.conditions.clone(),
+            sort: self.sort.clone(),
+            reverse: self.reverse,
+            columns: (!all).then(|| self.columns.clone()),
+        }
+    }
+
+    /// Whether no column is to be left out.
+    pub fn all_columns(&self) -> bool {
+        self.columns == ["all"]
+    }
+}
+
+fn trial_state(word: &str) -> Result<TrialState, String> {
+    word.to_uppercase()
+        .parse()
+        .map_err(|()| "expected complete, pruned, fail, running or waiting".to_owned())
+}
+
+/// `tune show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Study
+    pub study: String,
+    /// Trial number
+    pub number: u64,
+}
+
+/// `tune logs`
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// Study
+    pub study: String,
+    /// Trial number [default: the log of the last run]
+    pub number: Option<u64>,
+    /// Only this attempt, from 0
+    #[arg(long, value_name = "K", requires = "number")]
+    pub attempt: Option<u32>,
+    /// Go on with what comes, until the trial or the run ends
+    #[arg(long, short, conflicts_with = "json")]
+    pub follow: bool,
+    /// Only the last lines of each log
+    #[arg(long, value_name = "LINES")]
+    pub tail: Option<usize>,
+}
+
+/// `tune stop`
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// Study
+    pub study: String,
+    /// Do not wait for running trials: they are put back and run again later
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// `tune delete`
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Study
+    pub study: String,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `tune rename`
+#[derive(Debug, Args)]
+pub struct RenameArgs {
+    /// Study
+    pub study: String,
+    /// Its new name
+    pub name: String,
+}
+
+/// `tune enqueue`
+#[derive(Debug, Args)]
+pub struct EnqueueArgs {
+    /// Study
+    pub study: String,
+    /// One point, or a part of one: optim.lr=1e-3 optim.name=sgd; the search chooses the rest
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub point: Vec<(String, String)>,
+    /// Points, one JSON object a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Leave out points that a trial has already
+    #[arg(long)]
+    pub skip_existing: bool,
+}
+
+/// `tune replay`
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Study
+    pub study: String,
+    /// Trial number
+    pub number: u64,
+    /// With blocking launches and full stacks, to find the place of a CUDA error
+    #[arg(long)]
+    pub blocking: bool,
+    /// auto, cpu, cuda or cuda:0 [default: as the study's last run]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DevicePolicy>,
+}
+
+/// `tune check`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// A task: the name of a file in configs/ without .toml, or a path that ends in .toml
+    pub task: String,
+    /// What a run would ask.
+    #[command(flatten)]
+    pub asked: ConfigFlags,
+}
+
+/// `tune explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A file with an error's text or a log; - or nothing: standard input
+    pub file: Option<PathBuf>,
+}
