@@ -203,8 +203,9 @@ doc: libtorch this-clone
 test-rust: libtorch model standin this-clone
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS)
 
-# What this builds of other people's crates serves the other tests, too.
+# What this builds of other people's crates serves the other tests, too. A library of an earlier build may lie beside it.
 test-without-libtorch: export LIBTORCH :=
+test-without-libtorch: export TUNE_TORCH_LIBRARY := none
 test-without-libtorch: model this-clone ## Build the program without libtorch, and test it and the search
 	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS)
 

@@ -7,6 +7,7 @@ use config::StudySpec;
 use config::active_when::{condition_of, dead_where};
 use config::kinds::keys_of;
 use messages::printable;
+use report::format::plural;
 use report::format::value;
 use report::param_lines;
 use search::sampler::plan;
@@ -134,7 +135,10 @@ fn pruner(spec: &StudySpec) -> String {
 fn space_lines(spec: &StudySpec, lines: &mut Vec<String>) {
     let parameters = &spec.space.parameters;
     lines.push(String::new());
-    lines.push(format!("space: {} parameters", parameters.len()));
+    lines.push(format!(
+        "space: {}",
+        plural(parameters.len() as u64, "parameter")
+    ));
     let rows: Vec<[String; 4]> = parameters
         .iter()
         .map(|p| {

@@ -5,7 +5,6 @@ use std::path::Path;
 use clap::{Args, Parser};
 
 use super::{Common, RunArgs, run};
-use config::Overrides;
 use config::places::Wanted;
 use messages::exit::{Exit, Failure};
 
@@ -38,88 +37,85 @@ pub(super) fn install_service(common: &Common, args: &InstallServiceArgs) -> Res
                 .to_owned(),
         )
     })?;
-    let dir = common.dir.as_ref().or(asked.common.dir.as_ref());
     let both = Common {
-        dir: dir.cloned(),
+        dir: common.dir.clone().or(asked.common.dir.clone()),
         ..Common::default()
     };
     let project = run::project(&both, Wanted::Task(&asked.task))?;
     // A unit whose task is not there would fail each night.
-    run::read(&project, &asked.task, Overrides::default())?;
+    run::read(&project, &asked.task, asked.asked.overrides())?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::internal(format!("the place of tune is not known: {e}")))?;
-    let here = run::working_directory()?;
-    let path = std::env::var("PATH").unwrap_or_default();
+    let mut words = vec![program.display().to_string()];
+    if asked.common.dir.is_none() {
+        words.extend(["-C".to_owned(), project.dir.display().to_string()]);
+    }
+    if let Some(storage) = &common.storage {
+        words.extend(["--storage".to_owned(), storage.display().to_string()]);
+    }
+    words.extend(common.quiet.then(|| "--quiet".to_owned()));
+    words.extend(args.run.iter().cloned());
     let unit = Unit {
-        program: &program,
-        project: &project.dir,
-        here: &here,
-        path: &path,
+        here: &run::working_directory()?,
+        path: &std::env::var("PATH").unwrap_or_default(),
         task: &asked.task,
-        run: &args.run,
+        words: &words,
     };
     super::print(&unit.text())
 }
 
 /// What a unit is made from.
 struct Unit<'a> {
-    program: &'a Path,
-    project: &'a Path,
     /// The working directory.
     here: &'a Path,
     /// The search path, on which programs of trials are found.
     path: &'a str,
     task: &'a str,
-    /// The task and the options.
-    run: &'a [String],
+    /// The program with its arguments.
+    words: &'a [String],
 }
 
 impl Unit<'_> {
     /// Its text. Types and exit codes: systemd.service(5), sd_notify(3), docs/exit-codes.md.
     fn text(&self) -> String {
-        let Unit {
-            program,
-            project,
-            here,
-            path,
-            task,
-            run,
-        } = self;
-        let mut words = vec![program.display().to_string()];
-        if !run.iter().any(|word| word == "-C") {
-            words.extend(["-C".to_owned(), project.display().to_string()]);
-        }
-        words.extend(run.iter().cloned());
-        let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        // In a word of a command line, `$` would be a variable's.
+        let words = self
+            .words
+            .iter()
+            .map(|word| quoted(&word.replace('$', "$$")));
         format!(
             "[Unit]\n\
-         Description=tune {task}\n\n\
-         [Service]\n\
-         Type=notify\n\
-         ExecStart={}\n\
-         WorkingDirectory={}\n\
-         Environment={}\n\
-         # A run that stands still or dies goes on where it was; one that has said why it ended does not.\n\
-         WatchdogSec=5min\n\
-         Restart=on-failure\n\
-         RestartSec=30\n\
-         SuccessExitStatus=3 4\n\
-         RestartPreventExitStatus=2 3 4 5 6 8 9\n\
-         # The first SIGTERM lets running trials end (--grace); workers end with the run.\n\
-         KillMode=mixed\n\
-         TimeoutStopSec=15min\n\n\
-         [Install]\n\
-         WantedBy=default.target\n",
-            line.join(" "),
-            quoted(&here.display().to_string()),
-            quoted(&format!("PATH={path}")),
+             Description=tune {}\n\n\
+             [Service]\n\
+             Type=notify\n\
+             ExecStart={}\n\
+             WorkingDirectory={}\n\
+             Environment={}\n\
+             # A run that stands still or dies goes on where it was; one that has said why it ended does not.\n\
+             WatchdogSec=5min\n\
+             Restart=on-failure\n\
+             RestartSec=30\n\
+             SuccessExitStatus=3 4\n\
+             RestartPreventExitStatus=2 3 4 5 6 8 9\n\
+             # Data are prepared, and on a GPU what fits is tried out, before it is ready.\n\
+             TimeoutStartSec=infinity\n\
+             # The first SIGTERM lets running trials end, which --grace bounds; workers end with the run.\n\
+             KillMode=mixed\n\
+             TimeoutStopSec=infinity\n\n\
+             [Install]\n\
+             WantedBy=default.target\n",
+            self.task.replace('%', "%%"),
+            words.collect::<Vec<_>>().join(" "),
+            // The whole line is the path.
+            self.here.display().to_string().replace('%', "%%"),
+            quoted(&format!("PATH={}", self.path)),
         )
     }
 }
 
-/// A word of `ExecStart=`: `%` and `$` stand for themselves.
+/// A word of a line of several; `%` stands for itself.
 fn quoted(word: &str) -> String {
-    let word = word.replace('%', "%%").replace('$', "$$");
+    let word = word.replace('%', "%%");
     match word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\' || c == '\'') {
         true => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")),
         false => word,
@@ -132,21 +128,30 @@ mod tests {
 
     #[test]
     fn a_unit_starts_the_run_in_its_project() {
-        let run = ["my task", "--trials", "50", "--set", "a=100%"].map(str::to_owned);
+        let words = [
+            "/usr/bin/tune",
+            "-C",
+            "/home/me/s",
+            "my task",
+            "--set",
+            "a=100%$x",
+        ];
         let unit = Unit {
-            program: Path::new("/usr/bin/tune"),
-            project: Path::new("/home/me/s"),
-            here: Path::new("/home/me"),
+            here: Path::new("/home/me/my 100%"),
             path: "/opt/venv/bin:/bin",
             task: "my task",
-            run: &run,
+            words: &words.map(str::to_owned),
         };
         let text = unit.text();
         assert!(
             text.contains("Environment=PATH=/opt/venv/bin:/bin\n"),
             "{text}"
         );
-        let line = "ExecStart=/usr/bin/tune -C /home/me/s \"my task\" --trials 50 --set a=100%%\n";
+        let line = "ExecStart=/usr/bin/tune -C /home/me/s \"my task\" --set a=100%%$$x\n";
+        assert!(
+            text.contains("WorkingDirectory=/home/me/my 100%%\n"),
+            "{text}"
+        );
         assert!(text.contains(line), "{text}");
         assert!(
             text.contains("Type=notify") && text.contains("WatchdogSec="),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse};
 use crate::check_report;
+use crate::query::shell_word;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
@@ -129,6 +130,22 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
 pub(super) fn project(common: &Common, wanted: Wanted) -> Result<Project, Failure> {
     let dir = common.dir.as_deref();
     find_project(dir, variable, &working_directory()?, wanted, holds)
+}
+
+/// How commands about a project are begun from the working directory: `tune`, with `-C DIR` where another project
+/// would be found.
+pub(super) fn command_in(project: &Project) -> Result<String, Failure> {
+    let found = find_project(
+        None,
+        variable,
+        &working_directory()?,
+        Wanted::Studies,
+        holds,
+    );
+    Ok(match found.is_ok_and(|found| found == *project) {
+        true => "tune".to_owned(),
+        false => format!("tune -C {}", shell_word(&project.dir.display().to_string())),
+    })
 }
 
 pub(super) fn variable(name: &str) -> Option<OsString> {

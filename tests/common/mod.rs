@@ -23,11 +23,17 @@ pub fn program() -> PathBuf {
     test.parent().unwrap().parent().unwrap().join("tune")
 }
 
-/// The library that it loads where a trial needs libtorch, which is built with the tests that train.
+/// The library that it loads where a trial needs libtorch: the one that the environment names, else the one that is
+/// built with the tests that train.
 pub fn library() -> PathBuf {
-    std::env::current_exe()
-        .unwrap()
-        .with_file_name("libtune_torch.so")
+    std::env::var_os("TUNE_TORCH_LIBRARY").map_or_else(
+        || {
+            std::env::current_exe()
+                .unwrap()
+                .with_file_name("libtune_torch.so")
+        },
+        PathBuf::from,
+    )
 }
 
 /// A temporary project: `configs/` and whatever runs leave there.

@@ -76,6 +76,87 @@ fn what_cannot_become_a_task_writes_nothing() {
 }
 
 #[test]
+fn a_script_is_seen_whatever_it_does() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let init = |code: i32, args: &[&str]| {
+        expect(code, home.path(), dir.path(), &[&["init"], args].concat())
+    };
+    // Coloured, with an end in a child that lives on, and more lines than are kept.
+    write(
+        "t.sh",
+        "i=0; while [ $i -lt 11000 ]; do echo line; i=$((i+1)); done\n\
+         printf '\\033[32mF1: 0.77\\033[0m\\n'; sleep 300.25 &\n",
+    );
+    let started = std::time::Instant::now();
+    init(0, &["--script", "sh t.sh --lr {lr}"]);
+    assert!(
+        started.elapsed().as_secs() < 60,
+        "waited for what holds its output"
+    );
+    let file = std::fs::read_to_string(dir.path().join("configs/t.toml")).unwrap();
+    assert!(
+        file.contains("metric = 'F1'") && !file.contains('\u{1b}'),
+        "{file}"
+    );
+    // On standard error, and with a name that does not tell which way is better.
+    let text = init(
+        2,
+        &["e", "--script", "sh -c 'echo val_f1=0.7 >&2' --lr {lr}"],
+    );
+    assert!(text.contains("standard error (val_f1=0.7)"), "{text}");
+    let text = init(0, &["q", "--script", "echo dev_quux=0.7 --lr {lr} | cat"]);
+    assert!(
+        text.contains("whether a larger dev_quux is better"),
+        "{text}"
+    );
+    let file = std::fs::read_to_string(dir.path().join("configs/q.toml")).unwrap();
+    assert!(
+        file.contains("\"sh\", \"-c\""),
+        "a pipe wants a shell: {file}"
+    );
+    // From elsewhere, the commands say which project.
+    let other = tempfile::tempdir().unwrap();
+    let there = dir.path().display().to_string();
+    let args = [
+        "-C",
+        &there,
+        "init",
+        "far",
+        "--no-run",
+        "--script",
+        "echo --lr {lr}",
+    ];
+    let text = expect(0, home.path(), other.path(), &args);
+    assert!(
+        text.contains(&format!("tune -C {there} check far")),
+        "{text}"
+    );
+    // What is refused is refused before the program runs.
+    let text = init(2, &["q", "--script", "touch ran --lr {lr}"]);
+    assert!(
+        text.contains("there already") && !dir.path().join("ran").exists(),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_script_that_is_the_users_is_not_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "4"]);
+    let dir = tempfile::tempdir().unwrap();
+    let database = project.database().display().to_string();
+    let init = ["init", "old", "--optuna", &database, "--force"];
+    expect(0, home.path(), dir.path(), &init);
+    std::fs::write(dir.path().join("old_trial.py"), "mine").unwrap();
+    expect(0, home.path(), dir.path(), &init);
+    let kept = std::fs::read_to_string(dir.path().join("old_trial.py")).unwrap();
+    assert_eq!(kept, "mine");
+}
+
+#[test]
 fn an_optuna_study_becomes_a_task_that_passes_check() {
     let home = tempfile::tempdir().unwrap();
     let project = Project::synthetic();

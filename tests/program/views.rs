@@ -94,6 +94,8 @@ fn every_answer_obeys_its_schema() {
         valid("show", &ask(&project, &["show", study, "1"]));
         valid("check", &ask(&project, &["check", "synthetic"]));
     }
+    let script = ["init", "made", "--script", "echo val_f1=0.5 --lr {lr}"];
+    valid("init", &ask(&project, &script));
     valid("logs", &ask(&project, &["logs", "synthetic", "0"]));
     valid("logs", &ask(&project, &["logs", "synthetic"]));
     valid(

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::output::ValueGuess;
 use super::program::{ParameterGuess, ProgramGuess};
+use messages::printable;
 use text::data::guess::LikelyColumns;
 
 /// What people do with the file next.
@@ -61,25 +62,28 @@ pub(super) fn program_head(
             found,
             ..
         }) => {
-            text += &format!(
-                "# Where the value stands in what the program prints; the last line that matches counts. Found:\n\
-                 #   {found}\nvalue = {}\n",
-                quoted(pattern)
-            );
+            text += "# Where the value stands in what the program prints; the last line that matches counts.\n";
+            text += &found
+                .as_ref()
+                .map_or_else(String::new, |line| format!("#   {}\n", printable(line)));
+            text += &format!("value = {}\n", quoted(pattern));
         }
-        Some(ValueGuess { found, .. }) => text += &format!("# The value is in {found}\n"),
+        Some(ValueGuess { found, .. }) => {
+            let found = found
+                .as_deref()
+                .map_or_else(String::new, |found| printable(found).into_owned());
+            text += &format!("# The value is in {found}\n");
+        }
         None => {
             text += "# Where the value stands in what the program prints:\n# value = 'val_f1=([0-9.]+)'\n";
         }
     }
-    let (metric, direction) = match value {
-        Some(value) => (value.metric.as_str(), value.direction.to_string()),
-        None => ("value", "maximize".to_owned()),
+    let metric = value.map_or("value", |value| value.metric.as_str());
+    let direction = match value.and_then(|value| value.direction) {
+        Some(direction) => format!("direction = \"{direction}\"         # or the other one\n"),
+        None => "direction = \"maximize\"         # CHECK: or minimize; the metric's name does not tell\n".into(),
     };
-    text + &format!(
-        "\n[objective]\nmetric = {}\ndirection = \"{direction}\"         # or the other one; guessed by the name\n",
-        quoted(metric)
-    )
+    text + &format!("\n[objective]\nmetric = {}\n{direction}", quoted(metric))
 }
 
 /// A program's task.
@@ -149,7 +153,7 @@ pub(super) fn classification_task(
     if !others.is_empty() {
         text += &format!(
             "# text_pair = \"...\"   # a second text; other columns: {}\n",
-            others.join(", ")
+            printable(&others.join(", "))
         );
     }
     let classes = &columns.classes;
@@ -163,7 +167,7 @@ pub(super) fn classification_task(
         "label = {}   # {} classes: {}{more}\n",
         quoted(&columns.label),
         classes.len(),
-        shown.join(", ").escape_debug()
+        printable(&shown.join(", "))
     );
     text += &match &columns.group {
         Some(group) => format!("group = {}   # its rows stay in one split\n", quoted(group)),

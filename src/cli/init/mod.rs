@@ -12,7 +12,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::{Common, SUBCOMMANDS, init_logging, run};
+use super::{Common, SUBCOMMANDS, answer as tell, init_logging, run};
+use crate::query::{Answer, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
 use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
 use files::Model;
@@ -81,8 +82,24 @@ struct Made {
     task: String,
     /// Its file.
     file: PathBuf,
+    /// What a person has to look at.
+    check: Option<String>,
     /// Commands to go on with.
     next: Vec<String>,
+}
+
+impl Answer for Made {
+    fn text(&self) -> String {
+        let mut text = format!("wrote {}, which passes tune check\n", self.file.display());
+        if let Some(check) = &self.check {
+            text += &format!("look at this first: {check}\n");
+        }
+        text += "next:\n";
+        for command in &self.next {
+            text += &format!("  {command}\n");
+        }
+        text
+    }
 }
 
 pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
@@ -104,64 +121,43 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
         (None, Some(csv), None) => from_rows(args, &project, &cwd, csv)?,
         (None, None, None) => return Err(nothing_said()),
     };
-    let name = planned.name;
-    let file = project.configs().join(format!("{name}.toml"));
-    let task = NewFile {
-        path: file.clone(),
-        text: planned.text,
-    };
-    write(
-        &[Some(task), planned.beside]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>(),
-        args.force,
-    )?;
-    let overrides = Overrides::default();
-    let checked =
-        run::read(&project, &file.to_string_lossy(), overrides).and_then(|s| run::prepare(&s));
-    if let Err(problem) = checked {
-        let model = match args.csv.is_some()
-            && args.hf.is_none()
-            && problem.message.contains("minilm")
-        {
-            true => {
-                "\n`make model` in tune's sources fetches MiniLM; --force --hf NAME takes another model"
-            }
-            false => "",
-        };
-        let message = format!(
-            "{} was written, and wants one more step:\n{}{model}",
-            file.display(),
-            problem.message
-        );
-        return Err(Failure::new(problem.exit, message));
-    }
-    let made = Made {
-        next: vec![
-            format!("tune check {name}"),
-            format!("tune {name} --trials 50"),
-        ],
-        task: name,
-        file,
-    };
-    tell(common, &made)
+    write(&planned)?;
+    check(args, &project, &planned.file)?;
+    let name = shell_word(&planned.name);
+    let tune = run::command_in(&project)?;
+    tell(
+        common,
+        &Made {
+            next: vec![
+                format!("{tune} check {name}"),
+                format!("{tune} {name} --trials 50"),
+            ],
+            task: planned.name,
+            file: planned.file,
+            check: planned.check,
+        },
+    )
 }
 
-fn tell(common: &Common, made: &Made) -> Result<Exit, Failure> {
-    if common.json {
-        let json = serde_json::to_string_pretty(made)
-            .map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))?;
-        return super::print(&format!("{json}\n"));
-    }
-    let mut text = format!(
-        "wrote {}, which passes tune check\nnext:\n",
-        made.file.display()
+/// Whether what was written passes `tune check`.
+fn check(args: &InitArgs, project: &Project, file: &Path) -> Result<(), Failure> {
+    let spec = run::read(project, &file.to_string_lossy(), Overrides::default());
+    let Err(problem) = spec.and_then(|spec| run::prepare(&spec)) else {
+        return Ok(());
+    };
+    let ours = args.csv.is_some() && args.hf.is_none() && problem.message.contains("minilm");
+    let model = match ours {
+        true => {
+            "\n`make model` in tune's sources fetches MiniLM; --force --hf NAME takes another model"
+        }
+        false => "",
+    };
+    let message = format!(
+        "{} was written, and wants one more step:\n{}{model}",
+        file.display(),
+        problem.message
     );
-    for command in &made.next {
-        text += &format!("  {command}\n");
-    }
-    super::print(&text)
+    Err(Failure::new(problem.exit, message))
 }
 
 /// The project that the task is for: the one that is named, or that the current directory is in; else the
@@ -271,10 +267,20 @@ fn name(args: &InitArgs, from: &str) -> Result<String, Failure> {
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+/// The file of a task of this name, which may be written.
+fn new_file(args: &InitArgs, project: &Project, name: &str) -> Result<PathBuf, Failure> {
+    let file = project.configs().join(format!("{name}.toml"));
+    if file.exists() && !args.force {
+        return Err(Failure::input(format!(
+            "{} is there already; give another name (tune init NAME), or --force to replace it",
+            file.display()
+        )));
+    }
+    Ok(file)
 }
 
 /// The way from the project's `configs/` to a file, as the task file has it.
@@ -288,10 +294,26 @@ fn from_configs(project: &Project, file: &Path) -> String {
 /// A task that is to be written.
 struct Planned {
     name: String,
-    /// The task file's text.
+    /// Its file.
+    file: PathBuf,
+    /// The file's text.
     text: String,
-    /// A file that it needs.
+    /// A file that it needs: one that is there already is the user's, and stays.
     beside: Option<NewFile>,
+    /// What a person has to look at.
+    check: Option<String>,
+}
+
+impl Planned {
+    fn new(name: String, file: PathBuf, text: String) -> Planned {
+        Planned {
+            name,
+            file,
+            text,
+            beside: None,
+            check: None,
+        }
+    }
 }
 
 fn from_rows(
@@ -303,6 +325,7 @@ fn from_rows(
     let columns = likely_columns(csv, args.text.as_deref(), args.label.as_deref())
         .map_err(|problems| Failure::input(problems.to_string()))?;
     let name = name(args, &stem(csv))?;
+    let file = new_file(args, project, &name)?;
     let data = from_configs(project, &cwd.join(csv));
     let model = match &args.hf {
         Some(model) => Model {
@@ -315,11 +338,7 @@ fn from_rows(
         },
     };
     let text = files::classification_task(&name, &data, &columns, &model);
-    Ok(Planned {
-        name,
-        text,
-        beside: None,
-    })
+    Ok(Planned::new(name, file, text))
 }
 
 fn guess(line: &str) -> Result<ProgramGuess, Failure> {
@@ -335,32 +354,42 @@ fn from_program(
     loud: bool,
 ) -> Result<Planned, Failure> {
     let guess = guess(line)?;
-    let script = task::command::script(&guess.run).unwrap_or(&guess.run[0]);
-    let name = name(args, &stem(Path::new(script)))?;
-    let file = project.configs().join(format!("{name}.toml"));
+    let name = name(args, &program::name(&guess.run))?;
+    let file = new_file(args, project, &name)?;
     let dir = (cwd != project.dir).then(|| from_configs(project, cwd));
     let text_with = |value: Option<&output::ValueGuess>| {
         files::program_task(&name, &guess, value, dir.as_deref())
     };
+    let untried = text_with(None);
     if args.no_run {
-        return Ok(Planned {
-            text: text_with(None),
-            name: name.clone(),
-            beside: None,
-        });
+        return Ok(Planned::new(name.clone(), file, untried));
     }
-    let spec = resolved(&file, &text_with(None))?;
-    let seen = trial_run::run_once(&spec, cwd, args.limit, loud)?;
-    let value = output::value(&seen.printed, &seen.reported).ok_or_else(|| {
-        Failure::input(
-            "the program ran, but printed no value that has a name: have it print one, such as val_f1=0.71, or \
-             report it (docs/command.md); --no-run writes the file without it",
+    let seen = trial_run::run_once(&resolved(&file, &untried)?, cwd, args.limit, loud)?;
+    let Some(value) = output::value(&seen.printed, &seen.reported) else {
+        return Err(no_value(&seen));
+    };
+    let check = value.direction.is_none().then(|| {
+        format!(
+            "whether a larger {} is better, which its name does not tell (direction in [objective])",
+            value.metric
         )
-    })?;
+    });
     Ok(Planned {
-        text: text_with(Some(&value)),
-        name: name.clone(),
-        beside: None,
+        check,
+        ..Planned::new(name.clone(), file, text_with(Some(&value)))
+    })
+}
+
+/// What to say where the program printed no value.
+fn no_value(seen: &trial_run::Seen) -> Failure {
+    Failure::input(match output::value(&seen.errors, &[]) {
+        Some(output::ValueGuess { found: Some(line), .. }) => format!(
+            "the value is on standard error ({line}), where it is not looked for: have the program print it, or put \
+             2>&1 behind the command line"
+        ),
+        _ => "the program ran, but printed no value that has a name: have it print one, such as val_f1=0.71, or \
+              report it (docs/command.md); --no-run writes the file without it"
+            .to_owned(),
     })
 }
 
@@ -368,6 +397,7 @@ fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planne
     let study =
         super::adopt::study_to_sketch(file, None, &run::storage(project, &Common::default()))?;
     let name = name(args, &study.name)?;
+    let task = new_file(args, project, &name)?;
     let mut beside = None;
     let guess = match &args.script {
         Some(line) => guess(line)?,
@@ -386,15 +416,15 @@ fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planne
     };
     let value = output::ValueGuess {
         metric: "value".to_owned(),
-        direction: study.direction,
+        direction: Some(study.direction),
         pattern: Some(r"\bvalue=(-?[0-9.]+)".to_owned()),
-        found: "value=0.71".to_owned(),
+        found: None,
     };
     let head = files::program_head(&guess, Some(&value), None);
+    let text = adopt::sketch(&study.name, &head, &study.trials);
     Ok(Planned {
-        text: adopt::sketch(&study.name, &head, &study.trials),
-        name,
         beside,
+        ..Planned::new(name, task, text)
     })
 }
 
@@ -411,17 +441,15 @@ fn resolved(file: &Path, text: &str) -> Result<StudySpec, Failure> {
         .map_err(|problems| Failure::input(problems.to_string()))
 }
 
-/// Writes the files, all or none.
-fn write(new: &[NewFile], force: bool) -> Result<(), Failure> {
-    for NewFile { path, .. } in new {
-        if path.exists() && !force {
-            return Err(Failure::input(format!(
-                "{} is there already; give another name (tune init NAME), or --force to replace it",
-                path.display()
-            )));
-        }
-    }
-    for NewFile { path, text } in new {
+/// Writes the file that the task needs, where there is none, and then the task's.
+fn write(planned: &Planned) -> Result<(), Failure> {
+    let beside = planned.beside.as_ref().filter(|file| !file.path.exists());
+    let task = (&planned.file, &planned.text);
+    for (path, text) in beside
+        .map(|file| (&file.path, &file.text))
+        .into_iter()
+        .chain([task])
+    {
         let dir = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(dir)
             .and_then(|()| ::files::replace::write(path, text.as_bytes()))

@@ -9,7 +9,8 @@ use serde_json::Value as Json;
 /// A number with a name before it.
 #[expect(clippy::expect_used, reason = "a constant, which tests compile")]
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"([A-Za-z][\w@./-]*)(\s*[:=]\s*|\s+)(-?[0-9]+(?:\.[0-9]+)?)").expect("a pattern")
+    Regex::new(r#"([A-Za-z][\w@./-]*)(["']?\s*[:=]\s*|\s+)(-?[0-9]+(?:\.[0-9]+)?)"#)
+        .expect("a pattern")
 });
 
 /// Metrics of which more is better.
@@ -73,19 +74,21 @@ const NO_VALUE: [&str; 13] = [
 pub struct ValueGuess {
     /// The metric's name.
     pub metric: String,
-    /// By the metric's name.
-    pub direction: Direction,
+    /// By the metric's name; none where that says nothing.
+    pub direction: Option<Direction>,
     /// The pattern; `None` where the program reports it, or its last line is it.
     pub pattern: Option<String>,
-    /// Where it stood, for people.
-    pub found: String,
+    /// Where it stood, for people; none where nothing was run.
+    pub found: Option<String>,
 }
 
-/// The direction that a metric's name suggests: of an unknown one more is better.
-pub fn direction(metric: &str) -> Direction {
-    match words(metric).iter().any(|w| LESS.contains(&w.as_str())) {
-        true => Direction::Minimize,
-        false => Direction::Maximize,
+/// The direction that a metric's name suggests.
+fn direction(metric: &str) -> Option<Direction> {
+    let any = |list: &[&str]| words(metric).iter().any(|w| list.contains(&w.as_str()));
+    match (any(&LESS), any(&MORE)) {
+        (true, _) => Some(Direction::Minimize),
+        (false, true) => Some(Direction::Maximize),
+        (false, false) => None,
     }
 }
 
@@ -142,7 +145,7 @@ pub fn value(printed: &[String], reported: &[String]) -> Option<ValueGuess> {
             metric: best.1.clone(),
             direction: direction(best.1),
             pattern: None,
-            found: format!("{whence}: {}", line.trim()),
+            found: Some(format!("{whence}: {}", line.trim())),
         })
     };
     if let Some(guess) = in_objects(reported, "it reports metric lines") {
@@ -152,9 +155,9 @@ pub fn value(printed: &[String], reported: &[String]) -> Option<ValueGuess> {
     if last.trim().parse::<f64>().is_ok() {
         return Some(ValueGuess {
             metric: "value".to_owned(),
-            direction: Direction::Maximize,
+            direction: None,
             pattern: None,
-            found: format!("the last line that it prints: {}", last.trim()),
+            found: Some(format!("the last line that it prints: {}", last.trim())),
         });
     }
     if let Some(guess) = in_objects(std::slice::from_ref(last), "the last line that it prints") {
@@ -163,34 +166,59 @@ pub fn value(printed: &[String], reported: &[String]) -> Option<ValueGuess> {
     in_text(printed)
 }
 
+/// A number with its name, in a line.
+struct Named<'a> {
+    /// The word before it.
+    name: &'a str,
+    /// What stands between the two.
+    between: &'a str,
+    /// What it measures: the name, or where that is no metric's an earlier word of the line that is one
+    /// (`RMSE on test set: 3.2`).
+    metric: &'a str,
+    line: &'a str,
+}
+
 /// The last line with the likeliest name before a number.
 fn in_text(printed: &[String]) -> Option<ValueGuess> {
     let found = printed.iter().enumerate().flat_map(|(at, line)| {
-        NAMED.captures_iter(line).filter_map(move |c| {
-            let (name, between) = (c.get(1)?.as_str(), c.get(2)?.as_str());
-            // A word before a number is a name only where it is known to be one: `took 3`.
-            let known = words(name)
-                .iter()
-                .any(|w| MORE.contains(&w.as_str()) || LESS.contains(&w.as_str()));
-            let named = between.contains([':', '=']) || known;
-            let rank = rank(name).filter(|_| named)?;
-            Some((rank, std::cmp::Reverse(at), name, between, line))
-        })
+        let of_line = named(line).into_iter();
+        of_line.filter_map(move |n| Some((rank(n.metric)?, std::cmp::Reverse(at), n)))
     });
-    let (_, _, name, between, line) = found.min_by_key(|(rank, at, ..)| (*rank, *at))?;
-    let between: String = match between.trim() {
+    let (_, _, found) = found.min_by_key(|(rank, at, _)| (*rank, *at))?;
+    let between = match found.between.trim() {
         "" => r"\s+".to_owned(),
         sign => format!(r"\s*{}\s*", regex::escape(sign)),
     };
-    let metric: String = (name.chars())
-        .map(|c| if c.is_alphanumeric() { c } else { '_' })
-        .collect();
+    let word = |c: char| if c.is_alphanumeric() { c } else { '_' };
+    let name = regex::escape(found.name);
     Some(ValueGuess {
-        direction: direction(name),
-        pattern: Some(format!(r"\b{}{between}(-?[0-9.]+)", regex::escape(name))),
-        metric,
-        found: line.trim().to_owned(),
+        metric: found.metric.chars().map(word).collect(),
+        direction: direction(found.metric),
+        pattern: Some(format!(r"\b{name}{between}(-?[0-9.]+)")),
+        found: Some(found.line.trim().to_owned()),
     })
+}
+
+/// The numbers of a line that have names. A word before a number is a name only where a sign says so, or it is known
+/// to be one: `took 3` names nothing.
+fn named(line: &str) -> Vec<Named<'_>> {
+    let all = NAMED.captures_iter(line).filter_map(|c| {
+        let (name, between) = (c.get(1)?, c.get(2)?.as_str());
+        let signed = between.contains([':', '=']);
+        let earlier = line[..name.start()].split_whitespace();
+        let known = direction(name.as_str()).is_some();
+        let described = earlier
+            .rev()
+            .find(|w| direction(w).is_some())
+            .filter(|_| !known && signed);
+        (signed || known).then(|| Named {
+            name: name.as_str(),
+            between,
+            metric: described.unwrap_or(name.as_str()),
+            line,
+        })
+    });
+    all.collect()
 }
 
 #[cfg(test)]
@@ -221,14 +249,29 @@ mod tests {
         let found = guess(printed);
         assert_eq!(
             (found.metric.as_str(), found.direction),
-            ("val_f1", Direction::Maximize)
+            ("val_f1", Some(Direction::Maximize))
         );
         assert_eq!(captured(printed), 0.71);
         let printed = "Epoch: 3 | Loss: 0.25 | lr: 0.001";
-        assert_eq!(guess(printed).direction, Direction::Minimize);
+        assert_eq!(guess(printed).direction, Some(Direction::Minimize));
         assert_eq!(captured(printed), 0.25);
         assert_eq!(captured("test accuracy 0.93"), 0.93);
         assert_eq!(captured("best val acc: 91.5%"), 91.5);
+    }
+
+    #[test]
+    fn forms_of_other_libraries_are_read() {
+        let trainer = "{'eval_loss': 0.31, 'eval_accuracy': 0.9, 'epoch': 3.0}";
+        assert_eq!(guess(trainer).metric, "eval_accuracy");
+        assert_eq!(captured(trainer), 0.9);
+        let found = guess("RMSE on test set: 3.2");
+        assert_eq!(
+            (found.metric.as_str(), found.direction),
+            ("RMSE", Some(Direction::Minimize))
+        );
+        assert_eq!(captured("RMSE on test set: 3.2"), 3.2);
+        // The name does not tell which way is better.
+        assert_eq!(guess("dev quux: 0.5").direction, None);
     }
 
     #[test]
@@ -241,7 +284,7 @@ mod tests {
         let found = guess("{\"rmse\": NaN, \"n\": 3}");
         assert_eq!(
             (found.metric.as_str(), found.direction),
-            ("rmse", Direction::Minimize)
+            ("rmse", Some(Direction::Minimize))
         );
     }
 

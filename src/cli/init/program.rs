@@ -1,6 +1,8 @@
 //! What a command line says of a program: its arguments, its parameters, and ranges to begin with, by their names.
 //! Pure.
 
+use std::path::Path;
+
 use task::command::template;
 
 /// A program, as the task file has it.
@@ -86,7 +88,7 @@ const RANGES: [(&[&str], &str, &str); 16] = [
 ];
 
 /// Names of what is not searched: how long a trial takes, and what makes it a lucky one.
-const FIXED: [(&[&str], &str); 2] = [
+const FIXED: [(&[&str], &str); 3] = [
     (
         &[
             "epochs",
@@ -99,7 +101,25 @@ const FIXED: [(&[&str], &str); 2] = [
         "5",
     ),
     (&["seed", "random_state"], "0"),
+    (
+        &[
+            "gpu",
+            "device",
+            "workers",
+            "num_workers",
+            "threads",
+            "port",
+            "verbose",
+            "log_interval",
+            "rank",
+            "folds",
+        ],
+        "0",
+    ),
 ];
+
+/// What a shell does with a line; a program that is started without one gets it as an argument.
+const SHELL: [&str; 9] = ["|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1"];
 
 /// Reads a command line as a shell splits it. Placeholders are parameters; where there are none, options with a number
 /// are (`--lr 0.01` becomes `--lr {lr}`), around that number.
@@ -111,11 +131,14 @@ pub fn program(line: &str) -> Result<ProgramGuess, String> {
     if run.is_empty() {
         return Err("it is empty".to_owned());
     }
+    if needs_shell(&run) {
+        run = ["sh", "-c", line].map(str::to_owned).to_vec();
+    }
     let mut given: Vec<(String, Option<String>)> = template::names(&run)
         .into_iter()
         .map(|name| (name, None))
         .collect();
-    if given.is_empty() {
+    if given.is_empty() && run[0] != "sh" {
         given = replace_numbers(&mut run);
     }
     if given.is_empty() {
@@ -132,7 +155,7 @@ pub fn program(line: &str) -> Result<ProgramGuess, String> {
     for (name, value) in given {
         match FIXED.iter().find(|(names, _)| is_one_of(&name, names)) {
             Some((_, preset)) => {
-                let value = value.unwrap_or_else(|| (*preset).to_owned());
+                let value = literal(&value.unwrap_or_else(|| (*preset).to_owned()));
                 guess.fixed.push((name, value));
             }
             None => guess.searched.push(parameter(name, value.as_deref())),
@@ -142,6 +165,48 @@ pub fn program(line: &str) -> Result<ProgramGuess, String> {
         return Err("nothing in it can be searched: epochs and seeds are not".to_owned());
     }
     Ok(guess)
+}
+
+/// Whether a line means something to a shell alone: a pipe, a redirection, a variable before the program.
+fn needs_shell(words: &[String]) -> bool {
+    let variable = |word: &String| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_alphanumeric() || c == '_'))
+    };
+    variable(&words[0])
+        || words
+            .iter()
+            .any(|w| SHELL.contains(&w.as_str()) || w.ends_with(';'))
+}
+
+/// What a task of this program is called: its script, else the module behind `-m`, else the program.
+pub fn name(run: &[String]) -> String {
+    let words: Vec<String> = match run {
+        [shell, option, line] if shell == "sh" && option == "-c" => {
+            shlex::split(line).unwrap_or_default()
+        }
+        run => run.to_vec(),
+    };
+    let stem = |word: &str| {
+        let stem = Path::new(word).file_stem();
+        stem.unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let script = words.iter().find(|word| task::command::is_script(word));
+    let module = words.iter().skip_while(|word| *word != "-m").nth(1);
+    match (script, module) {
+        (Some(script), _) => stem(script),
+        (None, Some(module)) => module.rsplit('.').next().unwrap_or(module).to_owned(),
+        (None, None) => stem(&run[0]),
+    }
+}
+
+/// A number as TOML has it: `.1` is 0.1, and `007` is 7. Without one, the text in quotes.
+fn literal(text: &str) -> String {
+    match (text.parse::<i64>(), text.parse::<f64>()) {
+        (Ok(whole), _) => whole.to_string(),
+        (Err(_), Ok(number)) => format!("{number:?}"),
+        (Err(_), Err(_)) => text.to_owned(),
+    }
 }
 
 /// Options with a number: the number's place gets the option's name.
@@ -188,18 +253,16 @@ fn parameter(name: String, value: Option<&str>) -> ParameterGuess {
     let by_name = RANGES.iter().find(|(names, ..)| is_one_of(&name, names));
     let (entry, unknown) = match (by_name, value.and_then(|v| v.parse::<f64>().ok())) {
         (Some((_, range, preset)), None) => (format!("{range}, default = {preset}"), false),
-        (Some((_, range, preset)), Some(v)) => {
+        (Some((_, range, _)), Some(v)) => {
             let inside = bounds(range).is_some_and(|(low, high)| (low..=high).contains(&v));
-            let whole = range.contains("int") && v.fract() != 0.0;
-            match inside && !whole {
-                true => (
-                    format!("{range}, default = {}", value.unwrap_or(preset)),
-                    false,
-                ),
-                false => (around(v, value.unwrap_or(preset)), false),
+            let int = range.contains("int");
+            match inside && (!int || v.fract() == 0.0) {
+                true if int => (format!("{range}, default = {v:.0}"), false),
+                true => (format!("{range}, default = {v:?}"), false),
+                false => (around(value.unwrap_or_default(), v), false),
             }
         }
-        (None, Some(v)) => (around(v, value.unwrap_or_default()), true),
+        (None, Some(v)) => (around(value.unwrap_or_default(), v), true),
         (None, None) => ("low = 0.0, high = 1.0".to_owned(), true),
     };
     ParameterGuess {
@@ -219,25 +282,26 @@ fn bounds(range: &str) -> Option<(f64, f64)> {
 }
 
 /// A tenth to ten times a number; of a whole number a quarter to four times it.
-fn around(v: f64, text: &str) -> String {
-    let whole = !text.contains(['.', 'e', 'E']);
-    if v == 0.0 {
-        return "low = 0.0, high = 1.0, default = 0.0".to_owned();
+fn around(text: &str, v: f64) -> String {
+    if let Ok(whole) = text.parse::<i64>() {
+        let (low, high) = match whole {
+            0 => (0, 4),
+            1.. => ((whole / 4).max(1), whole.saturating_mul(4)),
+            ..0 => (whole.saturating_mul(4), whole.saturating_neg()),
+        };
+        let log = if low > 0 { ", log = true" } else { "" };
+        return format!("low = {low}, high = {high}, int = true{log}, default = {whole}");
     }
-    if whole && v > 0.0 {
-        let low = (v / 4.0).ceil().max(1.0);
+    if v > 0.0 {
         return format!(
-            "low = {low}, high = {}, int = true, log = true, default = {text}",
-            v * 4.0
-        );
-    }
-    match v > 0.0 {
-        true => format!(
-            "low = {:e}, high = {:e}, log = true, default = {v:e}",
+            "low = {:?}, high = {:?}, log = true, default = {v:?}",
             v / 10.0,
             v * 10.0
-        ),
-        false => format!("low = {:e}, high = {:e}, default = {v:e}", v * 2.0, -v),
+        );
+    }
+    match v == 0.0 {
+        true => "low = 0.0, high = 1.0, default = 0.0".to_owned(),
+        false => format!("low = {:?}, high = {:?}, default = {v:?}", v * 2.0, -v),
     }
 }
 
@@ -275,12 +339,51 @@ mod tests {
             [
                 "low = 1e-5, high = 1e-1, log = true, default = 0.01",
                 "low = 12, high = 192, int = true, log = true, default = 48",
-                "low = 2.5e-2, high = 2.5e0, log = true, default = 2.5e-1",
+                "low = 0.025, high = 2.5, log = true, default = 0.25",
             ]
         );
         assert_eq!(guess.fixed, [("seed".to_owned(), "3".to_owned())]);
         let run = "python train.py --lr {lr} --batch-size={batch_size} --seed {seed} --data";
         assert_eq!(guess.run[..8].join(" "), run);
+    }
+
+    #[test]
+    fn numbers_that_toml_writes_otherwise_are_written_as_it_does() {
+        let line = "python t.py --lr=.1 --off -3 --zero 0 --seed 007 --num-workers 4 --dropout 0";
+        let guess = program(line).unwrap();
+        let entries: Vec<&str> = guess.searched.iter().map(|p| p.entry.as_str()).collect();
+        assert_eq!(
+            entries,
+            [
+                "low = 1e-5, high = 1e-1, log = true, default = 0.1",
+                "low = -12, high = 3, int = true, default = -3",
+                "low = 0, high = 4, int = true, default = 0",
+                "low = 0.0, high = 0.5, default = 0.0",
+            ]
+        );
+        let fixed = [("seed", "7"), ("num_workers", "4")];
+        assert_eq!(
+            guess.fixed,
+            fixed.map(|(n, v)| (n.to_owned(), v.to_owned()))
+        );
+    }
+
+    #[test]
+    fn what_only_a_shell_understands_is_left_to_one() {
+        let line = "CUDA=0 python train.py --lr {lr} | tee log";
+        let guess = program(line).unwrap();
+        assert_eq!(guess.run, ["sh", "-c", line]);
+        assert_eq!(
+            (names(&guess), name(&guess.run).as_str()),
+            (vec!["lr"], "train")
+        );
+        assert!(
+            program("cd sub && python t.py --lr 0.1").is_err(),
+            "nothing in braces"
+        );
+        let module = program("python -m pkg.train --lr {lr}").unwrap();
+        assert_eq!(name(&module.run), "train");
+        assert_eq!(name(&program("./fit --lr {lr}").unwrap().run), "fit");
     }
 
     #[test]

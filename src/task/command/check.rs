@@ -169,10 +169,13 @@ impl Check<'_> {
 
     /// Hashes of the files that values depend on: the program's own, and those that are listed.
     fn files(&mut self, run: &[String], dir: &Path) -> Vec<(String, String)> {
+        let listed = self.spec.lists.get(FILES).map_or(&[][..], Vec::as_slice);
         let own = place::own_files(run, |name| dir.join(name).is_file());
-        let listed = self.spec.lists.get(FILES).into_iter().flatten();
-        let named = (own.into_iter().map(|name| (RUN, name)))
-            .chain(listed.map(|name| (FILES, name.as_str())));
+        let unlisted = own
+            .into_iter()
+            .filter(|name| !listed.iter().any(|l| l == name));
+        let named = (unlisted.map(|name| (RUN, name)))
+            .chain(listed.iter().map(|name| (FILES, name.as_str())));
         let mut fingerprints: Vec<(String, String)> = Vec::new();
         for (key, name) in named {
             match fingerprint(&dir.join(name)) {

@@ -44,7 +44,8 @@ use result::ResultInputs;
 use search::space::{Params, Value};
 use search::study::Purpose;
 
-pub use place::script;
+pub use output::without_colour;
+pub use place::is_script;
 
 /// The kind.
 pub struct Command;

@@ -1,5 +1,6 @@
 //! What a program prints: the value in it, and its end as evidence. Pure.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -20,6 +21,11 @@ const TAIL: usize = 64 * 1024;
 #[expect(clippy::expect_used, reason = "constants, which tests compile")]
 static COLOUR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\x1b\[[0-9;?]*[A-Za-z]").expect("a constant pattern"));
+
+/// A line without what colours a terminal, and other control sequences of its kind.
+pub fn without_colour(text: &str) -> Cow<'_, str> {
+    COLOUR.replace_all(text, "")
+}
 
 /// Looks for the value in standard output.
 #[derive(Debug)]
@@ -59,7 +65,7 @@ impl Scanner {
     fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&self.line).into_owned();
         self.line.clear();
-        let text = COLOUR.replace_all(&text, "");
+        let text = without_colour(&text);
         let text = text.trim();
         if text.is_empty() {
             return;

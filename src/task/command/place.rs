@@ -12,22 +12,28 @@ const SCRIPTS: [&str; 9] = [
     ".py", ".sh", ".bash", ".R", ".jl", ".js", ".pl", ".rb", ".lua",
 ];
 
+/// Whether a word looks like the name of a script.
+pub fn is_script(word: &str) -> bool {
+    SCRIPTS.iter().any(|ending| word.ends_with(ending)) && !word.contains('{')
+}
+
 /// The argument that names the script of an interpreter: the first that is no option, if it looks
 /// like a script and holds no placeholder.
 pub fn script(run: &[String]) -> Option<&str> {
     let first = run.iter().skip(1).find(|a| !a.starts_with('-'))?;
-    let named = SCRIPTS.iter().any(|ending| first.ends_with(ending));
-    (named && !first.contains('{')).then_some(first)
+    is_script(first).then_some(first)
 }
 
 /// The files of a program that are its own: the scripts that `run` names, else the program itself where it is named
-/// by a relative path. An interpreter is not, nor is what stands on the search path; `is_file` looks from where the
-/// program runs.
+/// by a relative path. An interpreter is not (`.venv/bin/python -m train`), nor is what stands on the search path;
+/// `is_file` looks from where the program runs.
 pub fn own_files(run: &[String], is_file: impl Fn(&str) -> bool) -> Vec<&str> {
-    let script = |name: &&str| SCRIPTS.iter().any(|ending| name.ends_with(ending));
     let named = run.iter().map(String::as_str).filter(|name| is_file(name));
-    let mut scripts: Vec<&str> = named.filter(script).collect();
-    if scripts.is_empty() {
+    let mut scripts: Vec<&str> = named.filter(|name| is_script(name)).collect();
+    let interpreted = run
+        .get(1)
+        .is_some_and(|option| ["-m", "-c"].contains(&option.as_str()));
+    if scripts.is_empty() && !interpreted {
         let program = run.first().map(String::as_str);
         let own = |name: &&str| name.contains('/') && !Path::new(name).is_absolute();
         scripts.extend(program.filter(own).filter(|name| is_file(name)));
@@ -186,6 +192,7 @@ mod tests {
         assert_eq!(of(&["./train", "x.csv"]), ["./train"]);
         assert_eq!(of(&["uv", "run", "lib/net.py", "gone.py"]), ["lib/net.py"]);
         assert!(of(&["/usr/bin/env", "true"]).is_empty());
+        assert!(of(&["venv/bin/python", "-m", "pkg"]).is_empty());
     }
 
     #[test]

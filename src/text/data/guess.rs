@@ -112,7 +112,12 @@ pub fn likely_columns(
 
 fn expected(columns: &[Column]) -> String {
     let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-    format!("one of its columns: {}", names.join(", "))
+    match names.as_slice() {
+        [one] if one.contains([';', '\t']) => {
+            format!("columns that are separated by commas; the header is {one:?}")
+        }
+        names => format!("one of its columns: {}", names.join(", ")),
+    }
 }
 
 fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column> {
@@ -131,14 +136,23 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
         }
         for column in &mut columns {
             // A list is no text; nor is it a mistake in a column that nobody asked for.
-            let mut passed = FileProblems::new(path);
-            let cell = table.text(&column.name, &mut passed).ok().flatten();
+            let cell = match format {
+                Format::Jsonl => table.text(&column.name, &mut FileProblems::new(path)),
+                Format::Csv | Format::Text => table.text(&column.name, problems),
+            };
+            let cell = cell.ok().flatten();
             if let Some(cell) = cell.filter(|cell| !cell.trim().is_empty()) {
                 column.filled += 1;
                 column.characters += cell.chars().count();
                 column.distinct.insert(cell);
             }
         }
+    }
+    let earlier = |at: usize, name: &str| columns[..at].iter().any(|c| c.name == name);
+    let twice = (columns.iter().enumerate()).find(|(at, c)| earlier(*at, &c.name));
+    if let Some((_, column)) = twice {
+        let found = format!("two columns {:?}", column.name);
+        problems.file("--csv", found, "another name for each column");
     }
     if rows == 0 && problems.is_empty() {
         problems.file(
@@ -172,12 +186,7 @@ fn choose(
             .filter(|c| Some(c.name.as_str()) != text && c.filled == rows)
             .filter(of_class)
             .min_by_key(|c| (c.rank(&LABELS), c.distinct.len()))
-            .ok_or_else(|| {
-                (
-                    "--label",
-                    "no column with a few values in all rows".to_owned(),
-                )
-            })?,
+            .ok_or_else(|| ("--label", no_label(columns, rows)))?,
     };
     let text = match text {
         Some(name) => named("--text", name)?,
@@ -207,6 +216,19 @@ fn choose(
         columns: columns.iter().map(|c| c.name.clone()).collect(),
         rows,
     })
+}
+
+/// What there is instead of a label: a column that is called like one has rows without a value.
+fn no_label(columns: &[Column], rows: usize) -> String {
+    let called = |c: &&Column| c.rank(&LABELS) < LABELS.len() && c.filled < rows;
+    match columns.iter().find(called) {
+        Some(column) => format!(
+            "{} rows without a value in the column {:?}",
+            rows - column.filled,
+            column.name
+        ),
+        None => "no column with a few values in all rows".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -269,6 +291,20 @@ mod tests {
                 .to_string()
                 .contains(".xlsx")
         );
+        let told = |text: &str| likely("x.csv", text).unwrap_err().to_string();
+        let semicolons: String = (0..30).map(|i| format!("{i};text {i};a\n")).collect();
+        let error = told(&format!("id;text;label\n{semicolons}"));
+        assert!(error.contains("separated by commas"), "{error}");
+        let label = |i: usize| ["a", "b", ""][i % 3];
+        let rows: String = (0..30)
+            .map(|i| format!("text {i},{}\n", label(i)))
+            .collect();
+        let error = told(&format!("text,label\n{rows}"));
+        assert!(
+            error.contains("10 rows without a value in the column \"label\""),
+            "{error}"
+        );
+        assert!(told("text,text,label\na,b,c\n").contains("two columns"));
         let error = likely("x.csv", "text,label\n").unwrap_err().to_string();
         assert!(error.contains("no rows"), "{error}");
     }
