@@ -186,6 +186,8 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     }
     drop(store);
     let dir = directory_of(&storage);
+    let _lock = locked(&storage, &study, old)?;
+    // A run that has just ended may have left one until then.
     let waiting = spool::waiting(&dir, old);
     if waiting > 0 {
         return Err(Failure::storage(format!(
@@ -193,7 +195,6 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
             spool::waiting_text(waiting)
         )));
     }
-    let _lock = locked(&storage, &study, old)?;
     let _new = StudyLock::take(&storage, new, &LockOwner::this_process())?;
     let moves = moves(&dir, old, new)?;
     patiently(PATIENCE, &mut warn(common), || {

@@ -79,10 +79,12 @@ static PATH: LazyLock<Regex> = LazyLock::new(|| {
 /// Addresses, and what may be a hash.
 static HEX: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}\b"));
 
-/// Numbers, with the sign where one stands before them.
-static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"-?\d+(?:[.,_]\d+)*(?:[eE][-+]?\d+)?"));
+/// Numbers, with the sign where one stands before them; an exit status says what went wrong, and stays.
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?P<status>\bexited with status \d+)|-?\d+(?:[.,_]\d+)*(?:[eE][-+]?\d+)?")
+});
 
-/// A message without what differs from trial to trial: `<path>` stands for paths, `#` for numbers,
+/// A message without what differs from trial to trial: `<path>` stands for paths, `#` for numbers (but an exit status),
 /// addresses and hashes. Two messages say the same where these are equal.
 pub fn masked(message: &str) -> String {
     let text = message.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -94,7 +96,11 @@ pub fn masked(message: &str) -> String {
             && found.contains(|c: char| c.is_ascii_alphabetic());
         if mixed { "#" } else { found }.to_owned()
     });
-    NUMBER.replace_all(&text, "#").into_owned()
+    let masked = NUMBER.replace_all(&text, |found: &Captures<'_>| {
+        let status = found.name("status");
+        status.map_or("#", |status| status.as_str()).to_owned()
+    });
+    masked.into_owned()
 }
 
 /// A frame of a Python traceback.
@@ -172,6 +178,11 @@ mod tests {
             assert_eq!(masked(a), masked(b));
         }
         assert_ne!(masked("KeyError: 'a'"), masked("KeyError: 'b'"));
+        let exited = |status: u8, said: &str| {
+            masked(&format!("the program exited with status {status}: {said}"))
+        };
+        assert_eq!(exited(1, "loss=3"), exited(1, "loss=4"));
+        assert_ne!(exited(1, "loss=3"), exited(2, "loss=3"));
         assert_ne!(masked("no file /a/b"), masked("no file"));
         assert_eq!(masked("a/b and 1.5"), masked("a/c and 2"));
     }

@@ -46,21 +46,22 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
         Some(diagnosis) if diagnosis.place.is_some() => diagnosis.detail.clone(),
         Some(_) | None => words.clone(),
     };
+    let detail = match shown.as_str() {
+        "" => message.to_owned(),
+        shown => format!("{message}: {shown}"),
+    };
     Fault {
         kind,
-        detail: match shown.as_str() {
-            "" => message.to_owned(),
-            shown => format!("{message}: {shown}"),
-        },
         text: match said {
             // Of an assertion that the device has printed, what the library said of it.
             Some(diagnosis) if diagnosis.place.is_some() => {
                 cuda_error(&end.output).unwrap_or_else(|| diagnosis.text.clone())
             }
             Some(diagnosis) => diagnosis.text.clone(),
-            None if words.is_empty() => message.to_owned(),
-            None => words,
+            // What it printed last may be anything: how it ended belongs to it.
+            None => detail.clone(),
         },
+        detail,
         name: said.and_then(|d| d.name.clone()),
         code: said.and_then(|d| d.code),
         place: said.and_then(|d| d.place.clone()),
@@ -218,7 +219,7 @@ mod tests {
             fault.detail,
             "the program exited with status 1: ValueError: no"
         );
-        assert_eq!(fault.text, "ValueError: no");
+        assert_eq!(fault.text, fault.detail);
         assert_eq!(kind_of(Death::Exited(3), ""), FaultKind::TaskError);
         assert_eq!(
             kind_of(Death::Exited(2), "timed out waiting"),

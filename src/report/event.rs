@@ -313,6 +313,9 @@ pub struct StopRequested {
     pub expected_s: Option<f64>,
     /// What has not ended after this time is put back, in seconds.
     pub most_s: f64,
+    /// Whether a signal asked for it, so that the next one is the second: for the line only.
+    #[serde(skip)]
+    pub by_signal: bool,
 }
 
 /// The run ended.

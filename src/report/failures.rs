@@ -12,16 +12,28 @@ pub const TOLD: usize = 3;
 /// So many of a group's trials are named.
 const NAMED: usize = 5;
 
+/// The user attributes that [`failure`] reads.
+pub const FAILURE_ATTRS: [&str; 6] = [
+    "fault",
+    "infeasible",
+    "error_msg",
+    "error_place",
+    "cuda_error_msg",
+    "cuda_error_place",
+];
+
 /// What is known of a failed trial; `None` of any other. One that a fault has pruned has failed, too,
-/// unless it was the point that was bad: a loss that is no number is a result of the search.
+/// unless the point was bad (a loss that is no number is a result of the search) or nothing was: a trial
+/// that took longer than it may.
 pub fn failure(trial: &FrozenTrial, log: Option<String>) -> Option<Failure> {
     let text = |name: &str| Some(trial.user_attrs.get(name)?.as_str()?.to_owned());
     let fault = text("fault");
     let failed = match trial.state {
         TrialState::Fail => true,
         TrialState::Pruned => {
-            let of_the_point = fault.as_deref() == Some(FaultKind::Diverged.word());
-            fault.is_some() && !of_the_point && trial.counts()
+            let no_failures = [FaultKind::Diverged, FaultKind::TimeLimit].map(FaultKind::word);
+            let of = fault.as_deref().filter(|word| !no_failures.contains(word));
+            of.is_some() && trial.counts()
         }
         TrialState::Complete | TrialState::Running | TrialState::Waiting => false,
     };
@@ -114,6 +126,7 @@ mod tests {
         );
         for (state, attrs) in [
             (TrialState::Pruned, json!({"fault": "diverged"})),
+            (TrialState::Pruned, json!({"fault": "time_limit"})),
             (
                 TrialState::Pruned,
                 json!({"infeasible": true, "fault": "oom"}),
@@ -122,6 +135,28 @@ mod tests {
             (TrialState::Complete, json!({"fault": "crash"})),
         ] {
             assert_eq!(told(state, attrs.clone()), None, "{attrs}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_read_from_each_of_its_attributes() {
+        let attrs = FAILURE_ATTRS.map(|key| (key.to_owned(), json!(key)));
+        let read = |left_out: &str| {
+            let some = attrs.iter().filter(|(key, _)| key != left_out).cloned();
+            let mut infeasible: serde_json::Map<_, _> = some.collect();
+            infeasible.insert("runtime_s".into(), json!(1.0));
+            let mut feasible = infeasible.clone();
+            let refused = infeasible.get_mut("infeasible");
+            refused.into_iter().for_each(|is| *is = json!(true));
+            // What stands behind another attribute.
+            let mut second = feasible.clone();
+            second.retain(|key, _| !key.starts_with("error_"));
+            feasible.remove("infeasible");
+            [infeasible, feasible, second]
+                .map(|attrs| failure(&trial(TrialState::Pruned, json!(attrs)), None))
+        };
+        for key in FAILURE_ATTRS {
+            assert_ne!(read(key), read(""), "{key}");
         }
     }
 

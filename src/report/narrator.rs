@@ -319,7 +319,7 @@ impl Narrator {
         match (&run.best, &run.front) {
             (Some(best), _) => lines.extend(self.best_lines(best)),
             (None, Some(front)) => lines.extend(self.front_lines(front)),
-            (None, None) => lines.push("  no trial has a value yet".to_owned()),
+            (None, None) => lines.push("  no trial is complete yet".to_owned()),
         }
         if let Some(baseline) = &run.baseline {
             let mut leading = run.best.iter().chain(run.front.iter().flatten());
@@ -436,7 +436,11 @@ fn stop_line(stop: &StopRequested) -> String {
         jobs => all_of(jobs.iter().map(ToString::to_string)),
     };
     let reason = &stop.reason;
-    format!("{reason}: waiting for {whom}, {long}; Ctrl-C again puts back what still runs")
+    let how = match stop.by_signal {
+        true => "Ctrl-C again puts back what still runs",
+        false => "Ctrl-C puts back what still runs at once",
+    };
+    format!("{reason}: waiting for {whom}, {long}; {how}")
 }
 
 /// `3, 4 and 9`.

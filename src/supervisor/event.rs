@@ -60,8 +60,12 @@ pub enum Event {
         /// Every point that the sampler would propose had been tried or was pending.
         exhausted: bool,
     },
-    /// SIGINT or SIGTERM.
-    StopRequested,
+    /// A signal asks to stop.
+    StopRequested {
+        /// What runs is put back at once, and more is not asked for (SIGQUIT); else each request (SIGINT, SIGTERM) is
+        /// a step further.
+        now: bool,
+    },
     /// SIGHUP: the terminal is gone.
     TerminalClosed,
     /// Nothing but time.

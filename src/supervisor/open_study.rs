@@ -16,7 +16,7 @@ use files::plain;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
-use search::study::{Direction, FrozenTrial, TrialState, lineage, next_fork};
+use search::study::{Direction, FrozenTrial, lineage, next_fork};
 use store::{NewStudy, Store, StudySummary};
 
 /// Study attribute: what a study was made from.
@@ -199,8 +199,11 @@ pub(super) fn open_study(
     }
     let differences = differences(store, &study, spec, &identity)?;
     // A program that has given no value yet is being mended.
-    let nothing_yet =
-        [TrialState::Complete, TrialState::Pruned].map(|s| study.counts.of(s)) == [0, 0];
+    let nothing_yet = differences.of_program
+        && !store
+            .outlines(study.study_id)?
+            .iter()
+            .any(FrozenTrial::gave_value);
     let accepted = differences.of_program && (same_program || nothing_yet);
     if !differences.lines.is_empty() && !accepted {
         return Err(differs(store, spec, &identity, &differences)?);

@@ -34,8 +34,8 @@ pub fn requested() -> bool {
 const STEPS: u32 = 3;
 
 /// Turns SIGINT and SIGTERM into events. One more than there are steps of stopping ends the process at
-/// once, for the case that a worker cannot be killed. SIGQUIT does what the second one does, however
-/// often it comes. After SIGHUP (the terminal is gone) the run goes on.
+/// once, for the case that a worker cannot be killed. SIGQUIT puts back what runs, however often it comes.
+/// After SIGHUP (the terminal is gone) the run goes on.
 ///
 /// # Errors
 /// The handlers could not be installed.
@@ -47,24 +47,57 @@ pub fn listen(events: EventSender) -> io::Result<()> {
         .spawn(move || {
             let mut requests = 0;
             for signal in signals.forever() {
-                if signal == SIGHUP {
-                    if events.send(Event::TerminalClosed).is_err() {
-                        return;
-                    }
-                    continue;
+                if signal != SIGHUP {
+                    REQUESTED.store(true, Ordering::Relaxed);
                 }
-                REQUESTED.store(true, Ordering::Relaxed);
-                let upto = if signal == SIGQUIT { 2 } else { requests + 1 };
-                if upto > STEPS {
+                let Some(event) = asked(signal, &mut requests) else {
                     std::process::exit(i32::from(Exit::Stopped.code()));
-                }
-                while requests < upto {
-                    requests += 1;
-                    if events.send(Event::StopRequested).is_err() {
-                        return;
-                    }
+                };
+                if events.send(event).is_err() {
+                    return;
                 }
             }
         })?;
     Ok(())
+}
+
+/// What a signal asks for, after so many steps of stopping; `None`: that the process ends at once.
+fn asked(signal: i32, requests: &mut u32) -> Option<Event> {
+    match signal {
+        SIGHUP => Some(Event::TerminalClosed),
+        SIGQUIT => {
+            *requests = (*requests).max(STEPS - 1);
+            Some(Event::StopRequested { now: true })
+        }
+        _ => {
+            *requests += 1;
+            (*requests <= STEPS).then_some(Event::StopRequested { now: false })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_one_request_and_only_those_of_the_terminal_add_up_to_the_end_of_the_process() {
+        let all = |signals: &[i32]| {
+            let mut requests = 0;
+            let asked = signals.iter().map(|signal| asked(*signal, &mut requests));
+            asked.collect::<Vec<_>>()
+        };
+        let step = Some(Event::StopRequested { now: false });
+        let now = Some(Event::StopRequested { now: true });
+        assert_eq!(
+            all(&[SIGINT, SIGTERM, SIGINT, SIGINT]),
+            [step.clone(), step.clone(), step.clone(), None]
+        );
+        assert_eq!(
+            all(&[SIGQUIT; 5]),
+            [const { Some(Event::StopRequested { now: true }) }; 5]
+        );
+        assert_eq!(all(&[SIGQUIT, SIGINT, SIGINT]), [now, step, None]);
+        assert_eq!(all(&[SIGHUP]), [Some(Event::TerminalClosed)]);
+    }
 }

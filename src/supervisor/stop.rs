@@ -18,13 +18,17 @@ const SLACK: Duration = Duration::from_secs(2);
 /// Whoever has got its process id meanwhile is not hit.
 ///
 /// # Errors
-/// The process is not to be reached from here: of another user, or in another container (6).
+/// The process is not to be reached from here: of another user, or on another host or in another container (6).
 pub fn ask_to_stop(
     storage: &Path,
     study: &StudySummary,
     owner: &LockOwner,
     now: bool,
 ) -> Result<(), Failure> {
+    if !owner.is_here() {
+        let why = "the process id is another host's; give the same command there";
+        return Err(out_of_reach(study, owner, why));
+    }
     let signal = if now { Signal::SIGQUIT } else { Signal::SIGINT };
     let since = owner.since.parse::<jiff::Timestamp>();
     let held = since.map(|since| messages::clock::now().duration_since(since));
@@ -40,14 +44,18 @@ pub fn ask_to_stop(
         Ok(false) => "no process with this id has lived that long here".to_owned(),
         Err(error) => error.to_string(),
     };
+    Err(out_of_reach(study, owner, &why))
+}
+
+fn out_of_reach(study: &StudySummary, owner: &LockOwner, why: &str) -> Failure {
     let LockOwner { pid, host, since } = owner;
-    Err(Failure::new(
+    Failure::new(
         Exit::Held,
         format!(
             "{} is run by process {pid} on {host} since {since}, which cannot be stopped from here: {why}",
             printable(&study.name)
         ),
-    ))
+    )
 }
 
 /// Whether a process that has lived so long can have held a lock for so long. Another container has other process ids.
@@ -58,6 +66,21 @@ fn long_enough(age: Duration, held: Option<Duration>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process id means something on its own host only: this test's own process would be hit.
+    #[test]
+    fn a_process_of_another_host_is_not_asked() {
+        let mut owner = LockOwner::this_process();
+        assert!(owner.is_here());
+        owner.host += "-2";
+        let study = StudySummary {
+            name: "s".into(),
+            ..StudySummary::default()
+        };
+        let refused = ask_to_stop(Path::new("none.db"), &study, &owner, false).unwrap_err();
+        assert_eq!(refused.exit, Exit::Held);
+        assert!(refused.message.contains("another host's"), "{refused}");
+    }
 
     #[test]
     fn a_process_that_is_younger_than_the_lock_is_another_one() {

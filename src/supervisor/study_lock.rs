@@ -45,10 +45,7 @@ impl LockOwner {
     pub fn this_process() -> LockOwner {
         LockOwner {
             pid: std::process::id(),
-            host: nix::unistd::gethostname().map_or_else(
-                |_| "unknown".to_owned(),
-                |name| name.to_string_lossy().into_owned(),
-            ),
+            host: this_host(),
             since: messages::clock::now().to_string(),
         }
     }
@@ -57,10 +54,26 @@ impl LockOwner {
     fn unknown(pid: u32) -> LockOwner {
         LockOwner {
             pid,
-            host: "this machine".to_owned(),
+            host: THIS_MACHINE.to_owned(),
             since: "an unknown time".to_owned(),
         }
     }
+
+    /// Whether its process id is one of this host, as far as is known.
+    pub(super) fn is_here(&self) -> bool {
+        self.host == THIS_MACHINE || self.host == this_host()
+    }
+}
+
+/// The host of who holds a lock that only this machine's kernel knows.
+const THIS_MACHINE: &str = "this machine";
+
+fn this_host() -> String {
+    let name = nix::unistd::gethostname();
+    name.map_or_else(
+        |_| "unknown".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// The study is held by this process until this value is dropped or the process ends.

@@ -31,9 +31,10 @@ fn three_trials_that_fail_alike_end_a_run_in_which_nothing_has_worked() {
     let project = shell(script, "");
     let (printed, _) = project.expect(5, &["t", "--trials", "10"]);
     assert_eq!(project.trials("t").len(), 3);
-    assert!(printed.contains("no trial has worked yet, and 3 in a row failed alike"));
+    assert!(printed.contains("no trial has worked yet, and the first 3 failed alike"));
     assert!(
-        printed.contains("3 trials (task_error): ValueError: x is"),
+        printed
+            .contains("3 trials (task_error): the program exited with status 1: ValueError: x is"),
         "{printed}"
     );
     assert!(printed.contains("tune show t 2\n") && printed.contains("tune explain "));
@@ -139,7 +140,7 @@ fn why_trials_failed_is_told_by_failures() {
     let project = shell(script, "");
     project.expect(5, &["t", "--trials", "9"]);
     let (told, _) = project.expect(0, &["failures", "t"]);
-    assert!(told.starts_with("t: 20 failed trials\n20 trials (task_error): no file /tmp/20/x\n"));
+    assert!(told.starts_with("t: 20 failed trials\n20 trials (task_error): the program exited with status 1: no file /tmp/20/x\n"));
     assert!(
         told.contains("  trials 1, 2, 3, 4, 5 and 15 more\n  tune show t 20\n"),
         "{told}"

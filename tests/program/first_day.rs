@@ -231,6 +231,25 @@ fn a_study_that_was_kept_elsewhere_is_told_of() {
 }
 
 #[test]
+fn a_program_of_which_no_trial_has_a_value_may_be_mended() {
+    let project = Project::empty();
+    let script = project.path().join("train.sh");
+    std::fs::write(&script, "kill -SEGV $$").unwrap();
+    project.config(
+        "mine",
+        "[task]\nkind = \"command\"\nrun = [\"sh\", \"train.sh\"]\nvalue = '([0-9.]+)'\n\
+         [objective]\ndirection = \"maximize\"\n[space]\nlr = { low = 0.01, high = 0.1 }\n",
+    );
+    let run = ["mine", "--trials", "5"];
+    project.expect(5, &run);
+    let trials = project.trials("mine");
+    assert_eq!(trials.len(), 3);
+    assert!(trials.iter().all(|t| t["state"] == "PRUNED"));
+    std::fs::write(&script, "echo 1").unwrap();
+    project.expect(0, &run);
+}
+
+#[test]
 fn a_changed_script_is_another_study_unless_the_change_does_not_matter() {
     let project = Project::empty();
     let script = project.path().join("train.py");

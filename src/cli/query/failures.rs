@@ -7,7 +7,7 @@ use fault::{FailureGroup, group_failures};
 use files::paths::directory_of;
 use messages::exit::Failure;
 use report::format::plural;
-use report::{failure, failure_lines};
+use report::{FAILURE_ATTRS, failure, failure_lines};
 use store::{Store, StudySummary};
 
 /// Why trials of a study failed.
@@ -42,7 +42,7 @@ pub(super) fn failure_groups(
     store: &Store,
     study: &StudySummary,
 ) -> Result<Vec<FailureGroup>, Failure> {
-    let trials = store.ended_early(study.study_id)?;
+    let trials = store.ended_early(study.study_id, &FAILURE_ATTRS)?;
     let failed = trials.iter().filter_map(|trial| failure(trial, None));
     let mut groups = group_failures(failed);
     let dir = directory_of(store.path());

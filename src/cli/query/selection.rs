@@ -10,8 +10,10 @@ use super::key::Key;
 use super::objectives::Objectives;
 use super::reason;
 use super::trials::parameter_names;
+use config::hint;
 use messages::exit::Failure;
 use messages::number_from_json;
+use search::space::{Domain, Value};
 use search::study::{Direction, FrozenTrial, TrialState, pareto};
 use store::{Store, StudySummary};
 
@@ -59,7 +61,7 @@ impl Selection {
     /// Selects.
     ///
     /// # Errors
-    /// A condition that is none, a key that no trial has (2); reading failed (7).
+    /// A condition that is none, a key that no trial has, a value that a parameter never has (2); reading failed (7).
     pub(super) fn of(&self, store: &Store, study: &StudySummary) -> Result<Selected, Failure> {
         let id = study.study_id;
         let conditions = self.conditions.iter().map(|text| condition(text));
@@ -90,8 +92,17 @@ impl Selection {
         let key = |name: &str| {
             Key::named(name, objectives.names(), &parameters, &attributes).map_err(Failure::input)
         };
+        let mut wanted = Vec::new();
         for (name, comparison, literal) in conditions {
             let key = key(name)?;
+            if let Key::Parameter(name) = &key
+                && let Some(why) = unheard_of(name, literal, &trials)
+            {
+                return Err(Failure::input(format!("--where: {why}")));
+            }
+            wanted.push((key, comparison, literal));
+        }
+        for (key, comparison, literal) in wanted {
             trials.retain(|t| {
                 let value = key.value(t, attempts.get(&t.number).copied());
                 value.is_some_and(|value| comparison.holds(&value, literal))
@@ -134,6 +145,45 @@ fn condition(text: &str) -> Result<(&str, Comparison, &str), Failure> {
             "--where '{text}': {value} is no number, and other values are compared by = and != only"
         ))),
         false => Ok((key, comparison, value)),
+    }
+}
+
+/// Why no value of a parameter can be what was given, by all that trials have drawn it from.
+fn unheard_of(name: &str, given: &str, trials: &[FrozenTrial]) -> Option<String> {
+    let is_given = |choice: &Value| Comparison::Equal.holds(&choice.to_json(), given);
+    let mut choices: Vec<String> = Vec::new();
+    let mut range = None;
+    for domain in trials.iter().filter_map(|t| t.distributions.get(name)) {
+        match domain {
+            Domain::Float { .. } | Domain::Int { .. } if given.parse::<f64>().is_ok() => {
+                return None;
+            }
+            Domain::Float { .. } | Domain::Int { .. } => range = Some(domain),
+            Domain::Categorical { choices: these } => {
+                if these.iter().any(is_given) {
+                    return None;
+                }
+                let texts = these.iter().map(Value::to_string);
+                choices.extend(
+                    texts
+                        .filter(|text| !choices.contains(text))
+                        .collect::<Vec<_>>(),
+                );
+            }
+        }
+    }
+    match (range, choices.as_slice()) {
+        (None, []) => None,
+        (Some(range), []) => Some(format!(
+            "{name} cannot be {given}: it is a number in {range}"
+        )),
+        (_, choices) => {
+            let hint = hint(given, choices.iter().map(String::as_str));
+            let choices = choices.join(", ");
+            Some(format!(
+                "{name} is never {given}{hint}; its choices are {choices}"
+            ))
+        }
     }
 }
 

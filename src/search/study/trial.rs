@@ -215,6 +215,11 @@ impl FrozenTrial {
         self.values.first().copied()
     }
 
+    /// Whether it has ended with a value: what trains it works.
+    pub fn gave_value(&self) -> bool {
+        self.state.finished() && !self.values.is_empty()
+    }
+
     /// The value of a trial that has one; none with several objectives.
     pub fn only_value(&self) -> Option<f64> {
         self.value().filter(|_| self.values.len() == 1)

@@ -221,9 +221,13 @@ impl Core {
         }
         let best = self.progress.put(trial);
         let failure = report::failure(trial, self.log_of(trial));
-        let failed = failure.as_ref().filter(|_| self.fails(trial));
+        let failed = failure.as_ref().filter(|_| self.says_nothing_works(trial));
+        let doubted = self.in_doubt().is_some();
         self.progress
             .ended(trial, failed.map(|f| f.message.as_str()));
+        if !doubted {
+            self.tell_of_doubt();
+        }
         self.failures.extend(failure);
         let several = !self.spec.further.is_empty();
         self.report(report::Event::TrialFinished(report::TrialFinished {
@@ -240,14 +244,11 @@ impl Core {
         }
     }
 
-    /// Whether a trial's end says that nothing works: it is FAIL, or its program came to a bad end before
-    /// it had reported anything. A worker's own deaths are counted by its slot.
-    fn fails(&self, trial: &FrozenTrial) -> bool {
-        let fault = trial.user_attrs.get("fault").and_then(Json::as_str);
-        let bad = [FaultKind::Crash, FaultKind::Hang, FaultKind::CudaSticky];
-        let broke = bad.iter().any(|kind| fault == Some(kind.word()));
-        trial.state == TrialState::Fail
-            || self.spec.runs_programs() && broke && trial.intermediate.is_empty()
+    /// Whether the failure of a trial says that nothing works: it is FAIL, or its program has come to a bad end before
+    /// it gave any value. A worker's own deaths are counted by its slot.
+    fn says_nothing_works(&self, trial: &FrozenTrial) -> bool {
+        let gave_nothing = trial.values.is_empty() && trial.intermediate.is_empty();
+        trial.state == TrialState::Fail || self.spec.runs_programs() && gave_nothing
     }
 
     /// The log of a trial's last attempt.

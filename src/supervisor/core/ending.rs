@@ -7,9 +7,6 @@ use fault::FaultKind;
 use messages::exit::Exit;
 use store::Write;
 
-/// So many trials that fail alike, before any has given a value, show that none will.
-const FIRST: u64 = 3;
-
 const GOAL: &str = "the goal is reached";
 
 /// What ends a run before its goal without any fault: only a grid has an end.
@@ -17,14 +14,17 @@ const SEARCHED_OUT: &str = "every point of the grid has been tried";
 
 impl Core {
     /// SIGINT or SIGTERM: once, running trials may end; twice, they are put back; then the groups are
-    /// killed at once.
-    pub(super) fn on_stop_requested(&mut self) {
+    /// killed at once. `now` (SIGQUIT): they are put back.
+    pub(super) fn on_stop_requested(&mut self, now: bool) {
+        let asked = (Exit::Stopped, "stopped by a signal".to_owned());
+        let (exit, reason) = self.asked_to_stop.get_or_insert(asked).clone();
         match &self.mode {
             Mode::Running if self.done() => self.stop(Exit::Done, GOAL.into()),
-            Mode::Running => self.wind_down(Exit::Stopped, "stopped by a signal".into()),
-            Mode::WindingDown { exit, reason, .. } => self.stop(*exit, reason.clone()),
-            Mode::Stopping { .. } => self.kill_all(),
-            Mode::Closing { .. } | Mode::Finished => {}
+            Mode::Running if now => self.stop(exit, reason),
+            Mode::Running => self.wind_down(exit, reason),
+            Mode::WindingDown { .. } => self.stop(exit, reason),
+            Mode::Stopping { .. } if !now => self.kill_all(),
+            Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => {}
         }
     }
 
@@ -63,17 +63,18 @@ impl Core {
         }
         let policy = &self.spec.operation.supervisor;
         let last = self.last_fault.clone().unwrap_or_default();
-        // What runs beside the trial that reached the goal comes to its own end.
-        let searching = self.progress.counts().finished() < self.spec.operation.trials;
+        let searching = self.searching();
         if searching && self.progress.failures_in_row() >= policy.max_failures {
             let reason = format!(
                 "{} trials in a row failed, the last one with {last}",
                 self.progress.failures_in_row()
             );
             self.stop(Exit::Breaker, reason);
-        } else if searching && self.progress.failures_alike() >= FIRST {
+        } else if let Some(alike) = self.in_doubt()
+            && self.slots.iter().all(|s| s.attempt().is_none())
+        {
             let reason = format!(
-                "no trial has worked yet, and {FIRST} in a row failed alike, the last one with {last}"
+                "no trial has worked yet, and the first {alike} failed alike; the last fault was {last}"
             );
             self.stop(Exit::Breaker, reason);
         } else if searching && self.progress.refused_in_row() >= policy.max_refused {
@@ -94,6 +95,31 @@ impl Core {
                  again"
             );
             self.stop(Exit::Breaker, reason);
+        }
+    }
+
+    /// What runs beside the trial that reached the goal comes to its own end.
+    fn searching(&self) -> bool {
+        self.progress.counts().finished() < self.spec.operation.trials
+    }
+
+    /// How many trials have failed alike where nothing has worked yet: nothing new is started then, and the run ends
+    /// unless a trial that still runs gives a value.
+    pub(super) fn in_doubt(&self) -> Option<u64> {
+        self.progress.first_alike().filter(|_| self.searching())
+    }
+
+    /// Says what is waited for where the run is in doubt.
+    pub(super) fn tell_of_doubt(&mut self) {
+        let running: Vec<String> = self.running().map(|(job, _)| job.to_string()).collect();
+        if let Some(alike) = self.in_doubt()
+            && !running.is_empty()
+        {
+            self.warn(format!(
+                "no trial has worked yet, and the first {alike} failed alike: nothing new starts unless one that still \
+                 runs gives a value ({})",
+                running.join(", ")
+            ));
         }
     }
 
@@ -151,7 +177,10 @@ impl Core {
             let (exit, reason) = (*exit, reason.clone());
             if exit == Exit::Done && self.outage.is_none() && !self.done() {
                 // The last look at the study has shown that another program took trials away.
-                self.mode = Mode::Running;
+                self.mode = match self.asked_to_stop.clone() {
+                    Some((exit, reason)) => Mode::Stopping { exit, reason },
+                    None => Mode::Running,
+                };
                 return;
             }
             self.mode = Mode::Finished;

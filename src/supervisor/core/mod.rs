@@ -180,6 +180,8 @@ pub struct Core {
     machine: Machine,
     ended_workers: EndedWorkers,
     mode: Mode,
+    /// What the run ends with where somebody has asked it to stop, or its time is over, and the goal is not reached.
+    asked_to_stop: Option<(Exit, String)>,
     /// Whose weights are kept; `None`: nobody's.
     weights: Option<Weights>,
     pending: BTreeMap<u64, Pending>,
@@ -279,6 +281,7 @@ impl Core {
             ended_workers: EndedWorkers::default(),
             slots: spares::slots(start.devices, &start.spec),
             mode: Mode::Running,
+            asked_to_stop: None,
             weights,
             pending: BTreeMap::new(),
             outbox: Vec::new(),
@@ -355,7 +358,7 @@ impl Core {
                 proposal,
                 exhausted,
             } => self.on_proposed(number, proposal, exhausted),
-            Event::StopRequested => self.on_stop_requested(),
+            Event::StopRequested { now } => self.on_stop_requested(now),
             Event::TerminalClosed => self.warn(format!(
                 "the terminal is gone; the run goes on, and `tune stop {}` ends it",
                 self.spec.study
@@ -375,7 +378,7 @@ impl Core {
     /// Starts what can be started, and ends the run where nothing is left; gives what is to be done, in order.
     pub fn start_work(&mut self, now: Now) -> Vec<Action> {
         self.now = self.now.max(now);
-        if self.mode == Mode::Running && self.outage.is_none() {
+        if self.mode == Mode::Running && self.outage.is_none() && self.in_doubt().is_none() {
             self.promote_spares();
             self.assign_all();
             self.spawn_needed();

@@ -197,7 +197,7 @@ fn a_signal_during_an_outage_ends_the_run_at_once_and_says_what_waits() {
     run.fail(true);
     run.end_trial();
     run.on(Event::Batch(1, BatchEvent::Spooled));
-    run.on(Event::StopRequested);
+    run.on(STOP);
     run.wind_down();
     let (exit, reason) = run.finish().unwrap();
     assert_eq!(exit, Exit::Storage);
@@ -208,8 +208,8 @@ fn a_signal_during_an_outage_ends_the_run_at_once_and_says_what_waits() {
 fn a_signal_during_an_outage_without_results_is_only_a_signal() {
     let mut run = Run::training();
     run.fail(true);
-    run.on(Event::StopRequested);
-    run.on(Event::StopRequested);
+    run.on(STOP);
+    run.on(STOP);
     run.wind_down();
     assert_eq!(run.finish().unwrap().0, Exit::Stopped);
 }

@@ -9,6 +9,9 @@ use report::{Best, Counts};
 use search::study::pareto::Front;
 use search::study::{Direction, FrozenTrial, TrialState};
 
+/// So many trials that fail alike, the first to end, show that none will work.
+const FIRST: u64 = 3;
+
 /// Counts over all trials, kept up to date trial by trial.
 #[derive(Debug, Clone)]
 pub struct StudyProgress {
@@ -20,8 +23,9 @@ pub struct StudyProgress {
     /// Of one objective, the best trial alone: the earliest among equals.
     front: Front<Best>,
     failures_in_row: u64,
-    /// Those of them, up to the last one, that say the same, and what they say.
-    alike: (u64, String),
+    /// How many trials of this run have failed alike, the first that ended, and what they say; `None`: the first
+    /// have not.
+    alike: Option<(u64, String)>,
     /// A trial of the study has given a value, or is giving one.
     works: bool,
     /// The longest that a trial took, from the start of its last attempt.
@@ -41,7 +45,7 @@ impl StudyProgress {
             candidates: BTreeMap::new(),
             counts: Counts::default(),
             failures_in_row: 0,
-            alike: (0, String::new()),
+            alike: Some((0, String::new())),
             works: false,
             longest: None,
             refused_in_row: 0,
@@ -59,7 +63,7 @@ impl StudyProgress {
             *self.field(state, counted) -= 1;
         }
         *self.field(trial.state, counted) += 1;
-        self.works |= trial.state.finished() && !trial.values.is_empty();
+        self.works |= trial.gave_value();
         self.longest = self.longest.max(took(trial));
         let candidate = self.candidate(trial);
         let before = match &candidate {
@@ -91,21 +95,29 @@ impl StudyProgress {
     pub fn ended(&mut self, trial: &FrozenTrial, failure: Option<&str>) {
         if let Some(message) = failure {
             self.failures_in_row += 1;
-            let says = fault::masked(message);
-            let (count, before) = &self.alike;
-            let count = if *before == says { count + 1 } else { 1 };
-            self.alike = (count, says);
+            self.compare(Some(fault::masked(message)));
             return;
         }
         match trial.state {
             TrialState::Pruned if !trial.counts() => self.refused_in_row += 1,
             TrialState::Complete | TrialState::Pruned | TrialState::Fail => {
                 self.failures_in_row = 0;
-                self.alike = (0, String::new());
+                self.compare(None);
                 self.refused_in_row = 0;
             }
             TrialState::Running | TrialState::Waiting => {}
         }
+    }
+
+    /// Compares what a trial that ended says with the first ones; `None`: it has not failed.
+    fn compare(&mut self, says: Option<String>) {
+        self.alike = match (self.alike.take(), says) {
+            (Some((0, _)), Some(says)) => Some((1, says)),
+            (Some((count, before)), Some(says)) if says == before => Some((count + 1, before)),
+            // What ran beside the first ones may fail in its own way.
+            (Some((count, before)), _) if count >= FIRST => Some((count, before)),
+            (Some(_) | None, _) => None,
+        };
     }
 
     /// A running trial has reported a value.
@@ -143,9 +155,11 @@ impl StudyProgress {
         self.failures_in_row
     }
 
-    /// Failed trials in a row that say the same, where no trial of the study has ever given a value.
-    pub fn failures_alike(&self) -> u64 {
-        if self.works { 0 } else { self.alike.0 }
+    /// How many trials of this run have failed alike where these are the first 3 to end, or more, and no trial of the
+    /// study has ever given a value.
+    pub fn first_alike(&self) -> Option<u64> {
+        let alike = self.alike.as_ref().map(|(count, _)| *count);
+        alike.filter(|count| *count >= FIRST && !self.works)
     }
 
     /// Refused trials in a row.
@@ -207,4 +221,51 @@ impl StudyProgress {
 fn took(trial: &FrozenTrial) -> Option<Duration> {
     let runtime = trial.user_attrs.get("runtime_s").and_then(number_from_json);
     Duration::try_from_secs_f64(runtime.filter(|_| trial.state.finished())?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use search::space::Params;
+
+    /// What is known after trials that end one after the other: with a value, or with what they say.
+    fn after(ends: &[Result<f64, &str>]) -> StudyProgress {
+        let mut progress = StudyProgress::new(vec![Direction::Minimize]);
+        for (number, end) in (0..).zip(ends) {
+            let state = match end {
+                Ok(_) => TrialState::Complete,
+                Err(_) => TrialState::Fail,
+            };
+            let mut trial = FrozenTrial::new(number, state, Params::new());
+            trial.values.extend(end.ok());
+            progress.put(&trial);
+            progress.ended(&trial, end.err());
+        }
+        progress
+    }
+
+    #[test]
+    fn only_the_first_trials_that_end_show_that_nothing_works() {
+        let alike = |ends: &[Result<f64, &str>]| after(ends).first_alike();
+        assert_eq!(alike(&[Err("x is 1"), Err("x is 2")]), None);
+        assert_eq!(
+            alike(&[Err("x is 1"), Err("x is 2"), Err("x is 3")]),
+            Some(3)
+        );
+        assert_eq!(alike(&[Err("a"), Err("b"), Err("b"), Err("b")]), None);
+        assert_eq!(alike(&[Err("b"), Err("b"), Err("a"), Err("b")]), None);
+        assert_eq!(alike(&[Ok(1.0), Err("b"), Err("b"), Err("b")]), None);
+    }
+
+    #[test]
+    fn what_ran_beside_the_first_ones_shows_that_something_works_by_a_value_alone() {
+        let mut progress = after(&[Err("b"), Err("b"), Err("b"), Err("a")]);
+        assert_eq!(progress.first_alike(), Some(3));
+        progress.gives_values();
+        assert_eq!(progress.first_alike(), None);
+        assert_eq!(
+            after(&[Err("b"), Err("b"), Err("b"), Ok(0.5)]).first_alike(),
+            None
+        );
+    }
 }

@@ -41,6 +41,7 @@ fn expected(longest: Option<Now>, running: &[Now]) -> Option<Now> {
 impl Core {
     /// Starts nothing new, and waits for what runs.
     pub(super) fn wind_down(&mut self, exit: Exit, reason: String) {
+        self.asked_to_stop.get_or_insert((exit, reason.clone()));
         let running: Vec<(Job, Now)> = self.running().collect();
         let times: Vec<Now> = running.iter().map(|(_, ran)| *ran).collect();
         let (longest, budget) = (self.progress.longest(), self.spec.operation.timeout);
@@ -56,6 +57,7 @@ impl Core {
             waits_for: running.iter().map(|(job, _)| *job).collect(),
             expected_s: expected(longest, &times).map(|time| time.min(patience).as_secs_f64()),
             most_s: patience.as_secs_f64(),
+            by_signal: exit == Exit::Stopped,
         }));
         self.mode = Mode::WindingDown {
             exit,
@@ -66,7 +68,7 @@ impl Core {
     }
 
     /// What runs, and for how long it has.
-    fn running(&self) -> impl Iterator<Item = (Job, Now)> {
+    pub(super) fn running(&self) -> impl Iterator<Item = (Job, Now)> {
         let busy = self.slots.iter().filter(|s| s.is_busy());
         let jobs = busy.filter_map(Slot::attempt).map(|attempt| attempt.job());
         jobs.filter_map(|job| {

@@ -120,6 +120,14 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
     assert!(failure.message.starts_with(near), "{failure}");
     let failure = with(|s| s.conditions = vec!["model.name<b".into()]).unwrap_err();
     assert!(failure.message.contains("b is no number"), "{failure}");
+    let failure = with(|s| s.conditions = vec!["number<1".into(), "lr=abc".into()]).unwrap_err();
+    assert_eq!(failure.exit, Exit::BadInput);
+    let range = "optim.lr cannot be abc: it is a number in ";
+    assert!(failure.message.contains(range), "{failure}");
+    assert_eq!(with(|s| s.conditions = vec!["lr=7".into()]).unwrap(), none);
+    let failure = with(|s| s.conditions = vec!["model.name!=nosuch".into()]).unwrap_err();
+    let choices = "model.name is never nosuch; its choices are ";
+    assert!(failure.message.contains(choices), "{failure}");
     let columns = Some(["number", "lr", "seed"].map(str::to_owned).to_vec());
     let selection = Selection {
         columns,

@@ -320,8 +320,8 @@ fn samples_are_kept_once_a_minute_and_at_the_end() {
         bench.now += SECOND;
     }
     assert_eq!(bench.rows, [(0, 1), (0, 60), (0, 60)]);
-    bench.event(Event::StopRequested);
-    bench.event(Event::StopRequested);
+    bench.event(STOP);
+    bench.event(STOP);
     bench.event(Event::Ticked);
     assert_eq!(bench.exit, Some(Exit::Stopped));
     assert_eq!(bench.rows.last(), Some(&(0, 9)));

@@ -27,7 +27,9 @@ use fault::Death;
 use protocol::{AttemptEvent, FromWorker};
 use search::space::Value;
 use search::study::Purpose;
-pub(super) use setup::{completed, core, epoch, exited, hello, received, spec, start, written};
+pub(super) use setup::{
+    STOP, completed, core, epoch, exited, hello, received, spec, start, written,
+};
 use task::{Epoch, Metrics};
 use world::{World, results};
 
@@ -173,9 +175,9 @@ fn messages_of_a_stale_attempt_change_nothing() {
 fn a_second_stop_kills_at_once() {
     let mut core = core(spec(5, 1), &Disk::default());
     core.handle(Event::Ticked, Now::ZERO);
-    let first = core.handle(Event::StopRequested, Now::ZERO);
+    let first = core.handle(STOP, Now::ZERO);
     assert_eq!(first, [Action::Worker(0, WorkerAction::Terminate)]);
-    let second = core.handle(Event::StopRequested, Now::ZERO);
+    let second = core.handle(STOP, Now::ZERO);
     assert_eq!(second, [Action::Worker(0, WorkerAction::Kill)]);
 }
 
@@ -266,7 +268,7 @@ proptest! {
         world.run(at);
         prop_assume!(world.finished.is_none());
         world.stop_asked = true;
-        world.event(Event::StopRequested);
+        world.event(STOP);
         world.run(100_000);
         prop_assert!(matches!(
             world.finished,

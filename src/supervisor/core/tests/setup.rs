@@ -93,6 +93,9 @@ pub fn core(spec: StudySpec, disk: &Disk) -> Driven {
     Driven::new(start, RandomSampler)
 }
 
+/// SIGINT.
+pub const STOP: Event = Event::StopRequested { now: false };
+
 /// A worker says something.
 pub fn received(worker: WorkerId, message: FromWorker) -> Event {
     Event::Worker(worker, WorkerEvent::Received(message))

@@ -6,6 +6,7 @@ use super::late::training;
 use super::world::Life;
 use super::*;
 use fault::ProgramEnd;
+use std::collections::VecDeque;
 
 /// A world in which at least so many trials are running, and what is known of trials by then.
 fn busy(spec: StudySpec, running: usize) -> World {
@@ -33,7 +34,7 @@ fn words(world: &World) -> Vec<&str> {
 fn the_first_signal_lets_running_trials_end_and_starts_nothing() {
     let mut world = busy(spec(30, 3), 2);
     world.stop_asked = true;
-    world.event(Event::StopRequested);
+    world.event(STOP);
     world.run(10_000);
     assert_eq!(world.finished, Some(Exit::Stopped));
     assert_eq!(world.spawns_after_stop, 0);
@@ -47,13 +48,13 @@ fn the_first_signal_lets_running_trials_end_and_starts_nothing() {
 #[test]
 fn the_second_signal_and_a_grace_of_none_put_running_trials_back() {
     let mut twice = busy(spec(30, 3), 2);
-    twice.event(Event::StopRequested);
-    twice.event(Event::StopRequested);
+    twice.event(STOP);
+    twice.event(STOP);
     twice.run(10_000);
     let mut spec = spec(30, 3);
     spec.operation.grace = Some(Now::ZERO);
     let mut at_once = busy(spec, 2);
-    at_once.event(Event::StopRequested);
+    at_once.event(STOP);
     at_once.run(10_000);
     for world in [twice, at_once] {
         assert_eq!(world.finished, Some(Exit::Stopped));
@@ -71,7 +72,7 @@ fn a_run_whose_last_trials_end_while_it_winds_down_has_reached_its_goal() {
     let mut spec = spec(2, 1);
     spec.operation.grace = Some(Duration::from_secs(3600));
     let mut world = busy(spec, 1);
-    world.event(Event::StopRequested);
+    world.event(STOP);
     world.run(10_000);
     assert_eq!(states(&world), [TrialState::Complete; 2]);
     assert_eq!(world.finished, Some(Exit::Done));
@@ -106,7 +107,7 @@ fn a_trial_that_takes_longer_than_the_budget_comes_to_its_end() {
 #[test]
 fn what_has_not_ended_in_time_is_put_back() {
     let (mut core, worker, _) = training();
-    core.handle(Event::StopRequested, Duration::from_secs(1));
+    core.handle(STOP, Duration::from_secs(1));
     core.spec.operation.supervisor.deadline = config::Deadline::Off;
     let terminate = Action::Worker(worker, WorkerAction::Terminate);
     let at = |core: &mut Driven, s| core.handle(Event::Ticked, Duration::from_secs(s));
@@ -123,8 +124,8 @@ fn a_trial_that_is_cut_short_again_is_told_of() {
         .unwrap()
         .tally
         .interrupted = 1;
-    core.handle(Event::StopRequested, Now::ZERO);
-    core.handle(Event::StopRequested, Now::ZERO);
+    core.handle(STOP, Now::ZERO);
+    core.handle(STOP, Now::ZERO);
     let actions = core.handle(exited(worker, Death::Signaled(15)), Now::ZERO);
     let told = actions.iter().any(|action| match action {
         Action::Report(report::Event::Warned { message }) => {
@@ -166,40 +167,163 @@ fn a_trial_beyond_its_limit_is_pruned_with_its_last_value_and_costs_no_slot() {
 
 #[test]
 fn a_program_that_crashes_costs_its_slot_nothing() {
-    let mut spec = spec(15, 1);
-    spec.kind = "command".into();
-    let mut world = World::new(spec, Disk::default(), 1, 0.0);
-    while world.finished.is_none() {
-        assert!(world.events < 20_000, "{:?}", world.disk.attempts);
-        world.run(world.events + 2);
-        let training = world.workers.iter().find_map(|(worker, life)| match life {
-            Life::Training(trial, 0) if trial.number > 0 => Some((*worker, trial.clone())),
-            _ => None,
-        });
-        if let Some((worker, trial)) = training {
-            let mut error =
-                setup::error(fault::Phase::Training, "the program was ended by SIGSEGV");
-            error.healthy = None;
-            error.program = Some(ProgramEnd {
-                death: Death::Signaled(11),
-                stopped: false,
-                oom_kills: 0,
-                output: String::new(),
-            });
-            let attempt = AttemptId {
-                number: trial.number,
-                purpose: Purpose::Search,
-                attempt: trial.attempt,
-            };
-            world.workers.insert(worker, Life::Idle);
-            let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
-            world.event(received(worker, message));
-        }
-    }
+    let mut world = programs(15, 1);
+    fail_all(&mut world, |number| number > 0, Death::Signaled(11), "");
     assert_eq!(world.finished, Some(Exit::Done));
     assert!(world.core.slots[0].closed.is_none());
     for trial in world.disk.trials.values().skip(1) {
         assert_eq!(trial.user_attrs["fault"], "crash");
         assert!(!trial.user_attrs.contains_key("cuda_error"), "on the CPU");
     }
+}
+
+#[test]
+fn a_request_to_put_back_now_never_kills_however_the_run_is_at_it() {
+    let now = || Event::StopRequested { now: true };
+    let terminate = Action::Worker(0, WorkerAction::Terminate);
+    let kill = Action::Worker(0, WorkerAction::Kill);
+    // While it runs.
+    let (mut core, ..) = training();
+    let first = core.handle(now(), Now::ZERO);
+    assert!(first.contains(&terminate), "{first:?}");
+    assert!(!core.handle(now(), Now::ZERO).contains(&kill));
+    assert!(core.handle(STOP, Now::ZERO).contains(&kill));
+    // While it winds down at the end of its time budget.
+    let (mut core, ..) = training();
+    core.spec.operation.timeout = Some(Duration::from_secs(10));
+    let late = core.handle(Event::Ticked, Duration::from_secs(11));
+    assert!(!late.contains(&terminate), "{late:?}");
+    let asked = core.handle(now(), Duration::from_secs(12));
+    assert!(
+        asked.contains(&terminate) && !asked.contains(&kill),
+        "{asked:?}"
+    );
+    // While it puts them back by itself.
+    let (mut core, ..) = training();
+    core.spec.operation.timeout = Some(Duration::from_secs(10));
+    core.spec.operation.grace = Some(Now::ZERO);
+    let late = core.handle(Event::Ticked, Duration::from_secs(11));
+    assert!(late.contains(&terminate), "{late:?}");
+    let asked = core.handle(now(), Duration::from_secs(11));
+    assert!(!asked.contains(&kill), "{asked:?}");
+}
+
+/// The next signal is the second one only where there was a first.
+#[test]
+fn the_end_of_the_time_budget_is_no_signal() {
+    let by_signal = |event: Event, at: u64| {
+        let (mut core, ..) = training();
+        core.spec.operation.timeout = Some(Duration::from_secs(10));
+        let actions = core.handle(event, Duration::from_secs(at));
+        actions.iter().find_map(|action| match action {
+            Action::Report(report::Event::StopRequested(stop)) => Some(stop.by_signal),
+            _ => None,
+        })
+    };
+    assert_eq!(by_signal(Event::Ticked, 11), Some(false));
+    assert_eq!(by_signal(STOP, 1), Some(true));
+}
+
+#[test]
+fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
+    let (mut core, worker, attempt) = training();
+    core.spec.operation.trials = 1;
+    let mut events = VecDeque::from([
+        STOP,
+        received(worker, epoch(attempt, 1, 0.5)),
+        received(worker, completed(attempt)),
+        exited(worker, Death::Exited(0)),
+    ]);
+    let mut ends = Vec::new();
+    while let Some(event) = events.pop_front() {
+        for action in core.handle(event, Now::ZERO) {
+            match action {
+                Action::Write { batch, writes } => {
+                    let end = writes.iter().find_map(|write| match write {
+                        Write::RunEnded { exit } => Some(*exit),
+                        _ => None,
+                    });
+                    if end == Some(0) {
+                        let gone = vec![0];
+                        let trials = vec![];
+                        events.push_back(Event::StudyChanged(store::Changes { gone, trials }));
+                    }
+                    ends.extend(end);
+                    events.push_back(written(batch));
+                }
+                Action::Worker(_, WorkerAction::Spawn(_)) => panic!("the run goes on"),
+                Action::Finish { exit, .. } => ends.push(exit.code()),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(ends, [0, 4, 4], "two records, and the exit");
+}
+
+/// Ends the world's trainings of these trials as a program does that says so much, until the run has ended.
+fn fail_all(world: &mut World, fails: impl Fn(u64) -> bool, death: Death, output: &str) {
+    while world.finished.is_none() {
+        assert!(world.events < 20_000, "{:?}", world.disk.attempts);
+        let training = world.workers.iter().find_map(|(worker, life)| match life {
+            Life::Training(trial, 0) if fails(trial.number) => Some((*worker, trial.clone())),
+            _ => None,
+        });
+        let Some((worker, trial)) = training else {
+            world.run(world.events + 1);
+            continue;
+        };
+        let mut error = setup::error(fault::Phase::Training, &fault::describe_program(death));
+        error.healthy = None;
+        error.program = Some(ProgramEnd {
+            death,
+            stopped: false,
+            oom_kills: 0,
+            output: output.into(),
+        });
+        let attempt = AttemptId {
+            number: trial.number,
+            purpose: Purpose::Search,
+            attempt: trial.attempt,
+        };
+        world.workers.insert(worker, Life::Idle);
+        let message = FromWorker::Attempt(attempt, AttemptEvent::Failed(error));
+        world.event(received(worker, message));
+    }
+}
+
+fn programs(trials: u64, slots: usize) -> World {
+    let mut spec = spec(trials, slots);
+    spec.kind = "command".into();
+    World::new(spec, Disk::default(), 1, 0.0)
+}
+
+#[test]
+fn programs_of_which_none_works_end_the_run_whatever_they_die_of() {
+    let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+    for (death, output, fault) in [
+        (Death::Exited(1), oom, "oom"),
+        (Death::Signaled(9), "", "killed"),
+        (Death::Signaled(11), "", "crash"),
+        (Death::Exited(1), "no", "task_error"),
+    ] {
+        let mut world = programs(30, 1);
+        fail_all(&mut world, |_| true, death, output);
+        assert_eq!(world.finished, Some(Exit::Breaker), "{fault}");
+        let faults = world.disk.trials.values().map(|t| &t.user_attrs["fault"]);
+        assert_eq!(faults.collect::<Vec<_>>(), [fault; 3]);
+    }
+}
+
+#[test]
+fn a_trial_that_still_runs_may_show_that_something_works() {
+    let mut world = programs(12, 4);
+    fail_all(
+        &mut world,
+        |number| (1..4).contains(&number),
+        Death::Exited(1),
+        "no",
+    );
+    assert_eq!(world.finished, Some(Exit::Done));
+    assert_eq!(world.disk.trials[&0].state, TrialState::Complete);
+    assert_eq!(states(&world).len(), 15, "three do not count");
 }
