@@ -50,6 +50,7 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
         "" => message.to_owned(),
         shown => format!("{message}: {shown}"),
     };
+    let own_line = own_line(&end.output);
     Fault {
         kind,
         text: match said {
@@ -58,14 +59,15 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
                 cuda_error(&end.output).unwrap_or_else(|| diagnosis.text.clone())
             }
             Some(diagnosis) => diagnosis.text.clone(),
-            // What it printed last may be anything: how it ended belongs to it.
+            None if own_line.is_some() && !words.is_empty() => words,
+            // No traceback: what it printed last may be anything, and how it ended belongs to it.
             None => detail.clone(),
         },
         detail,
         name: said.and_then(|d| d.name.clone()),
         code: said.and_then(|d| d.code),
         place: said.and_then(|d| d.place.clone()),
-        own_line: own_line(&end.output),
+        own_line,
     }
 }
 
@@ -219,7 +221,9 @@ mod tests {
             fault.detail,
             "the program exited with status 1: ValueError: no"
         );
-        assert_eq!(fault.text, fault.detail);
+        assert_eq!(fault.text, "ValueError: no");
+        let said = classify(&end(Death::Exited(3), "loss=3\n"), "the reason");
+        assert_eq!(said.text, "the reason: loss=3");
         assert_eq!(kind_of(Death::Exited(3), ""), FaultKind::TaskError);
         assert_eq!(
             kind_of(Death::Exited(2), "timed out waiting"),

@@ -74,8 +74,12 @@ mod tests {
         assert!(owner.is_here());
         owner.host += "-2";
         let study = StudySummary {
+            study_id: 1,
             name: "s".into(),
-            ..StudySummary::default()
+            directions: vec![],
+            counts: store::Counts::default(),
+            user_attrs: serde_json::Map::new(),
+            last_activity: None,
         };
         let refused = ask_to_stop(Path::new("none.db"), &study, &owner, false).unwrap_err();
         assert_eq!(refused.exit, Exit::Held);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::super::tests::{
-    Disk, Driven, completed, core, epoch, exited, hello, received, spec, written,
+    Disk, Driven, STOP, completed, core, epoch, exited, hello, received, spec, written,
 };
 use super::*;
 use crate::{Action, Event};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::*;
 use super::disk::Disk;
 use super::driven::Driven;
-use super::setup::{completed, core, epoch, exited, hello, received, spec, written};
+use super::setup::{STOP, completed, core, epoch, exited, hello, received, spec, written};
 use crate::{ExitInfo, WorkerEvent};
 use device::{GpuSample, HostSample, Sample};
 use fault::Death;

@@ -233,6 +233,9 @@ fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
         received(worker, epoch(attempt, 1, 0.5)),
         received(worker, completed(attempt)),
         exited(worker, Death::Exited(0)),
+        Event::Ticked,
+        Event::Ticked,
+        Event::Ticked,
     ]);
     let mut ends = Vec::new();
     while let Some(event) = events.pop_front() {
@@ -243,13 +246,14 @@ fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
                         Write::RunEnded { exit } => Some(*exit),
                         _ => None,
                     });
+                    // Ahead of what has not come yet: the last look at the study, then the answer.
+                    events.push_front(written(batch));
                     if end == Some(0) {
                         let gone = vec![0];
                         let trials = vec![];
-                        events.push_back(Event::StudyChanged(store::Changes { gone, trials }));
+                        events.push_front(Event::StudyChanged(store::Changes { gone, trials }));
                     }
                     ends.extend(end);
-                    events.push_back(written(batch));
                 }
                 Action::Worker(_, WorkerAction::Spawn(_)) => panic!("the run goes on"),
                 Action::Finish { exit, .. } => ends.push(exit.code()),
@@ -262,6 +266,7 @@ fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
 
 /// Ends the world's trainings of these trials as a program does that says so much, until the run has ended.
 fn fail_all(world: &mut World, fails: impl Fn(u64) -> bool, death: Death, output: &str) {
+    world.event(Event::Ticked);
     while world.finished.is_none() {
         assert!(world.events < 20_000, "{:?}", world.disk.attempts);
         let training = world.workers.iter().find_map(|(worker, life)| match life {
@@ -269,7 +274,7 @@ fn fail_all(world: &mut World, fails: impl Fn(u64) -> bool, death: Death, output
             _ => None,
         });
         let Some((worker, trial)) = training else {
-            world.run(world.events + 1);
+            world.step();
             continue;
         };
         let mut error = setup::error(fault::Phase::Training, &fault::describe_program(death));

@@ -142,10 +142,15 @@ impl World {
     pub fn run(&mut self, most: u32) {
         self.event(Event::Ticked);
         while self.finished.is_none() && self.events < most {
-            self.now += Duration::from_millis(self.rng.random_range(1..2_000));
-            let event = self.next_event();
-            self.event(event);
+            self.step();
         }
+    }
+
+    /// What happens next.
+    pub fn step(&mut self) {
+        self.now += Duration::from_millis(self.rng.random_range(1..2_000));
+        let event = self.next_event();
+        self.event(event);
     }
 
     pub fn event(&mut self, event: Event) {
