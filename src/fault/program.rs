@@ -50,7 +50,6 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
         "" => message.to_owned(),
         shown => format!("{message}: {shown}"),
     };
-    let own_line = own_line(&end.output);
     Fault {
         kind,
         text: match said {
@@ -59,15 +58,14 @@ pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
                 cuda_error(&end.output).unwrap_or_else(|| diagnosis.text.clone())
             }
             Some(diagnosis) => diagnosis.text.clone(),
-            None if own_line.is_some() && !words.is_empty() => words,
-            // No traceback: what it printed last may be anything, and how it ended belongs to it.
+            // What it printed last may be anything: how it ended belongs to it.
             None => detail.clone(),
         },
         detail,
         name: said.and_then(|d| d.name.clone()),
         code: said.and_then(|d| d.code),
         place: said.and_then(|d| d.place.clone()),
-        own_line,
+        own_line: own_line(&end.output),
     }
 }
 
