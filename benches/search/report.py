@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/search-quality.md from the results that are there, and prints a short table.
+"""Writes docs/search-quality.md from the results that are there, and prints a short table. Sections written by hand stay.
 
 Takes the options of run.py: those say which samplers, functions, seeds and lengths are shown.
 """
@@ -14,11 +14,14 @@ from results import BASELINE_SEEDS, CAP
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "search-quality.md"
 
+BY_HAND = "<!-- report.py writes what stands above. What follows is written by hand, and stays. -->\n"
+
 METHOD = """# Search quality
 
 How good the points are that tune proposes, beside other programs, on published functions and on real machine learning
-problems. `make search-bench` runs all of it and writes this page (`benches/search/`); a stopped run goes on where it was, and peers are not
-run again where `benches/search/kept` has their results.
+problems. `make search-bench` runs the comparison and writes this page up to [Functions](#functions) (`benches/search/`); the sections
+behind it name their own commands. A stopped run goes on where it was, and peers are not run again where `benches/search/kept` has their
+results.
 Written on {date} on {machine}.
 
 **Runs.** Every sampler is a process that serves the [ask-tell protocol](ask-tell.md), with one thread. It minimises each
@@ -191,12 +194,19 @@ def page(samplers, functions, options):
     return "\n".join(parts)
 
 
+def by_hand(written):
+    """What a page that was written before has behind the mark."""
+    _, mark, sections = written.partition(BY_HAND)
+    return "\n" + mark + sections if mark else ""
+
+
 def main():
     options = arguments(__doc__.splitlines()[0])
     functions = chosen_functions(options)
     with kept_binaries() as keep:
         samplers = chosen_samplers(options, keep)
-    PAGE.write_text(page(samplers, functions, options))
+    written = PAGE.read_text() if PAGE.exists() else ""
+    PAGE.write_text(page(samplers, functions, options) + by_hand(written))
     if not options.quiet:
         table.console(samplers, functions, options.seeds, options.evals, options.parallel)
 

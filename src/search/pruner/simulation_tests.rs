@@ -1,6 +1,6 @@
 //! What pruners are worth: random search over families of learning curves, with a budget of steps.
 //!
-//! The table of docs/pruning.md:
+//! The tables of docs/search-quality.md, "Pruners on learning curves":
 //! `cargo test --package tune-search -- --ignored --nocapture table_of_pruners`
 
 use rand::{Rng, RngExt};
@@ -254,7 +254,7 @@ fn auto_is_never_clearly_worse_than_no_pruning_and_better_in_the_mean() {
         let (none, _) = regret(family, "none", 30, 12);
         let (auto, _) = regret(family, "auto", 30, 12);
         println!("{:<12} none {none:.4} auto {auto:.4}", family.name);
-        // A few seeds leave much to chance; docs/pruning.md has the averages of many.
+        // A few seeds leave much to chance; docs/search-quality.md has the averages of many.
         assert!(auto < 1.35 * none, "{}: {auto} {none}", family.name);
         logs.push((none / auto).ln());
     }
@@ -263,7 +263,7 @@ fn auto_is_never_clearly_worse_than_no_pruning_and_better_in_the_mean() {
 }
 
 #[test]
-#[ignore = "minutes; prints the table of docs/pruning.md"]
+#[ignore = "minutes; prints the tables of docs/search-quality.md"]
 fn table_of_pruners() {
     const SEEDS: u64 = 100;
     let kinds = ["none", "median", "asha", "hyperband", "auto"];

@@ -157,7 +157,8 @@ fn nsga2_and_tpe_reach_more_than_random_on_every_function() {
     }
 }
 
-/// The table of docs/several-objectives.md. `TUNE_POPULATIONS` (`12 24 50`) are other populations.
+/// The table of docs/search-quality.md, "Several objectives". `TUNE_POPULATIONS` (`12 24 50`) are
+/// other populations.
 #[test]
 #[ignore = "a measurement"]
 fn hypervolumes_at_200_evaluations() {
