@@ -280,7 +280,7 @@ fn intervals_hold_from_the_fifth_measurement_on() {
     }
 }
 
-/// The figures of docs/memory.md: seeds that nothing was tuned on.
+/// The figures of docs/reliability.md: seeds that nothing was tuned on.
 #[test]
 #[ignore = "its figures are for the documentation"]
 fn coverage_of_held_out_studies() {
@@ -301,7 +301,7 @@ fn coverage_of_held_out_studies() {
     all("recorded peaks", together(orders));
 }
 
-/// The figures of docs/memory.md: seeds that nothing was tuned on.
+/// The figures of docs/reliability.md: seeds that nothing was tuned on.
 #[test]
 #[ignore = "a minute; its figures are for the documentation"]
 fn five_thousand_trials_of_held_out_seeds() {
