@@ -163,7 +163,7 @@ pub(super) fn study_to_sketch(
     let study = choose(&copy, file, study)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
-            "study {} has {} objectives, tune optimises one",
+            "study {} has {} objectives; a task is written from a study of one",
             study.name,
             study.directions.len()
         )));

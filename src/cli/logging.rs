@@ -42,6 +42,7 @@ pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Fai
             let layer = fmt::layer()
                 .with_writer(Mutex::new(file))
                 .with_ansi(false)
+                .with_target(false)
                 .log_internal_errors(false)
                 .with_filter(LevelFilter::INFO);
             Some(layer)
@@ -53,6 +54,11 @@ pub fn init_logging(common: &Common, run_log: Option<PathBuf>) -> Result<(), Fai
         .try_init()
         .ok();
     Ok(())
+}
+
+/// Notes a line that a run tells people on stdout: for the run's log.
+pub(super) fn note_told(line: &str) {
+    tracing::info!(target: "tune::told", "{line}");
 }
 
 /// Waits until all records are on stderr, as long as somebody reads; no more are written.

@@ -176,7 +176,8 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     init_logging(common, None)?;
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
     let (old, new) = (&args.study, &args.name);
-    config::check_name(new).map_err(|why| Failure::input(format!("{new:?}: {why}")))?;
+    config::check_name(new)
+        .map_err(|why| Failure::input(format!("found the name {new:?}, expected {why}")))?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(old))?;
     if store.find_study(new)?.is_some() {

@@ -23,6 +23,7 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
     let storage = run::storage(&project, common);
     let open = || Store::open_read_only(&storage);
     let dir = directory_of(&storage);
+    let tune = || run::command_in(common, &project);
     match command {
         ReadCommand::List(_) => {
             let store = Store::open_if_any(&storage)?;
@@ -30,7 +31,7 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         }
         ReadCommand::Tasks(_) => answer(common, &query::tasks(tasks(&project)?)),
         ReadCommand::Logs(args) => logs(common, &storage, args),
-        ReadCommand::Status(args) => status(common, &storage, args),
+        ReadCommand::Status(args) => status(common, &storage, args, &tune()?),
         ReadCommand::Best(args) => {
             let store = open()?;
             let study = meant(common, &store, &dir, args.study.as_deref())?;
@@ -62,7 +63,7 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             answer(common, &shown)
         }
         ReadCommand::Failures(args) => {
-            let failures = query::failures(&open()?, args.study.as_deref())?;
+            let failures = query::failures(&open()?, args.study.as_deref(), &tune()?)?;
             answer(common, &failures)
         }
         ReadCommand::Memory(args) => {

@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::logging::note_told;
 use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse};
 use crate::check_report;
-use crate::query::shell_word;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
@@ -19,7 +19,7 @@ use files::plain;
 use inject::{Here, InjectSpec, Plan};
 use memory::Floor;
 use messages::exit::{Exit, Failure};
-use report::Mode;
+use report::{About, Logged, Mode, shell_word};
 use store::Store;
 use supervisor::{Launch, launch, lock_study};
 use task::Preparation;
@@ -45,6 +45,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         library = libtorch::for_workers(&spec, devices[0])?;
     }
     init_logging(&args.common, Some(run_log(&storage, &spec.study)))?;
+    let tune = command_in(&args.common, &project)?;
     let mode = Mode::choose(
         args.common.json,
         args.common.quiet,
@@ -58,12 +59,14 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         }
         false => Vec::new(),
     };
+    let about = About::new(&spec.study, &tune);
+    let shown = report::sink(mode, &about)
+        .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
     launch(Launch {
         floor: floor(&spec, devices[0]),
         library,
         rehearsed,
-        sink: report::sink(mode, &spec.study)
-            .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?,
+        sink: Box::new(Logged::new(&about, note_told, shown)),
         spec,
         prepared,
         devices,
@@ -133,8 +136,8 @@ pub(super) fn project(common: &Common, wanted: Wanted) -> Result<Project, Failur
 }
 
 /// How commands about a project are begun from the working directory: `tune`, with `-C DIR` where another project
-/// would be found.
-pub(super) fn command_in(project: &Project) -> Result<String, Failure> {
+/// would be found, and with the `--storage` that was given.
+pub(super) fn command_in(common: &Common, project: &Project) -> Result<String, Failure> {
     let found = find_project(
         None,
         variable,
@@ -142,9 +145,12 @@ pub(super) fn command_in(project: &Project) -> Result<String, Failure> {
         Wanted::Studies,
         holds,
     );
-    Ok(match found.is_ok_and(|found| found == *project) {
-        true => "tune".to_owned(),
-        false => format!("tune -C {}", shell_word(&project.dir.display().to_string())),
+    let option =
+        |name: &str, path: &Path| format!(" {name} {}", shell_word(&path.display().to_string()));
+    Ok(match &common.storage {
+        Some(path) => format!("tune{}", option("--storage", path)),
+        None if found.is_ok_and(|found| found == *project) => "tune".to_owned(),
+        None => format!("tune{}", option("-C", &project.dir)),
     })
 }
 

@@ -20,12 +20,18 @@ const EVERY: f64 = 2.0;
 /// The longest pause between two looks, in seconds.
 const MOST: f64 = 86_400.0;
 
-pub(super) fn status(common: &Common, storage: &Path, args: &StatusArgs) -> Result<Exit, Failure> {
+/// `tune`: how commands about the database begin.
+pub(super) fn status(
+    common: &Common,
+    storage: &Path,
+    args: &StatusArgs,
+    tune: &str,
+) -> Result<Exit, Failure> {
     let (study, every) = meant(args)?;
     let store = Store::open_read_only(storage)?;
     match every {
-        None => look(&store, study)?.answer(common),
-        Some(every) => watch(common, &store, study, every),
+        None => look(&store, study, tune)?.answer(common),
+        Some(every) => watch(common, &store, study, every, tune),
     }
 }
 
@@ -35,10 +41,11 @@ fn watch(
     store: &Store,
     study: Option<&str>,
     every: Duration,
+    tune: &str,
 ) -> Result<Exit, Failure> {
     let mut screen = Screen::default();
     loop {
-        let seen = look(store, study)?;
+        let seen = look(store, study, tune)?;
         if common.json {
             print(&format!("{}\n", versioned(&seen)?))?;
         } else {
@@ -84,12 +91,13 @@ impl Answer for Seen {
     }
 }
 
-fn look(store: &Store, study: Option<&str>) -> Result<Seen, Failure> {
+fn look(store: &Store, study: Option<&str>, tune: &str) -> Result<Seen, Failure> {
     let stands = |study: StudySummary| {
         let context = Context {
             spooled: spool::waiting(&directory_of(store.path()), &study.name),
             now: messages::clock::now(),
             owner: lock_owner(store.path(), &study),
+            tune: tune.to_owned(),
         };
         query::status(store, study, &context)
     };

@@ -2,6 +2,7 @@
 
 use fault::{Failure, FailureGroup, FaultKind};
 
+use crate::About;
 use crate::format::plural;
 use messages::printable;
 use search::study::{FrozenTrial, TrialState};
@@ -50,7 +51,7 @@ pub fn failure(trial: &FrozenTrial, log: Option<String>) -> Option<Failure> {
 
 /// Why trials of a study failed: of each group how many and which, what they said, and what to do
 /// next. At most `most` groups.
-pub fn failure_lines(study: &str, groups: &[FailureGroup], most: usize) -> Vec<String> {
+pub fn failure_lines(about: &About, groups: &[FailureGroup], most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for group in groups.iter().take(most) {
         let (whom, trials) = match group.trials.as_slice() {
@@ -67,14 +68,14 @@ pub fn failure_lines(study: &str, groups: &[FailureGroup], most: usize) -> Vec<S
             lines.push(format!("  at {}", printable(place)));
         }
         let latest = group.latest();
-        lines.push(format!("  tune show {study} {latest}"));
+        lines.push(format!("  {} {latest}", about.command("show")));
         if let Some(log) = &group.log {
             lines.push(format!("  tune explain {log}"));
         }
     }
     if let Some(others) = groups.len().checked_sub(most).filter(|n| *n > 0) {
         let failures = plural(others as u64, "other failure");
-        lines.push(format!("and {failures}: tune failures {study}"));
+        lines.push(format!("and {failures}: {}", about.command("failures")));
     }
     lines
 }
@@ -166,16 +167,19 @@ mod tests {
             group(&[1, 2, 3, 4, 5, 6, 7], "no\u{1b}[31m"),
             group(&[9], "x"),
         ];
-        let told = failure_lines("s", &groups, 1);
+        let told = failure_lines(&About::new("s", "tune -C d"), &groups, 1);
         let expected = [
             "7 trials (task_error): no\\u001b[31m",
             "  trials 1, 2, 3, 4, 5 and 2 more",
             "  at train.py:3",
-            "  tune show s 7",
+            "  tune -C d show s 7",
             "  tune explain a.log",
-            "and 1 other failure: tune failures s",
+            "and 1 other failure: tune -C d failures s",
         ];
         assert_eq!(told, expected);
-        assert_eq!(failure_lines("s", &groups, 9)[5], "trial 9 (task_error): x");
+        assert_eq!(
+            failure_lines(&About::new("s", "tune -C d"), &groups, 9)[5],
+            "trial 9 (task_error): x"
+        );
     }
 }

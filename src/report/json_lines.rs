@@ -5,11 +5,11 @@ use std::io;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
-use super::Event;
 use super::event::event_json;
 use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
+use super::{About, Event};
 
 /// Writes one JSON object a line, flushed.
 pub(super) struct JsonLines {
@@ -18,8 +18,8 @@ pub(super) struct JsonLines {
 }
 
 impl JsonLines {
-    pub(super) fn new(study: &str, output: Output) -> io::Result<JsonLines> {
-        let study = study.to_owned();
+    pub(super) fn new(about: &About, output: Output) -> io::Result<JsonLines> {
+        let study = about.study.clone();
         let name = study.clone();
         let left_out = move |n| left_out_json(n, messages::clock::now(), &name).to_string();
         let outlet = Outlet::new(output, None, left_out)?;

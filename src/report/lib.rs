@@ -1,5 +1,6 @@
 //! What people and scripts see: the only module that writes to the terminal.
 
+mod about;
 mod chosen;
 mod event;
 mod failures;
@@ -9,6 +10,7 @@ pub mod format;
 mod hostile_tests;
 mod json_lines;
 mod lines;
+mod logged;
 mod narrator;
 mod outlet;
 mod output;
@@ -20,6 +22,7 @@ mod sink;
 mod terminal;
 mod trial_rate;
 
+pub use about::{About, shell_word};
 pub use chosen::{Chosen, Naive, Selected, Tested};
 pub use event::{Best, Counts, Event, Fault, event_json};
 pub use event::{
@@ -29,6 +32,7 @@ pub use failures::{FAILURE_ATTRS, TOLD, failure, failure_lines};
 pub use fork::Fork;
 pub use format::param_lines;
 pub use json_lines::left_out_json;
+pub use logged::Logged;
 pub use outlet::Records;
 pub use output::{Output, data, err, out};
 pub use progress_bar::{ProgressBar, size};

@@ -4,11 +4,11 @@ use std::io;
 
 use jiff::Timestamp;
 
-use super::Event;
 use super::narrator::Narrator;
 use super::outlet::{Outlet, Worth};
 use super::output::Output;
 use super::sink::Sink;
+use super::{About, Event};
 
 /// Characters of a finished trial's line where it is not for a terminal.
 const WIDTH: usize = 160;
@@ -20,20 +20,20 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(study: &str, output: Output) -> io::Result<Lines> {
+    pub(super) fn new(about: &About, output: Output) -> io::Result<Lines> {
         Ok(Lines {
-            narrator: Narrator::new(study, || WIDTH),
-            outlet: Outlet::new(output, None, left_out(study))?,
+            narrator: Narrator::new(about, || WIDTH),
+            outlet: Outlet::new(output, None, left_out(about))?,
         })
     }
 }
 
 /// The line that says how many lines are missing.
-pub(super) fn left_out(study: &str) -> impl Fn(u64) -> String + Send + use<> {
-    let study = study.to_owned();
+pub(super) fn left_out(about: &About) -> impl Fn(u64) -> String + Send + use<> {
+    let trials = about.command("trials");
     move |n| {
         format!(
-            "{} warning: {} left out: nobody read them in time (`tune trials {study}` has every result)",
+            "{} warning: {} left out: nobody read them in time (`{trials}` has every result)",
             messages::clock::now().strftime("%H:%M:%SZ"),
             match n {
                 1 => "1 line was".to_owned(),

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
 use super::format::{duration, param_lines, params_short, plural, value};
+use super::{About, SlotGivenUp, StopRequested, TOLD, failure_lines};
 use super::{Best, Counts, Event, Fault, RepeatFinished, RunFinished, RunStarted, TrialFinished};
-use super::{SlotGivenUp, StopRequested, TOLD, failure_lines};
 use config::{Baseline, Objective};
 use messages::exit::Exit;
 use messages::number_from_json;
@@ -27,7 +27,7 @@ const LEAST: usize = 24;
 
 /// Turns events into lines; remembers what a line needs of earlier events.
 pub(super) struct Narrator {
-    study: String,
+    about: About,
     metric: String,
     direction: Direction,
     goal: u64,
@@ -46,11 +46,11 @@ pub(super) struct Narrator {
 }
 
 impl Narrator {
-    pub(super) fn new(study: &str, width: fn() -> usize) -> Narrator {
+    pub(super) fn new(about: &About, width: fn() -> usize) -> Narrator {
         Narrator {
             width,
             defaults: Params::new(),
-            study: study.to_owned(),
+            about: about.clone(),
             metric: "value".to_owned(),
             direction: Direction::Maximize,
             goal: 0,
@@ -81,16 +81,20 @@ impl Narrator {
         })
     }
 
+    /// The lines of an event as the run's log has them: the log has its own times.
+    pub(super) fn untimed(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
+        self.text(event, time)
+    }
+
     /// The lines of an event, the first with the time of day.
     pub(super) fn lines(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
         let mut lines = self.text(event, time);
         if let Some(first) = lines.first_mut() {
             *first = format!("{} {first}", time.strftime("%H:%M:%SZ"));
         }
-        // Cron asks every night: a goal that was reached already is one line.
+        // Cron asks every night: a search that has ended already is one line.
         if let Event::RunStarted(run) = event
-            && run.counts.finished() >= run.trials
-            && run.reclaimed == 0
+            && may_have_nothing_to_do(run)
         {
             self.held = lines;
             return Vec::new();
@@ -111,7 +115,7 @@ impl Narrator {
     /// `study t: 10 of 10 trials finished, best loss 0.1 (trial 3); database: /p/tune.db`.
     fn nothing_to_do(&self, run: &RunFinished) -> String {
         let (finished, goal) = (run.counts.finished(), plural(self.goal, "trial"));
-        let mut line = format!("study {}: {finished} of {goal} finished", self.study);
+        let mut line = format!("study {}: {finished} of {goal} finished", self.about.study);
         if let Some((number, v)) = self.best {
             line += &format!(", best {} {} (trial {number})", self.metric, value(v));
         } else if let Some((_, front)) = &self.several {
@@ -128,13 +132,16 @@ impl Narrator {
                 .map_or_else(String::new, |e| format!(", mean {}", value(e.mean)));
             line += &format!(", winner by repeats trial {}{mean}", winner.number);
         }
+        if finished < self.goal {
+            line += &format!("; {}", run.reason);
+        }
         line + &format!("; database: {}", self.database)
     }
 
     fn text(&mut self, event: &Event, time: Timestamp) -> Vec<String> {
         match event {
             Event::RunStarted(run) => self.run_started(run),
-            Event::StudyForked(fork) => fork.lines(&self.study),
+            Event::StudyForked(fork) => fork.lines(&self.about.study),
             Event::TrialStarted { number, .. } => {
                 self.started.entry(*number).or_insert(time);
                 Vec::new()
@@ -173,7 +180,7 @@ impl Narrator {
         let mut lines = vec![
             format!(
                 "study {}: {asked}, {} of {} finished",
-                self.study,
+                self.about.study,
                 run.counts.finished(),
                 plural(run.trials, "trial"),
             ),
@@ -313,7 +320,7 @@ impl Narrator {
 
     fn summary(&self, run: &RunFinished) -> Vec<String> {
         let mut lines = vec![
-            format!("study {} ended: {}", self.study, run.reason),
+            format!("study {} ended: {}", self.about.study, run.reason),
             format!("  {}", self.counted(&run.counts)),
         ];
         match (&run.best, &run.front) {
@@ -332,7 +339,7 @@ impl Narrator {
         }
         if !run.failures.is_empty() {
             lines.push("  why trials failed:".to_owned());
-            let why = failure_lines(&self.study, &run.failures, TOLD);
+            let why = failure_lines(&self.about, &run.failures, TOLD);
             lines.extend(why.into_iter().map(|line| format!("    {line}")));
         }
         for given_up in &run.slots_given_up {
@@ -389,7 +396,10 @@ impl Narrator {
         }
         if front.len() > FRONT {
             let others = front.len() - FRONT;
-            lines.push(format!("    and {others} more: `tune best {}`", self.study));
+            lines.push(format!(
+                "    and {others} more: `tune best {}`",
+                self.about.study
+            ));
         }
         lines
     }
@@ -441,6 +451,13 @@ fn stop_line(stop: &StopRequested) -> String {
         false => "Ctrl-C puts back what still runs at once",
     };
     format!("{reason}: waiting for {whom}, {long}; {how}")
+}
+
+/// Whether there may be nothing left to search: the goal is reached, or a grid that has been begun may be through.
+fn may_have_nothing_to_do(run: &RunStarted) -> bool {
+    let finished = run.counts.finished();
+    let through = finished >= run.trials || finished > 0 && run.sampler == "grid";
+    through && run.reclaimed == 0
 }
 
 /// `3, 4 and 9`.

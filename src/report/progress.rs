@@ -6,6 +6,7 @@ use std::io;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
+use super::About;
 use super::Event;
 use super::format::plural;
 use super::lines::left_out;
@@ -33,14 +34,14 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(
-        study: &str,
+        about: &About,
         output: Output,
         target: ProgressDrawTarget,
     ) -> io::Result<Progress> {
         let bar = ProgressBar::with_draw_target(Some(0), target).with_style(style());
         Ok(Progress {
-            narrator: Narrator::new(study, columns),
-            outlet: Outlet::new(output, Some(bar), left_out(study))?,
+            narrator: Narrator::new(about, columns),
+            outlet: Outlet::new(output, Some(bar), left_out(about))?,
             rate: TrialRate::default(),
             finished: (0, false),
             running: BTreeMap::new(),

@@ -5,6 +5,7 @@ use std::io;
 use indicatif::ProgressDrawTarget;
 use jiff::Timestamp;
 
+use super::About;
 use super::Event;
 use super::json_lines::JsonLines;
 use super::lines::Lines;
@@ -45,33 +46,33 @@ impl Mode {
 
 /// The sink of a mode, on the process's own stdout and stderr. It never waits for whoever reads, and
 /// leaves lines out, the least important first, where nobody does; see `outlet`. Dropping it
-/// waits until all is shown, as long as somebody reads.
+/// waits until all is shown, as long as somebody reads. `about` is the study in the commands that it proposes.
 ///
 /// # Errors
 /// There is no thread to be had.
-pub fn sink(mode: Mode, study: &str) -> io::Result<Box<dyn Sink>> {
+pub fn sink(mode: Mode, about: &About) -> io::Result<Box<dyn Sink>> {
     let bar = ProgressDrawTarget::stderr_with_hz(10);
-    made(mode, study, Output::stdout(), bar)
+    made(mode, about, Output::stdout(), bar)
 }
 
 /// The sink of a mode on any stream; a progress bar is not drawn then.
 ///
 /// # Errors
 /// See [`sink`].
-pub fn sink_to(mode: Mode, study: &str, output: Output) -> io::Result<Box<dyn Sink>> {
-    made(mode, study, output, ProgressDrawTarget::hidden())
+pub fn sink_to(mode: Mode, about: &About, output: Output) -> io::Result<Box<dyn Sink>> {
+    made(mode, about, output, ProgressDrawTarget::hidden())
 }
 
 fn made(
     mode: Mode,
-    study: &str,
+    about: &About,
     output: Output,
     bar: ProgressDrawTarget,
 ) -> io::Result<Box<dyn Sink>> {
     Ok(match mode {
-        Mode::Progress => Box::new(Progress::new(study, output, bar)?),
-        Mode::Lines => Box::new(Lines::new(study, output)?),
-        Mode::Json => Box::new(JsonLines::new(study, output)?),
+        Mode::Progress => Box::new(Progress::new(about, output, bar)?),
+        Mode::Lines => Box::new(Lines::new(about, output)?),
+        Mode::Json => Box::new(JsonLines::new(about, output)?),
         Mode::Quiet => Box::new(Quiet),
     })
 }

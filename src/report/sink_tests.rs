@@ -32,7 +32,7 @@ fn render(mode: Mode, events: &[Event]) -> String {
 pub fn shown(mode: Mode, study: &str, events: &[Event]) -> String {
     let buffer = Buffer::default();
     let output = Output::to(Box::new(buffer.clone()));
-    let mut sink = sink_to(mode, study, output).unwrap();
+    let mut sink = sink_to(mode, &About::new(study, "tune"), output).unwrap();
     for (i, event) in events.iter().enumerate() {
         sink.handle(
             event,

@@ -82,30 +82,6 @@ impl Store {
         })
     }
 
-    /// The trials of a study that are FAIL or PRUNED, ascending by number, with their states and the user
-    /// attributes with these keys, and nothing else.
-    ///
-    /// # Errors
-    /// See [`Store::trials`].
-    pub fn ended_early(
-        &self,
-        study_id: i64,
-        keys: &[&str],
-    ) -> Result<Vec<FrozenTrial>, StoreError> {
-        let mut trials = self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::All);
-            reader.read_trials()?;
-            reader.read_attributes(
-                "trial_user_attributes",
-                &format!("AND t.state IN ('FAIL', 'PRUNED') {}", among(keys)),
-                |t| &mut t.user_attrs,
-            )?;
-            Ok(reader.trials)
-        })?;
-        trials.retain(|t| matches!(t.state, TrialState::Fail | TrialState::Pruned));
-        Ok(trials)
-    }
-
     /// One trial.
     ///
     /// # Errors

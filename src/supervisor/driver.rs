@@ -271,8 +271,7 @@ impl Executor {
     }
 }
 
-/// Notes an event in the run's log. What people are told of anyway is an object of JSON there, and not
-/// repeated on stderr.
+/// Notes a routine event, of which people are not told, for `-v` and the run's log.
 pub(super) fn log_event(event: &report::Event) {
     use report::Event::{EpochFinished, TrialStepped};
     match report::routine_text(event) {
@@ -280,9 +279,6 @@ pub(super) fn log_event(event: &report::Event) {
             tracing::debug!("{text}");
         }
         Some(text) => tracing::info!("{text}"),
-        None => {
-            let told = serde_json::to_string(event).unwrap_or_default();
-            tracing::info!(target: "tune::told", "{told}");
-        }
+        None => {}
     }
 }

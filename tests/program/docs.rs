@@ -8,7 +8,7 @@ struct Shown {
     words: Vec<String>,
 }
 
-fn pages() -> Vec<PathBuf> {
+pub(crate) fn pages() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(Path::new(crate::ROOT).join("docs")).unwrap();
     let pages = docs.map(|entry| entry.unwrap().path());
     let mut pages: Vec<PathBuf> = pages

@@ -36,7 +36,9 @@ fn three_trials_that_fail_alike_end_a_run_in_which_nothing_has_worked() {
         printed.contains("3 trials (task_error): ValueError: x is"),
         "{printed}"
     );
-    assert!(printed.contains("tune show t 2\n") && printed.contains("tune explain "));
+    let here = project.path().display();
+    assert!(printed.contains(&format!("tune -C {here} show t 2\n")));
+    assert!(printed.contains("tune explain "));
     // Another start of the same costs three more; once one has worked, it takes 20 in a row.
     project.expect(5, &["t", "--trials", "10"]);
     assert_eq!(project.trials("t").len(), 6);
@@ -52,7 +54,10 @@ fn trials_that_fail_each_in_its_own_way_are_given_twenty_in_a_row() {
     let (printed, _) = project.expect(5, &["t", "--trials", "10"]);
     assert_eq!(project.trials("t").len(), 20);
     assert!(
-        printed.contains("and 17 other failures: tune failures t"),
+        printed.contains(&format!(
+            "and 17 other failures: tune -C {} failures t",
+            project.path().display()
+        )),
         "{printed}"
     );
 }
@@ -141,7 +146,10 @@ fn why_trials_failed_is_told_by_failures() {
     let (told, _) = project.expect(0, &["failures", "t"]);
     assert!(told.starts_with("t: 20 failed trials\n20 trials (task_error): the program exited with status 1: no file /tmp/20/x\n"));
     assert!(
-        told.contains("  trials 1, 2, 3, 4, 5 and 15 more\n  tune show t 20\n"),
+        told.contains(&format!(
+            "  trials 1, 2, 3, 4, 5 and 15 more\n  tune -C {} show t 20\n",
+            project.path().display()
+        )),
         "{told}"
     );
     let (json, _) = project.expect(0, &["failures", "--json"]);

@@ -31,6 +31,7 @@ mod children;
 mod command;
 mod crates;
 mod docs;
+mod docs_run;
 mod drill;
 mod enqueue;
 mod errors;

@@ -5,6 +5,7 @@ mod output;
 mod program;
 mod trial_run;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,12 +14,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Common, SUBCOMMANDS, answer as tell, init_logging, run};
-use crate::query::{Answer, shell_word};
+use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
 use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
 use files::Model;
 use messages::exit::{Exit, Failure};
-use program::ProgramGuess;
+use program::{ParameterGuess, ProgramGuess};
 use text::data::guess::likely_columns;
 
 /// `tune init`
@@ -124,7 +125,7 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
     write(&planned)?;
     check(args, &project, &planned.file)?;
     let name = shell_word(&planned.name);
-    let tune = run::command_in(&project)?;
+    let tune = run::command_in(common, &project)?;
     tell(
         common,
         &Made {
@@ -400,7 +401,11 @@ fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planne
     let task = new_file(args, project, &name)?;
     let mut beside = None;
     let guess = match &args.script {
-        Some(line) => guess(line)?,
+        Some(line) => {
+            let guess = guess(line)?;
+            known_to_the_study(&guess, &study.parameters())?;
+            guess
+        }
         None => {
             let script = format!("{name}_trial.py");
             beside = Some(NewFile {
@@ -426,6 +431,24 @@ fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planne
         beside,
         ..Planned::new(name, task, text)
     })
+}
+
+/// A placeholder that no parameter of the study fills would make the task file one that nobody can run.
+fn known_to_the_study(guess: &ProgramGuess, parameters: &BTreeSet<&str>) -> Result<(), Failure> {
+    let unknown = |p: &&ParameterGuess| !parameters.contains(p.name.as_str());
+    match guess.searched.iter().find(unknown) {
+        None => Ok(()),
+        Some(ParameterGuess { name, .. }) => Err(Failure::input(format!(
+            "--script: the study has no parameter {name}{}; it has {}",
+            config::hint(name, parameters.iter().copied()),
+            parameters
+                .iter()
+                .copied()
+                .map(printable)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))),
+    }
 }
 
 /// The task that a text means.

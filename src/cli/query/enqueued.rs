@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use serde_json::{Value as Json, json};
 
-use super::format::{printable, shell_word};
+use super::format::printable;
 use super::{choose, format};
 use messages::exit::Failure;
 use report::format::plural;
+use report::shell_word;
 use store::Store;
 
 /// Points that were enqueued.

@@ -34,16 +34,6 @@ pub fn printable(text: &str) -> String {
     harmless(text).into_owned()
 }
 
-/// A word as a shell reads it, on one line that drives no terminal.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", printable(word).replace('\'', r"'\''"))
-    }
-}
-
 /// Names in a sentence.
 pub(super) fn words<S: AsRef<str>>(names: &[S]) -> String {
     let names: Vec<String> = names.iter().map(|n| printable(n.as_ref())).collect();
@@ -139,14 +129,6 @@ mod tests {
         assert_eq!(rfc3339(from), "2026-11-21T23:59:59.500000Z");
         assert_eq!(timestamp(from).map(stored).as_deref(), Some(from));
         assert_eq!(timestamp("nonsense"), None);
-    }
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
-        assert_eq!(shell_word("space.lr.high=1e-3"), "space.lr.high=1e-3");
-        assert_eq!(shell_word("my study"), "'my study'");
-        assert_eq!(shell_word("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

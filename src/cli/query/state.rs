@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::format::{self, rfc3339, shell_word};
+use super::format::{self, rfc3339};
 use messages::exit::Exit;
+use report::shell_word;
 use store::RunEntry;
 use supervisor::LockOwner;
 

@@ -3,30 +3,31 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
+use super::failures::failure_groups;
 use super::format::{self, stored_field};
 use super::gpus::Gpu;
 use super::live::{RunningTrial, rate, running_trials, step_word};
 use super::objectives::Objectives;
-use super::reason;
 use super::state::{Holder, StudyState};
 use super::winner::Winner;
 use super::{Answer, baseline, baseline_text, made_from, told, warning};
 use config::Baseline;
+use fault::FailureGroup;
 use messages::exit::Failure;
 use report::format::value as number;
 use report::format::{plural, table};
-use report::{Best, SlotGivenUp, TrialRate};
+use report::{About, Best, SlotGivenUp, TrialRate};
 use search::study::{FrozenTrial, TrialState, pareto};
 use store::{RunEntry, Store, StudySummary};
 use supervisor::core::SLOTS_GIVEN_UP;
 use supervisor::{LockOwner, MADE_FROM};
 
-/// So many reasons of failures are told.
+/// So many kinds of failures are told.
 const REASONS: usize = 3;
 
-/// Characters of a reason.
+/// Characters of a message.
 const REASON: usize = 160;
 
 /// What the database does not know.
@@ -38,6 +39,8 @@ pub struct Context {
     pub owner: Option<LockOwner>,
     /// Results that wait in the spool and are not in the database yet.
     pub spooled: u64,
+    /// How commands begin ([`About`]).
+    pub tune: String,
 }
 
 /// How a study stands.
@@ -61,7 +64,7 @@ pub struct Status {
     time_left_s: Option<f64>,
     running: Vec<RunningTrial>,
     /// Why trials failed, the most frequent reason first.
-    failures: Vec<Failures>,
+    failures: Vec<FailureGroup>,
     /// Slots that the last run has given up.
     slots_given_up: Vec<SlotGivenUp>,
     faults: BTreeMap<String, u64>,
@@ -76,6 +79,8 @@ pub struct Status {
     /// With several objectives, in place of the best.
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<Best>>,
+    #[serde(skip)]
+    about: About,
     #[serde(skip)]
     now: jiff::Timestamp,
     #[serde(skip)]
@@ -97,13 +102,6 @@ pub(super) struct StateCounts {
     infeasible: u64,
     running: u64,
     waiting: u64,
-}
-
-/// Trials that failed for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Failures {
-    reason: String,
-    trials: Vec<u64>,
 }
 
 /// How a study stands.
@@ -132,6 +130,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
     };
     let mut leading = leading(store, &study, &trials)?;
     Ok(Status {
+        about: About::new(&study.name, &context.tune),
         study: study.name.clone(),
         state: StudyState::of(live, last_run.as_ref()),
         objectives: Objectives::of(&study),
@@ -144,7 +143,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         rate_per_hour: pace.per_hour(),
         time_left_s: pace.left().map(|left| left.as_secs_f64()),
         running,
-        failures: failures(store, &study, &trials)?,
+        failures: failure_groups(store, &study, &trials, REASONS)?,
         slots_given_up: slots_given_up(&study),
         faults: store.faults(study.study_id)?,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
@@ -177,40 +176,6 @@ fn leading(
     let whole = store.these(study.study_id, &numbers)?;
     let of = |number: &u64| whole.iter().find(|t| t.number == *number);
     Ok(numbers.iter().filter_map(of).map(told).collect())
-}
-
-/// Why trials failed, the most frequent reason first.
-fn failures(
-    store: &Store,
-    study: &StudySummary,
-    trials: &[FrozenTrial],
-) -> Result<Vec<Failures>, Failure> {
-    let failed: Vec<u64> = trials
-        .iter()
-        .filter(|t| t.state == TrialState::Fail)
-        .map(|t| t.number)
-        .collect();
-    if failed.is_empty() {
-        return Ok(Vec::new());
-    }
-    let attributes = store.attributes(study.study_id, &reason::KEYS)?;
-    let none = Map::new();
-    let failed = failed.into_iter().map(|number| {
-        let attrs = attributes.get(&number).unwrap_or(&none);
-        fault::Failure {
-            trial: number,
-            fault: String::new(),
-            message: reason::reason(TrialState::Fail, attrs),
-            place: None,
-            log: None,
-        }
-    });
-    let groups = fault::group_failures(failed).into_iter();
-    let failures = groups.map(|group| Failures {
-        reason: group.message,
-        trials: group.trials,
-    });
-    Ok(failures.collect())
 }
 
 /// The slots that the last run has given up.
@@ -358,16 +323,17 @@ impl Status {
     }
 
     fn failure_lines(&self) -> Vec<(&'static str, String)> {
-        let line = |(i, f): (usize, &Failures)| {
-            let named: Vec<String> = f.trials.iter().take(4).map(u64::to_string).collect();
-            let more = if f.trials.len() > 4 { ", ..." } else { "" };
-            let noun = if f.trials.len() == 1 {
-                "trial"
-            } else {
-                "trials"
-            };
-            let reason = format::shortened(&f.reason, REASON);
-            let text = format!("{} ({noun} {}{more})", reason, named.join(", "));
+        let line = |(i, group): (usize, &FailureGroup)| {
+            let named: Vec<String> = group.trials.iter().take(4).map(u64::to_string).collect();
+            let more = if group.trials.len() > 4 { ", ..." } else { "" };
+            let noun = if group.count == 1 { "trial" } else { "trials" };
+            let message = group.message.lines().next().unwrap_or_default();
+            let message = format::shortened(message, REASON);
+            let text = format!(
+                "{} ({noun} {}{more}): {message}",
+                group.fault,
+                named.join(", ")
+            );
             (if i == 0 { "failed" } else { "" }, text)
         };
         let mut lines: Vec<_> = self
@@ -378,8 +344,8 @@ impl Status {
             .map(line)
             .collect();
         if self.failures.len() > REASONS {
-            let others = plural((self.failures.len() - REASONS) as u64, "other reason");
-            lines.push(("", format!("{others}: tune failures {}", self.study)));
+            let others = plural((self.failures.len() - REASONS) as u64, "other failure");
+            lines.push(("", format!("{others}: {}", self.about.command("failures"))));
         }
         lines
     }

@@ -168,6 +168,7 @@ fn context() -> Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
         owner: None,
         spooled: 0,
+        tune: "tune".into(),
     }
 }
 
@@ -327,7 +328,7 @@ fn the_status_names_what_people_ask_for() {
          trials         2 of 300 finished (2 complete); 1 failed\n\
          best           value 0.75 (trial 1)\n\
          baseline       0.6 (always class 0)\n\
-         failed         oom (trial 2)\n\
+         failed         oom (trial 2): no message was recorded\n\
          faults         oom 1, panic 1\n\
          last activity  2026-11-21 03:12:00 UTC (48 min 00 s ago)\n"
     );

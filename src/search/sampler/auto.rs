@@ -55,22 +55,17 @@ impl AutoSampler {
     }
 
     /// What it will do in a space, and why, for people: clauses with semicolons between them.
-    pub fn plan(space: &Space) -> String {
-        let active = space.parameters.iter().filter(|p| !p.domain.single());
-        let conditional = active.clone().filter(|p| !p.when.is_empty()).count();
-        let spaces = match conditional {
-            0 => format!("{} parameters", active.count()),
-            n => format!("{} parameters, {n} of them conditional", active.count()),
-        };
+    pub fn plan(options: &GpOptions, space: &Space) -> String {
         let choices = match Encoding::new(space).conditional_branches().is_empty() {
             true => "",
-            false => ", some go to choices that are not the best ones",
+            false => "; some trials try a choice that is not the best so far",
         };
         format!(
-            "after some spread points a Gaussian process ({spaces}); one trial in {} is TPE's{choices}: \
-             no model is right everywhere; from {} trials on more and more are TPE's, which costs \
-             less; while trials are infeasible all are the Gaussian process's, which learns where, as \
-             it learns the noise; running trials count as having what is expected of them",
+            "starts with {} spread-out points, then mostly a Gaussian process; one trial in {} comes from TPE, \
+             because no model is right everywhere{choices}; from {} trials on more and more come from TPE, which costs less time; \
+             trials that cannot be run (infeasible) teach it where not to search; a trial that still runs counts with \
+             the value that is expected of it",
+            options.n_startup_trials.max(2),
             other(space),
             RARER[0].0,
         )

@@ -138,7 +138,7 @@ pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
 /// that does one thing.
 pub fn plan(spec: &SamplerSpec, space: &Space) -> Option<String> {
     match spec.kind.as_str() {
-        "auto" => Some(AutoSampler::plan(space)),
+        "auto" => Some(AutoSampler::plan(&gp_options(&spec.options), space)),
         "nsga2" => Some(Nsga2Sampler::plan(&nsga2_options(&spec.options))),
         _ => None,
     }

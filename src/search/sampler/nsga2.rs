@@ -82,9 +82,9 @@ impl Nsga2Sampler {
     /// What it will do, and why, for people: clauses with semicolons between them.
     pub fn plan(options: &Nsga2Options) -> String {
         format!(
-            "after {} spread points the children of the best ones (NSGA-II): a front is looked for, \
-             which a model of one objective does not find; where trials cannot be run points are \
-             chosen that probably can be",
+            "starts with {} spread-out points, then makes new points out of the best ones (the genetic algorithm NSGA-II), \
+             which finds a whole front where a model of one objective does not; where trials cannot be run (infeasible) \
+             it prefers points that probably can",
             options.population_size.max(2)
         )
     }
