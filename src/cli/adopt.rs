@@ -80,7 +80,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         if loud {
             super::print("dry run: nothing was written\n")?;
         } else if common.json {
-            super::print(&format!("{:#}\n", told.json(false, None)))?;
+            super::print_json(&told.json(false, None))?;
         }
         return Ok(Exit::Done);
     }
@@ -106,7 +106,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         let adopted = query::adopted(&spec.study, trials.len(), &assessment, &command);
         super::print(&adopted)?;
     } else if common.json {
-        super::print(&format!("{:#}\n", told.json(true, Some(&command))))?;
+        super::print_json(&told.json(true, Some(&command)))?;
     }
     Ok(Exit::Done)
 }

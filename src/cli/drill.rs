@@ -57,7 +57,7 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
     };
     let found = drill::run(&drill, &progress)?;
     if common.json {
-        super::print(&format!("{:#}\n", crate::drill_report::drill_json(&found)))?;
+        super::print_json(&crate::drill_report::drill_json(&found))?;
     } else {
         super::print(&crate::drill_report::drill_report(&found))?;
     }

@@ -62,7 +62,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         held: lock_owner(&storage, &study).is_some(),
     };
     if common.json {
-        super::print(&format!("{:#}\n", super::versioned(&enqueued.json())?))
+        super::print_json(&enqueued.json())
     } else if common.quiet {
         Ok(Exit::Done)
     } else {

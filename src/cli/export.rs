@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::libtorch;
 use super::replay::{find, seed};
-use super::{Common, init_logging, print, run};
+use super::{Common, init_logging, print, print_json, run};
 use crate::query;
 use config::places::Wanted;
 use config::{Parallel, Problems, StudySpec};
@@ -127,10 +127,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     })
     .map_err(|e| Failure::input(format!("{}: {e:#}", args.out.display())))?;
     match (common.json, loud) {
-        (true, _) => print(&format!(
-            "{:#}\n",
-            summary(args, &chosen, &found, &origin, &written)
-        )),
+        (true, _) => print_json(&summary(args, &chosen, &found, &origin, &written)),
         (false, true) => print(&told(args, &chosen, &found, &written)),
         (false, false) => Ok(Exit::Done),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, init_logging, print};
+use super::{Common, init_logging, print, print_json};
 use files::bounded;
 use messages::exit::{Exit, Failure};
 use report::ProgressBar;
@@ -150,8 +150,8 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
         ))
     })?;
     let config = &checkpoint.config;
-    print(&if common.json {
-        let all = json!({
+    if common.json {
+        return print_json(&json!({
             "model": args.model,
             "revision": args.revision,
             "commit": fetched.commit,
@@ -159,19 +159,17 @@ pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> 
             "files": fetched.files,
             "architecture": config.architecture.name(),
             "parameters": config.parameters(),
-        });
-        format!("{all:#}\n")
-    } else {
-        format!(
-            "{}: {}, {} layers, hidden {}, {:.1} M parameters\n{}\n",
-            args.model,
-            config.architecture.name(),
-            config.num_hidden_layers,
-            config.hidden_size,
-            config.parameters() as f64 / 1e6,
-            fetched.dir.display()
-        )
-    })
+        }));
+    }
+    print(&format!(
+        "{}: {}, {} layers, hidden {}, {:.1} M parameters\n{}\n",
+        args.model,
+        config.architecture.name(),
+        config.num_hidden_layers,
+        config.hidden_size,
+        config.parameters() as f64 / 1e6,
+        fetched.dir.display()
+    ))
 }
 
 fn line(file: &FetchedFile) -> String {

@@ -187,16 +187,17 @@ fn print(text: &str) -> Result<Exit, Failure> {
     done(report::out(text))
 }
 
-/// The version of the JSON that commands answer with. A member that goes or changes its meaning makes a new one;
-/// one that comes does not.
-pub const JSON_VERSION: u32 = 1;
-
 /// Prints an answer: as JSON with `--json`, else as text.
 fn answer(common: &Common, answer: &impl Answer) -> Result<Exit, Failure> {
     match common.json {
         false => print(&answer.text()),
-        true => print(&format!("{:#}\n", versioned(answer)?)),
+        true => print_json(answer),
     }
+}
+
+/// Prints an answer for scripts.
+fn print_json(answer: &impl Serialize) -> Result<Exit, Failure> {
+    print(&format!("{:#}\n", versioned(answer)?))
 }
 
 /// An answer as JSON: an object says first which version of its form it has.
@@ -206,7 +207,7 @@ fn versioned(answer: &impl Serialize) -> Result<Json, Failure> {
     let Json::Object(members) = json else {
         return Ok(json);
     };
-    let version = ("version".to_owned(), JSON_VERSION.into());
+    let version = ("version".to_owned(), messages::JSON_VERSION.into());
     Ok(Json::Object(
         std::iter::once(version).chain(members).collect(),
     ))

@@ -85,11 +85,10 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
         trials: spec.operation.trials,
         forecast: look_ahead(&spec, plan.device, &points, caps),
     };
-    super::print(&if common.json {
-        format!("{:#}\n", report::rehearsal_json(&told, &points))
-    } else {
-        report::rehearsal_text(&told)
-    })?;
+    match common.json {
+        true => super::print_json(&report::rehearsal_json(&told, &points))?,
+        false => super::print(&report::rehearsal_text(&told))?,
+    };
     match points.iter().find_map(|p| p.error.as_ref()) {
         Some(error) if points.iter().all(|p| p.error.is_some()) => Err(Failure::input(format!(
             "no point could be trained: {error}; {} has the logs",

@@ -73,11 +73,10 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
             let _ = report::out(&shown.epoch(epoch));
         }
     })?;
-    super::print(&if common.json {
-        format!("{:#}\n", shown.json(&played))
-    } else {
-        shown.end(&played)
-    })
+    match common.json {
+        true => super::print_json(&shown.json(&played)),
+        false => super::print(&shown.end(&played)),
+    }
 }
 
 /// Refuses a trial whose data or models are no longer those of its study.

@@ -120,13 +120,10 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     let project = existing_project(common, Wanted::Task(&args.task))?;
     let spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;
-    let text = if common.json {
-        let json = check_report::check_json(&spec, &prepared);
-        format!("{:#}\n", super::versioned(&json)?)
-    } else {
-        check_report::check_report(&spec, &prepared)
-    };
-    super::print(&text)
+    match common.json {
+        true => super::print_json(&check_report::check_json(&spec, &prepared)),
+        false => super::print(&check_report::check_report(&spec, &prepared)),
+    }
 }
 
 /// The project directory that is meant.

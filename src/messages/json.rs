@@ -2,6 +2,10 @@
 
 use serde_json::Value as Json;
 
+/// The version of the JSON that commands answer with. A member that goes or changes its meaning makes a new one;
+/// one that comes does not.
+pub const JSON_VERSION: u32 = 1;
+
 /// A number in JSON; non-finite values are the strings `"NaN"`, `"Infinity"`, `"-Infinity"`.
 pub fn json_number(x: f64) -> Json {
     match serde_json::Number::from_f64(x) {

@@ -12,6 +12,6 @@ mod python_json;
 pub mod testing;
 
 pub use exit::{Exit, Failure};
-pub use json::{json_number, number_from_json};
+pub use json::{JSON_VERSION, json_number, number_from_json};
 pub use printable::{printable, printable_lines};
 pub use python_json::{python_json, to_python_json};

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use crate::scores::{ClassScores, Confusion};
 use config::Baseline;
-use messages::json_number;
+use messages::{JSON_VERSION, json_number};
 use report::format::{table, value};
 
 /// The scores of a model on labelled rows.
@@ -103,6 +103,7 @@ pub fn evaluation_json(e: &Evaluation) -> Json {
         .map(|t| all.clone().map(|p| e.confusion.at(t, p) as u64).collect())
         .collect();
     json!({
+        "version": JSON_VERSION,
         "model": e.model, "file": e.file, "rows": e.rows, "labels": e.labels, "metrics": metrics,
         "baseline": baseline, "classes": classes, "confusion": confusion,
     })

@@ -106,6 +106,7 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
 
 fn embedded_json(wanted: &Embed, done: &Embedded) -> serde_json::Value {
     json!({
+        "version": messages::JSON_VERSION,
         "file": wanted.out, "model": wanted.model, "device": wanted.device.to_string(),
         "rows": done.rows, "length": done.length, "hidden": done.hidden, "cut": done.cut,
         "pooling": done.pooling.name(), "bytes": done.bytes,

@@ -23,6 +23,20 @@ pub fn program() -> PathBuf {
     test.parent().unwrap().parent().unwrap().join("tune")
 }
 
+const ANSWERS: &str = include_str!("../../docs/schemas/answers.schema.json");
+
+/// Validates what a command answers with `--json` against the definition of this name in the schema of answers.
+pub fn valid(definition: &str, answer: &Json) {
+    let mut schema: Json = serde_json::from_str(ANSWERS).unwrap();
+    schema["$ref"] = format!("#/$defs/{definition}").into();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = validator
+        .iter_errors(answer)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{definition}: {wrong:#?}\n{answer:#}");
+}
+
 /// The library that it loads where a trial needs libtorch: the one that the environment names, else the one that is
 /// built with the tests that train.
 pub fn library() -> PathBuf {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::common::{tiny, valid};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value as Json, json};
@@ -262,13 +263,8 @@ impl Home {
         tree
     }
 
-    /// The command is refused with a clear message, and nothing of the user's has changed; gives the message.
-    fn refuses(
-        &self,
-        case: &str,
-        reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
-    ) -> String {
-        let before = self.tree();
+    /// `tune fetch org/tiny` from a hub.
+    fn fetch(&self, endpoint: &str) -> Command {
         let mut command = Command::new(crate::common::program());
         for name in [
             "HF_HOME",
@@ -280,13 +276,22 @@ impl Home {
         ] {
             command.env_remove(name);
         }
-        let ended = command
+        command
             .args(["fetch", "org/tiny"])
             .env("HOME", self.0.path())
-            .env("HF_ENDPOINT", serve(reply))
-            .env("HF_TOKEN", "secret")
-            .output()
-            .unwrap();
+            .env("HF_ENDPOINT", endpoint)
+            .env("HF_TOKEN", "secret");
+        command
+    }
+
+    /// The command is refused with a clear message, and nothing of the user's has changed; gives the message.
+    fn refuses(
+        &self,
+        case: &str,
+        reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> String {
+        let before = self.tree();
+        let ended = self.fetch(&serve(reply)).output().unwrap();
         let told = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(2), "{case}: {told}");
         assert!(
@@ -314,6 +319,30 @@ fn differences<'a>(
     all.filter(|path| before.get(*path) != after.get(*path))
         .map(PathBuf::as_path)
         .collect()
+}
+
+/// What the attacks below are variations of.
+#[test]
+fn a_model_of_an_honest_hub_is_fetched_and_told_of() {
+    let model = tempfile::tempdir().unwrap();
+    tiny::write_bert(model.path());
+    let mut all = Repository::new();
+    all.files.clear();
+    for entry in std::fs::read_dir(model.path()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        all.files.insert(name, std::fs::read(entry.path()).unwrap());
+    }
+    all.siblings = all.files.keys().cloned().collect();
+    let home = Home::new();
+    let endpoint = serve(move |request| all.reply(request));
+    let fetched = home.fetch(&endpoint).arg("--json").output().unwrap();
+    let told = String::from_utf8_lossy(&fetched.stderr);
+    assert_eq!(fetched.status.code(), Some(0), "{told}");
+    let answer: Json = serde_json::from_slice(&fetched.stdout).unwrap();
+    valid("fetch", &answer);
+    let directory = Path::new(answer["directory"].as_str().unwrap());
+    let weights = |dir: &Path| std::fs::read(dir.join("model.safetensors")).unwrap();
+    assert_eq!(weights(directory), weights(model.path()));
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn a_small_drill_reports_what_was_done_and_what_was_noticed() {
     let plan = "kill:2,segv,garbage,error,flood,assert";
     let (stdout, _) = project.expect(0, &["drill", "--inject", plan, "--json"]);
     let report: Json = serde_json::from_str(&stdout).unwrap();
+    crate::common::valid("drill", &report);
     assert_eq!(report["held"], true, "{stdout}");
     assert_eq!(
         report["injected"], 14,

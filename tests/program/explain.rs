@@ -110,6 +110,7 @@ fn the_command_gives_one_object_without_a_project() {
     let output = tune(&["explain", "--json"], ASSERT.as_bytes());
     assert_eq!(output.status.code(), Some(0));
     let e: Json = serde_json::from_slice(&output.stdout).unwrap();
+    crate::common::valid("explain", &e);
     assert_eq!(
         e["place"],
         json!({

@@ -6,21 +6,7 @@ use std::process::Output;
 
 use serde_json::{Value as Json, json};
 
-use crate::common::{Project, wait_for};
-
-const ANSWERS: &str = include_str!("../../docs/schemas/answers.schema.json");
-
-/// Validates an answer against the definition of this name.
-fn valid(definition: &str, answer: &Json) {
-    let mut schema: Json = serde_json::from_str(ANSWERS).unwrap();
-    schema["$ref"] = format!("#/$defs/{definition}").into();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator
-        .iter_errors(answer)
-        .map(|e| format!("{}: {e}", e.instance_path()))
-        .collect();
-    assert!(wrong.is_empty(), "{definition}: {wrong:#?}\n{answer:#}");
-}
+use crate::common::{Project, valid, wait_for};
 
 fn ask(project: &Project, args: &[&str]) -> Json {
     let args = [args, &["--json"]].concat();
@@ -96,6 +82,9 @@ fn every_answer_obeys_its_schema() {
     }
     let script = ["init", "made", "--script", "echo val_f1=0.5 --lr {lr}"];
     valid("init", &ask(&project, &script));
+    let replay = ["replay", "synthetic", "0"];
+    valid("replay", &ask(&project, &replay));
+    valid("rehearse", &ask(&project, &["rehearse", "synthetic"]));
     valid("logs", &ask(&project, &["logs", "synthetic", "0"]));
     valid("logs", &ask(&project, &["logs", "synthetic"]));
     valid(

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::common::{Project, tiny};
+use crate::common::{Project, tiny, valid};
 use serde_json::Value as Json;
 
 const RUN: [&str; 5] = ["tiny", "--device", "cpu", "--trials", "2"];
@@ -205,6 +205,7 @@ fn answers_and_scores_are_those_of_the_rows() {
     assert_eq!(csv.lines().count(), 121);
     let (jsonl, _) = project.expect(0, &["predict", dir, texts.to_str().unwrap(), "--json"]);
     let first = json(jsonl.lines().next().unwrap());
+    valid("predict", &first);
     let filed = json(
         fs::read_to_string(&answers)
             .unwrap()
@@ -226,7 +227,9 @@ fn an_exported_model_is_a_model_for_embed_and_for_further_studies() {
     );
     let to = project.path().join("hidden.safetensors");
     let (rows, to) = (rows.to_str().unwrap(), to.to_str().unwrap());
-    project.expect(0, &["embed", dir, rows, "-o", to, "--device", "cpu"]);
+    let embed = ["embed", dir, rows, "-o", to, "--device", "cpu", "--json"];
+    let (embedded, _) = project.expect(0, &embed);
+    valid("embed", &json(&embedded));
     assert!(Path::new(to).exists());
     let config = tiny::CONFIG.replace("../model", dir);
     project.config("further", &config);
