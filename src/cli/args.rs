@@ -172,7 +172,7 @@ pub struct ConfigFlags {
     #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub timeout: Option<String>,
     /// Then, or once a signal asks it to stop, give running trials so long to end; 0: put them back at
-    /// once [default: as long as trials take, at most 10m or a tenth of --timeout]
+    /// once [default: as long as trials take, at most 10m, or a tenth of --timeout where that is longer]
     #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub grace: Option<String>,
     /// End a trial that runs for longer (30m): PRUNED with its last value

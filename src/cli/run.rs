@@ -62,7 +62,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let about = About::new(&spec.study, &tune);
     let shown = report::sink(mode, &about)
         .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
-    launch(Launch {
+    let ended = launch(Launch {
         floor: floor(&spec, devices[0]),
         library,
         rehearsed,
@@ -74,7 +74,17 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         origin,
         same_program: args.same_program,
         locked,
-    })
+    });
+    ended.map_err(with_variables)
+}
+
+/// A study may differ by what an environment variable sets, of which the command line shows nothing.
+fn with_variables(mut failure: Failure) -> Failure {
+    let set = config::variables_set(variable);
+    if failure.exit == Exit::Differs && !set.is_empty() {
+        failure.message += &format!("\nThe environment sets {}.", set.join(", "));
+    }
+    failure
 }
 
 /// Whether what fits is found out before the first trial: for a new study that trains on a GPU.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use files::watched::WatchedFile;
 use search::study::Direction;
 
 use crate::{Key, StudySpec};
@@ -82,6 +83,8 @@ pub struct Prepared {
     /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
     /// the study's identity.
     pub fingerprints: Vec<(String, String)>,
+    /// Files that each trial reads anew, and that are among [`Prepared::fingerprints`]: a run ends where one changes.
+    pub watched: Vec<WatchedFile>,
 }
 
 /// A kind of task, as configurations see it.

@@ -54,7 +54,9 @@ pub use identity::{Difference, comparable, differences, identity, lacks_program,
 pub use key::{Key, KeyType, Preset, Role};
 pub use keys::{Algorithm, PRUNERS, SAMPLERS};
 pub use kind::{BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, test_metric};
-pub use overrides::{Overrides, overrides_from_environment, text_of, unknown_variables};
+pub use overrides::{
+    Overrides, overrides_from_environment, text_of, unknown_variables, variables_set,
+};
 pub use problem::{Problem, Problems, Source, hint, nearest_command};
 pub use resolve::{Input, check_name, resolve, resolve_partly, resolve_text};
 pub use values::duration;

@@ -118,6 +118,15 @@ pub fn overrides_from_environment(
     }
 }
 
+/// The variables that set keys here, as a person may read them: `HPO_EPOCHS=3 (train.epochs)`.
+pub fn variables_set(lookup: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let set = ENVIRONMENT.iter().filter_map(|(variable, key)| {
+        let text = text_of(variable, &lookup).ok()??;
+        Some(format!("{variable}={} ({key})", messages::printable(&text)))
+    });
+    set.collect()
+}
+
 /// What to say of variables in the environment that look like ours and are none: nobody reads them.
 pub fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let known = ENVIRONMENT.map(|(variable, _)| variable);

@@ -16,6 +16,7 @@ pub mod plain;
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod power;
 pub mod replace;
+pub mod watched;
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;

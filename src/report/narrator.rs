@@ -328,6 +328,9 @@ impl Narrator {
             (None, Some(front)) => lines.extend(self.front_lines(front)),
             (None, None) => lines.push("  no trial is complete yet".to_owned()),
         }
+        if run.best.is_none() && run.front.is_none() && run.counts.finished() > 0 {
+            lines.push("  warning: no trial has come to a result; `reason` says why: tune trials --columns number,state,reason".to_owned());
+        }
         if let Some(baseline) = &run.baseline {
             let mut leading = run.best.iter().chain(run.front.iter().flatten());
             let beats = |v: &f64| self.direction.better(*v, baseline.value);
@@ -513,6 +516,11 @@ fn resume_hint(exit: u8) -> Option<&'static str> {
         Some("to continue: run the same command again")
     } else if is(Exit::Breaker) {
         Some("to continue: remove the cause named above, then run the same command again")
+    } else if is(Exit::Differs) {
+        Some(
+            "to continue: put the files back, then run the same command again; if the change does not alter what a \
+             value means, add --same-program",
+        )
     } else {
         None
     }

@@ -20,6 +20,7 @@ use super::watchdog::Watchdog;
 use super::writer::{Request, RunId, Writer};
 use super::{Action, Event, WorkerAction, WorkerEvent, WorkerId, WorkerOptions};
 use files::paths::logs_dir;
+use files::watched::WatchedFile;
 use messages::exit::{Exit, Failure};
 use protocol::{KeepBest, ToWorker};
 use report::Sink;
@@ -39,6 +40,8 @@ pub struct Driver {
     pub library: Option<PathBuf>,
     /// What surrounds its workers.
     pub processes: Arc<RunProcesses>,
+    /// Files that end the run where they change.
+    pub watched: Vec<WatchedFile>,
     /// Where events go.
     pub sink: Box<dyn Sink>,
 }
@@ -122,6 +125,14 @@ impl Executor {
             if let Some(end) = self.perform_all(at_once) {
                 return end;
             }
+            if let Some(changed) = self.program_changed()
+                && let Some(end) = {
+                    let now = self.clock.now();
+                    self.perform_all(core.on_event(changed, now, now))
+                }
+            {
+                return end;
+            }
             let next = core.start_work(self.clock.now());
             if let Some(end) = self.perform_all(next) {
                 return end;
@@ -141,6 +152,21 @@ impl Executor {
                 }
             };
         }
+    }
+
+    /// What has changed of the program since its files were read; told once.
+    fn program_changed(&mut self) -> Option<Event> {
+        let changed = self
+            .driver
+            .watched
+            .iter_mut()
+            .filter_map(|file| file.has_changed().then(|| file.name.clone()));
+        let files: Vec<String> = changed.collect();
+        if files.is_empty() {
+            return None;
+        }
+        self.driver.watched.clear();
+        Some(Event::ProgramChanged { files })
     }
 
     /// Carries actions out in their order; how the run ends, if one of them says so.

@@ -66,6 +66,11 @@ pub enum Event {
         /// a step further.
         now: bool,
     },
+    /// Files of the program have changed that trials are still to be trained with.
+    ProgramChanged {
+        /// Their names.
+        files: Vec<String>,
+    },
     /// SIGHUP: the terminal is gone.
     TerminalClosed,
     /// Nothing but time.

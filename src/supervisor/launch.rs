@@ -121,6 +121,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = spool_replay::reserve(&dir, &spec.study)?;
     let warnings = prepared.warnings.clone();
+    let watched = match same_program {
+        true => Vec::new(),
+        false => prepared.watched.clone(),
+    };
     let (start, proposer) = start(&spec, prepared, earlier, &devices, floor, &storage)?;
     let core = Core::new(start);
     if !core.done() {
@@ -138,6 +142,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         library,
         processes: Arc::clone(&processes),
+        watched,
         sink,
     };
     let storage = (store, seen, spool);

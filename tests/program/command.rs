@@ -66,6 +66,33 @@ pub(crate) fn shell(script: &str, more: &str) -> Project {
     project
 }
 
+/// What is trained after a change would be another program's values.
+#[test]
+fn a_script_that_changes_while_its_run_is_on_ends_it_before_another_trial() {
+    let script = "while [ ! -e go ]; do sleep 0.02; done; echo 1";
+    let project = shell(script, "");
+    let write = |name: &str, text: &str| std::fs::write(project.path().join(name), text).unwrap();
+    let mut run = project.start(&["t", "--trials", "5"]);
+    wait_for("a trial", || {
+        project.database().exists() && project.trials("t").len() == 1
+    });
+    write("t.sh", &script.replace("echo 1", "echo 2"));
+    wait_for("the run to hear of it", || {
+        let logs = std::fs::read_dir(project.path().join("tune.db.d/logs/t")).unwrap();
+        let texts = logs.filter_map(|log| std::fs::read_to_string(log.ok()?.path()).ok());
+        texts
+            .into_iter()
+            .any(|text| text.contains("t.sh has changed while the run was on"))
+    });
+    write("go", "");
+    assert_eq!(run.wait().unwrap().code(), Some(8));
+    let trials = project.trials("t");
+    assert_eq!((trials.len(), &trials[0]["value"]), (1, &json!(1.0)));
+    project.expect(8, &["t", "--trials", "5"]);
+    write("t.sh", script);
+    project.expect(0, &["t", "--trials", "5"]);
+}
+
 /// The only trial of a run of one trial, and its attempts.
 fn one_trial(project: &Project, args: &[&str]) -> Json {
     let all = [&["t", "--trials", "1", "--timeout", "60s"], args].concat();

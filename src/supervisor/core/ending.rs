@@ -45,6 +45,15 @@ impl Core {
         }
     }
 
+    /// What is trained from now on would be another program's values: nothing new is started.
+    pub(super) fn on_program_changed(&mut self, files: &[String]) {
+        if self.mode == Mode::Running && !self.done() {
+            let have = if files.len() == 1 { "has" } else { "have" };
+            let reason = format!("{} {have} changed while the run was on", files.join(", "));
+            self.wind_down(Exit::Differs, reason);
+        }
+    }
+
     fn kill_all(&mut self) {
         for slot in 0..self.slots.len() {
             if let Some(w) = self.slots[slot].worker_mut() {

@@ -20,6 +20,9 @@ use fault::{Death, ProgramEnd};
 use process::child::ChildState;
 use process::evidence;
 
+/// A program that is stopped for so long is told to go on.
+const STOPPED_FOR: Duration = Duration::from_millis(200);
+
 /// How often the process and the file of metrics are looked at while the program says nothing.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -85,6 +88,8 @@ pub struct Progress {
     ending: Option<Ending>,
     /// This worker was asked to end.
     leaving: bool,
+    /// When it was found stopped, until it is told to go on.
+    found_stopped: Option<Instant>,
     /// It was found stopped before.
     continued: bool,
     stopped: bool,
@@ -121,9 +126,12 @@ impl Attempt<'_> {
             self.take_output(said, scanner);
             self.check_signals();
             self.escalate();
+            self.resume_stopped();
             match self.program.look() {
                 ChildState::Running => {}
-                ChildState::Stopped => self.resume_stopped(),
+                ChildState::Stopped => {
+                    self.state.found_stopped.get_or_insert_with(Instant::now);
+                }
                 ChildState::Ended => break,
             }
         }
@@ -358,6 +366,12 @@ impl Attempt<'_> {
     /// Nobody can be asked why it was stopped: it is told to go on, once. If it is stopped again,
     /// somebody means it.
     fn resume_stopped(&mut self) {
+        // Whoever ends a whole run stops its processes a moment before they are killed.
+        let stopped = self.state.found_stopped;
+        if stopped.is_none_or(|since| since.elapsed() < STOPPED_FOR) {
+            return;
+        }
+        self.state.found_stopped = None;
         if self.state.continued {
             self.state.stopped = true;
             self.program.signal(Signal::SIGKILL);

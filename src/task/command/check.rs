@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io;
 use std::path::Path;
 
 use regex::Regex;
 
 use super::{BASELINE, FILES, RUN, VALUE, directory, parameters, place, template, text_key};
 use config::{Problem, Problems, StudySpec};
-use files::bounded;
-use files::digest::Hashing;
+use files::watched::WatchedFile;
 use search::space::Value;
 
 use config::Baseline;
@@ -36,7 +34,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
     check.names(run);
     check.metric();
     check.pattern();
-    let fingerprints = check.files(run, &dir);
+    let (fingerprints, watched) = check.files(run, &dir);
     if !check.problems.is_empty() {
         return Err(Problems(check.problems));
     }
@@ -62,6 +60,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
             .map(|(heading, fact)| (heading.to_owned(), fact))
             .into(),
         fingerprints,
+        watched,
         ..Prepared::default()
     })
 }
@@ -167,8 +166,8 @@ impl Check<'_> {
         }
     }
 
-    /// Hashes of the files that values depend on: the program's own, and those that are listed.
-    fn files(&mut self, run: &[String], dir: &Path) -> Vec<(String, String)> {
+    /// The files that values depend on, the program's own and those that are listed, and their hashes by key.
+    fn files(&mut self, run: &[String], dir: &Path) -> (Vec<(String, String)>, Vec<WatchedFile>) {
         let listed = self.spec.lists.get(FILES).map_or(&[][..], Vec::as_slice);
         let own = place::own_files(run, |name| dir.join(name).is_file());
         let unlisted = own
@@ -176,22 +175,20 @@ impl Check<'_> {
             .filter(|name| !listed.iter().any(|l| l == name));
         let named = (unlisted.map(|name| (RUN, name)))
             .chain(listed.iter().map(|name| (FILES, name.as_str())));
-        let mut fingerprints: Vec<(String, String)> = Vec::new();
+        let mut fingerprints = Vec::new();
+        let mut watched = Vec::new();
         for (key, name) in named {
-            match fingerprint(&dir.join(name)) {
-                Ok(hash) => fingerprints.push((format!("{key}.{name}"), hash)),
+            match WatchedFile::read(name, &dir.join(name)) {
+                Ok(file) => {
+                    fingerprints.push((format!("{key}.{name}"), file.hash.clone()));
+                    watched.push(file);
+                }
                 Err(error) => {
                     let found = format!("{}: {error}", dir.join(name).display());
                     self.problem(key, found, "files that can be read");
                 }
             }
         }
-        fingerprints
+        (fingerprints, watched)
     }
-}
-
-fn fingerprint(path: &Path) -> io::Result<String> {
-    let mut hashing = Hashing::new(io::sink());
-    io::copy(&mut bounded::open(path)?, &mut hashing)?;
-    Ok(hashing.finish()?.1)
 }

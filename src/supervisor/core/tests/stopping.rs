@@ -264,6 +264,22 @@ fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
     assert_eq!(ends, [0, 4, 4], "two records, and the exit");
 }
 
+#[test]
+fn a_program_that_changes_ends_the_run_before_it_trains_a_trial() {
+    let changed = |files: &[&str]| Event::ProgramChanged {
+        files: files.iter().map(|&file| file.to_owned()).collect(),
+    };
+    let mut world = busy(spec(30, 3), 2);
+    world.stop_asked = true;
+    world.event(changed(&["train.py", "net.py"]));
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Differs));
+    assert_eq!(world.spawns_after_stop, 0);
+    assert!(world.disk.trials.len() < 30);
+    // What runs was started with the old program, and comes to its end.
+    assert!(states(&world).contains(&TrialState::Complete));
+}
+
 /// Ends the world's trainings of these trials as a program does that says so much, until the run has ended.
 fn fail_all(world: &mut World, fails: impl Fn(u64) -> bool, death: Death, output: &str) {
     world.event(Event::Ticked);

@@ -1,0 +1,87 @@
+//! Files that must not change while something depends on them.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::bounded;
+use crate::digest::Hashing;
+
+/// A file as it was when it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFile {
+    /// Its name for people.
+    pub name: String,
+    /// SHA-256 of its content, in hexadecimal.
+    pub hash: String,
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+/// What changes with every ordinary change of a file: its inode, size in bytes, and times of change in ns.
+type Stamp = (u64, u64, i64, i64, i64);
+
+fn stamp(of: &Metadata) -> Stamp {
+    let (modified, changed) = (
+        of.mtime_nsec(),
+        of.ctime() * 1_000_000_000 + of.ctime_nsec(),
+    );
+    (of.ino(), of.size(), of.mtime(), modified, changed)
+}
+
+impl WatchedFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no regular file.
+    pub fn read(name: &str, path: &Path) -> io::Result<WatchedFile> {
+        let mut file = bounded::open(path)?;
+        let stamp = stamp(&file.metadata()?);
+        let mut hashing = Hashing::new(io::sink());
+        io::copy(&mut file, &mut hashing)?;
+        Ok(WatchedFile {
+            name: name.to_owned(),
+            hash: hashing.finish()?.1,
+            path: path.to_owned(),
+            stamp,
+        })
+    }
+
+    /// Whether its content is another now. A file that cannot be read may be one that is being written anew: that is
+    /// no change yet. As cheap as a look at the file's times where they are as before.
+    pub fn has_changed(&mut self) -> bool {
+        let now = std::fs::metadata(&self.path).map(|of| stamp(&of));
+        if now.is_ok_and(|now| now == self.stamp) {
+            return false;
+        }
+        let Ok(read) = WatchedFile::read(&self.name, &self.path) else {
+            return false;
+        };
+        self.stamp = read.stamp;
+        read.hash != self.hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_content_is_a_change_and_the_same_written_again_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("train.py");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write("a");
+        let mut watched = WatchedFile::read("train.py", &path).unwrap();
+        assert!(!watched.has_changed());
+        write("a");
+        assert!(!watched.has_changed());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!watched.has_changed(), "an editor is about to write it");
+        write("b");
+        assert!(watched.has_changed());
+        write("a");
+        assert!(!watched.has_changed(), "it was put back");
+    }
+}
