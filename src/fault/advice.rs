@@ -11,6 +11,11 @@ pub fn advice(d: &Diagnosis, near: &str) -> String {
     if let Some(place) = &d.place {
         return format!("{} {general}", of_place(place));
     }
+    if d.text.contains("handles_.at(i)")
+        && d.also.iter().any(|o| o.text.contains("device not ready"))
+    {
+        return format!("{WSL_TIMEOUT} {general}");
+    }
     let special = match d.kind {
         FaultKind::Oom => of_memory(d.memory.as_ref(), near),
         FaultKind::TaskError => of_the_task(&d.text),
@@ -79,6 +84,9 @@ fn of_place(place: &Place) -> String {
     )
 }
 
+/// What the pair of these two errors means.
+const WSL_TIMEOUT: &str = "\"device not ready\" and then the lost state of the allocator: so it looks under WSL2 where Windows resets the GPU under a kernel that runs longer than 2 s (TDR). Less work a launch (a smaller batch or length), or a larger TdrDelay in the registry of Windows. Elsewhere, run without expandable_segments.";
+
 const XID: &str = "NVIDIA's catalogue of Xids tells more about this number.";
 
 /// What a CUDA error by itself points to.
@@ -103,11 +111,12 @@ fn of_code(code: u32) -> &'static str {
         98 | 209 | 222 => "The libraries have no code for this GPU: install a build that lists its compute capability.",
         100 | 101 => "Look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists.",
         214 | 220 => "The hardware reports an error: look at `nvidia-smi -q -d ECC` and the kernel's log; if it comes back, take the GPU out of use.",
+        600 => "Work on the GPU was not done when it was asked for: mostly harmless. Under WSL2 it comes where Windows resets the GPU under a kernel that runs longer than 2 s (TDR): less work a launch, or a larger TdrDelay in the registry of Windows.",
         700 => "A kernel read or wrote outside its memory: an index without a check, a tensor freed too early on another stream, or a defect of a custom kernel. compute-sanitizer finds it.",
         701 => "A kernel wants more registers or shared memory than the GPU has: it was built for another GPU, or its block is too large.",
         702 => "A kernel ran too long for a GPU that also drives a display: use another GPU, or less work a launch.",
         710 => "An assertion in a kernel failed, nearly always an index out of range: labels not below the number of classes, token ids not below the vocabulary size. Its line, with file and condition, was printed on the process's own output: look there.",
-        715 => "A kernel met an illegal instruction: a damaged or mismatched build, or a failing (overclocked, overheated) GPU. The same work on another GPU or another build tells which.",
+        715 => "This is the GPU, not the processor: a kernel met an illegal instruction: a damaged or mismatched build, or a failing (overclocked, overheated) GPU. The same work on another GPU or another build tells which.",
         716 => "A kernel accessed a misaligned address: a custom kernel that casts to a vector type, or a view with an odd offset.",
         719 | 999 => "The device failed without saying where: look for an Xid in the kernel's log.",
         806..=810 => "The multi-process service is involved, where one client's fault hits all: do not run under it.",
@@ -141,6 +150,9 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["too old", "API mismatch"], "Driver and CUDA libraries do not fit: update the driver (and restart the machine), or install libraries for the older one."),
     (&["HSA_STATUS", "Memory access fault by GPU"], "A kernel read or wrote outside its memory."),
     (&["soft lockup", "self-detected stall", "stalls on CPU", "hard LOCKUP"], "A processor was stuck in the kernel: a driver's defect, failing hardware, or a virtual machine that was not given time."),
+    (&["dxgkio_"], "WSL2's driver could not keep memory on the GPU, or has lost the GPU: `wsl --shutdown` in Windows, then start again; if it comes back, update the driver of Windows and WSL's kernel."),
+    (&["driver_api.cpp"], "PyTorch could not open libcuda.so.1 or libnvidia-ml.so.1, or a function in them: often while it put an out of memory into words. Pass the driver into the container; under WSL2 put /usr/lib/wsl/lib first on LD_LIBRARY_PATH."),
+    (&["llegal instruction", "llegal hardware instruction", "SIGILL", "trap invalid opcode"], "This is the processor, not the GPU: it met an instruction that it does not have (AVX2, AVX-512), or native code jumped to a wrong place. Compare the flags of /proc/cpuinfo with what the build wants."),
     (&["bad_alloc"], ""),
     (&["terminate called", "what():"], "A C++ exception left a destructor or a thread: what stands behind what() is the cause."),
 ];
@@ -266,5 +278,17 @@ mod tests {
             text.contains("12.50 GiB belong to other processes"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_processor_the_gpu_and_windows_are_told_apart() {
+        let advice = |text: &str| crate::explain(text).advice;
+        assert!(advice("Illegal instruction (core dumped)").starts_with("This is the processor"));
+        let gpu = "RuntimeError: CUDA error: an illegal instruction was encountered";
+        assert!(advice(gpu).starts_with("This is the GPU"));
+        let lost = "RuntimeError: !handles_.at(i) INTERNAL ASSERT FAILED at \"a.cpp\":5";
+        assert!(!advice(lost).contains("WSL2"));
+        let after = format!("RuntimeError: CUDA driver error: device not ready\n{lost}");
+        assert!(advice(&after).contains("TdrDelay"));
     }
 }

@@ -115,6 +115,7 @@ pub const RULES: &[Rule] = &[
     rule(What::Machine(Gone), r"(?i)fallen off the bus|GPU[ _]is[ _]lost|GpuLost"),
     kind(DeviceLost, Gone, r"Unable to determine the device handle for|RmInitAdapter failed|GPU requires reset|NVML_ERROR_RESET_REQUIRED"),
     rule(What::Machine(Resource), r"(?i)driver/library version mismatch|LIB_RM_VERSION_MISMATCH|couldn't communicate with the NVIDIA driver|Found no NVIDIA driver|NVIDIA driver on your system is too old|driver[ _]not[ _]loaded|Failed to initialize NVML|NVML: Unknown Error|GPU access blocked by the operating system|lib(?:cuda|nvidia-ml)\.so[.\d]*: cannot open|nvidia-container-cli:.* error|could not select device driver .*gpu|unresolvable CDI devices|NVRM: (?:API mismatch|No NVIDIA|Can.t find|The NVIDIA probe routine)|module nvidia\w* not found"),
+    kind(DeviceLost, Resource, r"\bdxgkio_\w+: .*(?:failed|error)|\b(?:handle|r)_?\d* INTERNAL ASSERT FAILED at .*driver_api\.cpp"),
     kind(DeviceLost, Resource, r"No (?:CUDA|HIP) GPUs are available|No devices were found|CUDA unknown error - this may be due to|CUDA driver initialization failed|device < num_gpus INTERNAL ASSERT|not compiled with CUDA enabled|libcudart\.so[.\d]*: cannot open"),
     // Numbers that are none.
     kind(FaultKind::Diverged, Strength::Diverged, r"(?i)function '?\w+backward\w*'? returned (?:nan|inf)|(?:\b|_)loss\b\W{0,3}(?:is|was|became|has become|value)?\W{0,3}(?:tensor\()?(?:[-+]?(?:nan|inf)\b|infinite|not finite|non-?finite)"),
