@@ -205,8 +205,19 @@ fn of_several(
         return Err(unknown(metric, kind, !first));
     }
     let Some(direction) = asked.or(natural) else {
-        let expected = format!("{metric}:min or {metric}:max");
-        return wrong(format!("{metric} without a direction"), &expected);
+        return match metric.rsplit_once(':') {
+            Some((name, word)) => {
+                let expected = format!("{name}:min or {name}:max");
+                wrong(
+                    format!("{metric}, where {word:?} is no direction"),
+                    &expected,
+                )
+            }
+            None => {
+                let expected = format!("{metric}:min or {metric}:max");
+                wrong(format!("{metric} without a direction"), &expected)
+            }
+        };
     };
     let metric = metric.to_owned();
     Ok(Objective { metric, direction })

@@ -187,13 +187,19 @@ pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<
     };
     let beside = (!path_like && Path::new(&format!("{task}.toml")).is_file())
         .then(|| format!("`tune ./{task}.toml`"));
-    let task_near = || nearest(&stem, tasks.iter().map(String::as_str)).map(str::to_owned);
-    let command_near = || {
-        let near = nearest_command(task, subcommands.iter().copied());
-        near.filter(|_| !path_like)
-            .map(|near| format!("`tune {near}`"))
+    let command = nearest_command(task, subcommands.iter().copied()).filter(|_| !path_like);
+    // A command first: it is meant where a task is no nearer.
+    let near = || {
+        nearest(
+            &stem,
+            command.into_iter().chain(tasks.iter().map(String::as_str)),
+        )
     };
-    let near = match beside.or_else(task_near).or_else(command_near) {
+    let near = || match near() {
+        near if near == command => near.map(|near| format!("`tune {near}`")),
+        near => near.map(str::to_owned),
+    };
+    let near = match beside.or_else(near) {
         _ if task == "resume" => format!("; {RESUME}"),
         Some(near) => format!("; did you mean {near}?"),
         None => String::new(),

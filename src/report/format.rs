@@ -120,6 +120,14 @@ pub fn plural(n: u64, noun: &str) -> String {
     }
 }
 
+/// `3 of 9 trials finished`; where more have ended than were asked for, `10 trials finished, goal 9`.
+pub fn finished_of(finished: u64, goal: u64) -> String {
+    match finished <= goal {
+        true => format!("{finished} of {} finished", plural(goal, "trial")),
+        false => format!("{} finished, goal {goal}", plural(finished, "trial")),
+    }
+}
+
 /// Rows in columns, the first row as heading; numbers to the right.
 pub fn table(rows: &[Vec<String>]) -> String {
     let clean = |row: &Vec<String>| {
@@ -219,6 +227,13 @@ mod tests {
         );
         assert_eq!(params_short(&params, &Params::new(), 5), "+3 more");
         assert_eq!(params_short(&Params::new(), &Params::new(), 5), "");
+    }
+
+    #[test]
+    fn more_trials_than_were_asked_for_are_no_part_of_them() {
+        assert_eq!(finished_of(1, 1), "1 of 1 trial finished");
+        assert_eq!(finished_of(3, 9), "3 of 9 trials finished");
+        assert_eq!(finished_of(10, 9), "10 trials finished, goal 9");
     }
 
     #[test]

@@ -39,5 +39,5 @@ pub use progress_bar::{ProgressBar, size};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};
 pub use routine::routine_text;
 pub use sink::{Mode, Sink, sink, sink_to};
-pub use terminal::{Screen, columns};
+pub use terminal::{Screen, columns, for_terminal};
 pub use trial_rate::TrialRate;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
-use super::format::{duration, param_lines, params_short, plural, value};
+use super::format::{duration, finished_of, param_lines, params_short, plural, value};
 use super::{About, SlotGivenUp, StopRequested, TOLD, failure_lines};
 use super::{Best, Counts, Event, Fault, RepeatFinished, RunFinished, RunStarted, TrialFinished};
 use config::{Baseline, Objective};
@@ -114,8 +114,12 @@ impl Narrator {
 
     /// `study t: 10 of 10 trials finished, best loss 0.1 (trial 3); database: /p/tune.db`.
     fn nothing_to_do(&self, run: &RunFinished) -> String {
-        let (finished, goal) = (run.counts.finished(), plural(self.goal, "trial"));
-        let mut line = format!("study {}: {finished} of {goal} finished", self.about.study);
+        let finished = run.counts.finished();
+        let mut line = format!(
+            "study {}: {}",
+            self.about.study,
+            finished_of(finished, self.goal)
+        );
         if let Some((number, v)) = self.best {
             line += &format!(", best {} {} (trial {number})", self.metric, value(v));
         } else if let Some((_, front)) = &self.several {
@@ -179,10 +183,9 @@ impl Narrator {
         };
         let mut lines = vec![
             format!(
-                "study {}: {asked}, {} of {} finished",
+                "study {}: {asked}, {}",
                 self.about.study,
-                run.counts.finished(),
-                plural(run.trials, "trial"),
+                finished_of(run.counts.finished(), run.trials),
             ),
             format!(
                 "  {} in parallel on {}, sampler {}, pruner {}",
@@ -245,7 +248,10 @@ impl Narrator {
         let why = refused(&trial.attrs);
         // Only a trial that counts towards the goal says how many there are.
         let mut line = match trial.state != TrialState::Fail && why.is_none() {
-            true => format!("[{}/{}] ", trial.counts.finished(), self.goal),
+            true => match trial.counts.finished() {
+                finished if finished > self.goal => format!("[{finished}, goal {}] ", self.goal),
+                finished => format!("[{finished}/{}] ", self.goal),
+            },
             false => String::new(),
         };
         line += &format!("trial {} {}", trial.number, trial.state);
@@ -341,7 +347,7 @@ impl Narrator {
             });
         }
         if !run.failures.is_empty() {
-            lines.push("  why trials failed:".to_owned());
+            lines.push("  why trials failed in this run:".to_owned());
             let why = failure_lines(&self.about, &run.failures, TOLD);
             lines.extend(why.into_iter().map(|line| format!("    {line}")));
         }
@@ -367,9 +373,8 @@ impl Narrator {
 
     fn counted(&self, counts: &Counts) -> String {
         let mut text = format!(
-            "{} of {} finished ({} complete, {} pruned)",
-            counts.finished(),
-            plural(self.goal, "trial"),
+            "{} ({} complete, {} pruned)",
+            finished_of(counts.finished(), self.goal),
             counts.complete,
             counts.pruned
         );

@@ -163,14 +163,18 @@ impl Outlet {
     ) -> io::Result<Outlet> {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
+        if let Some(bar) = &bar {
+            *drawn() = Some(bar.clone());
+        }
         thread::Builder::new()
             .name("report".into())
             .spawn(move || {
                 while let Some(next) = theirs.next() {
+                    let around = bar.clone().or_else(|| drawn().clone());
                     match next {
-                        Next::Lines(lines) => write(&mut output, bar.as_ref(), &lines),
+                        Next::Lines(lines) => write(&mut output, around.as_ref(), &lines),
                         Next::LeftOut(n) => {
-                            write(&mut output, bar.as_ref(), &printable(&left_out(n)));
+                            write(&mut output, around.as_ref(), &printable(&left_out(n)));
                         }
                         Next::Bar(standing) => draw(bar.as_ref(), standing),
                     }
@@ -226,8 +230,16 @@ impl Drop for Outlet {
     }
 }
 
+/// The bar that this process draws: log records, which have an outlet of their own, are not to land in it.
+static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn write(output: &mut Output, bar: Option<&ProgressBar>, lines: &str) {
-    match bar {
+    // One that was not drawn yet is not drawn by a line either.
+    match bar.filter(|bar| bar.length() > Some(0)) {
         Some(bar) => bar.suspend(|| output.lines(lines)),
         None => output.lines(lines),
     }

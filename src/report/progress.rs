@@ -115,6 +115,10 @@ impl Sink for Progress {
         self.note(event, time);
         let (position, over) = self.finished;
         let length = self.rate.goal;
+        // Before the run has begun nothing is known of it: a bar of no length would be a full one.
+        if length == 0 && !over {
+            return;
+        }
         let before = format!("{position}/{length} | ").len() + bar_width(columns());
         self.outlet.bar(Standing {
             length,

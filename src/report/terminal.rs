@@ -11,6 +11,45 @@ pub fn columns() -> Option<usize> {
     term.is_term().then(|| usize::from(term.size().1))
 }
 
+/// A text for people: on a terminal its lines are broken between words where the terminal's end.
+pub fn for_terminal(text: &str) -> String {
+    columns().map_or_else(|| text.to_owned(), |columns| wrapped(text, columns))
+}
+
+/// The lines of a text, each at most so many characters as far as its words allow it. What goes on stands below the
+/// second column where the line has one, as `heading  text` has.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let mut rest: Vec<char> = line.chars().collect();
+        let indent = second_column(&rest).filter(|at| *at <= width / 2);
+        let lead = rest.iter().take_while(|c| **c == ' ').count();
+        let indent = indent.unwrap_or(lead + 2);
+        while rest.len() > width {
+            let space = |at: &usize| rest[*at] == ' ';
+            let before = (indent + 1..=width).rev().find(space);
+            let Some(at) = before.or_else(|| (width..rest.len()).find(space)) else {
+                break;
+            };
+            let begun: String = rest[..at].iter().collect();
+            let goes_on = rest[at..].iter().skip_while(|c| **c == ' ').copied();
+            rest = std::iter::repeat_n(' ', indent).chain(goes_on).collect();
+            out += begun.trim_end();
+            out.push('\n');
+        }
+        out.extend(rest);
+        out.push('\n');
+    }
+    out
+}
+
+/// Where the text behind the first gap of a line stands.
+fn second_column(line: &[char]) -> Option<usize> {
+    let word = line.iter().position(|c| *c != ' ')?;
+    let gap = word + line[word..].windows(2).position(|two| two == [' ', ' '])?;
+    Some(gap + line[gap..].iter().position(|c| *c != ' ')?)
+}
+
 /// A block of lines that is drawn again and again: on a terminal in its place, elsewhere each below the one before.
 #[derive(Default)]
 pub struct Screen {
@@ -19,7 +58,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Draws the block anew. On a terminal, what is wider or higher than it is cut.
+    /// Draws the block anew. On a terminal, wide lines are broken, and what is higher than it is cut.
     ///
     /// # Errors
     /// Standard output cannot be written; a reader that has gone away is [`io::ErrorKind::BrokenPipe`].
@@ -48,13 +87,27 @@ impl Screen {
 fn fitted(text: &str, (rows, columns): (u16, u16)) -> Vec<String> {
     let (rows, columns) = (usize::from(rows), usize::from(columns));
     let cut = |line: &str| line.chars().take(columns.max(2) - 1).collect();
-    let lines = text.trim_end().lines().take(rows.max(2) - 1);
-    lines.map(cut).collect()
+    let text = wrapped(text.trim_end(), columns.max(2) - 1);
+    text.lines().take(rows.max(2) - 1).map(cut).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_line_goes_on_below_its_second_column() {
+        let text = "study   t: minimize loss\nstate   running since noon (pid 7)\n\nab cd\n";
+        let told = "study   t: minimize\n        loss\nstate   running\n        since noon\n        (pid 7)\n\nab cd\n";
+        assert_eq!(wrapped(text, 19), told);
+        assert_eq!(wrapped(text, 80), text);
+        // A word is never broken: the terminal does that.
+        assert_eq!(
+            wrapped("a /very/long/path b\n", 6),
+            "a\n  /very/long/path\n  b\n"
+        );
+        assert_eq!(wrapped("/very/long/path\n", 6), "/very/long/path\n");
+    }
 
     #[test]
     fn a_block_is_cut_to_the_terminal() {

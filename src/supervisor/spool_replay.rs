@@ -27,10 +27,11 @@ pub fn check(storage: &Path, dir: &Path, study: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::storage(format!(
-        "{}: the database is gone, but {} of the study {study} are kept for it in {}; put the \
+        "{}: the database is gone, but {} of the study {study} {} kept for it in {}; put the \
          database or a copy of it back, or move that file away to begin anew",
         storage.display(),
         spool::count_text(waiting),
+        if waiting == 1 { "is" } else { "are" },
         files::paths::spool_of(dir, study).display()
     )))
 }
