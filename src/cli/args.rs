@@ -82,6 +82,7 @@ pub struct Common {
 #[derive(Debug, Parser)]
 #[command(
     name = "tune", version, about = "Hyperparameter search for libtorch",
+    arg_required_else_help = true,
     override_usage = "tune <TASK> [OPTIONS]\n       tune <COMMAND> [OPTIONS]",
     after_help = AFTER_HELP
 )]

@@ -188,7 +188,7 @@ pub struct TrialsArgs {
     /// Only those that failed
     #[arg(long)]
     pub failed: bool,
-    /// Only those that run
+    /// Only those that run now
     #[arg(long)]
     pub running: bool,
     /// Only those of which this is true: optim.lr<1e-4, state=pruned, reason!=oom; repeatable, all must be true
@@ -214,15 +214,16 @@ pub struct TrialsArgs {
 }
 
 impl TrialsArgs {
-    /// What is asked for.
+    /// What is asked for, of a study that no process works on.
     pub fn selection(&self) -> Selection {
         let mut states = self.state.clone();
         states.extend(self.failed.then_some(TrialState::Fail));
-        states.extend(self.running.then_some(TrialState::Running));
         let all = self.columns.is_empty() || self.all_columns();
         Selection {
             top: self.top,
             states,
+            running: self.running,
+            live: false,
             conditions: self.conditions.clone(),
             sort: self.sort.clone(),
             reverse: self.reverse,
@@ -265,7 +266,7 @@ pub struct LogsArgs {
     #[arg(long, short, conflicts_with = "json")]
     pub follow: bool,
     /// Only the last lines of each log
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, short = 'n', value_name = "LINES")]
     pub tail: Option<usize>,
 }
 

@@ -190,7 +190,7 @@ fn print(text: &str) -> Result<Exit, Failure> {
 /// Prints an answer: as JSON with `--json`, else as text.
 fn answer(common: &Common, answer: &impl Answer) -> Result<Exit, Failure> {
     match common.json {
-        false => print(&answer.text()),
+        false => print(&report::for_terminal(&answer.text())),
         true => print_json(answer),
     }
 }
@@ -235,7 +235,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
         Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
         Some("version") => run_flag("--version"),
         Some(name) if is_query(name) => commands::CommandArgs::try_parse_from(&args)
-            .map(|q| Invocation::Command(q.common, q.command)),
+            .map(|q| Invocation::Command(q.common, q.command))
+            .map_err(|error| flagged_study(name, &args, &error).unwrap_or(error)),
         Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
             ErrorKind::InvalidValue,
             format!("`{name}` is reserved for a command and cannot be a task's name"),
@@ -244,6 +245,29 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
             .map(|run| Invocation::Run(Box::new(run)))
             .map_err(|error| mistyped(name, &error).unwrap_or(error)),
     }
+}
+
+/// What is wrong with a command whose study was given by the flag that a run has for it.
+fn flagged_study(command: &str, args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    const FLAG: &str = "--study";
+    let wrong = error.kind() == ErrorKind::UnknownArgument
+        && error.get(ContextKind::InvalidArg) == Some(&ContextValue::String(FLAG.to_owned()));
+    let commands = commands::CommandArgs::command();
+    let takes = commands.find_subcommand(command).filter(|_| wrong)?;
+    takes
+        .get_positionals()
+        .find(|arg| arg.get_id() == "study")?;
+    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let at = words.iter().position(|word| word.starts_with(FLAG))?;
+    let study = match words[at].strip_prefix("--study=") {
+        Some(study) => study,
+        None => words.get(at + 1).map_or("STUDY", |word| word),
+    };
+    let text = format!(
+        "a study stands without a flag here: `tune {command} {}`",
+        report::shell_word(study)
+    );
+    Some(RunArgs::command().error(ErrorKind::UnknownArgument, text))
 }
 
 /// What is wrong with a line whose first word is no command and takes no words behind it.

@@ -97,10 +97,18 @@ type Paths = Vec<(Option<u32>, PathBuf)>;
 
 /// The logs that are meant, and whether more may still be written to them.
 fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths, bool), Failure> {
-    let live = lock_owner(store.path(), study).is_some();
+    let owner = lock_owner(store.path(), study);
+    let live = owner.is_some();
     let dir = directory_of(store.path());
     let Some(number) = args.number else {
-        let last = last_run(&logs_dir(&dir, &study.name));
+        let run = store.last_run(study.study_id)?;
+        // A run that has only just come has not recorded itself yet.
+        let of = match (owner, &run) {
+            (Some(owner), _) => Some((owner.pid, None)),
+            (None, Some(run)) => Some((run.record.pid, Some(run.started.as_str()))),
+            (None, None) => None,
+        };
+        let last = log_of_run(&logs_dir(&dir, &study.name), of);
         let last = last
             .ok_or_else(|| Failure::input(format!("no run of {:?} has left a log", study.name)))?;
         return Ok((vec![(None, last)], live));
@@ -131,14 +139,31 @@ fn inside(dir: &Path, path: &str) -> Option<PathBuf> {
     plain.then(|| dir.join(path))
 }
 
-/// The log of the last run; its name begins with its time.
-fn last_run(dir: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(dir)
-        .ok()?
-        .flatten()
-        .map(|e| e.file_name());
-    let runs = entries.filter(|name| name.to_string_lossy().starts_with("run-"));
-    runs.max().map(|name| dir.join(name))
+/// The log of a run, of which its process and the time when it was recorded are known; where it is gone, that of the
+/// last run.
+fn log_of_run(dir: &Path, run: Option<(u32, Option<&str>)>) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.file_name().into_string().ok())
+        .filter(|name| name.starts_with("run-"))
+        .collect();
+    names.sort();
+    let its = run.and_then(|(pid, recorded)| log_name(&names, pid, recorded));
+    its.or(names.last()).map(|name| dir.join(name))
+}
+
+/// The name of the log of the process `pid`: of several the last one that was begun before the run was recorded, in
+/// naive UTC. A log's name has the time and the process, `run-20261121T030000Z-7.log`.
+fn log_name<'a>(names: &'a [String], pid: u32, recorded: Option<&str>) -> Option<&'a String> {
+    let end = format!("Z-{pid}.log");
+    let time = |text: &str| text.replace(['-', ':'], "").replace(' ', "T");
+    let recorded = recorded.and_then(|text| Some(time(text.split('.').next()?)));
+    let its = names.iter().filter_map(|name| {
+        let begun = name.strip_prefix("run-")?.strip_suffix(&end)?;
+        Some((begun, name))
+    });
+    let mut its = its.filter(|(begun, _)| recorded.as_deref().is_none_or(|time| *begun <= time));
+    its.next_back().map(|(_, name)| name)
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -222,6 +247,21 @@ mod tests {
         assert_eq!(last_lines(text, Some(0)), "");
         assert_eq!(last_lines("a\nb", Some(1)), "b");
         assert_eq!(last_lines("", Some(3)), "");
+    }
+
+    #[test]
+    fn the_log_of_a_run_is_found_by_its_process_and_its_time() {
+        let names = [
+            "run-20261121T030000Z-1.log",
+            "run-20261121T050000Z-17.log",
+            "run-20261122T030000Z-1.log",
+        ]
+        .map(str::to_owned);
+        let of = |pid, recorded| log_name(&names, pid, recorded).cloned();
+        assert_eq!(of(1, Some("2026-11-21 03:00:00.5")).as_ref(), names.first());
+        assert_eq!(of(1, Some("2026-11-22 03:00:01.0")).as_ref(), names.last());
+        assert_eq!(of(1, None).as_ref(), names.last());
+        assert_eq!(of(7, None), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::commands::{DeleteArgs, RenameArgs, StopArgs};
 use super::{Common, answer, init_logging, run};
-use crate::query::{Answer, printable, shell_word};
+use crate::query::{self, Answer, printable, shell_word};
 use config::places::Wanted;
 use files::paths::{directory_of, places_of};
 use files::plain;
@@ -62,19 +62,27 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     let Some(owner) = lock_owner(&storage, &study) else {
         return answer(common, &stopped);
     };
-    ask_to_stop(&storage, &study, &owner, args.now)?;
-    if !common.quiet && !common.json {
-        let when = match args.now {
-            true => "running trials are put back at once",
-            false => "it starts nothing new (--now: and puts running trials back at once)",
-        };
-        let study = printable(&study.name);
-        report::err(&format!(
-            "{study}: process {} was asked to stop: {when}",
-            owner.pid
-        ));
+    let was_suspended = ask_to_stop(&storage, &study, &owner, args.now)?;
+    let tell = |text: String| {
+        if !common.quiet && !common.json {
+            report::err(&format!("{}: {text}", printable(&study.name)));
+        }
+    };
+    let pid = owner.pid;
+    if was_suspended {
+        tell(format!("process {pid} was suspended, and goes on to stop"));
     }
-    while lock_owner(&storage, &study).is_some_and(|now| now.pid == owner.pid) {
+    tell(match args.now {
+        true => format!("process {pid} was asked to stop. Running trials are put back at once"),
+        false => format!("process {pid} was asked to stop. It starts nothing new"),
+    });
+    let mut waits = args.now;
+    while let Some(now) = lock_owner(&storage, &study).filter(|now| now.pid == pid) {
+        if let (false, Some(stopping)) = (waits, &now.stopping) {
+            waits = true;
+            let text = query::waits_text(stopping, messages::clock::now());
+            tell(format!("{text}. --now puts running trials back at once"));
+        }
         thread::sleep(LOOK);
     }
     let runs = store.runs(study.study_id)?;

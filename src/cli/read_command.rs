@@ -5,14 +5,14 @@ use std::path::Path;
 use super::logs::logs;
 use super::status::status;
 use super::{Common, ReadCommand, answer, init_logging, run};
-use crate::query::{self, TaskLine, Width};
+use crate::query::{self, Selection, TaskLine, Width};
 use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
 use device::Device;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use store::Store;
-use supervisor::spool;
+use supervisor::{lock_owner, spool};
 
 /// Characters of a table's line where it is not for a terminal.
 const PIPED: usize = 120;
@@ -40,7 +40,11 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         ReadCommand::Trials(args) => {
             let store = open()?;
             let study = &meant(common, &store, &dir, args.study.as_deref())?;
-            let selection = args.selection();
+            let live = lock_owner(store.path(), &store::choose(&store, Some(study))?).is_some();
+            let selection = Selection {
+                live,
+                ..args.selection()
+            };
             if common.json {
                 super::print(&query::trials_json(&store, Some(study), &selection)?)
             } else if args.csv {

@@ -93,10 +93,12 @@ impl Answer for Seen {
 
 fn look(store: &Store, study: Option<&str>, tune: &str) -> Result<Seen, Failure> {
     let stands = |study: StudySummary| {
+        let owner = lock_owner(store.path(), &study);
         let context = Context {
+            suspended: owner.as_ref().is_some_and(supervisor::suspended),
             spooled: spool::waiting(&directory_of(store.path()), &study.name),
             now: messages::clock::now(),
-            owner: lock_owner(store.path(), &study),
+            owner,
             tune: tune.to_owned(),
         };
         query::status(store, study, &context)

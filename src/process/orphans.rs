@@ -331,6 +331,8 @@ struct Process {
     start: u64,
     /// Neither a zombie nor a thread of the kernel.
     alive: bool,
+    /// It was stopped by a signal, as Ctrl-Z does, or by a debugger.
+    suspended: bool,
     /// It has begun to exit.
     exiting: bool,
     /// It had an environment, or the kernel does not know yet where that ends. Where none is read then, another
@@ -371,6 +373,11 @@ pub(super) fn start_of(pid: u32) -> Option<u64> {
     Some(process(pid, &mut Vec::new())?.start)
 }
 
+/// Whether a process was stopped by a signal and does nothing until another one lets it go on.
+pub(super) fn is_suspended(pid: u32) -> bool {
+    process(pid, &mut Vec::new()).is_some_and(|process| process.suspended)
+}
+
 /// Reads a line of `/proc/PID/stat`; the name before the last bracket may hold anything.
 fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
     let end = stat.iter().rposition(|b| *b == b')')?;
@@ -383,12 +390,14 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
     let flags = number(9)?;
     let end_of_environment = number(51)?;
     // The first thread can be a zombie while others are still on their way out.
-    let gone = matches!(*fields.first()?, "Z" | "X" | "x") && number(20)? <= 1;
+    let state = *fields.first()?;
+    let gone = matches!(state, "Z" | "X" | "x") && number(20)? <= 1;
     Some(Process {
         pid,
         parent: u32::try_from(number(4)?).ok()?,
         start: number(22)?,
         alive: !gone && flags & PF_KTHREAD == 0,
+        suspended: matches!(state, "T" | "t"),
         exiting: flags & PF_EXITING != 0,
         may_have_environment: end_of_environment == 0 || number(50)? < end_of_environment,
     })

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-use super::orphans::{pidfd, send_to, start_of};
+use super::orphans::{is_suspended, pidfd, send_to, start_of};
 
 /// How long a process has lived; `None` where there is none with this id.
 pub fn age(pid: u32) -> Option<Duration> {
@@ -16,6 +16,11 @@ pub fn age(pid: u32) -> Option<Duration> {
     let started = Duration::from_secs_f64(ticks as f64 / each as f64);
     let now = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
     Some(now.saturating_sub(started))
+}
+
+/// Whether a process was stopped by a signal, as by Ctrl-Z, and does nothing until SIGCONT.
+pub fn suspended(pid: u32) -> bool {
+    is_suspended(pid)
 }
 
 /// Sends a signal to a process. `meant` is asked once the process is opened, so that no other one that has got its id
@@ -53,6 +58,11 @@ mod tests {
         assert!(age(pid).unwrap() < age(1).unwrap());
         assert!(!send(pid, Signal::SIGKILL, || false).unwrap());
         assert!(child.try_wait().unwrap().is_none());
+        assert!(!suspended(pid));
+        assert!(send(pid, Signal::SIGSTOP, || true).unwrap());
+        while !suspended(pid) {
+            std::thread::yield_now();
+        }
         assert!(send(pid, Signal::SIGKILL, || true).unwrap());
         child.wait().unwrap();
         assert_eq!(age(pid), None);

@@ -1,6 +1,6 @@
 //! Runs: which process worked on a study, when, and with what.
 
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::Value as Json;
 
 use super::apply::Batch;
@@ -8,6 +8,20 @@ use super::attempts::interrupt_attempts;
 use super::studies::must_be_there;
 use super::{RunRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
+
+/// The runs that say how a study stands. One that found the goal reached and started nothing, as cron begins every
+/// night, changes nothing; the first one of a study counts in any case.
+pub(super) fn telling(conn: &Connection) -> Result<String, Kind> {
+    // Files of an earlier version, opened for reading, do not have the table yet.
+    let repeats = match conn.table_exists(None, "tune_repeat_attempts")? {
+        true => "UNION SELECT run_id FROM tune_repeat_attempts",
+        false => "",
+    };
+    Ok(format!(
+        "(exit_code IS NOT 0 OR run_id IN (SELECT MIN(run_id) FROM tune_runs GROUP BY study_id)
+          OR run_id IN (SELECT run_id FROM tune_attempts {repeats}))"
+    ))
+}
 
 /// A run as it is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,15 +87,33 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn runs(&self, study_id: i64) -> Result<Vec<RunEntry>, StoreError> {
+        self.runs_where(study_id, |_| Ok("TRUE ORDER BY run_id".to_owned()))
+    }
+
+    /// The last run that has started something or did not end well; where there is none, the first one.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn last_run(&self, study_id: i64) -> Result<Option<RunEntry>, StoreError> {
+        let last = |conn: &_| Ok(telling(conn)? + " ORDER BY run_id DESC LIMIT 1");
+        Ok(self.runs_where(study_id, last)?.pop())
+    }
+
+    fn runs_where(
+        &self,
+        study_id: i64,
+        condition: fn(&Connection) -> Result<String, Kind>,
+    ) -> Result<Vec<RunEntry>, StoreError> {
         if !self.own_tables {
             return Ok(Vec::new());
         }
         self.read(|conn| {
-            let mut statement = conn.prepare_cached(
+            let mut statement = conn.prepare_cached(&format!(
                 "SELECT run_id, pid, host, version, command_json, operation_json, started, ended,
                         exit_code
-                 FROM tune_runs WHERE study_id = ?1 ORDER BY run_id",
-            )?;
+                 FROM tune_runs WHERE study_id = ?1 AND {}",
+                condition(conn)?
+            ))?;
             let runs = statement.query_and_then([study_id], run)?;
             runs.collect()
         })

@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::read::attribute;
 use super::rows::{OF_STUDIES, add_trials, delete_rows, new_study, put_attributes, put_if_absent};
+use super::runs::telling;
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use files::paths::logs_dir;
 use messages::python_json;
@@ -70,7 +71,8 @@ pub struct StudySummary {
     pub counts: Counts,
     /// User attributes.
     pub user_attrs: Map<String, Json>,
-    /// When a trial or run last started or ended; naive UTC. `None` before the first.
+    /// When a trial or run last started or ended; naive UTC. `None` before the first. Runs that found nothing to do
+    /// do not count.
     pub last_activity: Option<String>,
 }
 
@@ -377,10 +379,11 @@ fn add_user_attributes(
 }
 
 fn add_runs(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(&format!(
         "SELECT study_id, MAX(started), MAX(ended) FROM tune_runs
-         WHERE ?1 IS NULL OR study_id = ?1 GROUP BY study_id",
-    )?;
+         WHERE (?1 IS NULL OR study_id = ?1) AND {} GROUP BY study_id",
+        telling(conn)?
+    ))?;
     let mut rows = statement.query([only])?;
     while let Some(row) = rows.next()? {
         let (started, ended): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);

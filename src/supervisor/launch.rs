@@ -20,6 +20,7 @@ use super::run_processes::RunProcesses;
 use super::signals;
 use super::spool;
 use super::spool_replay;
+use super::stop::Noted;
 use super::study_lock::LockOwner;
 use super::writer::RunId;
 use config::Prepared;
@@ -86,10 +87,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         floor,
         library,
         rehearsed,
-        mut sink,
+        sink,
     } = launch;
     let dir = directory_of(&storage);
     let LockedStudy { mut lock, owner } = locked;
+    let mut sink = Noted::new(&lock, &owner, sink)?;
     check_places(&dir, &spec.study)?;
     let study = ProcessMark::study(lock.id());
     end_leftovers(&study);

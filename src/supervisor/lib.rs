@@ -32,5 +32,5 @@ pub use proposer::Proposer;
 pub use rehearse::{Rehearsal, memory_total, rehearse};
 pub use replay::{Replay, ReplayEnd, ReplayResult, replay, replay_log};
 pub use spool_replay::patiently;
-pub use stop::ask_to_stop;
-pub use study_lock::{LockOwner, StudyLock, lock_owner};
+pub use stop::{ask_to_stop, suspended};
+pub use study_lock::{LockOwner, Stopping, StudyLock, lock_owner};

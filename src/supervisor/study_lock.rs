@@ -38,6 +38,18 @@ pub struct LockOwner {
     pub host: String,
     /// RFC 3339.
     pub since: String,
+    /// Set while it starts nothing new and waits for what runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
+}
+
+/// What a run that is to stop waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// So many trials, repeats and tests.
+    pub waits_for: usize,
+    /// What runs still is put back then. RFC 3339.
+    pub until: String,
 }
 
 impl LockOwner {
@@ -47,6 +59,7 @@ impl LockOwner {
             pid: std::process::id(),
             host: this_host(),
             since: messages::clock::now().to_string(),
+            stopping: None,
         }
     }
 
@@ -56,7 +69,13 @@ impl LockOwner {
             pid,
             host: THIS_MACHINE.to_owned(),
             since: "an unknown time".to_owned(),
+            stopping: None,
         }
+    }
+
+    /// Whether both are the same process's hold on the study, whatever it does.
+    pub(super) fn is_same(&self, other: &LockOwner) -> bool {
+        (self.pid, &self.host, &self.since) == (other.pid, &other.host, &other.since)
     }
 
     /// Whether its process id is one of this host, as far as is known.
@@ -83,7 +102,7 @@ pub struct StudyLock {
     id: (u64, u64),
     /// Where an empty file was made to be held.
     made: Option<PathBuf>,
-    _place: Lock<File>,
+    place: Lock<File>,
     database: Lock<Descriptor>,
     /// The owner's process id.
     pid: u32,
@@ -134,17 +153,15 @@ impl StudyLock {
         if !place.take(whole()).map_err(failed)? {
             return Err(held());
         }
-        let text = serde_json::to_string(me).unwrap_or_default();
         let file = &mut place.file;
         file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(text.as_bytes()))
+            .and_then(|()| write(file, me))
             .map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         Ok(StudyLock {
             id: (meta.dev(), meta.ino()),
             made,
-            _place: place,
+            place,
             database,
             pid: me.pid,
         })
@@ -166,9 +183,38 @@ impl StudyLock {
         Err(held(study, pid.map(LockOwner::unknown).as_ref()))
     }
 
+    /// What notes for others that this process stops.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub(super) fn note(&self, me: &LockOwner) -> io::Result<StopNote> {
+        Ok(StopNote {
+            file: self.place.file.try_clone()?,
+            owner: me.clone(),
+        })
+    }
+
     /// Device and inode of the lock file, which no other study of this machine has.
     pub fn id(&self) -> (u64, u64) {
         self.id
+    }
+}
+
+/// The lock file of a study that this process holds.
+pub(super) struct StopNote {
+    file: File,
+    owner: LockOwner,
+}
+
+impl StopNote {
+    /// Notes what is waited for. Who holds the study stays the same.
+    ///
+    /// # Errors
+    /// The lock file cannot be written.
+    pub(super) fn write(&mut self, stopping: Stopping) -> io::Result<()> {
+        self.owner.stopping = Some(stopping);
+        // It is longer than what it takes the place of: a reader never finds half of it.
+        write(&mut self.file, &self.owner)
     }
 }
 
@@ -283,6 +329,13 @@ fn whole() -> libc::flock {
 fn in_the_way(file: impl AsFd, mut lock: libc::flock) -> Option<libc::flock> {
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
     (lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock)
+}
+
+/// Writes who holds the study, at once, over what was there.
+fn write(file: &mut File, owner: &LockOwner) -> io::Result<()> {
+    let text = serde_json::to_string(owner)?;
+    file.rewind()?;
+    file.write_all(text.as_bytes())
 }
 
 fn read(file: &mut File) -> Option<LockOwner> {

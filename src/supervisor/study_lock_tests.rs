@@ -10,6 +10,7 @@ fn somebody() -> LockOwner {
         pid: 42,
         host: "lab".into(),
         since: "2026-01-02T03:04:05Z".into(),
+        stopping: None,
     }
 }
 
@@ -30,7 +31,7 @@ fn a_study_is_free_at_once_although_a_fork_has_the_files_open_still() {
     let study_lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
     // What a fork gets: other descriptors of the same open files.
     let of_a_fork = (
-        study_lock._place.file.try_clone().unwrap(),
+        study_lock.place.file.try_clone().unwrap(),
         study_lock
             .database
             .file
@@ -42,6 +43,26 @@ fn a_study_is_free_at_once_although_a_fork_has_the_files_open_still() {
     assert_eq!(owner_by_name(&storage, "s"), None);
     StudyLock::take(&storage, "s", &somebody()).unwrap();
     drop(of_a_fork);
+}
+
+#[test]
+fn who_stops_says_so_and_holds_the_study_still() {
+    let (_dir, storage) = place();
+    let study_lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let stopping = |waits_for| Stopping {
+        waits_for,
+        until: "2026-01-02T03:14:05Z".into(),
+    };
+    let mut note = study_lock.note(&somebody()).unwrap();
+    note.write(stopping(2)).unwrap();
+    let owner = owner_by_name(&storage, "s").unwrap();
+    assert!(owner.is_same(&somebody()));
+    assert_eq!(owner.stopping, Some(stopping(2)));
+    drop(study_lock);
+    assert_eq!(owner_by_name(&storage, "s"), None);
+    // Who comes next does not stop.
+    let _lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    assert_eq!(owner_by_name(&storage, "s"), Some(somebody()));
 }
 
 #[test]

@@ -147,16 +147,57 @@ fn a_run_that_is_asked_to_stop_starts_nothing_new() {
     let mut child = started(&project);
     let mut stop = project.tune(&["stop", "slow"]).spawn().unwrap();
     let mut asked = String::new();
-    BufReader::new(stop.stderr.take().unwrap())
-        .read_line(&mut asked)
-        .unwrap();
+    let mut stderr = BufReader::new(stop.stderr.take().unwrap());
+    stderr.read_line(&mut asked).unwrap();
     assert!(asked.contains("was asked to stop"), "{asked}");
+    stderr.read_line(&mut asked).unwrap();
+    assert!(
+        asked.contains("it waits for 1 trial, at most until"),
+        "{asked}"
+    );
+    let status = ask(&project, &["status", "slow"]);
+    valid("status", &status);
+    assert_eq!(status["state"], "stopping");
     // The running trial may end.
     fs::write(project.path().join("go"), "").unwrap();
     let stopped = stdout(&stop.wait_with_output().unwrap());
     assert!(stopped.contains("has ended with exit code 4"), "{stopped}");
     assert_eq!(child.wait().unwrap().code(), Some(4));
     assert_eq!(project.trials("slow").len(), 1, "nothing new was started");
+}
+
+#[test]
+fn a_run_with_nothing_to_do_changes_nothing_of_what_is_shown() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "2"]);
+    project.expect(0, &["synthetic", "--trials", "1", "--study", "other"]);
+    let seen = || {
+        let mut status = ask(&project, &["status", "synthetic"]);
+        status.as_object_mut().unwrap().remove("runs");
+        let log = project.expect(0, &["logs", "synthetic"]).0;
+        (status, log, ask(&project, &["best"]))
+    };
+    let before = seen();
+    assert!(before.1.contains("trial 0"), "{}", before.1);
+    project.expect(0, &["synthetic", "--trials", "2", "--parallel", "2"]);
+    assert_eq!(seen(), before);
+}
+
+#[test]
+fn a_suspended_run_is_told_of_and_can_be_stopped() {
+    let project = waiting();
+    let mut child = started(&project);
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    wait_for("it to be suspended", || {
+        ask(&project, &["status", "slow"])["state"] == "suspended"
+    });
+    let (text, _) = project.expect(0, &["status", "slow"]);
+    let go_on = format!("fg or kill -CONT {pid} lets it go on");
+    assert!(text.contains(&go_on), "{text}");
+    let (_, stderr) = project.expect(0, &["stop", "slow", "--now"]);
+    assert!(stderr.contains("was suspended"), "{stderr}");
+    assert_eq!(child.wait().unwrap().code(), Some(4));
 }
 
 #[test]
@@ -216,6 +257,18 @@ fn a_mistyped_word_is_told_what_was_probably_meant() {
     assert!(told(&["synthetik"]).contains("did you mean synthetic?"));
     assert!(told(&["resume", "synthetic"]).contains("run the same command again"));
     assert!(told(&["best", "syntetic"]).contains("did you mean synthetic?"));
+    let flagged = "a study stands without a flag here: `tune best synthetic`";
+    assert!(told(&["best", "--study", "synthetic"]).contains(flagged));
+    assert!(told(&["best", "--study=synthetic", "--json"]).contains(flagged));
+    let train = project.path().join("configs/train.toml");
+    fs::copy(project.path().join("configs/synthetic.toml"), &train).unwrap();
+    assert!(told(&["trails"]).contains("did you mean `tune trials`?"));
+    assert!(told(&["trian"]).contains("did you mean train?"));
+    fs::remove_file(train).unwrap();
+    assert!(told(&[]).contains("tune status [STUDY]"), "the help");
+    let told_of = |args: &[&str]| project.expect(0, args).0;
+    let tail = told_of(&["logs", "synthetic", "0", "--tail", "1"]);
+    assert_eq!(told_of(&["logs", "synthetic", "0", "-n", "1"]), tail);
     assert!(told(&["trials", "--where", "optim.lf<1"]).contains("did you mean optim.lr?"));
     fs::write(project.path().join("sim.toml"), "").unwrap();
     let output = project

@@ -10,7 +10,7 @@ use super::objectives::Objectives;
 use super::selection::Selected;
 use report::format::{plural, short_name, table};
 use search::importance;
-use search::study::{Direction, FrozenTrial};
+use search::study::{Direction, FrozenTrial, TrialState};
 
 /// The widest that a reason is shown where not everything fits, in characters.
 const REASON: usize = 40;
@@ -44,7 +44,12 @@ impl Column {
 /// The table of the trials that were asked for.
 pub(super) fn trials_table(selected: &Selected, objectives: &Objectives, width: Width) -> String {
     if selected.trials.is_empty() {
-        return "no such trials\n".to_owned();
+        return match selected.live || !selected.running {
+            true => "no such trials\n".to_owned(),
+            false => "no trial runs: no process works on the study (--state running: what its last run has left \
+                      unfinished)\n"
+                .to_owned(),
+        };
     }
     let column = |key: &Key, kept: bool| {
         let heading = heading(key, objectives, &selected.parameters);
@@ -177,6 +182,10 @@ fn heading(key: &Key, objectives: &Objectives, parameters: &BTreeSet<String>) ->
 fn cell(key: &Key, trial: &FrozenTrial, selected: &Selected) -> String {
     let attempts = selected.attempts.get(&trial.number).copied();
     match (key, key.value(trial, attempts)) {
+        // As `tune status` says it; RUNNING is Optuna's word, and that of JSON and CSV.
+        (Key::State, _) if trial.state == TrialState::Running && !selected.live => {
+            "unfinished".to_owned()
+        }
         (Key::Parameter(name), _) => trial
             .params
             .get(name)
@@ -198,7 +207,6 @@ fn cell(key: &Key, trial: &FrozenTrial, selected: &Selected) -> String {
 mod tests {
     use super::*;
     use search::space::Domain;
-    use search::study::TrialState;
 
     fn column(cells: [&str; 2], kept: bool) -> Column {
         Column {

@@ -75,8 +75,8 @@ impl Enqueued {
         if waiting == 0 {
             return Ok(String::new());
         }
-        let runs = store.runs(study.study_id)?;
-        let record = runs.last().map(|r| &r.record);
+        let run = store.last_run(study.study_id)?;
+        let record = run.as_ref().map(|r| &r.record);
         let goal = record.and_then(|r| r.operation.get("trials")?.as_u64());
         let trials = store.trials(study.study_id)?;
         let counted = trials.iter().filter(|t| t.counts()).count() as u64;

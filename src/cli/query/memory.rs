@@ -55,8 +55,8 @@ pub fn memory(
     host: Option<u64>,
 ) -> Result<MemoryReview, Failure> {
     let study = choose(store, name)?;
-    let runs = store.runs(study.study_id)?;
-    let operation = runs.last().map(|r| &r.record.operation);
+    let run = store.last_run(study.study_id)?;
+    let operation = run.as_ref().map(|r| &r.record.operation);
     let asked = |key: &str| operation.and_then(|o| o.get(key));
     let around = ReviewContext {
         part: asked("gpu_memory").and_then(Json::as_f64).unwrap_or(PART),

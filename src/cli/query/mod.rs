@@ -38,6 +38,7 @@ pub use replay::Replayed;
 pub use report::shell_word;
 pub use selection::Selection;
 pub use show::{read as read_trial, show};
+pub use state::waits_text;
 pub use status::{Context, Status, Statuses, status};
 pub use trials::{trials_csv, trials_json, trials_table};
 

@@ -9,7 +9,7 @@ use super::columns::order_of_parameters;
 use super::key::Key;
 use super::objectives::Objectives;
 use super::reason;
-use super::trials::parameter_names;
+use super::trials::{RUNTIME, parameter_names};
 use config::hint;
 use messages::exit::Failure;
 use messages::number_from_json;
@@ -24,6 +24,10 @@ pub struct Selection {
     pub top: Option<usize>,
     /// Only those in one of these states; empty: in any.
     pub states: Vec<TrialState>,
+    /// Only those in one of the states or run now.
+    pub running: bool,
+    /// Whether a process works on the study: if not, nobody runs what its last run has left RUNNING.
+    pub live: bool,
     /// Conditions that all hold: `optim.lr<1e-4`.
     pub conditions: Vec<String>,
     /// The key to sort by, with `-` in front descending.
@@ -45,17 +49,27 @@ pub(super) struct Selected {
     pub(super) parameters: BTreeSet<String>,
     /// The same, those first that tell most.
     pub(super) order: Vec<String>,
+    /// As in [`Selection`].
+    pub(super) running: bool,
+    /// As in [`Selection`].
+    pub(super) live: bool,
 }
 
 impl Selection {
     /// Whether all trials are meant, in their own order.
     pub(super) fn is_everything(&self) -> bool {
-        let columns = self.columns.clone();
+        let Selection { columns, live, .. } = self.clone();
         *self
             == Selection {
                 columns,
+                live,
                 ..Selection::default()
             }
+    }
+
+    fn is_in_state(&self, state: TrialState) -> bool {
+        let runs = self.running && self.live && state == TrialState::Running;
+        self.states.is_empty() && !self.running || self.states.contains(&state) || runs
     }
 
     /// Selects.
@@ -75,18 +89,15 @@ impl Selection {
             .iter()
             .map(|c| c.0)
             .chain(sort.iter().map(|s| s.0));
-        let named: Vec<&str> = reason::KEYS
-            .into_iter()
-            .chain(named)
-            .chain(columns)
-            .collect();
+        let asked: Vec<&str> = named.chain(columns).collect();
+        let read: Vec<&str> = [&reason::KEYS, &[RUNTIME][..], &asked].concat();
         let attempts = store.attempt_counts(id)?;
-        let mut trials = store.overviews(id, &named)?;
+        let mut trials = store.overviews(id, &read)?;
         let parameters = parameter_names(trials.iter().map(|t| &t.params));
         let order = order_of_parameters(&trials, &parameters, &study.directions);
-        let attributes = match named.len() > reason::KEYS.len() {
-            true => store.attribute_names(id)?,
-            false => BTreeSet::new(),
+        let attributes = match asked.is_empty() {
+            false => store.attribute_names(id)?,
+            true => BTreeSet::new(),
         };
         let objectives = Objectives::of(study);
         let key = |name: &str| {
@@ -95,9 +106,7 @@ impl Selection {
         let mut wanted = Vec::new();
         for (name, comparison, literal) in conditions {
             let key = key(name)?;
-            if let Key::Parameter(name) = &key
-                && let Some(why) = unheard_of(name, literal, &trials)
-            {
+            if let Some(why) = never(&key, literal, &trials) {
                 return Err(Failure::input(format!("--where: {why}")));
             }
             wanted.push((key, comparison, literal));
@@ -108,7 +117,7 @@ impl Selection {
                 value.is_some_and(|value| comparison.holds(&value, literal))
             });
         }
-        trials.retain(|t| self.states.is_empty() || self.states.contains(&t.state));
+        trials.retain(|t| self.is_in_state(t.state));
         if let Some(top) = self.top {
             trials = best(store, study, trials, top)?;
         }
@@ -129,6 +138,8 @@ impl Selection {
             attempts,
             parameters,
             order,
+            running: self.running,
+            live: self.live,
         })
     }
 }
@@ -137,7 +148,7 @@ impl Selection {
 fn condition(text: &str) -> Result<(&str, Comparison, &str), Failure> {
     let Some((key, comparison, value)) = parsed(text) else {
         return Err(Failure::input(format!(
-            "--where '{text}': expected KEY<VALUE, with one of < <= > >= = !="
+            "--where '{text}': expected KEY<VALUE, with one of < <= > >= = == !="
         )));
     };
     match comparison.orders() && value.parse::<f64>().is_err() {
@@ -185,6 +196,33 @@ fn unheard_of(name: &str, given: &str, trials: &[FrozenTrial]) -> Option<String>
             ))
         }
     }
+}
+
+/// Why no trial can have what was given.
+fn never(key: &Key, given: &str, trials: &[FrozenTrial]) -> Option<String> {
+    match key {
+        Key::Parameter(name) => unheard_of(name, given, trials),
+        Key::State => no_state(given),
+        Key::Number
+        | Key::Value(_)
+        | Key::Duration
+        | Key::Attempts
+        | Key::Reason
+        | Key::Attribute(_) => None,
+    }
+}
+
+/// Why no trial's state can be what was given.
+fn no_state(given: &str) -> Option<String> {
+    let states = ["complete", "pruned", "fail", "running", "waiting"];
+    if given.to_uppercase().parse::<TrialState>().is_ok() {
+        return None;
+    }
+    let hint = hint(&given.to_lowercase(), states.into_iter());
+    let states = states.join(", ");
+    Some(format!(
+        "state is never {given}{hint}; the states are {states}"
+    ))
 }
 
 /// The best of the trials, the best first.

@@ -1,12 +1,15 @@
 //! Whether a study is worked on, and if not, how its last run ended.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::format::{self, rfc3339};
 use messages::exit::Exit;
+use report::format::{duration, plural};
 use report::shell_word;
 use store::RunEntry;
-use supervisor::LockOwner;
+use supervisor::{LockOwner, Stopping};
 
 /// How a study stands, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -14,6 +17,10 @@ use supervisor::LockOwner;
 pub(super) enum StudyState {
     /// A process works on it.
     Running,
+    /// A process works on it, starts nothing new and waits for what runs.
+    Stopping,
+    /// The process that works on it was stopped, as by Ctrl-Z, and does nothing until it is told to go on.
+    Suspended,
     /// The last run reached its goal.
     Finished,
     /// The last run was killed.
@@ -40,6 +47,8 @@ pub(super) struct Holder {
     since: Option<String>,
     /// Whether it works on the study now.
     live: bool,
+    #[serde(skip)]
+    stopping: Option<Stopping>,
 }
 
 impl Holder {
@@ -49,7 +58,10 @@ impl Holder {
             return last.map(|run| Holder::of_run(run, false));
         };
         match last.filter(|run| run.record.pid == owner.pid && run.exit.is_none()) {
-            Some(run) => Some(Holder::of_run(run, true)),
+            Some(run) => Some(Holder {
+                stopping: owner.stopping.clone(),
+                ..Holder::of_run(run, true)
+            }),
             None => Some(Holder {
                 pid: owner.pid,
                 host: owner.host.clone(),
@@ -60,6 +72,7 @@ impl Holder {
                     .ok()
                     .map(|t| rfc3339(&format::stored(t))),
                 live: true,
+                stopping: owner.stopping.clone(),
             }),
         }
     }
@@ -71,6 +84,7 @@ impl Holder {
             command: run.record.command.clone(),
             since: Some(rfc3339(&run.started)),
             live,
+            stopping: None,
         }
     }
 
@@ -83,13 +97,21 @@ impl Holder {
 }
 
 impl StudyState {
-    pub(super) fn of(live: bool, last: Option<&RunEntry>) -> StudyState {
-        let Some(last) = last.filter(|_| !live) else {
-            return if live {
-                StudyState::Running
-            } else {
-                StudyState::New
+    /// `suspended`: whether the owner of the study's lock is.
+    pub(super) fn of(
+        owner: Option<&LockOwner>,
+        suspended: bool,
+        last: Option<&RunEntry>,
+    ) -> StudyState {
+        if let Some(owner) = owner {
+            return match (suspended, &owner.stopping) {
+                (true, _) => StudyState::Suspended,
+                (false, Some(_)) => StudyState::Stopping,
+                (false, None) => StudyState::Running,
             };
+        }
+        let Some(last) = last else {
+            return StudyState::New;
         };
         let ended_with = |exit: Exit| last.exit == Some(exit.code());
         if last.exit.is_none() {
@@ -107,10 +129,26 @@ impl StudyState {
         }
     }
 
+    /// Whether a process works on the study.
+    pub(super) fn is_live(self) -> bool {
+        match self {
+            StudyState::Running | StudyState::Stopping | StudyState::Suspended => true,
+            StudyState::Finished
+            | StudyState::Interrupted
+            | StudyState::Stopped
+            | StudyState::OutOfTime
+            | StudyState::Failing
+            | StudyState::Error
+            | StudyState::New => false,
+        }
+    }
+
     /// In a word or two.
     pub(super) fn word(self) -> &'static str {
         match self {
             StudyState::Running => "running",
+            StudyState::Stopping => "stopping",
+            StudyState::Suspended => "suspended",
             StudyState::Finished => "finished",
             StudyState::Interrupted => "interrupted",
             StudyState::Stopped => "stopped",
@@ -133,6 +171,22 @@ impl StudyState {
             .map_or_else(String::new, |ended| format!(" at {}", format::time(ended)));
         match self {
             StudyState::Running => running_text(holder, now),
+            StudyState::Stopping => {
+                let waits = holder.and_then(|holder| holder.stopping.as_ref());
+                let waits = waits.map_or_else(String::new, |stopping| waits_text(stopping, now));
+                format!(
+                    "stopping: it starts nothing new; {waits}{}",
+                    process_text(holder)
+                )
+            }
+            StudyState::Suspended => {
+                let go_on =
+                    holder.map_or_else(String::new, |h| format!(" or kill -CONT {}", h.pid));
+                format!(
+                    "suspended, by Ctrl-Z or SIGSTOP: fg{go_on} lets it go on{}",
+                    process_text(holder)
+                )
+            }
             StudyState::Finished => format!("finished{at}: the goal was reached"),
             StudyState::Interrupted => {
                 "interrupted: its process was killed; the same command goes on".to_owned()
@@ -153,6 +207,23 @@ impl StudyState {
             StudyState::New => "tune has not run it yet".to_owned(),
         }
     }
+}
+
+/// `it waits for 2 trials, at most until 2026-11-21 03:10:00 UTC (9 min 20 s)`.
+pub fn waits_text(stopping: &Stopping, now: jiff::Timestamp) -> String {
+    let trials = plural(stopping.waits_for as u64, "trial");
+    let until = stopping.until.parse::<jiff::Timestamp>().ok();
+    let until = until.map_or_else(String::new, |until| {
+        let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+        let at = format::time(&format::stored(until));
+        format!(", at most until {at} ({})", duration(left))
+    });
+    format!("it waits for {trials}{until}")
+}
+
+/// ` (pid 7 on gpu1)`.
+fn process_text(holder: Option<&Holder>) -> String {
+    holder.map_or_else(String::new, |h| format!(" (pid {} on {})", h.pid, h.host))
 }
 
 fn running_text(holder: Option<&Holder>, now: jiff::Timestamp) -> String {
@@ -197,14 +268,18 @@ mod tests {
         }
     }
 
-    fn told(owner: Option<u32>, run: &RunEntry) -> String {
-        let owner = owner.map(|pid| LockOwner {
+    fn owner(pid: u32) -> LockOwner {
+        LockOwner {
             pid,
             host: "h".to_owned(),
             since: "2026-11-21T03:30:00.5Z".to_owned(),
-        });
+            stopping: None,
+        }
+    }
+
+    fn told(owner: Option<LockOwner>, suspended: bool, run: &RunEntry) -> String {
         let holder = Holder::of(owner.as_ref(), Some(run));
-        let state = StudyState::of(owner.is_some(), Some(run));
+        let state = StudyState::of(owner.as_ref(), suspended, Some(run));
         let now = "2026-11-21T05:00:00Z".parse().unwrap();
         state.text(holder.as_ref(), Some(run), now)
     }
@@ -212,10 +287,24 @@ mod tests {
     #[test]
     fn a_live_run_says_since_when_and_who() {
         let text = "running since 2026-11-21 03:00:00 UTC, 2 h 00 min (pid 7 on h)";
-        assert_eq!(told(Some(7), &run(None)), text);
+        assert_eq!(told(Some(owner(7)), false, &run(None)), text);
         // Who has only just come has not recorded its run yet.
         let text = "running since 2026-11-21 03:30:00 UTC, 1 h 30 min (pid 9 on h)";
-        assert_eq!(told(Some(9), &run(None)), text);
+        assert_eq!(told(Some(owner(9)), false, &run(None)), text);
+    }
+
+    #[test]
+    fn a_run_that_stops_or_is_suspended_is_told_apart() {
+        let mut owner = owner(7);
+        owner.stopping = Some(Stopping {
+            waits_for: 2,
+            until: "2026-11-21T05:01:30Z".to_owned(),
+        });
+        let text = "stopping: it starts nothing new; it waits for 2 trials, at most until 2026-11-21 05:01:30 UTC \
+                    (1 min 30 s) (pid 7 on h)";
+        assert_eq!(told(Some(owner.clone()), false, &run(None)), text);
+        let text = "suspended, by Ctrl-Z or SIGSTOP: fg or kill -CONT 7 lets it go on (pid 7 on h)";
+        assert_eq!(told(Some(owner), true, &run(None)), text);
     }
 
     #[test]
@@ -239,7 +328,7 @@ mod tests {
             ),
         ];
         for (exit, text) in ends {
-            assert_eq!(told(None, &run(exit)), text);
+            assert_eq!(told(None, false, &run(exit)), text);
         }
         let holder = Holder::of(None, Some(&run(None))).unwrap();
         assert_eq!(
@@ -247,6 +336,6 @@ mod tests {
             Some("tune 'my task' --trials 3")
         );
         assert!(!holder.live);
-        assert_eq!(StudyState::of(false, None), StudyState::New);
+        assert_eq!(StudyState::of(None, false, None), StudyState::New);
     }
 }

@@ -37,6 +37,8 @@ pub struct Context {
     pub now: jiff::Timestamp,
     /// Who works on the study. `None` where nobody does.
     pub owner: Option<LockOwner>,
+    /// Whether that process is suspended, as by Ctrl-Z.
+    pub suspended: bool,
     /// Results that wait in the spool and are not in the database yet.
     pub spooled: u64,
     /// How commands begin ([`About`]).
@@ -111,16 +113,17 @@ pub(super) struct StateCounts {
 pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<Status, Failure> {
     let single = study.directions.len() == 1;
     let trials = store.outlines(study.study_id)?;
-    let mut runs = store.runs(study.study_id)?;
-    let count = runs.len();
-    let last_run = runs.pop();
+    let last_run = store.last_run(study.study_id)?;
     let asked = |run: &RunEntry| run.record.operation.get("trials")?.as_u64();
     let goal = last_run.as_ref().and_then(asked);
     let live = context.owner.is_some();
+    let state = StudyState::of(context.owner.as_ref(), context.suspended, last_run.as_ref());
     let current = last_run.as_ref().filter(|_| live);
+    // One that stops or is suspended comes no nearer to its goal.
+    let on_its_way = current.filter(|_| state == StudyState::Running);
     let gpus = current.map(|run| store.last_gpu_minutes(run.run_id));
     let gpus = gpus.transpose()?.unwrap_or_default();
-    let pace = current
+    let pace = on_its_way
         .zip(goal)
         .map(|(run, goal)| rate(&trials, run, goal));
     let pace = pace.unwrap_or_default();
@@ -132,7 +135,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
     Ok(Status {
         about: About::new(&study.name, &context.tune),
         study: study.name.clone(),
-        state: StudyState::of(live, last_run.as_ref()),
+        state,
         objectives: Objectives::of(&study),
         made_from: study.user_attrs.get(MADE_FROM).cloned(),
         counts: StateCounts::of(&trials),
@@ -149,7 +152,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         gpus: gpus.into_iter().map(Gpu::new).collect(),
         spooled: context.spooled,
         holder: Holder::of(context.owner.as_ref(), last_run.as_ref()),
-        runs: count,
+        runs: store.runs(study.study_id)?.len(),
         last_exit: last_run.as_ref().and_then(|run| run.exit),
         last_activity: study.last_activity.clone(),
         front: (!single).then_some(leading),
@@ -211,7 +214,7 @@ impl StateCounts {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let goal = goal.map_or_else(String::new, |n| format!(" of {n}"));
+        let finished = self.complete + self.pruned;
         let ended = told(&[(self.complete, "complete"), (self.pruned, "pruned")]);
         let ended = if ended.is_empty() {
             ended
@@ -229,10 +232,12 @@ impl StateCounts {
         } else {
             format!("; {others}")
         };
-        format!(
-            "{}{goal} finished{ended}{others}",
-            self.complete + self.pruned
-        )
+        let finished = match goal {
+            Some(goal) if finished > goal => format!("{finished} finished, goal {goal}"),
+            Some(goal) => format!("{finished} of {goal} finished"),
+            None => format!("{finished} finished"),
+        };
+        format!("{finished}{ended}{others}")
     }
 }
 
@@ -295,7 +300,7 @@ impl Answer for Status {
 impl Status {
     /// Whether a process works on the study.
     pub fn is_live(&self) -> bool {
-        self.state == StudyState::Running
+        self.state.is_live()
     }
 
     fn best_text(&self) -> String {
@@ -359,7 +364,12 @@ impl Status {
 
     /// The row of [`Statuses`].
     fn cells(&self) -> Vec<String> {
-        let goal = self.goal.map_or_else(String::new, |n| format!(" of {n}"));
+        let goal = self
+            .goal
+            .map_or_else(String::new, |n| match self.finished > n {
+                true => format!(", goal {n}"),
+                false => format!(" of {n}"),
+            });
         let front = self.front.as_ref();
         let best = front.map_or_else(
             || self.best_text(),

@@ -167,6 +167,7 @@ fn context() -> Context {
     Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
         owner: None,
+        suspended: false,
         spooled: 0,
         tune: "tune".into(),
     }

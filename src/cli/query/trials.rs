@@ -13,6 +13,7 @@ use super::objectives::Objectives;
 use super::selection::{Selected, Selection};
 use messages::any_float::{self, AnyFloat};
 use messages::exit::Failure;
+use messages::number_from_json;
 use messages::to_python_json;
 use search::space::Params;
 use search::study::{FrozenTrial, TrialState};
@@ -286,12 +287,19 @@ impl AttemptJson<'_> {
     }
 }
 
-/// Seconds from a trial's start to its end.
+/// The attribute that [`runtime`] reads.
+pub(super) const RUNTIME: &str = "runtime_s";
+
+/// Seconds that a trial has taken, by its own account; of a trial that has none, as of another program, those from its
+/// start to its end. Between two attempts nobody may have run it for days.
 pub(super) fn runtime(trial: &FrozenTrial) -> Option<f64> {
-    format::seconds(
-        trial.datetime_start.as_deref()?,
-        trial.datetime_complete.as_deref()?,
-    )
+    let noted = trial.user_attrs.get(RUNTIME).and_then(number_from_json);
+    noted.or_else(|| {
+        format::seconds(
+            trial.datetime_start.as_deref()?,
+            trial.datetime_complete.as_deref()?,
+        )
+    })
 }
 
 /// The names of all parameters of some trials.

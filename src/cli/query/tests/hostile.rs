@@ -86,6 +86,7 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
             pid: 7,
             host: text.to_owned(),
             since: text.to_owned(),
+            stopping: None,
         }),
         ..context()
     };

@@ -32,6 +32,7 @@ fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
             pid: 7,
             host: "h".to_owned(),
             since: "2026-11-21T03:13:30Z".to_owned(),
+            stopping: None,
         });
         let context = Context { owner, ..context() };
         status(&store, choose(&store, None).unwrap(), &context).unwrap()
@@ -54,6 +55,84 @@ fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
         Json::Null,
         "nothing has finished yet"
     );
+}
+
+#[test]
+fn a_run_that_finds_nothing_to_do_changes_nothing_of_what_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = own(&dir.path().join("tune.db"), 0.6);
+    let of = |store: &Store| {
+        let status = status(store, choose(store, None).unwrap(), &context()).unwrap();
+        let mut json = json!(status);
+        json.as_object_mut().unwrap().remove("runs");
+        (
+            json,
+            status.text(),
+            memory(store, None, None).unwrap().text(),
+        )
+    };
+    let before = of(&store);
+    let study = store.studies().unwrap().remove(0).study_id;
+    let mut record = store.runs(study).unwrap().remove(0).record;
+    record.operation = json!({"trials": 2, "parallel": 9});
+    let run = store.begin_run(study, &record).unwrap();
+    let nothing = [Write::RunEnded { exit: 0 }];
+    store.apply(study, run, &nothing).unwrap();
+    assert_eq!(of(&store), before);
+    // One that was stopped before it came to anything is told of.
+    let run = store.begin_run(study, &record).unwrap();
+    let stopped = [Write::RunEnded { exit: 4 }];
+    store.apply(study, run, &stopped).unwrap();
+    assert_eq!(of(&store).0["goal"], 2);
+}
+
+#[test]
+fn a_trial_that_nobody_runs_is_unfinished() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = own(&dir.path().join("tune.db"), 0.6);
+    let study = store.studies().unwrap().remove(0).study_id;
+    let record = store.runs(study).unwrap().remove(0).record;
+    let run = store.begin_run(study, &record).unwrap();
+    let created = Write::TrialCreated {
+        number: 3,
+        params: Params::new(),
+        distributions: Default::default(),
+        user_attrs: Map::new(),
+        system_attrs: Map::new(),
+    };
+    store.apply(study, run, &[created, attempt(3, 0)]).unwrap();
+    let shown = |live, running| {
+        let selection = Selection {
+            live,
+            running,
+            ..everything()
+        };
+        trials_table(&store, None, &selection, Width::Of(80)).unwrap()
+    };
+    assert!(
+        shown(true, false).contains("3  RUNNING"),
+        "{}",
+        shown(true, false)
+    );
+    assert!(shown(true, true).contains("3  RUNNING"));
+    assert_eq!(shown(true, true).lines().count(), 2);
+    assert!(shown(false, false).contains("3  unfinished"));
+    assert!(shown(false, true).starts_with("no trial runs: no process works on the study"));
+    let states = vec![TrialState::Running];
+    let selection = Selection {
+        states,
+        ..everything()
+    };
+    let json = trials_json(&store, None, &selection).unwrap();
+    assert!(json.contains("\"state\":\"RUNNING\""), "{json}");
+}
+
+#[test]
+fn a_trials_duration_is_what_it_has_taken_by_its_own_account() {
+    let (_dir, store) = example();
+    let mut trial = store.trials(1).unwrap().remove(0);
+    trial.user_attrs = object(json!({"runtime_s": 3.25}));
+    assert_eq!(crate::query::trials::runtime(&trial), Some(3.25));
 }
 
 #[test]
@@ -128,6 +207,14 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
     let failure = with(|s| s.conditions = vec!["model.name!=nosuch".into()]).unwrap_err();
     let choices = "model.name is never nosuch; its choices are ";
     assert!(failure.message.contains(choices), "{failure}");
+    let failure = with(|s| s.conditions = vec!["state=complet".into()]).unwrap_err();
+    assert_eq!(failure.exit, Exit::BadInput);
+    let states = "state is never complet (did you mean complete?); the states are complete, pruned, fail, running, waiting";
+    assert!(failure.message.contains(states), "{failure}");
+    assert_eq!(
+        with(|s| s.conditions = vec!["state==Fail".into()]).unwrap(),
+        [2]
+    );
     let columns = Some(["number", "lr", "seed"].map(str::to_owned).to_vec());
     let selection = Selection {
         columns,
