@@ -179,6 +179,7 @@ fn this_process_and_those_that_it_descends_from_are_spared() {
         parent,
         start,
         alive: true,
+        suspended: false,
         exiting: false,
         may_have_environment: true,
     };
@@ -223,6 +224,7 @@ fn a_process_is_read_behind_any_name() {
         parent: 3,
         start: 555,
         alive: true,
+        suspended: false,
         exiting: false,
         may_have_environment: true,
     };

@@ -22,12 +22,14 @@ fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let mut rest: Vec<char> = line.chars().collect();
-        let indent = second_column(&rest).filter(|at| *at <= width / 2);
-        let lead = rest.iter().take_while(|c| **c == ' ').count();
-        let indent = indent.unwrap_or(lead + 2);
+        let lead = |rest: &[char]| rest.iter().take_while(|c| **c == ' ').count();
+        let second = second_column(&rest).filter(|at| *at <= width / 2);
+        let indent = second.unwrap_or(lead(&rest) + 2);
         while rest.len() > width {
             let space = |at: &usize| rest[*at] == ' ';
-            let before = (indent + 1..=width).rev().find(space);
+            // At least a word of the column that goes on stays on the line.
+            let word = lead(&rest).max(second.unwrap_or(0));
+            let before = (word + 1..=width).rev().find(space);
             let Some(at) = before.or_else(|| (width..rest.len()).find(space)) else {
                 break;
             };

@@ -91,7 +91,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     } = launch;
     let dir = directory_of(&storage);
     let LockedStudy { mut lock, owner } = locked;
-    let mut sink = Noted::new(&lock, &owner, sink)?;
+    let mut sink = Noted::around(&lock, &owner, sink)?;
     check_places(&dir, &spec.study)?;
     let study = ProcessMark::study(lock.id());
     end_leftovers(&study);

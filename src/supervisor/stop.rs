@@ -88,7 +88,7 @@ pub(super) struct Noted {
 impl Noted {
     /// # Errors
     /// There is no descriptor left (1).
-    pub(super) fn new(
+    pub(super) fn around(
         lock: &StudyLock,
         owner: &LockOwner,
         shown: Box<dyn Sink>,

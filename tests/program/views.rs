@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value as Json, json};
 
-use crate::common::{Project, valid, wait_for};
+use crate::common::{Project, program, valid, wait_for};
 
 fn ask(project: &Project, args: &[&str]) -> Json {
     let args = [args, &["--json"]].concat();
@@ -265,7 +265,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant() {
     assert!(told(&["trails"]).contains("did you mean `tune trials`?"));
     assert!(told(&["trian"]).contains("did you mean train?"));
     fs::remove_file(train).unwrap();
-    assert!(told(&[]).contains("tune status [STUDY]"), "the help");
+    let alone = Command::new(program()).output().unwrap();
+    assert_eq!(alone.status.code(), Some(2));
+    let help = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(help.contains("tune status [STUDY]"), "{help}");
     let told_of = |args: &[&str]| project.expect(0, args).0;
     let tail = told_of(&["logs", "synthetic", "0", "--tail", "1"]);
     assert_eq!(told_of(&["logs", "synthetic", "0", "-n", "1"]), tail);

@@ -218,7 +218,7 @@ fn no_state(given: &str) -> Option<String> {
     if given.to_uppercase().parse::<TrialState>().is_ok() {
         return None;
     }
-    let hint = hint(&given.to_lowercase(), states.into_iter());
+    let hint = hint(&given.to_lowercase(), states);
     let states = states.join(", ");
     Some(format!(
         "state is never {given}{hint}; the states are {states}"
