@@ -1,5 +1,7 @@
 //! `tune install-service`: a unit of systemd for a run.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Args, Parser};
@@ -55,7 +57,10 @@ pub(super) fn install_service(common: &Common, args: &InstallServiceArgs) -> Res
     }
     words.extend(common.quiet.then(|| "--quiet".to_owned()));
     words.extend(args.run.iter().cloned());
+    let (environment, left_out) = passed_on(std::env::vars_os());
     let unit = Unit {
+        environment: &environment,
+        left_out: &left_out,
         here: &run::working_directory()?,
         path: &std::env::var("PATH").unwrap_or_default(),
         task: &asked.task,
@@ -64,8 +69,43 @@ pub(super) fn install_service(common: &Common, args: &InstallServiceArgs) -> Res
     super::print(&unit.text())
 }
 
+/// The variables of this environment that a run reads, and the names of those that are not for a file which others may
+/// read; both in the order of their names. A trial's own are of a run that is going on.
+fn passed_on(
+    all: impl Iterator<Item = (OsString, OsString)>,
+) -> (Vec<(String, String)>, Vec<String>) {
+    const NAMES: [&str; 5] = [
+        "LIBTORCH",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HF_TOKEN",
+        "CUDA_VISIBLE_DEVICES",
+    ];
+    const PREFIXES: [&str; 2] = ["TUNE_", "HPO_"];
+    let read = |name: &str| {
+        let ours = PREFIXES.iter().any(|p| name.starts_with(p)) && !name.starts_with("TUNE_PARAM_");
+        ours || NAMES.contains(&name)
+    };
+    let secret = |name: &str| {
+        ["TOKEN", "SECRET", "PASSWORD", "KEY"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    let texts =
+        all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let ours: BTreeMap<String, String> = texts.filter(|(name, _)| read(name)).collect();
+    let (left_out, passed): (Vec<_>, Vec<_>) = ours
+        .into_iter()
+        .partition(|(name, value)| secret(name) || value.contains(char::is_control));
+    (passed, left_out.into_iter().map(|(name, _)| name).collect())
+}
+
 /// What a unit is made from.
 struct Unit<'a> {
+    /// Variables that the run reads.
+    environment: &'a [(String, String)],
+    /// Variables that are set here and that the unit does not hold.
+    left_out: &'a [String],
     /// The working directory.
     here: &'a Path,
     /// The search path, on which programs of trials are found.
@@ -83,6 +123,13 @@ impl Unit<'_> {
             .words
             .iter()
             .map(|word| quoted(&word.replace('$', "$$")));
+        let variables = self
+            .environment
+            .iter()
+            .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))));
+        let left_out = self.left_out.iter().map(|name| {
+            format!("# {name} is set here and was left out: put it into a file that you alone can read, and add EnvironmentFile=FILE.\n")
+        });
         format!(
             "[Unit]\n\
              Description=tune {}\n\n\
@@ -91,6 +138,7 @@ impl Unit<'_> {
              ExecStart={}\n\
              WorkingDirectory={}\n\
              Environment={}\n\
+             {}\
              # A run that stands still or dies goes on where it was; one that has said why it ended does not.\n\
              WatchdogSec=5min\n\
              Restart=on-failure\n\
@@ -109,6 +157,7 @@ impl Unit<'_> {
             // The whole line is the path.
             self.here.display().to_string().replace('%', "%%"),
             quoted(&format!("PATH={}", self.path)),
+            variables.chain(left_out).collect::<String>(),
         )
     }
 }
@@ -136,7 +185,19 @@ mod tests {
             "--set",
             "a=100%$x",
         ];
+        let set = [
+            ("TUNE_CACHE", "/data/my cache"),
+            ("LIBTORCH", "/opt/torch"),
+            ("HF_TOKEN", "hf_abc"),
+            ("HPO_EPOCHS", "3"),
+            ("TUNE_PARAM_LR", "1"),
+            ("EDITOR", "vi"),
+        ];
+        let set = set.map(|(name, value)| (name.into(), value.into()));
+        let (environment, left_out) = passed_on(set.into_iter());
         let unit = Unit {
+            environment: &environment,
+            left_out: &left_out,
             here: Path::new("/home/me/my 100%"),
             path: "/opt/venv/bin:/bin",
             task: "my task",
@@ -145,6 +206,13 @@ mod tests {
         let text = unit.text();
         assert!(
             text.contains("Environment=PATH=/opt/venv/bin:/bin\n"),
+            "{text}"
+        );
+        let variables = "Environment=PATH=/opt/venv/bin:/bin\nEnvironment=HPO_EPOCHS=3\nEnvironment=LIBTORCH=/opt/torch\n\
+                         Environment=\"TUNE_CACHE=/data/my cache\"\n# HF_TOKEN is set here";
+        assert!(text.contains(variables), "{text}");
+        assert!(
+            !text.contains("hf_abc") && !text.contains("EDITOR"),
             "{text}"
         );
         let line = "ExecStart=/usr/bin/tune -C /home/me/s \"my task\" --set a=100%%$$x\n";

@@ -142,6 +142,73 @@ fn a_script_is_seen_whatever_it_does() {
 }
 
 #[test]
+fn a_line_for_a_shell_is_watched_and_its_values_are_no_part_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("pkg")).unwrap();
+    std::fs::write(dir.path().join("pkg/m.py"), SCRIPT).unwrap();
+    let script = "import sys\nprint('acc=0.5, f1=0.25', len(sys.argv[2]))\n";
+    std::fs::write(dir.path().join("tr.py"), script).unwrap();
+    let init = |name: &str, script: &str| {
+        expect(
+            0,
+            home.path(),
+            dir.path(),
+            &["init", name, "--script", script],
+        )
+    };
+    let text = init("shell", "A=1 python3 tr.py --opt {opt} && true");
+    assert!(text.contains("wrote configs/shell.toml"), "{text}");
+    assert!(
+        text.contains("the value is acc; the program also prints f1"),
+        "{text}"
+    );
+    init("module", "python3 -m pkg.m --lr {lr}");
+    for (name, file) in [("shell", "tr.py"), ("module", "pkg/m.py")] {
+        let text = expect(0, home.path(), dir.path(), &["check", name]);
+        assert!(text.contains(&format!("watched        {file}\n")), "{text}");
+    }
+    let file = dir.path().join("configs/shell.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("# The program also prints f1"), "{text}");
+    std::fs::write(&file, text.replace("adam", "ad am; touch ran")).unwrap();
+    expect(0, home.path(), dir.path(), &["shell", "--trials", "1"]);
+    assert!(
+        !dir.path().join("ran").exists(),
+        "a value was run as a command"
+    );
+}
+
+#[test]
+fn init_says_what_every_trial_would_say() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let init = |code: i32, args: &[&str]| {
+        expect(code, home.path(), dir.path(), &[&["init"], args].concat())
+    };
+    let text = init(2, &["a", "--script", "echo perplexity: 1,234.5 --lr {lr}"]);
+    assert!(text.contains("every trial would fail"), "{text}");
+    assert!(!dir.path().join("configs").exists());
+    init(0, &["b", "--script", "echo loss: 0.3s --lr {lr}"]);
+    expect(0, home.path(), dir.path(), &["b", "--trials", "1"]);
+    let text = init(0, &["c", "--no-run", "--script", "echo --lr {lr}"]);
+    assert!(
+        text.contains("look at this first: value in [task]"),
+        "{text}"
+    );
+    // A directory of a project is not one of its own.
+    let below = dir.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let args = ["init", "d", "--script", "echo f1=0.5 --lr {lr}"];
+    let text = expect(0, home.path(), &below, &args);
+    let told = format!(
+        "this is in the project {}",
+        dir.path().canonicalize().unwrap().display()
+    );
+    assert!(text.contains(&told), "{text}");
+}
+
+#[test]
 fn a_script_that_is_the_users_is_not_replaced() {
     let home = tempfile::tempdir().unwrap();
     let project = Project::synthetic();
@@ -163,12 +230,11 @@ fn an_optuna_study_becomes_a_task_that_passes_check() {
     project.expect(0, &["synthetic", "--trials", "4"]);
     let dir = tempfile::tempdir().unwrap();
     let database = project.database().display().to_string();
-    expect(
-        0,
-        home.path(),
-        dir.path(),
-        &["init", "old", "--optuna", &database],
-    );
+    let init = ["init", "old", "--optuna", &database];
+    let text = expect(0, home.path(), dir.path(), &init);
+    assert!(text.contains("wrote also old_trial.py"), "{text}");
+    let next = "next:\n  put what your objective does into old_trial.py\n";
+    assert!(text.contains(next), "{text}");
     let text = expect(0, home.path(), dir.path(), &["check", "old"]);
     assert!(text.contains("optim.momentum"), "{text}");
     assert!(dir.path().join("old_trial.py").is_file());

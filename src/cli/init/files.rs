@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::output::ValueGuess;
+use super::output::{self, ValueGuess};
 use super::program::{ParameterGuess, ProgramGuess};
 use messages::printable;
+use task::command::template;
 use text::data::guess::LikelyColumns;
 
 /// What people do with the file next.
@@ -23,6 +24,12 @@ pub(super) fn quoted(text: &str) -> String {
         true => serde_json::Value::from(text).to_string(),
         false => format!("'{text}'"),
     }
+}
+
+/// A sentence, which begins with a capital letter.
+fn capital(text: &str) -> String {
+    let first = text.chars().next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(text.chars().skip(1)).collect()
 }
 
 /// A list of TOML.
@@ -50,9 +57,18 @@ pub(super) fn program_head(
     dir: Option<&str>,
 ) -> String {
     let mut text = format!(
-        "[task]\nkind = \"command\"\n# A trial's values go where the names in braces are.\nrun = {}\n",
+        "[task]\nkind = \"command\"\n# {}\nrun = {}\n",
+        match template::names(&guess.run).is_empty() {
+            false => "A trial's values go where the names in braces are.",
+            true =>
+                "A trial's values are in variables (docs/command.md): a shell takes them as they are, spaces included.",
+        },
         list(&guess.run)
     );
+    if !guess.files.is_empty() {
+        text += "# A change of these files begins another study; add what they import.\n";
+        text += &format!("files = {}\n", list(&guess.files));
+    }
     if let Some(dir) = dir {
         text += &format!("dir = {}\n", quoted(dir));
     }
@@ -77,6 +93,9 @@ pub(super) fn program_head(
         None => {
             text += "# Where the value stands in what the program prints:\n# value = 'val_f1=([0-9.]+)'\n";
         }
+    }
+    if let Some(others) = value.and_then(output::others) {
+        text += &format!("# {}.\n", printable(&capital(&others)));
     }
     let metric = value.map_or("value", |value| value.metric.as_str());
     let direction = match value.and_then(|value| value.direction) {

@@ -1,12 +1,12 @@
 //! `tune init`: a first task file, from a program, rows, or a study of Optuna's.
 
+mod ask;
 mod files;
 mod output;
 mod program;
 mod trial_run;
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,15 +83,46 @@ struct Made {
     task: String,
     /// Its file.
     file: PathBuf,
+    /// A script that was written beside it.
+    script: Option<PathBuf>,
+    /// The metric that was taken for the value; none where no program was looked at.
+    metric: Option<String>,
+    /// Others that the program prints.
+    other_metrics: Vec<String>,
     /// What a person has to look at.
     check: Option<String>,
-    /// Commands to go on with.
+    /// Commands to go on with; before them a sentence where something has to be done by hand.
     next: Vec<String>,
+    /// For people alone.
+    #[serde(skip)]
+    told: Told,
+}
+
+/// What people are told in other words than programs.
+#[derive(Debug, Default)]
+struct Told {
+    /// The working directory, from which paths are shown.
+    cwd: PathBuf,
+    /// Which other metrics there are.
+    others: Option<String>,
+}
+
+/// A path as it is shown: from the working directory, where it is below that.
+fn shown(path: &Path, cwd: &Path) -> String {
+    path.strip_prefix(cwd).unwrap_or(path).display().to_string()
 }
 
 impl Answer for Made {
     fn text(&self) -> String {
-        let mut text = format!("wrote {}, which passes tune check\n", self.file.display());
+        let file = shown(&self.file, &self.told.cwd);
+        let mut text = format!("wrote {file}, which passes tune check\n");
+        if let Some(script) = &self.script {
+            let script = shown(script, &self.told.cwd);
+            text += &format!("wrote also {script}: put what your objective does there\n");
+        }
+        if let (Some(metric), Some(others)) = (&self.metric, &self.told.others) {
+            text += &format!("the value is {metric}; {others}\n");
+        }
         if let Some(check) = &self.check {
             text += &format!("look at this first: {check}\n");
         }
@@ -108,40 +139,57 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
     let cwd = run::working_directory()?;
     let project = project(common, &cwd)?;
     let asked;
+    let loud = !common.json && !common.quiet;
+    if loud && common.dir.is_none() && project.dir != cwd {
+        let dir = project.dir.display();
+        report::err(&format!(
+            "this is in the project {dir}: the task file goes to its configs/"
+        ));
+    }
     let args = match (&args.script, &args.csv, &args.optuna) {
         (None, None, None) => {
-            asked = ask(args)?;
+            asked = ask::ask(args, &cwd)?;
             &asked
         }
         _ => args,
     };
-    let loud = !common.json && !common.quiet;
     let planned = match (&args.script, &args.csv, &args.optuna) {
-        (_, _, Some(file)) => from_optuna(args, &project, file)?,
+        (_, _, Some(file)) => from_optuna(args, &project, &cwd, file)?,
         (Some(line), _, None) => from_program(args, &project, &cwd, line, loud)?,
         (None, Some(csv), None) => from_rows(args, &project, &cwd, csv)?,
         (None, None, None) => return Err(nothing_said()),
     };
-    write(&planned)?;
-    check(args, &project, &planned.file)?;
+    let script = write(&planned)?;
+    check(args, &project, &cwd, &planned.file)?;
     let name = shell_word(&planned.name);
     let tune = run::command_in(common, &project)?;
+    let by_hand = script.as_ref().map(|script| {
+        let script = shown(script, &cwd);
+        format!("put what your objective does into {script}")
+    });
+    let commands = [
+        format!("{tune} check {name}"),
+        format!("{tune} {name} --trials 50"),
+    ];
+    let others = planned.value.as_ref().and_then(output::others);
+    let (metric, other_metrics) = planned.value.map(|v| (v.metric, v.others)).unzip();
     tell(
         common,
         &Made {
-            next: vec![
-                format!("{tune} check {name}"),
-                format!("{tune} {name} --trials 50"),
-            ],
+            next: by_hand.into_iter().chain(commands).collect(),
             task: planned.name,
             file: planned.file,
+            script,
+            metric,
+            other_metrics: other_metrics.unwrap_or_default(),
             check: planned.check,
+            told: Told { cwd, others },
         },
     )
 }
 
 /// Whether what was written passes `tune check`.
-fn check(args: &InitArgs, project: &Project, file: &Path) -> Result<(), Failure> {
+fn check(args: &InitArgs, project: &Project, cwd: &Path, file: &Path) -> Result<(), Failure> {
     let spec = run::read(project, &file.to_string_lossy(), Overrides::default());
     let Err(problem) = spec.and_then(|spec| run::prepare(&spec)) else {
         return Ok(());
@@ -155,7 +203,7 @@ fn check(args: &InitArgs, project: &Project, file: &Path) -> Result<(), Failure>
     };
     let message = format!(
         "{} was written, and wants one more step:\n{}{model}",
-        file.display(),
+        shown(file, cwd),
         problem.message
     );
     Err(Failure::new(problem.exit, message))
@@ -185,58 +233,6 @@ fn nothing_said() -> Failure {
         "tune init needs to know what to begin with: --script \"python train.py --lr {lr}\", \
          --csv FILE or --optuna FILE; on a terminal it asks",
     )
-}
-
-/// Asks what to begin with.
-fn ask(args: &InitArgs) -> Result<InitArgs, Failure> {
-    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        return Err(match args.hf {
-            Some(_) => Failure::input(
-                "--hf names the model; say which rows it learns from with --csv FILE",
-            ),
-            None => nothing_said(),
-        });
-    }
-    let mut asked = InitArgs {
-        name: args.name.clone(),
-        script: None,
-        no_run: false,
-        limit: args.limit,
-        csv: None,
-        text: None,
-        label: None,
-        hf: args.hf.clone(),
-        optuna: None,
-        force: args.force,
-    };
-    let which = match args.hf {
-        Some(_) => "2".to_owned(),
-        None => answer(
-            "What is to be tuned?\n  1  a program or script of yours\n  2  a text classifier, from CSV or JSON lines\n  \
-             3  what an Optuna study was about\n1, 2 or 3: ",
-        )?,
-    };
-    match which.as_str() {
-        "1" => {
-            asked.script = Some(answer(
-                "Its command line, with names in braces where values go (python train.py --lr {lr}):\n",
-            )?);
-        }
-        "2" => asked.csv = Some(answer("The file with the rows: ")?.into()),
-        "3" => asked.optuna = Some(answer("Optuna's database (a file of SQLite): ")?.into()),
-        _ => return Err(Failure::input(format!("{which:?} is none of 1, 2 and 3"))),
-    }
-    Ok(asked)
-}
-
-fn answer(question: &str) -> Result<String, Failure> {
-    super::print(question)?;
-    let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line);
-    match read {
-        Ok(n) if n > 0 && !line.trim().is_empty() => Ok(line.trim().to_owned()),
-        Ok(_) | Err(_) => Err(Failure::input("no answer: nothing was written")),
-    }
 }
 
 /// The task's name: the one that is given, or made of `from`.
@@ -273,12 +269,17 @@ fn stem(path: &Path) -> String {
 }
 
 /// The file of a task of this name, which may be written.
-fn new_file(args: &InitArgs, project: &Project, name: &str) -> Result<PathBuf, Failure> {
+fn new_file(
+    args: &InitArgs,
+    project: &Project,
+    cwd: &Path,
+    name: &str,
+) -> Result<PathBuf, Failure> {
     let file = project.configs().join(format!("{name}.toml"));
     if file.exists() && !args.force {
         return Err(Failure::input(format!(
             "{} is there already; give another name (tune init NAME), or --force to replace it",
-            file.display()
+            shown(&file, cwd)
         )));
     }
     Ok(file)
@@ -301,6 +302,8 @@ struct Planned {
     text: String,
     /// A file that it needs: one that is there already is the user's, and stays.
     beside: Option<NewFile>,
+    /// What was seen of the program.
+    value: Option<output::ValueGuess>,
     /// What a person has to look at.
     check: Option<String>,
 }
@@ -312,6 +315,7 @@ impl Planned {
             file,
             text,
             beside: None,
+            value: None,
             check: None,
         }
     }
@@ -326,7 +330,7 @@ fn from_rows(
     let columns = likely_columns(csv, args.text.as_deref(), args.label.as_deref())
         .map_err(|problems| Failure::input(problems.to_string()))?;
     let name = name(args, &stem(csv))?;
-    let file = new_file(args, project, &name)?;
+    let file = new_file(args, project, cwd, &name)?;
     let data = from_configs(project, &cwd.join(csv));
     let model = match &args.hf {
         Some(model) => Model {
@@ -342,8 +346,9 @@ fn from_rows(
     Ok(Planned::new(name, file, text))
 }
 
-fn guess(line: &str) -> Result<ProgramGuess, Failure> {
-    program::program(line)
+/// What a command line says, which is run in `dir`.
+fn guess(line: &str, dir: &Path) -> Result<ProgramGuess, Failure> {
+    program::program(line, |name| dir.join(name).is_file())
         .map_err(|problem| Failure::input(format!("--script {line:?}: {problem}")))
 }
 
@@ -354,20 +359,32 @@ fn from_program(
     line: &str,
     loud: bool,
 ) -> Result<Planned, Failure> {
-    let guess = guess(line)?;
+    let guess = guess(line, cwd)?;
     let name = name(args, &program::name(&guess.run))?;
-    let file = new_file(args, project, &name)?;
+    let file = new_file(args, project, cwd, &name)?;
     let dir = (cwd != project.dir).then(|| from_configs(project, cwd));
     let text_with = |value: Option<&output::ValueGuess>| {
         files::program_task(&name, &guess, value, dir.as_deref())
     };
     let untried = text_with(None);
     if args.no_run {
-        return Ok(Planned::new(name.clone(), file, untried));
+        let check = "value in [task], where the value stands in what the program prints; and in [objective] metric and \
+                     direction, whether a larger value is better";
+        return Ok(Planned {
+            check: Some(check.to_owned()),
+            ..Planned::new(name.clone(), file, untried)
+        });
     }
     let seen = trial_run::run_once(&resolved(&file, &untried)?, cwd, args.limit, loud)?;
-    let Some(value) = output::value(&seen.printed, &seen.reported) else {
-        return Err(no_value(&seen));
+    let value = match output::value(&seen.printed, &seen.reported) {
+        Ok(Some(value)) => value,
+        Ok(None) => return Err(no_value(&seen)),
+        Err(problem) => {
+            return Err(Failure::input(format!(
+                "every trial would fail: {problem}. Have the program print a plain number (1234.5), or write the file \
+                 with --no-run and put a pattern of your own into it"
+            )));
+        }
     };
     let check = value.direction.is_none().then(|| {
         format!(
@@ -375,16 +392,18 @@ fn from_program(
             value.metric
         )
     });
+    let text = text_with(Some(&value));
     Ok(Planned {
         check,
-        ..Planned::new(name.clone(), file, text_with(Some(&value)))
+        value: Some(value),
+        ..Planned::new(name.clone(), file, text)
     })
 }
 
 /// What to say where the program printed no value.
 fn no_value(seen: &trial_run::Seen) -> Failure {
     Failure::input(match output::value(&seen.errors, &[]) {
-        Some(output::ValueGuess { found: Some(line), .. }) => format!(
+        Ok(Some(output::ValueGuess { found: Some(line), .. })) => format!(
             "the value is on standard error ({line}), where it is not looked for: have the program print it, or put \
              2>&1 behind the command line"
         ),
@@ -394,15 +413,20 @@ fn no_value(seen: &trial_run::Seen) -> Failure {
     })
 }
 
-fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planned, Failure> {
+fn from_optuna(
+    args: &InitArgs,
+    project: &Project,
+    cwd: &Path,
+    file: &Path,
+) -> Result<Planned, Failure> {
     let study =
         super::adopt::study_to_sketch(file, None, &run::storage(project, &Common::default()))?;
     let name = name(args, &study.name)?;
-    let task = new_file(args, project, &name)?;
+    let task = new_file(args, project, cwd, &name)?;
     let mut beside = None;
     let guess = match &args.script {
         Some(line) => {
-            let guess = guess(line)?;
+            let guess = guess(line, &project.dir)?;
             known_to_the_study(&guess, &study.parameters())?;
             guess
         }
@@ -416,6 +440,7 @@ fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planne
                 run: vec!["python".to_owned(), script],
                 searched: Vec::new(),
                 fixed: Vec::new(),
+                files: Vec::new(),
             }
         }
     };
@@ -424,6 +449,7 @@ fn from_optuna(args: &InitArgs, project: &Project, file: &Path) -> Result<Planne
         direction: Some(study.direction),
         pattern: Some(r"\bvalue=(-?[0-9.]+)".to_owned()),
         found: None,
+        others: Vec::new(),
     };
     let head = files::program_head(&guess, Some(&value), None);
     let text = adopt::sketch(&study.name, &head, &study.trials);
@@ -464,8 +490,8 @@ fn resolved(file: &Path, text: &str) -> Result<StudySpec, Failure> {
         .map_err(|problems| Failure::input(problems.to_string()))
 }
 
-/// Writes the file that the task needs, where there is none, and then the task's.
-fn write(planned: &Planned) -> Result<(), Failure> {
+/// Writes the file that the task needs, where there is none, and then the task's. Which one it was that was not there.
+fn write(planned: &Planned) -> Result<Option<PathBuf>, Failure> {
     let beside = planned.beside.as_ref().filter(|file| !file.path.exists());
     let task = (&planned.file, &planned.text);
     for (path, text) in beside
@@ -478,5 +504,5 @@ fn write(planned: &Planned) -> Result<(), Failure> {
             .and_then(|()| ::files::replace::write(path, text.as_bytes()))
             .map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
     }
-    Ok(())
+    Ok(beside.map(|file| file.path.clone()))
 }

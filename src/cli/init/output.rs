@@ -80,6 +80,19 @@ pub struct ValueGuess {
     pub pattern: Option<String>,
     /// Where it stood, for people; none where nothing was run.
     pub found: Option<String>,
+    /// Other metrics that the program tells, likeliest first.
+    pub others: Vec<String>,
+}
+
+/// What to change for another metric than the one that was taken; none where there is no other.
+pub fn others(guess: &ValueGuess) -> Option<String> {
+    let change = match guess.pattern {
+        Some(_) => "value and objective.metric",
+        None => "objective.metric",
+    };
+    let others = guess.others.join(", ");
+    (!others.is_empty())
+        .then(|| format!("the program also prints {others}: change {change} for another"))
 }
 
 /// The direction that a metric's name suggests.
@@ -125,8 +138,28 @@ fn rank(name: &str) -> Option<usize> {
     Some(kind + 2 * split + if any(&["train", "training"]) { 5 } else { 0 })
 }
 
-/// Looks for the value: in the metric lines that the program reported, else in the lines that it printed.
-pub fn value(printed: &[String], reported: &[String]) -> Option<ValueGuess> {
+/// The known metrics among ranked names, without the one that was taken.
+fn others_of<'a>(ranked: impl Iterator<Item = (usize, &'a str)>, taken: &str) -> Vec<String> {
+    const TOLD: usize = 6;
+    let mut known: Vec<(usize, &str)> = ranked
+        .filter(|(_, name)| *name != taken && direction(name).is_some())
+        .collect();
+    known.sort_by_key(|(rank, _)| *rank);
+    let mut names: Vec<String> = Vec::new();
+    for (_, name) in known {
+        if names.len() < TOLD && names.iter().all(|n| n != name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Looks for the value: in the metric lines that the program reported, else in the lines that it printed. `None` where
+/// nothing looks like one.
+///
+/// # Errors
+/// What looks like the value is none that a trial would take.
+pub fn value(printed: &[String], reported: &[String]) -> Result<Option<ValueGuess>, String> {
     let in_objects = |lines: &[String], whence: &str| {
         let mut objects = lines
             .iter()
@@ -138,30 +171,35 @@ pub fn value(printed: &[String], reported: &[String]) -> Option<ValueGuess> {
         let numbers = object
             .iter()
             .filter(|(_, v)| messages::number_from_json(v).is_some());
-        let best = numbers
-            .filter_map(|(k, _)| Some((if k == "value" { 0 } else { rank(k)? }, k)))
-            .min_by_key(|(rank, _)| *rank)?;
+        let ranked = numbers
+            .filter_map(|(k, _)| Some((if k == "value" { 0 } else { rank(k)? }, k.as_str())));
+        let ranked: Vec<(usize, &str)> = ranked.collect();
+        let (_, best) = *ranked.iter().min_by_key(|(rank, _)| *rank)?;
         Some(ValueGuess {
-            metric: best.1.clone(),
-            direction: direction(best.1),
+            metric: best.to_owned(),
+            direction: direction(best),
             pattern: None,
             found: Some(format!("{whence}: {}", line.trim())),
+            others: others_of(ranked.into_iter(), best),
         })
     };
     if let Some(guess) = in_objects(reported, "it reports metric lines") {
-        return Some(guess);
+        return Ok(Some(guess));
     }
-    let last = printed.iter().rfind(|line| !line.trim().is_empty())?;
+    let Some(last) = printed.iter().rfind(|line| !line.trim().is_empty()) else {
+        return Ok(None);
+    };
     if last.trim().parse::<f64>().is_ok() {
-        return Some(ValueGuess {
+        return Ok(Some(ValueGuess {
             metric: "value".to_owned(),
             direction: None,
             pattern: None,
             found: Some(format!("the last line that it prints: {}", last.trim())),
-        });
+            others: Vec::new(),
+        }));
     }
     if let Some(guess) = in_objects(std::slice::from_ref(last), "the last line that it prints") {
-        return Some(guess);
+        return Ok(Some(guess));
     }
     in_text(printed)
 }
@@ -176,46 +214,83 @@ struct Named<'a> {
     /// (`RMSE on test set: 3.2`).
     metric: &'a str,
     line: &'a str,
+    /// What stands behind the number.
+    after: &'a str,
 }
 
 /// The last line with the likeliest name before a number.
-fn in_text(printed: &[String]) -> Option<ValueGuess> {
+fn in_text(printed: &[String]) -> Result<Option<ValueGuess>, String> {
     let found = printed.iter().enumerate().flat_map(|(at, line)| {
         let of_line = named(line).into_iter();
         of_line.filter_map(move |n| Some((rank(n.metric)?, std::cmp::Reverse(at), n)))
     });
-    let (_, _, found) = found.min_by_key(|(rank, at, _)| (*rank, *at))?;
+    let all: Vec<_> = found.collect();
+    let Some((_, _, found)) = all.iter().min_by_key(|(rank, at, _)| (*rank, *at)) else {
+        return Ok(None);
+    };
+    let others = others_of(
+        all.iter().map(|(rank, _, n)| (*rank, n.metric)),
+        found.metric,
+    );
     let between = match found.between.trim() {
         "" => r"\s+".to_owned(),
         sign => format!(r"\s*{}\s*", regex::escape(sign)),
     };
     let word = |c: char| if c.is_alphanumeric() { c } else { '_' };
-    let name = regex::escape(found.name);
-    Some(ValueGuess {
-        metric: found.metric.chars().map(word).collect(),
+    let metric: String = found.metric.chars().map(word).collect();
+    let before = format!(r"\b{}{between}", regex::escape(found.name));
+    Ok(Some(ValueGuess {
         direction: direction(found.metric),
-        pattern: Some(format!(r"\b{name}{between}(-?[0-9.]+)")),
+        pattern: Some(pattern(&before, found.after, printed, &metric)?),
         found: Some(found.line.trim().to_owned()),
-    })
+        others,
+        metric,
+    }))
+}
+
+/// The pattern of a number behind `before` that a trial would take from these lines; `after` follows the number.
+fn pattern(before: &str, after: &str, printed: &[String], metric: &str) -> Result<String, String> {
+    let unit: String = after.chars().take_while(|c| c.is_alphabetic()).collect();
+    let plain = format!("{before}(-?[0-9.]+)");
+    // A full stop behind the number; a unit that belongs to it.
+    let mut forms = vec![format!(r"{before}(-?[0-9]+(?:\.[0-9]+)?)")];
+    if !unit.is_empty() {
+        forms.push(format!("{plain}{unit}"));
+    }
+    let taken = |form: &String| task::command::value_in(Some(form), printed, metric);
+    match taken(&plain) {
+        Ok(Some(_)) => Ok(plain),
+        first => match forms
+            .into_iter()
+            .find(|form| matches!(taken(form), Ok(Some(_))))
+        {
+            Some(form) => Ok(form),
+            None => Err(first
+                .err()
+                .unwrap_or_else(|| format!("no line matches '{plain}'"))),
+        },
+    }
 }
 
 /// The numbers of a line that have names. A word before a number is a name only where a sign says so, or it is known
 /// to be one: `took 3` names nothing.
 fn named(line: &str) -> Vec<Named<'_>> {
     let all = NAMED.captures_iter(line).filter_map(|c| {
-        let (name, between) = (c.get(1)?, c.get(2)?.as_str());
+        let (name, between, end) = (c.get(1)?, c.get(2)?.as_str(), c.get(3)?.end());
         let signed = between.contains([':', '=']);
         let earlier = line[..name.start()].split_whitespace();
         let known = direction(name.as_str()).is_some();
         let described = earlier
             .rev()
-            .find(|w| direction(w).is_some())
+            // A word with a sign names a number of its own.
+            .find(|w| !w.contains([':', '=']) && direction(w).is_some())
             .filter(|_| !known && signed);
         (signed || known).then(|| Named {
             name: name.as_str(),
             between,
             metric: described.unwrap_or(name.as_str()),
             line,
+            after: &line[end..],
         })
     });
     all.collect()
@@ -230,7 +305,7 @@ mod tests {
     }
 
     fn guess(printed: &str) -> ValueGuess {
-        value(&lines(printed), &[]).unwrap()
+        value(&lines(printed), &[]).unwrap().unwrap()
     }
 
     /// What the pattern captures in the last line that it matches.
@@ -277,7 +352,7 @@ mod tests {
     #[test]
     fn metric_lines_and_last_lines_need_no_pattern() {
         let reported = lines("{\"step\": 1, \"loss\": 0.4, \"val_acc\": 0.8}");
-        let found = value(&lines("val_f1=0.3"), &reported).unwrap();
+        let found = value(&lines("val_f1=0.3"), &reported).unwrap().unwrap();
         assert_eq!((found.metric.as_str(), found.pattern), ("val_acc", None));
         let found = guess("loading\n0.8312\n\n");
         assert_eq!((found.metric.as_str(), found.pattern), ("value", None));
@@ -290,10 +365,41 @@ mod tests {
 
     #[test]
     fn output_without_a_value_gives_none() {
-        assert_eq!(value(&[], &[]), None);
+        assert_eq!(value(&[], &[]), Ok(None));
         assert_eq!(
             value(&lines("epoch 1\nstep: 20 lr=0.1\nsaved to /tmp/3"), &[]),
-            None
+            Ok(None)
         );
+    }
+
+    #[test]
+    fn a_pattern_takes_what_a_trial_takes() {
+        assert_eq!(captured("loss: 0.3s"), 0.3);
+        assert_eq!(captured("Accuracy: 0.91. Done"), 0.91);
+        assert_eq!(captured("loss: 1.5e-05"), 1.5);
+        for (printed, part) in [
+            ("perplexity: 1,234.5", "\",234.5\""),
+            ("acc: 91/100", "\"/100\""),
+            ("acc: 1.2.3", "expected a number"),
+        ] {
+            let error = value(&lines(printed), &[]).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn other_metrics_are_told_of_and_counters_are_not() {
+        let found = guess("{\"loss\": 0.3, \"acc\": 0.9, \"epoch\": 3, \"n\": 4}");
+        assert_eq!(
+            (found.metric.as_str(), &found.others),
+            ("acc", &vec!["loss".to_owned()])
+        );
+        assert!(others(&found).unwrap().contains("change objective.metric"));
+        let found = guess("acc=0.80, f1=0.5\nacc=0.90, f1=0.87 loss: 0.2 step: 3");
+        assert_eq!(found.others, ["f1", "loss"]);
+        let told =
+            "the program also prints f1, loss: change value and objective.metric for another";
+        assert_eq!(others(&found).as_deref(), Some(told));
+        assert_eq!(others(&guess("val_f1=0.3 lr=0.1")), None);
     }
 }

@@ -2,8 +2,10 @@
 //! Pure.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
-use task::command::template;
+use regex::Regex;
+use task::command::{named_files, own_files, template};
 
 /// A program, as the task file has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +16,8 @@ pub struct ProgramGuess {
     pub searched: Vec<ParameterGuess>,
     /// What is passed on as it is: name and value.
     pub fixed: Vec<(String, String)>,
+    /// Files whose change matters, and that are not seen in `run` itself.
+    pub files: Vec<String>,
 }
 
 /// A parameter with its range.
@@ -122,24 +126,37 @@ const FIXED: [(&[&str], &str); 3] = [
 const SHELL: [&str; 9] = ["|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1"];
 
 /// Reads a command line as a shell splits it. Placeholders are parameters; where there are none, options with a number
-/// are (`--lr 0.01` becomes `--lr {lr}`), around that number.
+/// are (`--lr 0.01` becomes `--lr {lr}`), around that number. `is_file` looks from where the program runs.
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn program(line: &str) -> Result<ProgramGuess, String> {
+pub fn program(line: &str, is_file: impl Fn(&str) -> bool) -> Result<ProgramGuess, String> {
     let mut run = shlex::split(line).ok_or("its quotes are not closed")?;
     if run.is_empty() {
         return Err("it is empty".to_owned());
     }
-    if needs_shell(&run) {
-        run = ["sh", "-c", line].map(str::to_owned).to_vec();
-    }
-    let mut given: Vec<(String, Option<String>)> = template::names(&run)
-        .into_iter()
-        .map(|name| (name, None))
-        .collect();
-    if given.is_empty() && run[0] != "sh" {
+    no_placeholder(line)?;
+    let mut words = run.clone();
+    let named = template::names(&run).into_iter().map(|name| (name, None));
+    let mut given: Vec<(String, Option<String>)> = named.collect();
+    let shell = needs_shell(&run);
+    if shell {
+        let mut line = line.to_owned();
+        if given.is_empty() {
+            (line, given) = numbers_for_shell(&line);
+        }
+        run = ["sh".to_owned(), "-c".to_owned(), line].to_vec();
+    } else if given.is_empty() && run[0] != "sh" {
         given = replace_numbers(&mut run);
+    }
+    if let [program, option, line, ..] = run.as_mut_slice()
+        && is_shell(program)
+        && option == "-c"
+    {
+        if !shell {
+            words = shlex::split(line).unwrap_or_default();
+        }
+        *line = with_variables(line);
     }
     if given.is_empty() {
         return Err(
@@ -147,10 +164,14 @@ pub fn program(line: &str) -> Result<ProgramGuess, String> {
                 .to_owned(),
         );
     }
+    let own = own_files(&run, &is_file);
+    let mut files = named_files(&words, &is_file);
+    files.retain(|file| !own.contains(&file.as_str()));
     let mut guess = ProgramGuess {
         run,
         searched: Vec::new(),
         fixed: Vec::new(),
+        files,
     };
     for (name, value) in given {
         match FIXED.iter().find(|(names, _)| is_one_of(&name, names)) {
@@ -177,6 +198,104 @@ fn needs_shell(words: &[String]) -> bool {
         || words
             .iter()
             .any(|w| SHELL.contains(&w.as_str()) || w.ends_with(';'))
+}
+
+fn is_shell(program: &str) -> bool {
+    ["sh", "bash", "dash", "zsh"].contains(&program)
+}
+
+/// A line for a shell with variables in the place of names in braces: a value that was put into the line itself would
+/// be read as a part of it, with its spaces and semicolons.
+fn with_variables(line: &str) -> String {
+    template::replace(line, |name, at| {
+        let variable = template::variable(name);
+        match quote_at(line, at) {
+            None => format!("\"${variable}\""),
+            Some('"') => format!("${{{variable}}}"),
+            Some(_) => format!("'\"${variable}\"'"),
+        }
+    })
+}
+
+/// The quotes of a shell that a byte of a line stands in.
+fn quote_at(line: &str, at: usize) -> Option<char> {
+    let mut quote = None;
+    let mut escaped = false;
+    for c in line[..at].chars() {
+        match (c, quote) {
+            _ if escaped => escaped = false,
+            ('\\', None | Some('"')) => escaped = true,
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    quote
+}
+
+/// What looks like a placeholder to people.
+#[expect(clippy::expect_used, reason = "a constant, which tests compile")]
+static BRACES: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"[{$]?\{\s*[A-Za-z_][^{}'"$;]*\}"#).expect("a pattern"));
+
+/// An option with a number behind it, in a line for a shell.
+#[expect(clippy::expect_used, reason = "a constant, which tests compile")]
+static OPTION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(--?([A-Za-z][\w-]*)(?:=|\s+))(-?[0-9.][0-9.eE+-]*)").expect("a pattern")
+});
+
+/// Refuses braces that look like a placeholder and are none; in single quotes they may be anything.
+fn no_placeholder(line: &str) -> Result<(), String> {
+    let wrong = BRACES.find_iter(line).find(|found| {
+        let text = found.as_str();
+        let ours = text.starts_with("{{") || text.starts_with("${");
+        let quoted = quote_at(line, found.start()) == Some('\'');
+        !ours && !quoted && template::names(&[text.to_owned()]).is_empty()
+    });
+    match wrong {
+        None => Ok(()),
+        Some(found) => Err(format!(
+            "{} is no placeholder: that is a name of letters, digits, _, . and - in braces, as in --lr {{lr}}; values and \
+             ranges are in the file (braces that mean something else stand in single quotes)",
+            found.as_str()
+        )),
+    }
+}
+
+/// Options with a number in a line for a shell, up to its first pipe: what is behind that (`| tail -n 1`) is another
+/// program's.
+fn numbers_for_shell(line: &str) -> (String, Vec<(String, Option<String>)>) {
+    let mut found: Vec<(String, Option<String>)> = Vec::new();
+    let mut text = String::new();
+    let mut done = 0;
+    let pipe = |(at, _): &(usize, &str)| {
+        let double = line[..*at].ends_with('|') || line[at + 1..].starts_with('|');
+        !double && quote_at(line, *at).is_none()
+    };
+    let end = line
+        .match_indices('|')
+        .find(pipe)
+        .map_or(line.len(), |(at, _)| at);
+    for c in OPTION.captures_iter(&line[..end]) {
+        let (Some(whole), Some(before), Some(number)) = (c.get(0), c.get(1), c.get(3)) else {
+            continue;
+        };
+        let name = c[2].replace('-', "_");
+        let begins = line[..whole.start()].ends_with(char::is_whitespace);
+        let ends = line[whole.end()..]
+            .chars()
+            .next()
+            .is_none_or(|c| c.is_whitespace() || ";|&)".contains(c));
+        let finite = number.as_str().parse::<f64>().is_ok_and(f64::is_finite);
+        let new = found.iter().all(|(n, _)| *n != name);
+        if begins && ends && finite && new && quote_at(line, whole.start()).is_none() {
+            text += &line[done..before.end()];
+            text += &format!("{{{name}}}");
+            done = whole.end();
+            found.push((name, Some(number.as_str().to_owned())));
+        }
+    }
+    (text + &line[done..], found)
 }
 
 /// What a task of this program is called: its script, else the module behind `-m`, else the program.
@@ -309,6 +428,10 @@ fn around(text: &str, v: f64) -> String {
 mod tests {
     use super::*;
 
+    fn program(line: &str) -> Result<ProgramGuess, String> {
+        super::program(line, |name| name == "train.py")
+    }
+
     fn names(guess: &ProgramGuess) -> Vec<&str> {
         guess.searched.iter().map(|p| p.name.as_str()).collect()
     }
@@ -372,18 +495,62 @@ mod tests {
     fn what_only_a_shell_understands_is_left_to_one() {
         let line = "CUDA=0 python train.py --lr {lr} | tee log";
         let guess = program(line).unwrap();
-        assert_eq!(guess.run, ["sh", "-c", line]);
+        let variable = "CUDA=0 python train.py --lr \"$TUNE_PARAM_LR\" | tee log";
+        assert_eq!(guess.run, ["sh", "-c", variable]);
+        assert_eq!(guess.files, ["train.py"]);
         assert_eq!(
             (names(&guess), name(&guess.run).as_str()),
             (vec!["lr"], "train")
         );
-        assert!(
-            program("cd sub && python t.py --lr 0.1").is_err(),
-            "nothing in braces"
-        );
         let module = program("python -m pkg.train --lr {lr}").unwrap();
         assert_eq!(name(&module.run), "train");
         assert_eq!(name(&program("./fit --lr {lr}").unwrap().run), "fit");
+    }
+
+    #[test]
+    fn a_line_for_a_shell_gets_its_values_in_variables_whatever_quotes_stand_there() {
+        let of = |line: &str| program(line).unwrap().run[2].clone();
+        assert_eq!(
+            of("python t.py \"--opt={opt}\" --x '{x}' ${HOME} | tail"),
+            "python t.py \"--opt=${TUNE_PARAM_OPT}\" --x ''\"$TUNE_PARAM_X\"'' ${HOME} | tail"
+        );
+        let guess = program("bash -c 'python train.py --lr {lr}' x").unwrap();
+        assert_eq!(guess.run[2], "python train.py --lr \"$TUNE_PARAM_LR\"");
+        assert_eq!(guess.files, ["train.py"]);
+    }
+
+    #[test]
+    fn numbers_of_options_in_a_line_for_a_shell_are_those_before_its_pipe() {
+        let line = "A=1 python t.py --lr 0.01 --seed=3 --note '--b 2' --q 4 2>&1 | tail -n 1";
+        let guess = program(line).unwrap();
+        assert_eq!(names(&guess), ["lr", "q"]);
+        assert_eq!(guess.fixed, [("seed".to_owned(), "3".to_owned())]);
+        assert_eq!(
+            guess.run[2],
+            "A=1 python t.py --lr \"$TUNE_PARAM_LR\" --seed=\"$TUNE_PARAM_SEED\" --note '--b 2' --q \"$TUNE_PARAM_Q\" \
+             2>&1 | tail -n 1"
+        );
+        assert!(program("python t.py | head -n 5").is_err());
+        assert!(program("cd sub && python t.py --lr 0.1 || exit 1").is_ok());
+    }
+
+    #[test]
+    fn braces_that_are_no_placeholder_are_refused_where_they_look_like_one() {
+        for line in [
+            "p --lr {lr=0.01}",
+            "p {lr} --x {y z}",
+            "p --lr={lr:0.1} | tail",
+        ] {
+            let error = program(line).unwrap_err();
+            assert!(error.contains("is no placeholder"), "{line}: {error}");
+        }
+        for line in [
+            "p --lr {lr} | awk '{print $1}'",
+            "p --lr {lr} ${A:-b} {{x y}} '{a b}'",
+            "p --lr {lr} --json {\"a\":1}",
+        ] {
+            assert!(program(line).is_ok(), "{line}");
+        }
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
     let facts = [
         ("program", shown(run)),
         ("directory", dir.display().to_string()),
+        ("watched", names(&watched)),
         ("value", value),
     ];
     Ok(Prepared {
@@ -63,6 +64,17 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
         watched,
         ..Prepared::default()
     })
+}
+
+/// The files of which a change is noticed.
+fn names(watched: &[WatchedFile]) -> String {
+    match watched {
+        [] => "no file: list in task.files what values depend on".to_owned(),
+        files => {
+            let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+            names.join(", ")
+        }
+    }
 }
 
 /// The arguments, in quotes where it is not clear where one ends.

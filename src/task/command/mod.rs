@@ -45,7 +45,7 @@ use search::space::{Params, Value};
 use search::study::Purpose;
 
 pub use output::without_colour;
-pub use place::is_script;
+pub use place::{is_script, named_files, own_files};
 
 /// The kind.
 pub struct Command;
@@ -112,6 +112,25 @@ pub fn once(
         .env("PYTHONUNBUFFERED", "1");
     set_parameters(&mut command, &values);
     Ok(command)
+}
+
+/// The value that a trial would find in lines that a program has printed; without a pattern as
+/// [`Scanner::value`] does.
+///
+/// # Errors
+/// What the trial would fail with: the pattern is none, or has captured no number, or a part of one.
+pub fn value_in(
+    pattern: Option<&str>,
+    printed: &[String],
+    objective: &str,
+) -> Result<Option<f64>, String> {
+    let pattern = pattern.map(Regex::new).transpose();
+    let mut scanner = Scanner::new(pattern.map_err(|e| e.to_string())?);
+    for line in printed {
+        scanner.feed(line.as_bytes());
+        scanner.feed(b"\n");
+    }
+    scanner.value(objective)
 }
 
 fn params_json(values: &Params) -> serde_json::Result<Vec<u8>> {

@@ -43,6 +43,25 @@ pub fn own_files(run: &[String], is_file: impl Fn(&str) -> bool) -> Vec<&str> {
     scripts
 }
 
+/// The files that a command line names and that are a program's own, the file of a Python module (`-m pkg.train`)
+/// among them. `words` are those of the line, also of one for a shell.
+pub fn named_files(words: &[String], is_file: impl Fn(&str) -> bool) -> Vec<String> {
+    let assigned = |word: &&String| word.contains('=') && !word.starts_with('-');
+    let words = &words[words.iter().take_while(assigned).count()..];
+    let mut files: Vec<String> = own_files(words, &is_file)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for pair in words.windows(2) {
+        if pair[0] == "-m" {
+            let stem = pair[1].replace('.', "/");
+            let module = [format!("{stem}.py"), format!("{stem}/__main__.py")];
+            files.extend(module.into_iter().find(|name| is_file(name)));
+        }
+    }
+    files
+}
+
 /// The directory that a program of this configuration runs in, where none is given: that of the
 /// configuration, or for one in `configs/` the project's, wherever the files named in `run` are.
 /// The project's, if they are in neither.
@@ -193,6 +212,28 @@ mod tests {
         assert_eq!(of(&["uv", "run", "lib/net.py", "gone.py"]), ["lib/net.py"]);
         assert!(of(&["/usr/bin/env", "true"]).is_empty());
         assert!(of(&["venv/bin/python", "-m", "pkg"]).is_empty());
+    }
+
+    #[test]
+    fn what_a_line_names_is_found_behind_variables_pipes_and_modules() {
+        let there = [
+            "train.py",
+            "pkg/m.py",
+            "pkg/run/__main__.py",
+            "./fit",
+            "log",
+        ];
+        let of = |line: &str| -> Vec<String> {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            named_files(&words, |name| there.contains(&name))
+        };
+        assert_eq!(of("A=1 python train.py --lr {lr}"), ["train.py"]);
+        assert_eq!(of("python train.py | tee log"), ["train.py"]);
+        assert_eq!(of("python -u -m pkg.m --lr {lr}"), ["pkg/m.py"]);
+        assert_eq!(of("python -m pkg.run"), ["pkg/run/__main__.py"]);
+        assert_eq!(of("python -m torch.run train.py"), ["train.py"]);
+        assert_eq!(of("A=1 ./fit | tee log"), ["./fit"]);
+        assert!(of("python -m pip list").is_empty());
     }
 
     #[test]

@@ -28,6 +28,16 @@ pub fn names(arguments: &[String]) -> Vec<String> {
     names
 }
 
+/// A text with something else in the place of each name in braces: what `put` makes of the name, and of the byte at
+/// which it stands.
+pub fn replace(text: &str, put: impl Fn(&str, usize) -> String) -> String {
+    let replaced = PLACEHOLDER.replace_all(text, |c: &Captures| match c.get(2) {
+        Some(name) => put(name.as_str(), name.start()),
+        None => c[0].to_owned(),
+    });
+    replaced.into_owned()
+}
+
 /// The arguments with the values in the place of their names. Where a parameter is not active in a
 /// trial, the argument that names it is left out, and so is the option before it (`--x {x}`).
 pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {

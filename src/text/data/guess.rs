@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::FileProblems;
-use super::table::{Format, MAX_FILE, Table};
+use super::table::{Format, MAX_FILE, Table, UTF_8};
 use config::Problems;
 
 /// So many rows are looked at.
 const ROWS: usize = 5_000;
+
+/// So many lines are told of rows that lack something.
+const EMPTY_TOLD: usize = 3;
 
 /// More classes than this are no classes, but names or numbers.
 const CLASSES: usize = 100;
@@ -50,6 +53,8 @@ struct Column {
     distinct: BTreeSet<String>,
     characters: usize,
     filled: usize,
+    /// Lines of the first rows that have nothing here.
+    empty: Vec<usize>,
 }
 
 impl Column {
@@ -96,7 +101,11 @@ pub fn likely_columns(
     let columns = match found {
         Ok(columns) => columns,
         Err(suffix) => {
-            problems.file("--csv", suffix, "a file that ends in .csv or .jsonl");
+            let mut expected = "a file that ends in .csv or .jsonl".to_owned();
+            if suffix == "a .tsv file" {
+                expected += &format!("; {}", with_commas(path, "\\t"));
+            }
+            problems.file("--csv", suffix, &expected);
             Vec::new()
         }
     };
@@ -104,17 +113,48 @@ pub fn likely_columns(
         let chosen = choose(&columns, text, label);
         match chosen {
             Ok(likely) => return Ok(likely),
-            Err((flag, found)) => problems.file(flag, found, &expected(&columns)),
+            Err(Unclear {
+                flag,
+                found,
+                expected,
+            }) => {
+                let expected = expected.unwrap_or_else(|| columns_of(path, &columns));
+                problems.file(flag, found, &expected);
+            }
         }
     }
     Err(problems.into_problems())
 }
 
-fn expected(columns: &[Column]) -> String {
+/// What cannot be told.
+struct Unclear {
+    /// The flag that would say it.
+    flag: &'static str,
+    found: String,
+    /// None: one of the columns.
+    expected: Option<String>,
+}
+
+/// The command that makes CSV of a file whose columns something else separates.
+fn with_commas(path: &Path, separator: &str) -> String {
+    let program = format!(
+        "import csv,sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter='{separator}'))"
+    );
+    format!(
+        "this makes one: python3 -c \"{program}\" < {} > NEW.csv",
+        path.display()
+    )
+}
+
+fn columns_of(path: &Path, columns: &[Column]) -> String {
     let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
     match names.as_slice() {
         [one] if one.contains([';', '\t']) => {
-            format!("columns that are separated by commas; the header is {one:?}")
+            let separator = if one.contains(';') { ";" } else { "\\t" };
+            format!(
+                "columns that are separated by commas; the header is {one:?}; {}",
+                with_commas(path, separator)
+            )
         }
         names => format!("one of its columns: {}", names.join(", ")),
     }
@@ -145,8 +185,20 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
                 column.filled += 1;
                 column.characters += cell.chars().count();
                 column.distinct.insert(cell);
+            } else if column.empty.len() < EMPTY_TOLD {
+                column.empty.push(table.place().line);
             }
         }
+    }
+    let wrong = problems.of_kind(UTF_8);
+    if wrong > 0 {
+        let found = format!("{wrong} cells or lines that are not UTF-8, of {rows} rows");
+        let expected = format!(
+            "{UTF_8}; where they are Latin-1, this makes it: iconv -f latin1 -t utf-8 {} > NEW.{}",
+            path.display(),
+            path.extension().unwrap_or_default().display()
+        );
+        problems.instead("--csv", found, &expected);
     }
     let earlier = |at: usize, name: &str| columns[..at].iter().any(|c| c.name == name);
     let twice = (columns.iter().enumerate()).find(|(at, c)| earlier(*at, &c.name));
@@ -167,16 +219,16 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
 /// Chooses among columns.
 ///
 /// # Errors
-/// The flag that would say it, and what was found.
+/// The flag that would say it, what was found and what to do.
 fn choose(
     columns: &[Column],
     text: Option<&str>,
     label: Option<&str>,
-) -> Result<LikelyColumns, (&'static str, String)> {
+) -> Result<LikelyColumns, Unclear> {
     let rows = columns.iter().map(|c| c.filled).max().unwrap_or(0);
     let named = |flag: &'static str, name: &str| {
         let found = columns.iter().find(|c| c.name == name);
-        found.ok_or_else(|| (flag, format!("no column {name:?}")))
+        found.ok_or_else(|| unclear(flag, format!("no column {name:?}"), None))
     };
     let of_class = |c: &&Column| (2..=CLASSES.min(rows / 2).max(2)).contains(&c.distinct.len());
     let label = match label {
@@ -186,8 +238,9 @@ fn choose(
             .filter(|c| Some(c.name.as_str()) != text && c.filled == rows)
             .filter(of_class)
             .min_by_key(|c| (c.rank(&LABELS), c.distinct.len()))
-            .ok_or_else(|| ("--label", no_label(columns, rows)))?,
+            .ok_or_else(|| no_label(columns, rows))?,
     };
+    check_label(label, rows)?;
     let text = match text {
         Some(name) => named("--text", name)?,
         None => columns
@@ -199,7 +252,7 @@ fn choose(
                 let length = a.mean_length().total_cmp(&b.mean_length());
                 rank(a).cmp(&rank(b)).then(length)
             })
-            .ok_or_else(|| ("--text", "no column beside the label".to_owned()))?,
+            .ok_or_else(|| unclear("--text", "no column beside the label".to_owned(), None))?,
     };
     let group = columns.iter().find(|c| {
         let name = c.name.to_ascii_lowercase();
@@ -218,17 +271,59 @@ fn choose(
     })
 }
 
-/// What there is instead of a label: a column that is called like one has rows without a value.
-fn no_label(columns: &[Column], rows: usize) -> String {
-    let called = |c: &&Column| c.rank(&LABELS) < LABELS.len() && c.filled < rows;
-    match columns.iter().find(called) {
-        Some(column) => format!(
-            "{} rows without a value in the column {:?}",
-            rows - column.filled,
-            column.name
-        ),
-        None => "no column with a few values in all rows".to_owned(),
+fn unclear(flag: &'static str, found: String, expected: Option<&str>) -> Unclear {
+    Unclear {
+        flag,
+        found,
+        expected: expected.map(str::to_owned),
     }
+}
+
+/// What there is instead of a label: a column that is called like one has rows without a value, or too many values.
+fn no_label(columns: &[Column], rows: usize) -> Unclear {
+    let called = columns.iter().filter(|c| c.rank(&LABELS) < LABELS.len());
+    let wrong = called.filter_map(|c| check_label(c, rows).err()).next();
+    wrong.unwrap_or_else(|| {
+        let found = "no column with a few values in all rows".to_owned();
+        unclear("--label", found, None)
+    })
+}
+
+/// Whether a column can be the label.
+fn check_label(column: &Column, rows: usize) -> Result<(), Unclear> {
+    let (name, distinct) = (&column.name, column.distinct.len());
+    let wrong = |found: String, expected: &str| Err(unclear("--label", found, Some(expected)));
+    if column.distinct.contains(name) {
+        return wrong(
+            format!("a column called {name:?}, which is also one of its values"),
+            "names in the first line, which looks like data: put a line with names first (text,label)",
+        );
+    }
+    if column.filled < rows {
+        let lines: Vec<String> = column.empty.iter().map(ToString::to_string).collect();
+        return wrong(
+            format!(
+                "{} of {rows} rows without a value in the column {name:?}, the first on line {}",
+                rows - column.filled,
+                lines.join(", ")
+            ),
+            "a label in every row: fill them in, or take these rows out of the file",
+        );
+    }
+    let numbers = column
+        .distinct
+        .iter()
+        .all(|v| v.trim().parse::<f64>().is_ok());
+    if distinct > (rows / 2).max(2) {
+        return wrong(
+            format!(
+                "{distinct} classes in {rows} rows of the column {name:?}{}",
+                if numbers { ": is this a number?" } else { "" }
+            ),
+            "a column with a few values that repeat: a classification needs classes",
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -295,17 +390,74 @@ mod tests {
         let semicolons: String = (0..30).map(|i| format!("{i};text {i};a\n")).collect();
         let error = told(&format!("id;text;label\n{semicolons}"));
         assert!(error.contains("separated by commas"), "{error}");
+        assert!(error.contains("delimiter=';'"), "{error}");
+        let error = likely("x.tsv", "a\tb\n").unwrap_err().to_string();
+        assert!(error.contains("delimiter='\\t'"), "{error}");
         let label = |i: usize| ["a", "b", ""][i % 3];
         let rows: String = (0..30)
             .map(|i| format!("text {i},{}\n", label(i)))
             .collect();
         let error = told(&format!("text,label\n{rows}"));
         assert!(
-            error.contains("10 rows without a value in the column \"label\""),
+            error.contains(
+                "10 of 30 rows without a value in the column \"label\", the first on line 4, 7, 10"
+            ),
             "{error}"
         );
+        assert!(error.contains("take these rows out"), "{error}");
         assert!(told("text,text,label\na,b,c\n").contains("two columns"));
         let error = likely("x.csv", "text,label\n").unwrap_err().to_string();
         assert!(error.contains("no rows"), "{error}");
+    }
+
+    #[test]
+    fn a_label_that_is_named_is_looked_at_too() {
+        let named = |text: &str, label: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("x.csv");
+            std::fs::write(&path, text).unwrap();
+            let likely = likely_columns(&path, None, Some(label));
+            likely.map_err(|problems| problems.to_string())
+        };
+        let rows: String = (0..30)
+            .map(|i| format!("words number {i},0.{i}\n"))
+            .collect();
+        let error = named(&format!("text,score\n{rows}"), "score").unwrap_err();
+        assert!(error.contains("30 classes in 30 rows"), "{error}");
+        assert!(error.contains("is this a number?"), "{error}");
+        let rows: String = (0..30)
+            .map(|i| format!("words number {i},{}\n", ["", "a"][i % 2]))
+            .collect();
+        let error = named(&format!("text,label\n{rows}"), "label").unwrap_err();
+        assert!(error.contains("15 of 30 rows"), "{error}");
+    }
+
+    #[test]
+    fn rows_without_names_above_them_are_told_from_names() {
+        let rows: String = (0..30)
+            .map(|i| format!("a day with words {i},{}\n", ["neg", "pos"][i % 2]))
+            .collect();
+        let error = likely("x.csv", &rows).unwrap_err().to_string();
+        assert!(error.contains("put a line with names first"), "{error}");
+        assert!(likely("x.csv", &format!("text,label\n{rows}")).is_ok());
+    }
+
+    #[test]
+    fn rows_in_latin_1_are_one_problem_with_its_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.csv");
+        let mut bytes = b"text,label\n".to_vec();
+        for i in 0..30 {
+            bytes.extend(b"caf\xe9 again,");
+            bytes.extend(format!("{}\n", i % 2).as_bytes());
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let error = likely_columns(&path, None, None).unwrap_err();
+        assert_eq!(error.0.len(), 1);
+        let error = error.to_string();
+        assert!(
+            error.contains("30 cells") && error.contains("iconv -f latin1"),
+            "{error}"
+        );
     }
 }

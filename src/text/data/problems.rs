@@ -46,6 +46,11 @@ impl FileProblems {
         }
     }
 
+    /// How many problems of rows there are of a kind.
+    pub fn of_kind(&self, expected: &str) -> usize {
+        self.seen.get(expected).copied().unwrap_or(0)
+    }
+
     /// Nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()

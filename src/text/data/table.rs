@@ -28,7 +28,8 @@ pub const TEXT: &str = "text";
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 const HEADER: &str = "CSV with a header line";
-const UTF_8: &str = "text in UTF-8";
+/// What is asked of every cell.
+pub const UTF_8: &str = "text in UTF-8";
 const OBJECT: &str = "one JSON object a line";
 const READABLE: &str = "a file that can be read";
 
