@@ -53,14 +53,18 @@ pub(super) struct Holder {
 
 impl Holder {
     /// The owner of the study's lock; where nobody has it, the process of the last run.
-    pub(super) fn of(owner: Option<&LockOwner>, last: Option<&RunEntry>) -> Option<Holder> {
+    pub(super) fn of(
+        study: &str,
+        owner: Option<&LockOwner>,
+        last: Option<&RunEntry>,
+    ) -> Option<Holder> {
         let Some(owner) = owner else {
-            return last.map(|run| Holder::of_run(run, false));
+            return last.map(|run| Holder::of_run(study, run, false));
         };
         match last.filter(|run| run.record.pid == owner.pid && run.exit.is_none()) {
             Some(run) => Some(Holder {
                 stopping: owner.stopping.clone(),
-                ..Holder::of_run(run, true)
+                ..Holder::of_run(study, run, true)
             }),
             None => Some(Holder {
                 pid: owner.pid,
@@ -77,11 +81,11 @@ impl Holder {
         }
     }
 
-    fn of_run(run: &RunEntry, live: bool) -> Holder {
+    fn of_run(study: &str, run: &RunEntry, live: bool) -> Holder {
         Holder {
             pid: run.record.pid,
             host: run.record.host.clone(),
-            command: run.record.command.clone(),
+            command: command_of(study, run),
             since: Some(rfc3339(&run.started)),
             live,
             stopping: None,
@@ -94,6 +98,27 @@ impl Holder {
         let words: Vec<String> = std::iter::once("tune".to_owned()).chain(words).collect();
         (words.len() > 1).then(|| words.join(" "))
     }
+}
+
+/// The command line of a run, as it goes on with the study under the name that it has now.
+fn command_of(study: &str, run: &RunEntry) -> Vec<String> {
+    let recorded = &run.record.command;
+    let then = run.record.operation["study"]["study"].as_str();
+    if recorded.len() < 2 || then.is_none_or(|name| name == study) {
+        return recorded.clone();
+    }
+    let mut command = Vec::new();
+    let mut words = recorded.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--study" | "--from" => drop(words.next()),
+            "--fork" => {}
+            word if word.starts_with("--study=") || word.starts_with("--from=") => {}
+            word => command.push(word.to_owned()),
+        }
+    }
+    command.extend(["--study".to_owned(), study.to_owned()]);
+    command
 }
 
 impl StudyState {
@@ -278,7 +303,7 @@ mod tests {
     }
 
     fn told(owner: Option<LockOwner>, suspended: bool, run: &RunEntry) -> String {
-        let holder = Holder::of(owner.as_ref(), Some(run));
+        let holder = Holder::of("s", owner.as_ref(), Some(run));
         let state = StudyState::of(owner.as_ref(), suspended, Some(run));
         let now = "2026-11-21T05:00:00Z".parse().unwrap();
         state.text(holder.as_ref(), Some(run), now)
@@ -330,12 +355,36 @@ mod tests {
         for (exit, text) in ends {
             assert_eq!(told(None, false, &run(exit)), text);
         }
-        let holder = Holder::of(None, Some(&run(None))).unwrap();
+        let holder = Holder::of("s", None, Some(&run(None))).unwrap();
         assert_eq!(
             holder.command().as_deref(),
             Some("tune 'my task' --trials 3")
         );
         assert!(!holder.live);
+        // After a renaming the same words would begin another study.
+        let mut renamed = run(None);
+        renamed.record.operation = serde_json::json!({"study": {"study": "old"}});
+        renamed.record.command = [
+            "tune",
+            "t",
+            "--study=old",
+            "--from",
+            "x",
+            "--fork",
+            "--trials",
+            "3",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let command = |study: &str| Holder::of(study, None, Some(&renamed)).unwrap().command();
+        assert_eq!(
+            command("new").as_deref(),
+            Some("tune t --trials 3 --study new")
+        );
+        assert_eq!(
+            command("old").as_deref(),
+            Some("tune t --study=old --from x --fork --trials 3")
+        );
         assert_eq!(StudyState::of(None, false, None), StudyState::New);
     }
 }

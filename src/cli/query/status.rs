@@ -151,7 +151,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         faults: store.faults(study.study_id)?,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
         spooled: context.spooled,
-        holder: Holder::of(context.owner.as_ref(), last_run.as_ref()),
+        holder: Holder::of(&study.name, context.owner.as_ref(), last_run.as_ref()),
         runs: store.runs(study.study_id)?.len(),
         last_exit: last_run.as_ref().and_then(|run| run.exit),
         last_activity: study.last_activity.clone(),

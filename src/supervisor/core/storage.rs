@@ -154,14 +154,14 @@ impl Core {
         };
         if waiting > 0 {
             text.push_str(&format!(
-                "\nwaiting in {}, to be taken in at the next start: {}",
+                "; waiting in {}, to be taken in at the next start: {}",
                 outage.spool,
                 spool::count_text(waiting)
             ));
         }
         if unsaved > 0 {
             text.push_str(&format!(
-                "\nlost, because {} cannot be written either ({why}): {}; run again at the next \
+                "; lost, because {} cannot be written either ({why}): {}; run again at the next \
                  start",
                 outage.spool,
                 spool::count_text(unsaved)
