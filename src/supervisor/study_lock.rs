@@ -17,6 +17,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -27,7 +28,11 @@ use files::paths::directory_of;
 use files::paths::lock_of;
 use files::plain;
 use messages::exit::{Exit, Failure};
+use process::other;
 use store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
+
+/// The longest that a killed owner's children may have its files open, before they become what they shall be.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 /// The process that has locked a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +83,11 @@ impl LockOwner {
         (self.pid, &self.host, &self.since) == (other.pid, &other.host, &other.since)
     }
 
+    /// Whether it is known that its process has ended.
+    fn is_gone(&self) -> bool {
+        self.is_here() && other::age(self.pid).is_none()
+    }
+
     /// Whether its process id is one of this host, as far as is known.
     pub(super) fn is_here(&self) -> bool {
         self.host == THIS_MACHINE || self.host == this_host()
@@ -122,12 +132,26 @@ impl Drop for StudyLock {
 
 impl StudyLock {
     /// Locks a study in the database at `storage`. Where there is none, an empty file is
-    /// made: what is to be held has to be there.
+    /// made: what is to be held has to be there. Waits a moment for what a killed owner has left behind.
     ///
     /// # Errors
     /// Another process holds it (exit 6, saying who), or the database or the lock file cannot be
     /// made or is no file (exit 7).
     pub fn take(storage: &Path, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
+        let begun = Instant::now();
+        loop {
+            let taken = StudyLock::take_now(storage, study, me);
+            let held = matches!(&taken, Err(failure) if failure.exit == Exit::Held);
+            // A child that it was about to start has its files open until it is what it shall be.
+            let gone = || owner_by_name(storage, study).is_none_or(|owner| owner.is_gone());
+            if !held || begun.elapsed() >= LEFT_BEHIND || !gone() {
+                return taken;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn take_now(storage: &Path, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
         let storage = plain::real(storage);
         let path = lock_of(&directory_of(&storage), study);
         let failed = |e: io::Error| {

@@ -69,14 +69,14 @@ pub(crate) fn shell(script: &str, more: &str) -> Project {
 /// What is trained after a change would be another program's values.
 #[test]
 fn a_script_that_changes_while_its_run_is_on_ends_it_before_another_trial() {
-    let script = "while [ ! -e go ]; do sleep 0.02; done; echo 1";
+    let script = ": > started; while [ ! -e go ]; do sleep 0.02; done; echo 1";
     let project = shell(script, "");
     let write = |name: &str, text: &str| std::fs::write(project.path().join(name), text).unwrap();
     let mut run = project.start(&["t", "--trials", "5"]);
-    wait_for("a trial", || {
-        project.database().exists() && project.trials("t").len() == 1
-    });
-    write("t.sh", &script.replace("echo 1", "echo 2"));
+    wait_for("a trial", || project.path().join("started").exists());
+    // A shell reads its script while it runs it: what runs keeps the old file.
+    write("new.sh", &script.replace("echo 1", "echo 2"));
+    std::fs::rename(project.path().join("new.sh"), project.path().join("t.sh")).unwrap();
     wait_for("the run to hear of it", || {
         let logs = std::fs::read_dir(project.path().join("tune.db.d/logs/t")).unwrap();
         let texts = logs.filter_map(|log| std::fs::read_to_string(log.ok()?.path()).ok());
