@@ -115,7 +115,7 @@ pub fn once(
 }
 
 /// The value that a trial would find in lines that a program has printed; without a pattern as
-/// [`Scanner::value`] does.
+/// `Scanner::value` does.
 ///
 /// # Errors
 /// What the trial would fail with: the pattern is none, or has captured no number, or a part of one.
