@@ -202,7 +202,7 @@ fn an_error_of_the_context_before_the_first_step_blames_no_trial() {
 fn a_card_that_never_ends_is_a_hang_and_the_trial_runs_again() {
     heals(
         "launch/*adam*@2x1=spin",
-        &["--deadline", "3s"],
+        &["--deadline", "8s"],
         &["hang 0.0"],
     );
 }
