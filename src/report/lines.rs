@@ -11,7 +11,7 @@ use super::sink::Sink;
 use super::{About, Event};
 
 /// Characters of a finished trial's line where it is not for a terminal.
-const WIDTH: usize = 160;
+pub(super) const WIDTH: usize = 160;
 
 /// Writes the narrator's lines as they come.
 pub(super) struct Lines {

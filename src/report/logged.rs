@@ -2,11 +2,9 @@
 
 use jiff::Timestamp;
 
+use super::lines::WIDTH;
 use super::narrator::Narrator;
 use super::{About, Event, Sink};
-
-/// Characters of a finished trial's line.
-const WIDTH: usize = 160;
 
 /// Notes the narrator's lines, and shows events as another sink does.
 pub struct Logged {

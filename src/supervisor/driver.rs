@@ -125,13 +125,12 @@ impl Executor {
             if let Some(end) = self.perform_all(at_once) {
                 return end;
             }
-            if let Some(changed) = self.program_changed()
-                && let Some(end) = {
-                    let now = self.clock.now();
-                    self.perform_all(core.on_event(changed, now, now))
+            if let Some(changed) = self.program_changed() {
+                let now = self.clock.now();
+                let asked = core.on_event(changed, now, now);
+                if let Some(end) = self.perform_all(asked) {
+                    return end;
                 }
-            {
-                return end;
             }
             let next = core.start_work(self.clock.now());
             if let Some(end) = self.perform_all(next) {

@@ -123,10 +123,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = spool_replay::reserve(&dir, &spec.study)?;
     let warnings = prepared.warnings.clone();
-    let watched = match same_program {
-        true => Vec::new(),
-        false => prepared.watched.clone(),
-    };
+    let watched = prepared.watched.clone();
     let (start, proposer) = start(&spec, prepared, earlier, &devices, floor, &storage)?;
     let core = Core::new(start);
     if !core.done() {
@@ -134,21 +131,25 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     }
     let driver = Driver {
         in_process: !spec.runs_programs(),
-        files: RunFiles {
-            dir,
-            study: spec.study,
-            max_kept_bytes: spec.operation.max_kept_bytes,
-            max_logs_bytes: spec.operation.max_logs_bytes,
-        },
+        files: run_files(dir, &spec),
         run,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         library,
         processes: Arc::clone(&processes),
-        watched,
+        watched: watched.into_iter().filter(|_| !same_program).collect(),
         sink,
     };
     let storage = (store, seen, spool);
     driver.run(core, proposer, storage, clock, (events, inbox))
+}
+
+fn run_files(dir: PathBuf, spec: &StudySpec) -> RunFiles {
+    RunFiles {
+        dir,
+        study: spec.study.clone(),
+        max_kept_bytes: spec.operation.max_kept_bytes,
+        max_logs_bytes: spec.operation.max_logs_bytes,
+    }
 }
 
 /// Opens the database for writing. A reader alone gets in where another program holds the write

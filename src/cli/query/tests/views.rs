@@ -2,6 +2,18 @@
 
 use super::*;
 
+/// Trial 3 is created, and its first attempt begins.
+fn begin_trial(store: &mut Store, study: i64, run: i64) {
+    let created = Write::TrialCreated {
+        number: 3,
+        params: Params::new(),
+        distributions: Default::default(),
+        user_attrs: Map::new(),
+        system_attrs: Map::new(),
+    };
+    store.apply(study, run, &[created, attempt(3, 0)]).unwrap();
+}
+
 #[test]
 fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
     let dir = tempfile::tempdir().unwrap();
@@ -13,14 +25,7 @@ fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
         .map(str::to_owned)
         .to_vec();
     let run = store.begin_run(study, &record).unwrap();
-    let created = Write::TrialCreated {
-        number: 3,
-        params: Params::new(),
-        distributions: Default::default(),
-        user_attrs: Map::new(),
-        system_attrs: Map::new(),
-    };
-    store.apply(study, run, &[created, attempt(3, 0)]).unwrap();
+    begin_trial(&mut store, study, run);
     let reported = Write::Reported {
         number: 3,
         step: 2,
@@ -93,14 +98,7 @@ fn a_trial_that_nobody_runs_is_unfinished() {
     let study = store.studies().unwrap().remove(0).study_id;
     let record = store.runs(study).unwrap().remove(0).record;
     let run = store.begin_run(study, &record).unwrap();
-    let created = Write::TrialCreated {
-        number: 3,
-        params: Params::new(),
-        distributions: Default::default(),
-        user_attrs: Map::new(),
-        system_attrs: Map::new(),
-    };
-    store.apply(study, run, &[created, attempt(3, 0)]).unwrap();
+    begin_trial(&mut store, study, run);
     let shown = |live, running| {
         let selection = Selection {
             live,
