@@ -36,6 +36,8 @@ Commands:
   tune fetch MODEL       Fetch a model from the hub
   tune embed MODEL FILE  What a model makes of texts
   tune drill [TASK]      Fire drill: faults on purpose
+  tune doctor [TASK]     Why the machine, a task or any program fails
+  tune bisect STUDY N    The smallest cause of a trial's failure
   tune explain [FILE]    What an error or a log means, and what to do
   tune ask-tell          Search for another program: JSON lines on stdin and stdout
   tune help COMMAND      A command's options

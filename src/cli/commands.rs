@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::args::{Common, ConfigFlags, key_value};
-use super::{AdoptArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
+use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
 use crate::query::Selection;
 use device::DevicePolicy;
@@ -113,6 +113,14 @@ pub enum Command {
     /// Train one trial again, outside its study; records nothing
     #[command(after_help = "Examples:\n  tune replay criteria 17 --blocking")]
     Replay(ReplayArgs),
+    /// Why the machine, a task or any program fails
+    #[command(
+        after_help = "Examples:\n  tune doctor\n  tune doctor criteria\n  tune doctor --budget 30m --run python train.py --epochs 1"
+    )]
+    Doctor(Box<DoctorArgs>),
+    /// The smallest cause of one trial's failure: which parameters, which batch, which row
+    #[command(after_help = "Examples:\n  tune bisect criteria 17")]
+    Bisect(BisectArgs),
     /// A trial's model as a directory in Hugging Face's layout
     #[command(
         after_help = "Examples:\n  tune export criteria -o winner\n  tune export criteria 17 -o second"

@@ -3,8 +3,10 @@
 mod adopt;
 mod args;
 mod ask_tell;
+mod bisect;
 mod check_report;
 mod commands;
+mod doctor;
 mod drill;
 mod drill_report;
 mod embed;
@@ -37,8 +39,10 @@ use serde_json::Value as Json;
 
 pub use adopt::AdoptArgs;
 pub use args::{Common, Invocation, RunArgs};
+pub use bisect::BisectArgs;
 pub use commands::{Check, Command, EnqueueArgs, ExplainArgs, ListArgs, ReadCommand, ReplayArgs};
 pub use commands::{ShowArgs, StatusArgs, StudyArgs, TrialsArgs};
+pub use doctor::DoctorArgs;
 pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
@@ -71,6 +75,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "drill",
     "doctor",
     "replay",
+    "bisect",
     "adopt",
     "enqueue",
     "ask-tell",
@@ -122,6 +127,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Command(common, Command::AskTell) => ask_tell::ask_tell(common),
         Invocation::Command(common, Command::Adopt(args)) => adopt::adopt(common, args),
         Invocation::Command(common, Command::Drill(args)) => drill::drill(common, args),
+        Invocation::Command(common, Command::Doctor(args)) => doctor::doctor(common, args),
+        Invocation::Command(common, Command::Bisect(args)) => bisect::bisect(common, args),
         Invocation::Command(common, Command::Embed(args)) => embed::embed(common, args),
         Invocation::Command(common, Command::Init(args)) => init::init(common, args),
         Invocation::Command(common, Command::InstallService(args)) => {

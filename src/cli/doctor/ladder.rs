@@ -1,0 +1,1 @@
+//! The parts of a task, tried one by one.

@@ -1,0 +1,1 @@
+//! A command run again under one change at a time.

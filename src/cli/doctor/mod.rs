@@ -1,0 +1,84 @@
+//! `tune doctor`: why a machine, a task or a program fails.
+
+mod ladder;
+mod machine;
+mod matrix;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::args::key_value;
+use super::query::Answer;
+use super::{Common, init_logging};
+use doctor::{Check, Outcome};
+use messages::exit::{Exit, Failure};
+
+/// `tune doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// A task, whose parts are then tried one by one [default: only the machine]
+    #[arg(conflicts_with = "run")]
+    pub task: Option<String>,
+    /// Run a failing command again under one change at a time; it takes the rest of the line
+    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
+    pub run: Vec<String>,
+    /// Do the same with the training of TASK
+    #[arg(long, requires = "task")]
+    pub differential: bool,
+    /// How long the runs may take together
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
+    pub budget: std::time::Duration,
+    /// A run that takes longer hangs [default: learned from the first runs, at most 10m]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub deadline: Option<std::time::Duration>,
+    /// One more change: an option of the command, or a key of the task, with another value; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub vary: Vec<(String, String)>,
+    /// One more change: a variable of the environment; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub vary_env: Vec<(String, String)>,
+    /// A change that holds in every run: the name of one of doctor's, or NAME=VALUE as with --vary; repeatable
+    #[arg(long, value_name = "CHANGE")]
+    pub fix: Vec<String>,
+    /// Run every change, also those that no longer tell anything
+    #[arg(long)]
+    pub all: bool,
+    /// Write all that was found to one file, to send to somebody
+    #[arg(long, value_name = "FILE")]
+    pub bundle: Option<PathBuf>,
+    /// auto, cpu, cuda or cuda:0,1
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Override any key of the task's configuration; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+}
+
+pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
+    config::duration(text).ok_or_else(|| "expected a time such as 90s, 30m or 2h".to_owned())
+}
+
+/// What doctor has found.
+#[derive(Debug, Serialize)]
+struct Found {
+    /// Checks of the machine, those that failed first.
+    machine: Vec<Check>,
+}
+
+impl Answer for Found {
+    fn text(&self) -> String {
+        machine::text(&self.machine)
+    }
+}
+
+pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure> {
+    init_logging(common, None)?;
+    let found = Found {
+        machine: machine::checks(common)?,
+    };
+    super::answer(common, &found)?;
+    let failed = found.machine.iter().any(|c| c.outcome == Outcome::Failed);
+    Ok(if failed { Exit::Breaker } else { Exit::Done })
+}

@@ -1,0 +1,5 @@
+//! Why a machine, a task or a program fails.
+
+pub mod check;
+
+pub use check::{Check, Outcome};
