@@ -381,8 +381,7 @@ fn command(common: &Common, args: &AdoptArgs, spec: &StudySpec, counted: usize) 
     if goal <= counted {
         words.extend(["--trials".to_owned(), (counted + goal.max(1)).to_string()]);
     }
-    let words: Vec<String> = words.iter().map(|w| query::shell_word(w)).collect();
-    words.join(" ")
+    report::shell_line(&words)
 }
 
 /// A name of the study and one of the task.

@@ -1,5 +1,16 @@
 //! Why a machine, a task or a program fails.
 
+pub mod causes;
+pub mod change;
 pub mod check;
+pub mod examine;
+pub mod hypothesis;
+pub mod matrix;
+pub mod notes;
+pub mod rank;
+pub mod run;
+pub mod signature;
+pub mod signs;
+pub mod statistics;
 
 pub use check::{Check, Outcome};

@@ -105,7 +105,7 @@ pub fn masked(message: &str) -> String {
 
 /// A frame of a Python traceback.
 static FRAME: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r#"^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?"#)
+    pattern(r#"^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?"#)
 });
 
 /// Where the code of others lies.
@@ -119,15 +119,25 @@ const OF_OTHERS: [&str; 6] = [
 ];
 
 /// Of the last Python traceback in a program's output, the frame of the user's own code that is the
-/// nearest to the error: `train.py:12 in fit`. Frames of libraries and of Python itself do not count.
+/// nearest to the error: `train.py:12 in fit`. Frames of libraries and of Python itself do not count. The stacks that
+/// Python's `faulthandler` prints at a crash begin with the nearest frame.
 pub fn own_line(output: &str) -> Option<String> {
     let mut own = None;
+    let mut nearest_first = false;
     for line in output.lines() {
+        if line.ends_with("(most recent call first):") {
+            own = None;
+            nearest_first = true;
+        }
         if line
             .trim_start()
             .starts_with("Traceback (most recent call last)")
         {
             own = None;
+            nearest_first = false;
+        }
+        if nearest_first && own.is_some() {
+            continue;
         }
         let Some(frame) = FRAME.captures(line) else {
             continue;
@@ -219,5 +229,9 @@ mod tests {
             "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\nE\n";
         assert_eq!(own_line(module).unwrap(), "t.py:3");
         assert_eq!(own_line("panicked at x.rs"), None);
+        let crash = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n\
+            \x20 File \"/usr/lib/python3.12/ctypes/__init__.py\", line 5 in string_at\n\
+            \x20 File \"net.py\", line 12 in forward\n  File \"train.py\", line 30 in <module>\n";
+        assert_eq!(own_line(crash).unwrap(), "net.py:12 in forward");
     }
 }

@@ -32,6 +32,17 @@ pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSamp
     Some(sample)
 }
 
+/// The processor time that a process, its descendants and its process group have used so far, in the kernel's ticks (100 a
+/// second). Of those that have ended nothing is counted.
+pub fn processor_ticks(pid: u32) -> u64 {
+    let workers = BTreeSet::from([pid]);
+    let table = table();
+    let of = |(pid, process): (&u32, &Process)| {
+        worker_of(*pid, process, &workers, &table).map_or(0, |_| process.ticks)
+    };
+    table.iter().map(of).sum()
+}
+
 /// Bytes in all and available, of `/proc/meminfo`.
 fn machine(meminfo: &str) -> Option<(u64, u64)> {
     let bytes = |name: &str| {
@@ -49,6 +60,8 @@ struct Process {
     group: u32,
     /// Resident memory, in pages.
     pages: u64,
+    /// Processor time, in the kernel's ticks.
+    ticks: u64,
 }
 
 /// All processes that can be seen. The line is used that can be read without waiting for any lock
@@ -80,6 +93,7 @@ fn process(stat: &str) -> Option<Process> {
         parent: u32::try_from(number(4)?).ok()?,
         group: u32::try_from(number(5)?).ok()?,
         pages: number(24)?,
+        ticks: number(14)? + number(15)?,
     })
 }
 
@@ -131,11 +145,12 @@ mod tests {
 
     #[test]
     fn a_process_is_read_behind_any_name() {
-        let fields = "S 7 8 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4096 33 18446744073709551615";
+        let fields = "S 7 8 9 0 -1 0 0 0 0 0 10 20 0 0 20 0 1 0 99 4096 33 18446744073709551615";
         let wanted = Process {
             parent: 7,
             group: 8,
             pages: 33,
+            ticks: 30,
         };
         assert_eq!(process(&format!("12 (a) R b) {fields}")), Some(wanted));
         assert_eq!(process("12 (tune) S 7"), None);
@@ -147,6 +162,7 @@ mod tests {
             parent,
             group,
             pages: 1,
+            ticks: 1,
         };
         let table = BTreeMap::from([
             (1, of(0, 1)),

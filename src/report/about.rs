@@ -36,6 +36,12 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// A command line as a shell reads it.
+pub fn shell_line<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
+    let words = words.into_iter().map(|word| shell_word(word.as_ref()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

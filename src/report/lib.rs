@@ -22,7 +22,7 @@ mod sink;
 mod terminal;
 mod trial_rate;
 
-pub use about::{About, shell_word};
+pub use about::{About, shell_line, shell_word};
 pub use chosen::{Chosen, Naive, Selected, Tested};
 pub use event::{Best, Counts, Event, Fault, event_json};
 pub use event::{

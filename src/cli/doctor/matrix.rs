@@ -1,1 +1,336 @@
-//! A command run again under one change at a time.
+//! A command run again under one change at a time: what is asked, its progress, and what is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+
+use super::super::Common;
+use super::DoctorArgs;
+use doctor::change::{Change, Host, Setting};
+use doctor::examine::{CutShort, Examined, Request, RunEnded, examine};
+use doctor::hypothesis::{Hypothesis, hypotheses};
+use doctor::matrix::Verdict;
+use doctor::notes::Batch;
+use doctor::run::Stop;
+use doctor::signature::Signature;
+use doctor::signs::HostFacts;
+use doctor::statistics::{self, Runs};
+use messages::exit::{Exit, Failure};
+
+/// What the runs have shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// It fails, and causes are ranked.
+    Found,
+    /// It did not fail here.
+    DoesNotFail,
+    /// The budget was used up before causes could be told apart.
+    Unclear,
+    /// A signal ended the runs.
+    Stopped,
+}
+
+impl Answer {
+    /// The exit code that says so.
+    pub(super) fn exit(self) -> Exit {
+        match self {
+            Answer::Found => Exit::Breaker,
+            Answer::DoesNotFail => Exit::Done,
+            Answer::Unclear => Exit::Budget,
+            Answer::Stopped => Exit::Stopped,
+        }
+    }
+}
+
+/// The runs of a command, told.
+#[derive(Debug, Serialize)]
+pub(super) struct RunAnswer {
+    command: Vec<String>,
+    pub(super) answer: Answer,
+    /// One line that says what it is.
+    headline: String,
+    failures: Vec<Signature>,
+    base: Runs,
+    /// How often it fails, in 0 to 1, as estimated.
+    rate: Option<f64>,
+    changes: Vec<ChangeTold>,
+    batch: Option<Batch>,
+    rows: Option<Vec<u64>>,
+    operation: Option<String>,
+    hypotheses: Vec<Hypothesis>,
+    runs: usize,
+    seconds: f64,
+    /// The end of what a failing run printed.
+    output: String,
+}
+
+/// One change with its runs.
+#[derive(Debug, Serialize)]
+struct ChangeTold {
+    name: String,
+    what: String,
+    verdict: Verdict,
+    runs: Runs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other: Option<Signature>,
+}
+
+/// Lines of a failing run's output that are told.
+const LINES: usize = 30;
+
+/// Examines the command.
+pub(super) fn examined(
+    common: &Common,
+    args: &DoctorArgs,
+    words: Vec<String>,
+) -> Result<RunAnswer, Failure> {
+    let dir = tempfile::tempdir()
+        .map_err(|e| Failure::storage(format!("no directory for notes: {e}")))?;
+    let request = request(args, words, dir.path())?;
+    let signal = Arc::new(AtomicBool::new(false));
+    for which in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(which, Arc::clone(&signal))
+            .map_err(|e| Failure::internal(format!("signals: {e}")))?;
+    }
+    let loud = !common.quiet;
+    let mut heard = |ended: &RunEnded| {
+        if loud {
+            report::err(&progress(ended));
+        }
+    };
+    let found = examine(&request, &mut heard, &|| signal.load(Ordering::Relaxed));
+    let found = found.map_err(|e| {
+        Failure::input(format!(
+            "{} cannot be run: {e}",
+            report::shell_line(&request.words)
+        ))
+    })?;
+    Ok(told(&request, &found))
+}
+
+fn request(
+    args: &DoctorArgs,
+    words: Vec<String>,
+    dir: &std::path::Path,
+) -> Result<Request, Failure> {
+    let pair = |(name, value): &(String, String)| Setting::Option(name.clone(), value.clone());
+    let variable =
+        |(name, value): &(String, String)| Setting::Variable(name.clone(), value.clone());
+    let own = args
+        .vary
+        .iter()
+        .map(pair)
+        .chain(args.vary_env.iter().map(variable));
+    let fixed: Result<BTreeSet<Setting>, Failure> =
+        args.fix.iter().map(|text| fixed(text)).collect();
+    let host = host();
+    let facts = HostFacts {
+        shared_memory: doctor::run::shared_memory(),
+        library_path: ["LD_LIBRARY_PATH", "LD_PRELOAD"]
+            .iter()
+            .any(|n| host.variables.contains_key(*n)),
+        locale: host.locale_differs(),
+    };
+    Ok(Request {
+        words,
+        fixed: fixed?,
+        own: own.collect(),
+        budget: args.budget,
+        deadline: args.deadline,
+        all: args.all,
+        host,
+        facts,
+        dir: dir.to_owned(),
+    })
+}
+
+/// A change that is to hold in every run.
+fn fixed(text: &str) -> Result<Setting, Failure> {
+    if let Ok(change) = text.parse::<Change>() {
+        return Ok(Setting::Change(change));
+    }
+    match text.split_once('=') {
+        Some((name, value)) => Ok(Setting::Option(name.to_owned(), value.to_owned())),
+        None => {
+            let names: Vec<String> = Change::ALL.iter().map(Change::to_string).collect();
+            Err(Failure::input(format!(
+                "--fix {text}: expected NAME=VALUE or one of {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+fn host() -> Host {
+    let variables: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let path = variables.get("PATH").cloned().unwrap_or_default();
+    let on_path =
+        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    let nvidia = std::path::Path::new("/dev/nvidiactl").exists()
+        || std::path::Path::new("/dev/dxg").exists();
+    Host {
+        gpu: nvidia || std::env::var_os(device::probe::LIBRARY).is_some(),
+        sanitizer: on_path("compute-sanitizer"),
+        variables,
+    }
+}
+
+/// A line of progress: what was changed and how it ended.
+fn progress(ended: &RunEnded) -> String {
+    let what = match ended.what.as_str() {
+        "" => "as it is",
+        what => what,
+    };
+    let time = report::duration(ended.time);
+    let end = match (&ended.failure, ended.stop) {
+        (Some(failure), _) => format!("failed after {time}: {}", failure.text()),
+        (None, Some(Stop::Survived)) => format!("goes on after {time}, when it had failed before"),
+        (None, Some(Stop::Budget)) => format!("ended here after {time}"),
+        (None, Some(Stop::Idle) | None) => format!("ended well after {time}"),
+    };
+    format!("[{}] {what}: {end}", ended.number)
+}
+
+fn told(request: &Request, found: &Examined) -> RunAnswer {
+    let matrix = &found.matrix;
+    let base = matrix.base.runs;
+    let answer = match found.cut_short {
+        Some(CutShort::Signal) => Answer::Stopped,
+        Some(CutShort::Budget) if base.failed == 0 => Answer::Unclear,
+        Some(CutShort::Budget) | None if base.failed == 0 => Answer::DoesNotFail,
+        Some(CutShort::Budget) if matrix.series.is_empty() => Answer::Unclear,
+        Some(CutShort::Budget) | None => Answer::Found,
+    };
+    let lines: Vec<&str> = found.output.lines().collect();
+    let output = lines[lines.len().saturating_sub(LINES)..].join("\n");
+    let changes = matrix.series.iter().map(|(settings, series)| ChangeTold {
+        name: joined(settings, Setting::name),
+        what: joined(settings, Setting::what),
+        verdict: matrix.verdict(settings, series),
+        runs: series.runs,
+        other: series.other.clone(),
+    });
+    RunAnswer {
+        command: request.words.clone(),
+        answer,
+        headline: headline(answer, found),
+        failures: matrix.failures.clone(),
+        base,
+        rate: (base.failed > 0).then(|| base.rate()),
+        changes: changes.collect(),
+        batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
+        rows: found.rows.as_ref().map(|r| r.rows.clone()),
+        operation: matrix.notes.operation.clone(),
+        hypotheses: hypotheses(found),
+        runs: found.runs,
+        seconds: found.time.as_secs_f64(),
+        output,
+    }
+}
+
+fn joined(settings: &BTreeSet<Setting>, text: impl Fn(&Setting) -> String) -> String {
+    let texts: Vec<String> = settings.iter().map(text).collect();
+    texts.join(" and ")
+}
+
+/// What it is, first of all: the two illegal instructions are told apart here.
+fn headline(answer: Answer, found: &Examined) -> String {
+    use doctor::signs::Sign;
+    let base = found.matrix.base.runs;
+    let signs = &found.matrix.evidence.signs;
+    match (answer, found.matrix.failures.first()) {
+        (Answer::DoesNotFail | Answer::Unclear, None) => format!(
+            "it did not fail in {} runs: it fails less often than in {:.0} % of runs (95 %)",
+            base.all,
+            100.0 * statistics::excluded_rate(base.all)
+        ),
+        (_, None) => format!("it did not fail in {} runs", base.all),
+        (_, Some(_)) if signs.contains(&Sign::IllegalInstruction) => {
+            "an illegal instruction of the processor (SIGILL), not of the GPU (CUDA error 715)"
+                .to_owned()
+        }
+        (_, Some(_)) if signs.contains(&Sign::CudaIllegalInstruction) => {
+            "an illegal instruction of the GPU (CUDA error 715), not of the processor (SIGILL)"
+                .to_owned()
+        }
+        (_, Some(failure)) => failure.text(),
+    }
+}
+
+/// For people.
+pub(super) fn text(answer: &RunAnswer) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", answer.headline);
+    let _ = writeln!(text, "  command: {}", report::shell_line(&answer.command));
+    let seconds = std::time::Duration::from_secs_f64(answer.seconds.max(0.0));
+    let _ = writeln!(
+        text,
+        "  as it is: {} of {} runs failed; {} runs in {}",
+        answer.base.failed,
+        answer.base.all,
+        answer.runs,
+        report::duration(seconds)
+    );
+    table(&mut text, &answer.changes);
+    place(&mut text, answer);
+    for (at, hypothesis) in answer.hypotheses.iter().enumerate() {
+        let percent = 100.0 * hypothesis.probability;
+        let _ = writeln!(text, "{}. {percent:.0} %: {}", at + 1, hypothesis.what);
+        let mut list = |word: &str, lines: &[String]| {
+            if !lines.is_empty() {
+                let _ = writeln!(text, "     {word}: {}", lines.join("; "));
+            }
+        };
+        list("for", &hypothesis.evidence_for);
+        list("against", &hypothesis.evidence_against);
+        list("next", std::slice::from_ref(&hypothesis.remedy));
+        list("tried, and did not fail", hypothesis.workaround.as_slice());
+    }
+    text
+}
+
+/// One line a change, in columns.
+fn table(text: &mut String, changes: &[ChangeTold]) {
+    let wide = changes
+        .iter()
+        .map(|c| c.what.chars().count())
+        .max()
+        .unwrap_or(0);
+    for change in changes {
+        let runs = change.runs;
+        let other = match (&change.other, change.verdict) {
+            (Some(other), Verdict::Other) => format!(": {}", other.text()),
+            (Some(_) | None, _) => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "  {:wide$}  {} of {} failed: {}{other}",
+            change.what, runs.failed, runs.all, change.verdict
+        );
+    }
+}
+
+/// Where it happens: batch, rows, operation.
+fn place(text: &mut String, answer: &RunAnswer) {
+    if let Some(batch) = &answer.batch {
+        let _ = writeln!(
+            text,
+            "  last batch: number {} of loader {}",
+            batch.batch, batch.loader
+        );
+    }
+    if let Some(rows) = &answer.rows {
+        let list: Vec<String> = rows.iter().take(16).map(u64::to_string).collect();
+        let word = if rows.len() == 1 { "row" } else { "rows" };
+        let _ = writeln!(text, "  fails with {word} {} alone", list.join(", "));
+    }
+    if let Some(operation) = &answer.operation {
+        let _ = writeln!(text, "  last operation: {operation}");
+    }
+}

@@ -65,20 +65,34 @@ pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
 struct Found {
     /// Checks of the machine, those that failed first.
     machine: Vec<Check>,
+    /// A command run again under one change at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<matrix::RunAnswer>,
 }
 
 impl Answer for Found {
     fn text(&self) -> String {
-        machine::text(&self.machine)
+        let machine = machine::text(&self.machine);
+        match &self.run {
+            Some(run) => format!("{machine}\n{}", matrix::text(run)),
+            None => machine,
+        }
     }
 }
 
 pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let found = Found {
-        machine: machine::checks(common)?,
+    let machine = machine::checks(common)?;
+    let run = match args.run.is_empty() {
+        true => None,
+        false => Some(matrix::examined(common, args, args.run.clone())?),
     };
+    let found = Found { machine, run };
     super::answer(common, &found)?;
     let failed = found.machine.iter().any(|c| c.outcome == Outcome::Failed);
-    Ok(if failed { Exit::Breaker } else { Exit::Done })
+    Ok(match &found.run {
+        Some(run) => run.answer.exit(),
+        None if failed => Exit::Breaker,
+        None => Exit::Done,
+    })
 }

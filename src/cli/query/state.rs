@@ -94,9 +94,9 @@ impl Holder {
 
     /// The command line that a shell reads; `None` where it is not known.
     pub(super) fn command(&self) -> Option<String> {
-        let words = self.command.iter().skip(1).map(|word| shell_word(word));
-        let words: Vec<String> = std::iter::once("tune".to_owned()).chain(words).collect();
-        (words.len() > 1).then(|| words.join(" "))
+        let words = self.command.iter().skip(1).map(String::as_str);
+        let line = report::shell_line(std::iter::once("tune").chain(words));
+        (self.command.len() > 1).then_some(line)
     }
 }
 

@@ -1,0 +1,368 @@
+//! Causes of failures: how common each is, what signs it shows, and what ends it.
+//!
+//! The order of frequency follows what is reported of failed jobs (Zhang et al., An Empirical Study on Program Failures
+//! of Deep Learning Jobs, ICSE 2020: about half are the platform's, not the model's) and a count of threads; the figures
+//! are estimates, whose calibration docs/doctor.md shows.
+
+use serde::Serialize;
+use strum::{Display, VariantArray};
+
+use crate::change::Change as C;
+use crate::signs::Sign as S;
+
+/// A cause.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, VariantArray, Hash,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Cause {
+    /// Inputs that are NaN or infinite.
+    NonFiniteInput,
+    /// A label outside of the classes.
+    LabelOutOfRange,
+    /// A token id, or another index, outside of a table.
+    IndexOutOfRange,
+    /// One row, or a few, that the program cannot digest.
+    BadRow,
+    /// Shapes that do not fit, in a loss as a rule.
+    ShapeMismatch,
+    /// The network makes NaN of finite numbers.
+    Diverged,
+    /// Numbers beyond what 16 bits hold.
+    HalfOverflow,
+    /// Native code of an operation or a module.
+    NativeCode,
+    /// A process of a loader.
+    LoaderWorker,
+    /// A fork of a process that has threads.
+    ForkAfterThreads,
+    /// CUDA in a forked process.
+    ForkAfterCuda,
+    /// Too little shared memory.
+    SharedMemory,
+    /// A library or module that hides another one.
+    ShadowedLibrary,
+    /// Libraries that do not belong together.
+    LibraryMismatch,
+    /// Host memory: too little for one batch.
+    HostMemory,
+    /// Host memory: a leak.
+    Leak,
+    /// GPU memory.
+    GpuMemory,
+    /// A size of batch.
+    BatchSize,
+    /// An option of the command, or several together.
+    Options,
+    /// A variable of the environment.
+    Environment,
+    /// A seed, or random numbers.
+    SeedDependent,
+    /// The clock or the date.
+    ClockDependent,
+    /// The order of Python's sets and dictionaries.
+    HashOrder,
+    /// What an import does beside importing.
+    ImportSideEffect,
+    /// A thread of another module.
+    ThirdPartyThread,
+    /// The locale.
+    Locale,
+    /// A full disk.
+    DiskFull,
+    /// No descriptor left.
+    Descriptors,
+    /// A file or module that is missing, or not permitted.
+    MissingFile,
+    /// The network.
+    Network,
+    /// Threads of arithmetic libraries.
+    ArithmeticThreads,
+    /// A time-out or lock of the program.
+    Deadlock,
+    /// Python's recursion.
+    Recursion,
+    /// The processor lacks instructions.
+    ProcessorInstructions,
+    /// A kernel with TF32.
+    Tf32Kernel,
+    /// A kernel of cuDNN.
+    CudnnKernel,
+    /// An access beyond a tensor, on the GPU.
+    GpuOutOfBounds,
+    /// A nondeterministic kernel.
+    NondeterministicKernel,
+    /// Unstable hardware: clocks, power, temperature, memory.
+    UnstableHardware,
+    /// Driver, CUDA and card do not fit.
+    CudaInstallation,
+    /// The GPU has gone.
+    GpuLost,
+    /// The GPU is in use, or not permitted.
+    GpuBusy,
+    /// A kernel longer than Windows allows.
+    WindowsTimeout,
+    /// Killed from outside.
+    KilledFromOutside,
+    /// The program's own code.
+    OwnCode,
+}
+
+/// What is known of a cause.
+#[derive(Debug, Clone, Copy)]
+pub struct Profile {
+    /// How common it is, relative to the others.
+    pub weight: f64,
+    /// Signs that it shows, each with how often it does, in 0 to 1. Others it shows as often as any cause.
+    pub shows: &'static [(S, f64)],
+    /// Changes that end the failure, each with how often they do, in 0 to 1. Others end it hardly ever.
+    pub ends: &'static [(C, f64)],
+    /// What it is, in one sentence that goes on from "the cause is probably:".
+    pub what: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// How often a change ends a failure with which it has nothing to do.
+pub const ENDS_BY_CHANCE: f64 = 0.03;
+
+impl Cause {
+    /// All of them.
+    pub const ALL: &[Cause] = Cause::VARIANTS;
+
+    /// How often the failure comes every time under a change, where it came now and then before.
+    pub fn always_under(self, change: C) -> f64 {
+        match (self, change) {
+            (Cause::HashOrder, C::HashSeed) => 0.4,
+            (Cause::SeedDependent, C::Seed) => 0.3,
+            _ => ENDS_BY_CHANCE,
+        }
+    }
+
+    /// Its profile.
+    #[rustfmt::skip] // A table: one block of a few lines a cause.
+    pub fn profile(self) -> Profile {
+        match self {
+            Cause::NonFiniteInput => profile(6.0, "rows of the data have NaN or infinite values",
+                &[(S::NotFiniteRows, 0.95), (S::NotFiniteText, 0.7), (S::Exception, 0.9)],
+                &[(C::Synthetic, 0.95)],
+                "Leave the rows out, or fill the values in; check the step that made them."),
+            Cause::LabelOutOfRange => profile(7.0, "a label lies outside of the classes",
+                &[(S::LabelText, 0.85), (S::LossFrames, 0.85), (S::IndexText, 0.15), (S::CudaAssert, 0.3), (S::Exception, 0.95)],
+                &[(C::Synthetic, 0.95)],
+                "Compare the labels of the rows with the number of outputs of the last layer."),
+            Cause::IndexOutOfRange => profile(5.0, "an index lies outside of a table, such as a token id beyond the vocabulary",
+                &[(S::IndexText, 0.9), (S::EmbeddingFrames, 0.75), (S::CudaAssert, 0.3), (S::Exception, 0.95)],
+                &[(C::Synthetic, 0.95), (C::OneRow, 0.05)],
+                "Compare the greatest index with the size of the table: tokenizer and model may not belong together."),
+            Cause::BadRow => profile(4.0, "the program cannot digest one row of the data",
+                &[(S::RowFrames, 0.5), (S::NativeCrash, 0.3), (S::Exception, 0.7)],
+                &[(C::Synthetic, 0.5), (C::Seed, 0.1)],
+                "Look at the row that is named, and leave it out."),
+            Cause::ShapeMismatch => profile(6.0, "shapes do not fit",
+                &[(S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],
+                &[(C::OneRow, 0.1), (C::HalfBatch, 0.05)],
+                "Print the shapes before the line that is named; a last batch may be smaller than the others."),
+            Cause::Diverged => profile(4.0, "the network makes NaN or infinity of finite numbers",
+                &[(S::NotFiniteText, 0.85), (S::NotFiniteModule, 0.5), (S::NotFiniteWeights, 0.4), (S::CudaAssert, 0.1), (S::Exception, 0.9)],
+                &[(C::Seed, 0.15), (C::Synthetic, 0.2), (C::OneRow, 0.1), (C::Fp32, 0.1)],
+                "Lower the learning rate, clip gradients, and use losses on logits in place of logarithms and sigmoids."),
+            Cause::HalfOverflow => profile(3.0, "16-bit floats overflow",
+                &[(S::Half, 0.97), (S::NotFiniteText, 0.75), (S::NotFiniteModule, 0.5), (S::Exception, 0.9)],
+                &[(C::Fp32, 0.95), (C::Bf16, 0.85), (C::Synthetic, 0.2)],
+                "Use bfloat16, or compute the step that overflows with 32 bits; sigmoid(x) in place of 1 / (1 + exp(-x))."),
+            Cause::NativeCode => profile(4.0, "native code crashes in the operation or module that is named",
+                &[(S::NativeCrash, 0.93), (S::Backward, 0.4), (S::Exception, 0.05)],
+                &[(C::OneThread, 0.08), (C::Synthetic, 0.1), (C::HalfBatch, 0.05), (C::Cpu, 0.1)],
+                "Rebuild or update the extension that has the operation; try another version of the library."),
+            Cause::LoaderWorker => profile(5.0, "the processes of a loader",
+                &[(S::LoaderWorkers, 0.99), (S::LoaderWorkerDied, 0.6), (S::Hang, 0.4), (S::Flaky, 0.2)],
+                &[(C::Workers0, 0.95), (C::Spawn, 0.3)],
+                "Load without processes, or look for what the data set shares between them: locks, open files, global state."),
+            Cause::ForkAfterThreads => profile(2.5, "a process that has threads is forked, and a lock stays locked in the child",
+                &[(S::ForkWithThreads, 0.97), (S::Hang, 0.85), (S::LoaderWorkers, 0.7)],
+                &[(C::Workers0, 0.85), (C::Spawn, 0.9), (C::OtherThreads, 0.6), (C::OneThread, 0.2)],
+                "Start children by spawn or forkserver, or before the threads."),
+            Cause::ForkAfterCuda => profile(1.0, "CUDA is used in a forked process",
+                &[(S::CudaInFork, 0.95), (S::LoaderWorkers, 0.8)],
+                &[(C::Workers0, 0.9), (C::Spawn, 0.9), (C::Cpu, 0.5)],
+                "Do not touch the GPU before the fork, or start children by spawn."),
+            Cause::SharedMemory => profile(4.0, "shared memory is too small for the loaders",
+                &[(S::SharedMemory, 0.9), (S::BusError, 0.7), (S::LoaderWorkers, 0.97), (S::LoaderWorkerDied, 0.7)],
+                &[(C::Workers0, 0.95), (C::HalfBatch, 0.3), (C::OneRow, 0.6)],
+                "Start the container with --shm-size=8g (or --ipc=host), or lower the number of workers."),
+            Cause::ShadowedLibrary => profile(3.0, "another file is loaded in place of a library or module of that name",
+                &[(S::HidesStdlib, 0.5), (S::LibraryPathSet, 0.5), (S::SymbolText, 0.5), (S::InImport, 0.4), (S::NoModule, 0.3)],
+                &[(C::LibraryPath, 0.5), (C::CleanEnvironment, 0.2)],
+                "Rename the file that is named, or take its directory out of LD_LIBRARY_PATH or PYTHONPATH."),
+            Cause::LibraryMismatch => profile(3.0, "libraries do not belong together",
+                &[(S::SymbolText, 0.9), (S::InImport, 0.5)],
+                &[(C::LibraryPath, 0.15)],
+                "Reinstall the package that is named for this version of Python, torch and NumPy."),
+            Cause::HostMemory => profile(4.0, "host memory does not suffice",
+                &[(S::OutOfMemory, 0.7), (S::OomKilled, 0.5), (S::Killed, 0.5)],
+                &[(C::HalfBatch, 0.4), (C::OneRow, 0.7), (C::Workers0, 0.25)],
+                "Raise the limit, or lower the batch size and the number of loader workers."),
+            Cause::Leak => profile(2.5, "memory grows from batch to batch: a leak",
+                &[(S::MemoryGrows, 0.85), (S::OutOfMemory, 0.6), (S::OomKilled, 0.4), (S::Killed, 0.4)],
+                &[(C::Synthetic, 0.05)],
+                "Look for what keeps tensors: losses that are summed without .item() or .detach(), lists that grow."),
+            Cause::GpuMemory => profile(5.0, "GPU memory does not suffice",
+                &[(S::OutOfGpuMemory, 0.97), (S::Cuda, 0.5), (S::Exception, 0.9)],
+                &[(C::HalfBatch, 0.6), (C::OneRow, 0.85), (C::Cpu, 0.8)],
+                "Lower the batch size and raise accumulation, or shorten the sequences."),
+            Cause::BatchSize => profile(2.0, "it fails at this size of batch",
+                &[(S::Exception, 0.5), (S::NativeCrash, 0.3)],
+                &[(C::HalfBatch, 0.93), (C::OneRow, 0.9)],
+                "Use another batch size; look for code that assumes one."),
+            Cause::Options => profile(2.5, "the options that are named",
+                &[(S::Exception, 0.6)], &[],
+                "Use other values of these options, or report them together."),
+            Cause::Environment => profile(2.0, "a variable of the environment",
+                &[(S::Exception, 0.5)],
+                &[(C::CleanEnvironment, 0.95)],
+                "Unset the variable that is named."),
+            Cause::SeedDependent => profile(2.5, "random numbers: some seeds fail",
+                &[(S::Flaky, 0.6)],
+                &[(C::Seed, 0.6)],
+                "Fix the seed to find the case, then mend the case: it comes back with another seed."),
+            Cause::ClockDependent => profile(1.0, "the clock: it fails at some times",
+                &[(S::Flaky, 0.4), (S::Exception, 0.7)],
+                &[(C::Clock, 0.8)],
+                "Look for dates, times of day and seeds that are made of the time."),
+            Cause::HashOrder => profile(1.0, "the order of sets: Python's hash seed differs from run to run",
+                &[(S::Flaky, 0.85)],
+                &[(C::HashSeed, 0.5)],
+                "Sort what comes out of sets; PYTHONHASHSEED=0 makes runs repeat."),
+            Cause::ImportSideEffect => profile(1.5, "an import changes what is not its own",
+                &[(S::ImportEffect, 0.95), (S::Exception, 0.6)],
+                &[(C::ImportEffects, 0.93)],
+                "Set back what the module that is named changes, or import it elsewhere."),
+            Cause::ThirdPartyThread => profile(2.0, "a thread that another module starts",
+                &[(S::OtherThreads, 0.97), (S::Hang, 0.3), (S::NativeCrash, 0.3)],
+                &[(C::OtherThreads, 0.95), (C::CleanEnvironment, 0.1)],
+                "Switch that module off (WANDB_MODE=offline, for one), or update it."),
+            Cause::Locale => profile(1.5, "the locale or the encoding",
+                &[(S::LocaleText, 0.85), (S::LocaleSet, 0.85), (S::Exception, 0.9)],
+                &[(C::Locale, 0.95), (C::CleanEnvironment, 0.3)],
+                "LC_ALL=C.UTF-8, or open files with encoding='utf-8'."),
+            Cause::DiskFull => profile(3.0, "a disk is full",
+                &[(S::DiskFull, 0.95), (S::Exception, 0.8)], &[],
+                "Free space on the file system of the file that is named; checkpoints fill disks."),
+            Cause::Descriptors => profile(2.0, "no file descriptor is left",
+                &[(S::Descriptors, 0.95), (S::LoaderWorkers, 0.5)],
+                &[(C::Workers0, 0.5)],
+                "Raise `ulimit -n`, close files, or torch.multiprocessing.set_sharing_strategy('file_system')."),
+            Cause::MissingFile => profile(5.0, "a file or module is missing, or not permitted",
+                &[(S::NoFile, 0.6), (S::NoModule, 0.4), (S::Permission, 0.2), (S::Exception, 0.9)], &[],
+                "Mend the path, install the package, or give the permission that the message names."),
+            Cause::Network => profile(2.0, "the network does not answer",
+                &[(S::NetworkText, 0.95), (S::Exception, 0.9)],
+                &[(C::OtherThreads, 0.15)],
+                "Fetch models and data beforehand (HF_HUB_OFFLINE=1), or set the proxy."),
+            Cause::ArithmeticThreads => profile(1.5, "threads of the arithmetic libraries",
+                &[(S::OpenMpText, 0.6), (S::NativeCrash, 0.4), (S::Hang, 0.3)],
+                &[(C::OneThread, 0.93), (C::CleanEnvironment, 0.1)],
+                "OMP_NUM_THREADS=1, or one OpenMP library in the process in place of two."),
+            Cause::Deadlock => profile(2.0, "the program waits for something that never comes",
+                &[(S::Hang, 0.97)],
+                &[(C::OneThread, 0.05)],
+                "Read the stacks at the end of the output: they say what each thread waits for."),
+            Cause::Recursion => profile(0.7, "the recursion is too deep",
+                &[(S::Recursion, 0.9), (S::NativeCrash, 0.2)], &[],
+                "Look for a function that calls itself without end, or a very deep structure that is pickled."),
+            Cause::ProcessorInstructions => profile(2.0, "a library needs instructions that this processor lacks",
+                &[(S::IllegalInstruction, 0.97)], &[],
+                "Install a build for this processor, or a machine that has AVX2; this is not the GPU's illegal instruction (715)."),
+            Cause::Tf32Kernel => profile(1.2, "a kernel with TF32",
+                &[(S::Cuda, 0.95), (S::CudaIllegalInstruction, 0.5), (S::CudaAddress, 0.3), (S::Backward, 0.5)],
+                &[(C::Tf32Off, 0.93), (C::Cpu, 0.95), (C::CudnnOff, 0.4)],
+                "Switch TF32 off, or update cuDNN and the driver; report the kernel."),
+            Cause::CudnnKernel => profile(1.8, "a kernel of cuDNN",
+                &[(S::Cuda, 0.95), (S::CudaIllegalInstruction, 0.4), (S::CudaAddress, 0.3), (S::Backward, 0.5)],
+                &[(C::CudnnOff, 0.95), (C::Cpu, 0.95), (C::Tf32Off, 0.3), (C::Deterministic, 0.3), (C::Fp32, 0.3)],
+                "Switch cuDNN off for this layer, choose deterministic algorithms, or update cuDNN."),
+            Cause::GpuOutOfBounds => profile(1.5, "a kernel reads or writes beyond a tensor",
+                &[(S::Cuda, 0.9), (S::CudaAddress, 0.7), (S::Flaky, 0.5)],
+                &[(C::Cpu, 0.8), (C::Synthetic, 0.3)],
+                "compute-sanitizer names the kernel; look at hand-written kernels and extensions first."),
+            Cause::NondeterministicKernel => profile(0.7, "an algorithm whose result differs from run to run",
+                &[(S::Flaky, 0.8)],
+                &[(C::Deterministic, 0.9), (C::OneThread, 0.3)],
+                "torch.use_deterministic_algorithms(True)."),
+            Cause::UnstableHardware => profile(1.5, "unstable hardware: clocks, power, temperature or memory",
+                &[(S::Flaky, 0.85), (S::CudaIllegalInstruction, 0.4), (S::Cuda, 0.7), (S::GpuLost, 0.2), (S::CudaAddress, 0.2)],
+                &[(C::Cpu, 0.8), (C::Blocking, 0.15)],
+                "Set clocks and power to the defaults, look at temperatures and the kernel log, test the memory."),
+            Cause::CudaInstallation => profile(3.0, "driver, CUDA's libraries and the card do not fit",
+                &[(S::CudaInstallation, 0.95), (S::Cuda, 0.6)],
+                &[(C::Cpu, 0.8), (C::LibraryPath, 0.3)],
+                "Compare the three versions that `tune doctor` prints; after an update of the driver, restart."),
+            Cause::GpuLost => profile(1.0, "the GPU is lost",
+                &[(S::GpuLost, 0.9), (S::Cuda, 0.8)],
+                &[(C::Cpu, 0.9)],
+                "Look at the kernel log for Xid, reset the GPU or restart the machine."),
+            Cause::GpuBusy => profile(1.0, "the GPU is in use or not permitted",
+                &[(S::GpuBusy, 0.9), (S::Cuda, 0.8)],
+                &[(C::Cpu, 0.9)],
+                "See who uses it (nvidia-smi), its compute mode and MIG."),
+            Cause::WindowsTimeout => profile(0.7, "Windows resets the GPU under a kernel that takes longer than 2 s",
+                &[(S::CudaNotReady, 0.95), (S::Cuda, 0.9)],
+                &[(C::Cpu, 0.95), (C::HalfBatch, 0.5), (C::OneRow, 0.8)],
+                "Raise TdrDelay in Windows' registry, or make kernels shorter by a smaller batch."),
+            Cause::KilledFromOutside => profile(1.0, "something outside kills it",
+                &[(S::Killed, 0.9)], &[],
+                "Look for a time limit, a batch system or a person; `journalctl -k` tells of the kernel."),
+            Cause::OwnCode => profile(7.0, "the program's own code at the line that is named",
+                &[(S::Exception, 0.93)],
+                &[(C::Seed, 0.03)],
+                "Read the line and the message: nothing that doctor changed makes a difference."),
+        }
+    }
+}
+
+const fn profile(
+    weight: f64,
+    what: &'static str,
+    shows: &'static [(S, f64)],
+    ends: &'static [(C, f64)],
+    remedy: &'static str,
+) -> Profile {
+    Profile {
+        weight,
+        shows,
+        ends,
+        what,
+        remedy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_is_a_probability() {
+        for cause in Cause::ALL {
+            let profile = cause.profile();
+            assert!(profile.weight > 0.0);
+            let figures = profile
+                .shows
+                .iter()
+                .map(|s| s.1)
+                .chain(profile.ends.iter().map(|e| e.1));
+            assert!(figures.into_iter().all(|p| p > 0.0 && p < 1.0), "{cause}");
+        }
+    }
+
+    #[test]
+    fn no_two_causes_are_told_apart_by_nothing() {
+        for (at, a) in Cause::ALL.iter().enumerate() {
+            for b in &Cause::ALL[at + 1..] {
+                let (p, q) = (a.profile(), b.profile());
+                assert!(p.shows != q.shows || p.ends != q.ends, "{a} and {b}");
+            }
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! The changes under which a command is run again, one at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+use strum::{Display, EnumString, VariantArray};
+
+use crate::notes::Notes;
+use crate::run::Invocation;
+
+/// A change that doctor knows.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, EnumString, VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Change {
+    /// Each kernel is waited for: an error names the call that made it.
+    Blocking,
+    /// No TF32 in matrix products and convolutions.
+    Tf32Off,
+    /// Convolutions without cuDNN.
+    CudnnOff,
+    /// 32-bit floats where the program uses 16 bits.
+    Fp32,
+    /// bfloat16 where the program uses float16.
+    Bf16,
+    /// Deterministic algorithms.
+    Deterministic,
+    /// Each tensor gets memory of its own from the driver, which sees accesses beyond it.
+    AllocatorCacheOff,
+    /// The data is loaded by the program itself.
+    #[strum(serialize = "workers_0")]
+    #[serde(rename = "workers_0")]
+    Workers0,
+    /// Batches of half the size.
+    HalfBatch,
+    /// Batches of one row.
+    OneRow,
+    /// Other seeds.
+    Seed,
+    /// Random numbers in place of the data.
+    Synthetic,
+    /// No GPU.
+    Cpu,
+    /// Under compute-sanitizer.
+    Sanitizer,
+    /// Without threads that other modules start, and without services that log over the network.
+    OtherThreads,
+    /// Child processes are started anew, and not forked.
+    Spawn,
+    /// One thread for arithmetic.
+    OneThread,
+    /// What imports change of the process's state is taken back.
+    ImportEffects,
+    /// Without `LD_LIBRARY_PATH` and `LD_PRELOAD`.
+    LibraryPath,
+    /// UTF-8 and a decimal point.
+    Locale,
+    /// Another time of day, on another day.
+    Clock,
+    /// A fixed seed of Python's hashes.
+    HashSeed,
+    /// No variables of the environment but the common ones.
+    CleanEnvironment,
+}
+
+impl Change {
+    /// All of them.
+    pub const ALL: &[Change] = Change::VARIANTS;
+
+    /// What it does, for people.
+    pub fn what(self) -> &'static str {
+        match self {
+            Change::Blocking => "blocking launches",
+            Change::Tf32Off => "TF32 off",
+            Change::CudnnOff => "cuDNN off",
+            Change::Fp32 => "32-bit floats",
+            Change::Bf16 => "bfloat16 for float16",
+            Change::Deterministic => "deterministic algorithms",
+            Change::AllocatorCacheOff => "the allocator's cache off",
+            Change::Workers0 => "loader workers 0",
+            Change::HalfBatch => "half the batch",
+            Change::OneRow => "one row a batch",
+            Change::Seed => "other seeds",
+            Change::Synthetic => "synthetic data",
+            Change::Cpu => "the CPU",
+            Change::Sanitizer => "compute-sanitizer",
+            Change::OtherThreads => "threads of other modules off",
+            Change::Spawn => "children spawned, not forked",
+            Change::OneThread => "one thread",
+            Change::ImportEffects => "effects of imports taken back",
+            Change::LibraryPath => "no LD_LIBRARY_PATH, LD_PRELOAD",
+            Change::Locale => "locale C.UTF-8",
+            Change::Clock => "another day and time",
+            Change::HashSeed => "hash seed 0",
+            Change::CleanEnvironment => "a clean environment",
+        }
+    }
+
+    /// How a person makes it last.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Change::Blocking => "CUDA_LAUNCH_BLOCKING=1",
+            Change::Tf32Off => "NVIDIA_TF32_OVERRIDE=0",
+            Change::CudnnOff => "torch.backends.cudnn.enabled = False",
+            Change::Fp32 => "32-bit floats: no autocast, no .half()",
+            Change::Bf16 => "bfloat16 instead of float16",
+            Change::Deterministic => {
+                "torch.use_deterministic_algorithms(True), CUBLAS_WORKSPACE_CONFIG=:4096:8"
+            }
+            Change::AllocatorCacheOff => "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+            Change::Workers0 => "DataLoader(num_workers=0)",
+            Change::HalfBatch => "half the batch size, with twice the accumulation",
+            Change::OneRow => "a batch size of 1",
+            Change::Seed => "another seed",
+            Change::Synthetic => "leave out the rows that are named",
+            Change::Cpu => "CUDA_VISIBLE_DEVICES=",
+            Change::Sanitizer => "compute-sanitizer COMMAND",
+            Change::OtherThreads => "WANDB_MODE=offline, and no threads of that module",
+            Change::Spawn => {
+                "multiprocessing_context='spawn' for loaders, set_start_method('spawn') for processes"
+            }
+            Change::OneThread => "OMP_NUM_THREADS=1 and torch.set_num_threads(1)",
+            Change::ImportEffects => "import that module last, and set back what it changes",
+            Change::LibraryPath => "unset LD_LIBRARY_PATH LD_PRELOAD",
+            Change::Locale => "LC_ALL=C.UTF-8 PYTHONUTF8=1",
+            Change::Clock => "a fixed time instead of the clock's",
+            Change::HashSeed => "PYTHONHASHSEED=0",
+            Change::CleanEnvironment => "env -i with the variables that the program needs",
+        }
+    }
+
+    /// How much longer a run takes, as a rule: a factor of at least 1.
+    pub fn slowdown(self) -> f64 {
+        match self {
+            Change::Sanitizer => 20.0,
+            Change::Cpu => 8.0,
+            Change::OneRow => 4.0,
+            Change::AllocatorCacheOff => 3.0,
+            Change::Workers0 | Change::OneThread | Change::HalfBatch | Change::Deterministic => 2.0,
+            Change::Blocking
+            | Change::Tf32Off
+            | Change::CudnnOff
+            | Change::Fp32
+            | Change::Spawn => 1.5,
+            Change::Bf16
+            | Change::Seed
+            | Change::Synthetic
+            | Change::OtherThreads
+            | Change::ImportEffects
+            | Change::LibraryPath
+            | Change::Locale
+            | Change::Clock
+            | Change::HashSeed
+            | Change::CleanEnvironment => 1.0,
+        }
+    }
+
+    /// Whether there is anything that it would change.
+    pub fn applies(self, host: &Host, notes: &Notes) -> bool {
+        let torch = notes.torch.is_some();
+        let set = |name: &str| host.variables.contains_key(name);
+        match self {
+            Change::Blocking | Change::AllocatorCacheOff | Change::Cpu | Change::Tf32Off => {
+                host.gpu
+            }
+            Change::CudnnOff => host.gpu && torch,
+            Change::Sanitizer => host.gpu && host.sanitizer,
+            Change::Deterministic => torch && (host.gpu || notes.batch.is_some()),
+            Change::Fp32 => !notes.half.is_empty(),
+            Change::Bf16 => notes
+                .half
+                .iter()
+                .any(|h| h.contains("float16") && !h.contains("bfloat16")),
+            Change::Workers0 => notes.loader_workers() > 0,
+            Change::Spawn => notes.loader_workers() > 0 || notes.forked_with_threads.is_some(),
+            Change::HalfBatch => notes.batch_size() > 1,
+            Change::OneRow => notes.batch_size() > 2,
+            Change::Synthetic => notes.batch.is_some(),
+            Change::Seed | Change::Clock | Change::HashSeed => notes.python,
+            Change::OtherThreads => !notes.threads.is_empty() || set("WANDB_API_KEY"),
+            Change::OneThread => torch || !notes.python,
+            Change::ImportEffects => !notes.import_effects.is_empty(),
+            Change::LibraryPath => set("LD_LIBRARY_PATH") || set("LD_PRELOAD"),
+            Change::Locale => host.locale_differs(),
+            Change::CleanEnvironment => !host.uncommon().is_empty(),
+        }
+    }
+
+    /// Whether the start-up module makes it, so that it can say whether it changed anything.
+    pub fn is_noted(self) -> bool {
+        match self {
+            Change::Fp32
+            | Change::Bf16
+            | Change::Workers0
+            | Change::HalfBatch
+            | Change::OneRow
+            | Change::Seed
+            | Change::Synthetic
+            | Change::Spawn
+            | Change::ImportEffects
+            | Change::Clock
+            | Change::Deterministic => true,
+            Change::Blocking
+            | Change::Tf32Off
+            | Change::CudnnOff
+            | Change::AllocatorCacheOff
+            | Change::Cpu
+            | Change::Sanitizer
+            | Change::OtherThreads
+            | Change::OneThread
+            | Change::LibraryPath
+            | Change::Locale
+            | Change::HashSeed
+            | Change::CleanEnvironment => false,
+        }
+    }
+
+    /// Variables that make it, beside what the start-up module does; `None` removes one.
+    fn environment(self) -> &'static [(&'static str, Option<&'static str>)] {
+        match self {
+            Change::Blocking => &[("CUDA_LAUNCH_BLOCKING", Some("1"))],
+            Change::Tf32Off => &[("NVIDIA_TF32_OVERRIDE", Some("0"))],
+            Change::Deterministic => &[("CUBLAS_WORKSPACE_CONFIG", Some(":4096:8"))],
+            Change::AllocatorCacheOff => &[
+                ("PYTORCH_NO_CUDA_MEMORY_CACHING", Some("1")),
+                ("PYTORCH_CUDA_ALLOC_CONF", None),
+            ],
+            Change::Cpu => &[("CUDA_VISIBLE_DEVICES", Some(""))],
+            Change::OtherThreads => &[
+                ("WANDB_MODE", Some("disabled")),
+                ("COMET_MODE", Some("disabled")),
+                ("NEPTUNE_MODE", Some("debug")),
+                ("TQDM_DISABLE", Some("1")),
+            ],
+            Change::OneThread => &[
+                ("OMP_NUM_THREADS", Some("1")),
+                ("MKL_NUM_THREADS", Some("1")),
+                ("OPENBLAS_NUM_THREADS", Some("1")),
+            ],
+            Change::LibraryPath => &[("LD_LIBRARY_PATH", None), ("LD_PRELOAD", None)],
+            Change::Locale => &[
+                ("LC_ALL", Some("C.UTF-8")),
+                ("LANG", Some("C.UTF-8")),
+                ("PYTHONUTF8", Some("1")),
+                ("PYTHONIOENCODING", None),
+                ("PYTHONCOERCECLOCALE", None),
+            ],
+            Change::HashSeed => &[("PYTHONHASHSEED", Some("0"))],
+            Change::CudnnOff
+            | Change::Fp32
+            | Change::Bf16
+            | Change::Workers0
+            | Change::HalfBatch
+            | Change::OneRow
+            | Change::Seed
+            | Change::Synthetic
+            | Change::Sanitizer
+            | Change::Spawn
+            | Change::ImportEffects
+            | Change::Clock
+            | Change::CleanEnvironment => &[],
+        }
+    }
+}
+
+/// What is known of the machine that a command runs on.
+#[derive(Debug, Clone, Default)]
+pub struct Host {
+    /// There is a GPU that programs see.
+    pub gpu: bool,
+    /// compute-sanitizer is on the path.
+    pub sanitizer: bool,
+    /// The environment.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl Host {
+    /// Variables that few programs need.
+    pub fn uncommon(&self) -> Vec<String> {
+        self.variables
+            .keys()
+            .filter(|name| !is_common(name))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether the locale is another than C.UTF-8, or Python is told another encoding.
+    pub fn locale_differs(&self) -> bool {
+        let value = |name: &str| self.variables.get(name).map(String::as_str);
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
+        let own = [
+            "LC_NUMERIC",
+            "PYTHONIOENCODING",
+            "PYTHONUTF8",
+            "PYTHONCOERCECLOCALE",
+        ];
+        locale.is_some_and(|l| l != "C.UTF-8") || own.into_iter().any(|name| value(name).is_some())
+    }
+}
+
+/// Variables that nearly every program needs, and that hardly ever make one fail.
+fn is_common(name: &str) -> bool {
+    const COMMON: [&str; 22] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TERM",
+        "TMPDIR",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "LANG",
+        "LC_ALL",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "LD_LIBRARY_PATH",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_HOME",
+        "HOSTNAME",
+        "TZ",
+    ];
+    COMMON.contains(&name) || name.starts_with("XDG_") || name.starts_with("TUNE_")
+}
+
+/// A setting of one's own, or an option of the command.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// One of doctor's changes.
+    Change(Change),
+    /// A variable of the environment with this value.
+    Variable(String, String),
+    /// A variable of the environment left out.
+    WithoutVariable(String),
+    /// An option of the command with another value.
+    Option(String, String),
+    /// An option of the command left out.
+    WithoutOption(String),
+    /// Nothing is changed, but each operation is noted.
+    Trace,
+}
+
+impl Setting {
+    /// Its name, for scripts and for people.
+    pub fn name(&self) -> String {
+        match self {
+            Setting::Change(change) => change.to_string(),
+            Setting::Variable(name, value) => format!("{name}={value}"),
+            Setting::WithoutVariable(name) => format!("no {name}"),
+            Setting::Option(name, value) => format!("--{name} {value}"),
+            Setting::WithoutOption(name) => format!("no {name}"),
+            Setting::Trace => "trace".to_owned(),
+        }
+    }
+
+    /// What is changed: the variable's or the option's own name.
+    pub fn part(&self) -> String {
+        match self {
+            Setting::WithoutVariable(name) | Setting::WithoutOption(name) => name.clone(),
+            Setting::Change(_) | Setting::Variable(..) | Setting::Option(..) | Setting::Trace => {
+                self.name()
+            }
+        }
+    }
+
+    /// What it does, for people.
+    pub fn what(&self) -> String {
+        match self {
+            Setting::Change(change) => change.what().to_owned(),
+            Setting::WithoutVariable(name) => format!("without the variable {name}"),
+            Setting::WithoutOption(name) => format!("without {name}"),
+            Setting::Variable(..) | Setting::Option(..) => self.name(),
+            Setting::Trace => "operations traced".to_owned(),
+        }
+    }
+
+    /// How a person makes it last.
+    pub fn setting(&self) -> String {
+        match self {
+            Setting::Change(change) => change.setting().to_owned(),
+            Setting::WithoutVariable(name) => format!("unset {name}"),
+            Setting::WithoutOption(name) => format!("leave out {name}"),
+            Setting::Variable(..) | Setting::Option(..) | Setting::Trace => self.name(),
+        }
+    }
+
+    /// How much longer a run takes, as a rule.
+    pub fn slowdown(&self) -> f64 {
+        match self {
+            Setting::Change(change) => change.slowdown(),
+            Setting::Trace => 20.0,
+            Setting::Variable(..)
+            | Setting::WithoutVariable(_)
+            | Setting::Option(..)
+            | Setting::WithoutOption(_) => 1.0,
+        }
+    }
+}
+
+/// The rows that a loader is restricted to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    /// Which loader.
+    pub loader: u64,
+    /// Which of its rows.
+    pub rows: Vec<u64>,
+}
+
+/// The command under these settings: what is run. `repeat` counts the runs of one setting, from 0: seeds and clocks
+/// differ between them.
+pub fn invocation(
+    words: &[String],
+    settings: &BTreeSet<Setting>,
+    module: &Path,
+    notes: &Path,
+    repeat: u32,
+) -> Invocation {
+    let mut words = words.to_vec();
+    let mut environment: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut only = None;
+    let mut changes: Vec<String> = Vec::new();
+    for setting in settings {
+        match setting {
+            Setting::Change(change) => {
+                changes.push(change.to_string());
+                let own = change.environment().iter();
+                environment.extend(own.map(|(n, v)| ((*n).to_owned(), v.map(str::to_owned))));
+                if *change == Change::Sanitizer {
+                    words.insert(0, "compute-sanitizer".to_owned());
+                }
+                if *change == Change::CleanEnvironment {
+                    let names = std::env::vars_os().filter_map(|(n, _)| n.into_string().ok());
+                    only = Some(names.filter(|n| is_common(n)).collect());
+                }
+            }
+            Setting::Trace => changes.push("trace".to_owned()),
+            Setting::Variable(name, value) => {
+                environment.insert(name.clone(), Some(value.clone()));
+            }
+            Setting::WithoutVariable(name) => {
+                environment.insert(name.clone(), None);
+            }
+            Setting::Option(name, value) => words = with_option(words, name, Some(value)),
+            Setting::WithoutOption(name) => words = with_option(words, name, None),
+        }
+    }
+    let inherited = std::env::var("PYTHONPATH").unwrap_or_default();
+    let path = match inherited.is_empty() {
+        true => module.display().to_string(),
+        false => format!("{}:{inherited}", module.display()),
+    };
+    environment.insert("PYTHONPATH".to_owned(), Some(path));
+    let notes = notes.display().to_string();
+    environment.insert("TUNE_DOCTOR_NOTES".to_owned(), Some(notes));
+    environment.insert("TUNE_DOCTOR_CHANGE".to_owned(), Some(changes.join(",")));
+    let shift = (repeat + 1).to_string();
+    environment.insert("TUNE_DOCTOR_SHIFT".to_owned(), Some(shift));
+    Invocation {
+        words,
+        environment,
+        only,
+    }
+}
+
+/// The options of a command, as they are written: `--lr`, `-b`, `lr` (of `lr=0.1`); not those of an interpreter.
+pub fn options(words: &[String]) -> Vec<String> {
+    let program = words
+        .iter()
+        .position(|w| w.ends_with(".py") || w.ends_with(".sh"));
+    let from = program.map_or(1, |at| at + 1);
+    let mut found: Vec<String> = Vec::new();
+    for word in words.iter().skip(from) {
+        let name = word.split('=').next().unwrap_or_default();
+        let number = name
+            .trim_start_matches('-')
+            .starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let option = name.len() > 1 && name.starts_with('-') && !number && name != "--";
+        if option && !found.iter().any(|f| f == name) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+/// The command with another value of an option, or without it.
+fn with_option(words: Vec<String>, name: &str, value: Option<&str>) -> Vec<String> {
+    let bare = name.trim_start_matches('-');
+    let is = |word: &str| word.trim_start_matches('-') == bare && word.starts_with('-');
+    let mut changed = Vec::with_capacity(words.len() + 2);
+    let mut found = false;
+    let mut rest = words.into_iter().peekable();
+    while let Some(word) = rest.next() {
+        let pair = word.split_once('=').map(|(head, _)| head.to_owned());
+        if let Some(head) = pair.filter(|head| is(head) || head == bare) {
+            found = true;
+            changed.extend(value.map(|value| format!("{head}={value}")));
+        } else if is(&word) {
+            found = true;
+            let negative = |w: &String| w.starts_with('-') && w[1..].parse::<f64>().is_err();
+            let has_value = rest.peek().is_some_and(|next| !negative(next));
+            if has_value {
+                rest.next();
+            }
+            if let Some(value) = value {
+                changed.push(word);
+                changed.push(value.to_owned());
+            }
+        } else {
+            changed.push(word);
+        }
+    }
+    if let Some(value) = value.filter(|_| !found) {
+        changed.push(format!("--{bare}"));
+        changed.push(value.to_owned());
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn options_are_found_changed_and_left_out() {
+        let command =
+            words("python -u train.py --lr 0.1 --amp --wd=-1e-3 -b 32 data.csv model.dim=4");
+        assert_eq!(options(&command), ["--lr", "--amp", "--wd", "-b"]);
+        let changed =
+            |name: &str, value: Option<&str>| with_option(command.clone(), name, value).join(" ");
+        assert!(changed("lr", Some("1")).contains("--lr 1 --amp"));
+        assert!(!changed("--lr", None).contains("0.1"));
+        assert!(changed("--amp", None).contains("0.1 --wd=-1e-3"));
+        assert!(changed("wd", Some("0")).contains("--wd=0"));
+        assert!(changed("model.dim", Some("8")).ends_with("model.dim=8"));
+        assert!(changed("new", Some("8")).ends_with("--new 8"));
+    }
+
+    #[test]
+    fn a_change_with_nothing_to_change_does_not_apply() {
+        let (host, notes) = (Host::default(), Notes::default());
+        for change in [
+            Change::Blocking,
+            Change::Workers0,
+            Change::Fp32,
+            Change::Seed,
+            Change::Locale,
+        ] {
+            assert!(!change.applies(&host, &notes), "{change}");
+        }
+        let mut host = Host::default();
+        host.variables.insert("LC_ALL".into(), "C".into());
+        assert!(Change::Locale.applies(&host, &notes));
+    }
+
+    #[test]
+    fn every_change_is_made_by_variables_or_by_the_start_up_module() {
+        let module = include_str!("startup.py");
+        for change in Change::ALL {
+            let by_module = module.contains(&format!("\"{change}\""));
+            let otherwise = matches!(change, Change::Sanitizer | Change::CleanEnvironment);
+            assert!(
+                by_module || !change.environment().is_empty() || otherwise,
+                "{change}"
+            );
+            assert!(by_module || !change.is_noted(), "{change}");
+        }
+    }
+}

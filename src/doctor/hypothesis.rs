@@ -1,0 +1,205 @@
+//! What is told of the likely causes: the evidence for and against each, and what to do.
+
+use serde::Serialize;
+
+use crate::causes::Cause;
+use crate::change::{Change, Setting};
+use crate::examine::Examined;
+use crate::matrix::Verdict;
+use crate::rank::Ranked;
+use crate::signs::Sign;
+
+/// Causes less likely than this are not told, unless nothing else is.
+const LEAST: f64 = 0.02;
+
+/// How many causes are told.
+const MOST: usize = 5;
+
+/// A sign or a change speaks for a cause that shows it this many times as often as others.
+const SPEAKS: f64 = 2.0;
+
+/// A likely cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Hypothesis {
+    /// Its name, for scripts.
+    pub cause: Cause,
+    /// How likely, in 0 to 1.
+    pub probability: f64,
+    /// What it is, with what was found of it.
+    pub what: String,
+    /// What speaks for it.
+    pub evidence_for: Vec<String>,
+    /// What speaks against it.
+    pub evidence_against: Vec<String>,
+    /// What to do.
+    pub remedy: String,
+    /// A setting under which it did not fail here, where one was found that this cause explains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workaround: Option<String>,
+}
+
+/// The likely causes, the most likely first.
+pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
+    if examined.matrix.failures.is_empty() {
+        return Vec::new();
+    }
+    let ranking = examined.matrix.evidence.ranking();
+    let told = ranking
+        .iter()
+        .enumerate()
+        .filter(|(at, r)| *at == 0 || r.probability >= LEAST);
+    told.take(MOST)
+        .map(|(_, ranked)| hypothesis(examined, *ranked))
+        .collect()
+}
+
+fn hypothesis(examined: &Examined, ranked: Ranked) -> Hypothesis {
+    let profile = ranked.cause.profile();
+    let matrix = &examined.matrix;
+    let (mut speaks_for, mut against) = (Vec::new(), Vec::new());
+    for (sign, shown) in profile.shows {
+        let seen = matrix.evidence.signs.contains(sign);
+        if seen && *shown >= SPEAKS * sign.background() {
+            speaks_for.push(sign_text(*sign, examined));
+        } else if !seen && *shown >= 0.8 {
+            against.push(format!("not seen: {}", sign.says()));
+        }
+    }
+    for (settings, series) in &matrix.series {
+        let mut only = settings.iter();
+        let (Some(Setting::Change(change)), None) = (only.next(), only.next()) else {
+            continue;
+        };
+        let ends = profile
+            .ends
+            .iter()
+            .find(|e| e.0 == *change)
+            .map_or(0.0, |e| e.1);
+        let runs = format!("{} of {} runs failed", series.runs.failed, series.runs.all);
+        match matrix.verdict(settings, series) {
+            Verdict::Cleared if ends >= 0.2 => {
+                speaks_for.push(format!("{}: {runs}", change.what()))
+            }
+            Verdict::Cleared => against.push(format!("{}: {runs}", change.what())),
+            Verdict::Always => speaks_for.push(format!("{}: {runs}", change.what())),
+            Verdict::Fails if ends >= 0.5 => against.push(format!("{}: {runs}", change.what())),
+            Verdict::Fails | Verdict::Other | Verdict::TooRare | Verdict::NotApplied => {}
+        }
+    }
+    let workaround = matrix
+        .workarounds()
+        .into_iter()
+        .find(|setting| explains(ranked.cause, setting));
+    Hypothesis {
+        cause: ranked.cause,
+        probability: (ranked.probability * 1000.0).round() / 1000.0,
+        what: what(examined, ranked.cause),
+        evidence_for: speaks_for,
+        evidence_against: against,
+        remedy: profile.remedy.to_owned(),
+        workaround: workaround.map(|setting| setting.setting()),
+    }
+}
+
+fn explains(cause: Cause, setting: &Setting) -> bool {
+    let ends = |change: Change| {
+        let named = cause.profile().ends.iter().find(|e| e.0 == change);
+        named.is_some_and(|e| e.1 >= 0.3)
+    };
+    match setting {
+        Setting::Change(change) => ends(*change),
+        Setting::WithoutVariable(_) => cause == Cause::Environment,
+        Setting::WithoutOption(_) | Setting::Option(..) => cause == Cause::Options,
+        Setting::Variable(..) => true,
+        Setting::Trace => false,
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only some signs have figures of their own"
+)]
+/// A sign with its figures, where it has some.
+fn sign_text(sign: Sign, examined: &Examined) -> String {
+    let notes = &examined.matrix.notes;
+    let detail = match sign {
+        Sign::HidesStdlib => notes
+            .hides_stdlib
+            .iter()
+            .next()
+            .map(|(m, f)| format!("{f} hides {m}")),
+        Sign::ImportEffect => notes
+            .import_effects
+            .iter()
+            .next()
+            .map(|(module, of, from, to)| format!("{module} changes {of} from {from} to {to}")),
+        Sign::OtherThreads => notes.threads.iter().next().map(|m| format!("{m} does")),
+        Sign::ForkWithThreads => notes.forked_with_threads.map(|n| format!("{n} threads")),
+        Sign::LoaderWorkers => Some(format!("{} each", notes.loader_workers())),
+        Sign::NotFiniteModule => notes.not_finite.as_ref().map(|(m, ..)| m.clone()),
+        Sign::Half => notes.half.iter().next().cloned(),
+        Sign::InImport => notes.raised_in_import.clone(),
+        Sign::Flaky => {
+            let runs = examined.matrix.base.runs;
+            Some(format!("{} of {} runs failed", runs.failed, runs.all))
+        }
+        _ => None,
+    };
+    match detail {
+        Some(detail) => format!("{} ({detail})", sign.says()),
+        None => sign.says().to_owned(),
+    }
+}
+
+/// The cause with the rows, the operation, the variable or the options that were found.
+fn what(examined: &Examined, cause: Cause) -> String {
+    let profile = cause.profile();
+    let notes = &examined.matrix.notes;
+    let mut text = profile.what.to_owned();
+    let data = matches!(
+        cause,
+        Cause::NonFiniteInput | Cause::LabelOutOfRange | Cause::IndexOutOfRange | Cause::BadRow
+    );
+    if let Some(rows) = examined.rows.as_ref().filter(|_| data) {
+        let list: Vec<String> = rows.rows.iter().take(8).map(u64::to_string).collect();
+        let word = if list.len() == 1 { "row" } else { "rows" };
+        text = format!(
+            "{text}: {word} {} of loader {}",
+            list.join(", "),
+            rows.loader
+        );
+    }
+    for (of, named) in [
+        (Cause::Options, examined.options.join(" together with ")),
+        (Cause::Environment, examined.variables.join(", ")),
+    ] {
+        if cause == of && !named.is_empty() {
+            text = format!("{text}: {named}");
+        }
+    }
+    let of_operation = matches!(
+        cause,
+        Cause::NativeCode | Cause::Tf32Kernel | Cause::CudnnKernel | Cause::GpuOutOfBounds
+    );
+    if let Some(operation) = notes.operation.as_ref().filter(|_| of_operation) {
+        text = format!("{text}; the last operation was {operation}");
+    }
+    let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
+    if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
+        text = format!("{text}; {module} is the first module whose result is not finite");
+    }
+    let line = examined
+        .matrix
+        .failures
+        .first()
+        .and_then(|f| f.line.as_ref());
+    match line.filter(|_| {
+        matches!(
+            cause,
+            Cause::OwnCode | Cause::ShapeMismatch | Cause::Deadlock
+        )
+    }) {
+        Some(line) => format!("{text}: {line}"),
+        None => text,
+    }
+}

@@ -1,0 +1,444 @@
+//! The differential matrix: which run is next, and when enough is known. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use strum::Display;
+
+use crate::change::{Change, Host, Setting};
+use crate::notes::Notes;
+use crate::rank::{Evidence, Ranked};
+use crate::signature::Signature;
+use crate::statistics::Runs;
+
+/// Most runs of the command as it is before a failure that was not seen counts as too rare.
+pub const MOST_BASE_RUNS: u32 = 60;
+
+/// Most clean runs under one change.
+const MOST_CLEAN_RUNS: u32 = 40;
+
+/// Failures of a command that does not fail every time, after which its rate is known well enough.
+const FAILURES: u32 = 3;
+
+/// A cause that is more likely than this needs no further run.
+const CERTAIN: f64 = 0.97;
+
+/// A run that is expected to tell less than this many bits is not worth its time.
+const LEAST_INFORMATION: f64 = 0.01;
+
+/// How the runs under one setting came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It no longer fails, which so many runs show at 95 %.
+    #[strum(serialize = "cleared at 95 %")]
+    Cleared,
+    /// It still fails.
+    #[strum(serialize = "still fails")]
+    Fails,
+    /// It failed now and then, and now fails each time.
+    #[strum(serialize = "now fails each time")]
+    Always,
+    /// It fails otherwise.
+    #[strum(serialize = "another fault")]
+    Other,
+    /// It did not fail, which too few runs show.
+    #[strum(serialize = "too rare to say within the budget")]
+    TooRare,
+    /// There was nothing that it would have changed.
+    #[strum(serialize = "nothing to change")]
+    NotApplied,
+}
+
+/// The runs under one set of settings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Series {
+    /// How often the failure came.
+    pub runs: Runs,
+    /// A failure that is another one.
+    pub other: Option<Signature>,
+    /// The start-up module said that it had changed something.
+    pub applied: bool,
+}
+
+/// Everything that has been run.
+#[derive(Debug, Clone, Default)]
+pub struct Matrix {
+    /// The command as it is.
+    pub base: Series,
+    /// What fails: what the command as it is ended with, once for each kind.
+    pub failures: Vec<Signature>,
+    /// Under settings, in the order in which they were run first.
+    pub series: Vec<(BTreeSet<Setting>, Series)>,
+    /// What the program has noted in its failing runs.
+    pub notes: Notes,
+    /// What speaks for and against causes.
+    pub evidence: Evidence,
+    /// The machine.
+    pub host: Host,
+    /// Settings that people asked for.
+    pub own: Vec<Setting>,
+    /// Run every change.
+    pub all: bool,
+    /// The failure was looked at with its operations traced.
+    pub traced: bool,
+}
+
+/// What to run next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The command as it is.
+    Base,
+    /// With its operations traced.
+    Trace,
+    /// Under these settings.
+    Under(BTreeSet<Setting>),
+}
+
+impl Matrix {
+    /// Whether a failure is the one that is looked for.
+    pub fn is_it(&self, failure: &Signature) -> bool {
+        self.failures.iter().any(|known| known.same(failure))
+    }
+
+    /// The runs of a setting alone.
+    fn alone(&self, setting: &Setting) -> Option<&Series> {
+        let is = |settings: &BTreeSet<Setting>| settings.len() == 1 && settings.contains(setting);
+        self.series
+            .iter()
+            .find(|(settings, _)| is(settings))
+            .map(|(_, series)| series)
+    }
+
+    /// How many clean runs clear a change; `None`: more than can be made.
+    pub fn needed(&self) -> Option<u32> {
+        self.base.runs.clean_runs_needed(MOST_CLEAN_RUNS)
+    }
+
+    /// How a series has come out.
+    pub fn verdict(&self, settings: &BTreeSet<Setting>, series: &Series) -> Verdict {
+        let noted = |s: &Setting| matches!(s, Setting::Change(change) if change.is_noted());
+        let base = self.base.runs;
+        if !series.applied && settings.iter().all(noted) {
+            Verdict::NotApplied
+        } else if series.runs.failed > 0 {
+            let rare = base.clean() > 0 && series.runs.clean() == 0;
+            let often = series.runs.likelihood_unchanged(base) <= crate::statistics::DOUBT;
+            if rare && often {
+                Verdict::Always
+            } else {
+                Verdict::Fails
+            }
+        } else if series.runs.all > 0 && self.needed().is_some_and(|n| series.runs.all >= n) {
+            Verdict::Cleared
+        } else if series.other.is_some() {
+            Verdict::Other
+        } else {
+            Verdict::TooRare
+        }
+    }
+
+    /// Whether more runs of a series could change its verdict.
+    fn is_open(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
+        if series.other.is_some() {
+            return false;
+        }
+        match self.verdict(settings, series) {
+            Verdict::TooRare => self.needed().is_some(),
+            // A rare failure that comes at once may come each time now, where that would tell something.
+            Verdict::Fails => {
+                let seed =
+                    |s: &Setting| matches!(s, Setting::Change(Change::HashSeed | Change::Seed));
+                let base = self.base.runs;
+                let settled = base.clean() == 0 || series.runs.clean() > 0;
+                !settled && settings.iter().any(seed) && series.runs.all < MOST_CLEAN_RUNS
+            }
+            Verdict::Cleared | Verdict::Always | Verdict::Other | Verdict::NotApplied => false,
+        }
+    }
+
+    /// Changes that have something to change and were not run alone.
+    fn untried(&self) -> impl Iterator<Item = Change> {
+        Change::ALL.iter().copied().filter(|change| {
+            change.applies(&self.host, &self.notes)
+                && self.alone(&Setting::Change(*change)).is_none()
+        })
+    }
+
+    /// What has come out of the changes so far, as evidence.
+    pub fn weigh(&mut self) {
+        let mut changed = BTreeMap::new();
+        for (settings, series) in &self.series {
+            let mut only = settings.iter();
+            let (Some(Setting::Change(change)), None) = (only.next(), only.next()) else {
+                continue;
+            };
+            let says = self.verdict(settings, series) != Verdict::NotApplied && series.runs.all > 0;
+            if says {
+                changed.insert(*change, series.runs);
+            }
+        }
+        self.evidence.changed = changed;
+        self.evidence.base = self.base.runs;
+    }
+
+    /// The next run; `None`: nothing is left that would tell anything.
+    pub fn next(&self) -> Option<Step> {
+        if !self.base_is_known() {
+            return (self.base.runs.all < MOST_BASE_RUNS).then_some(Step::Base);
+        }
+        if self.base.runs.failed == 0 || self.needed().is_none() {
+            return None;
+        }
+        if !self.traced && self.traceable() {
+            return Some(Step::Trace);
+        }
+        if let Some((settings, _)) = self
+            .series
+            .iter()
+            .find(|(settings, s)| self.is_open(settings, s))
+        {
+            return Some(Step::Under(settings.clone()));
+        }
+        let own = self
+            .own
+            .iter()
+            .find(|setting| self.alone(setting).is_none());
+        if let Some(setting) = own {
+            return Some(Step::Under(BTreeSet::from([setting.clone()])));
+        }
+        let change = self.most_telling().or_else(|| self.confirming())?;
+        Some(Step::Under(BTreeSet::from([Setting::Change(change)])))
+    }
+
+    /// Twice in two runs is known to fail each time; else its rate is, after some failures.
+    fn base_is_known(&self) -> bool {
+        let runs = self.base.runs;
+        (runs.failed == runs.all && runs.all >= 2) || runs.failed >= FAILURES
+    }
+
+    /// Tracing tells the operation of a crash, and the module that makes NaN.
+    fn traceable(&self) -> bool {
+        use crate::signs::Sign;
+        let seen = |sign: Sign| self.evidence.signs.contains(&sign);
+        let wanted = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
+        self.notes.torch.is_some() && wanted
+    }
+
+    /// The change whose run tells most for its time.
+    fn most_telling(&self) -> Option<Change> {
+        let ranking = self.evidence.ranking();
+        let certain = ranking.first().is_some_and(|r| r.probability >= CERTAIN);
+        let worth = |change: &Change| self.evidence.information(*change);
+        let left = self
+            .untried()
+            .filter(|change| self.all || !certain && worth(change) >= LEAST_INFORMATION);
+        left.max_by(|a, b| (worth(a) / a.slowdown()).total_cmp(&(worth(b) / b.slowdown())))
+    }
+
+    /// The change that most likely ends what is most likely the cause: it is the work-around, and it was to be tried.
+    fn confirming(&self) -> Option<Change> {
+        let cause = self.evidence.ranking().first()?.cause;
+        let ends = cause.profile().ends.iter().filter(|(_, p)| *p >= 0.5);
+        let tried = ends.clone().any(|(change, _)| {
+            self.alone(&Setting::Change(*change))
+                .is_some_and(|s| s.runs.all > 0)
+        });
+        let untried: BTreeSet<Change> = self.untried().collect();
+        let best = ends.filter(|(change, _)| untried.contains(change));
+        let best = best
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(change, _)| *change);
+        best.filter(|_| !tried)
+    }
+
+    /// The two settings that most likely end it together, where none does alone.
+    pub fn best_pair(&self) -> Option<BTreeSet<Setting>> {
+        let cleared = |(settings, series): &(BTreeSet<Setting>, Series)| {
+            self.verdict(settings, series) == Verdict::Cleared
+        };
+        if self.series.iter().any(cleared) {
+            return None;
+        }
+        let ranking = self.evidence.ranking();
+        let hope = |change: Change| -> f64 {
+            let ends = |r: &Ranked| {
+                let profile = r.cause.profile();
+                let named = profile.ends.iter().find(|e| e.0 == change);
+                named.map_or(0.0, |e| e.1) * r.probability
+            };
+            ranking.iter().map(ends).sum()
+        };
+        let fails = |(settings, series): &&(BTreeSet<Setting>, Series)| {
+            settings.len() == 1 && self.verdict(settings, series) == Verdict::Fails
+        };
+        let mut tried: Vec<(f64, Setting)> = self
+            .series
+            .iter()
+            .filter(fails)
+            .filter_map(|(settings, series)| {
+                let setting = settings.first()?.clone();
+                let own = match &setting {
+                    Setting::Change(change) => hope(*change),
+                    Setting::Variable(..)
+                    | Setting::WithoutVariable(_)
+                    | Setting::Option(..)
+                    | Setting::WithoutOption(_)
+                    | Setting::Trace => 0.5,
+                };
+                Some((own + 1.0 - series.runs.rate(), setting))
+            })
+            .collect();
+        tried.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let pair: BTreeSet<Setting> = tried.into_iter().take(2).map(|(_, s)| s).collect();
+        let new = self.series.iter().all(|(settings, _)| *settings != pair);
+        (pair.len() == 2 && new).then_some(pair)
+    }
+
+    /// Settings that end the failure alone, the gentlest first.
+    pub fn workarounds(&self) -> Vec<Setting> {
+        let mut found: Vec<Setting> = self
+            .series
+            .iter()
+            .filter(|(settings, series)| {
+                settings.len() == 1 && self.verdict(settings, series) == Verdict::Cleared
+            })
+            .filter_map(|(settings, _)| settings.first().cloned())
+            .collect();
+        found.sort_by(|a, b| a.slowdown().total_cmp(&b.slowdown()));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notes::Loader;
+    use crate::signs::Sign;
+
+    fn failure() -> Signature {
+        Signature {
+            fault: "task_error",
+            end: "the program exited with status 1".into(),
+            message: "ValueError: no".into(),
+            line: None,
+            kernel: None,
+        }
+    }
+
+    /// Plays a command that fails with this rate and that these changes cure; gives the runs, in order.
+    fn play(
+        matrix: &mut Matrix,
+        cured: &[Change],
+        mut fails: impl FnMut(u32) -> bool,
+    ) -> Vec<Step> {
+        let mut steps = Vec::new();
+        while let Some(step) = matrix.next() {
+            let n = steps.len() as u32;
+            match &step {
+                Step::Base => {
+                    let failed = fails(n);
+                    matrix.base.runs.add(failed);
+                    if failed && matrix.failures.is_empty() {
+                        matrix.failures.push(failure());
+                    }
+                }
+                Step::Trace => matrix.traced = true,
+                Step::Under(settings) => {
+                    let cure = cured
+                        .iter()
+                        .any(|c| settings.contains(&Setting::Change(*c)));
+                    let failed = !cure && fails(n);
+                    let at = matrix.series.iter().position(|(s, _)| s == settings);
+                    let at = at.unwrap_or_else(|| {
+                        matrix.series.push((settings.clone(), Series::default()));
+                        matrix.series.len() - 1
+                    });
+                    let series = &mut matrix.series[at].1;
+                    series.applied = true;
+                    series.runs.add(failed);
+                }
+            }
+            matrix.weigh();
+            steps.push(step);
+            assert!(steps.len() < 400, "it comes to an end");
+        }
+        steps
+    }
+
+    fn loader() -> Matrix {
+        let mut matrix = Matrix::default();
+        matrix.notes.python = true;
+        let workers = Loader {
+            number: 0,
+            workers: 2,
+            batch_size: Some(8),
+        };
+        matrix.notes.loaders.insert(workers);
+        matrix.evidence.signs =
+            [Sign::LoaderWorkers, Sign::LoaderWorkerDied, Sign::Exception].into();
+        matrix
+    }
+
+    #[test]
+    fn a_failure_that_comes_each_time_needs_few_runs() {
+        let mut matrix = loader();
+        let steps = play(&mut matrix, &[Change::Workers0], |_| true);
+        assert_eq!(steps[..2], [Step::Base, Step::Base]);
+        let alone = BTreeSet::from([Setting::Change(Change::Workers0)]);
+        assert_eq!(steps[2], Step::Under(alone), "{steps:?}");
+        assert!(steps.len() <= 8, "{steps:?}");
+        assert_eq!(
+            matrix.evidence.ranking()[0].cause.to_string(),
+            "loader_worker"
+        );
+        assert_eq!(matrix.workarounds(), [Setting::Change(Change::Workers0)]);
+    }
+
+    #[test]
+    fn a_rare_failure_is_repeated_until_its_rate_is_excluded() {
+        let mut matrix = loader();
+        let steps = play(&mut matrix, &[Change::Workers0], |n| n % 3 == 0);
+        let alone = Step::Under(BTreeSet::from([Setting::Change(Change::Workers0)]));
+        let repeats = steps.iter().filter(|s| **s == alone).count() as u32;
+        assert_eq!(Some(repeats), matrix.needed());
+        assert!(repeats >= 8, "{repeats}");
+    }
+
+    #[test]
+    fn a_command_that_never_fails_is_given_up() {
+        let mut matrix = Matrix::default();
+        let steps = play(&mut matrix, &[], |_| false);
+        assert_eq!(steps.len() as u32, MOST_BASE_RUNS);
+    }
+
+    #[test]
+    fn where_nothing_helps_alone_the_two_best_are_tried_together() {
+        let mut matrix = loader();
+        matrix.all = true;
+        play(&mut matrix, &[], |_| true);
+        let pair = matrix.best_pair().unwrap();
+        assert!(
+            pair.contains(&Setting::Change(Change::Workers0)),
+            "{pair:?}"
+        );
+        let mut cured = loader();
+        play(&mut cured, &[Change::Workers0], |_| true);
+        assert_eq!(cured.best_pair(), None);
+    }
+
+    #[test]
+    fn a_change_that_changed_nothing_says_nothing() {
+        let mut matrix = loader();
+        matrix.base.runs = Runs { failed: 2, all: 2 };
+        let settings = BTreeSet::from([Setting::Change(Change::Workers0)]);
+        let series = Series {
+            runs: Runs { failed: 0, all: 1 },
+            ..Series::default()
+        };
+        assert_eq!(matrix.verdict(&settings, &series), Verdict::NotApplied);
+        matrix.series.push((settings, series));
+        matrix.weigh();
+        assert!(matrix.evidence.changed.is_empty());
+    }
+}

@@ -1,0 +1,242 @@
+//! What the start-up module has noted of a Python program.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+/// The start-up module, which Python imports by this name.
+const MODULE: (&str, &str) = ("sitecustomize.py", include_str!("startup.py"));
+
+/// The file that says that a process prints its stacks when it is sent SIGUSR2.
+pub const STACKS: &str = "stacks";
+
+/// Most lines of notes that are read.
+const LINES: usize = 2000;
+
+/// Writes the start-up module to a directory that is then to stand first in `PYTHONPATH`.
+///
+/// # Errors
+/// What the system says.
+pub fn write_module(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    fs::write(dir.join(MODULE.0), MODULE.1)
+}
+
+/// A loader of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loader {
+    /// In the order in which they are made, from 0.
+    pub number: u64,
+    /// Its processes.
+    pub workers: u64,
+    /// Rows of a batch; `None`: batches come from a sampler.
+    pub batch_size: Option<u64>,
+}
+
+/// The batch that the program had taken last.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct Batch {
+    /// How many it had taken, of all loaders.
+    pub taken: u64,
+    /// Of which loader.
+    pub loader: u64,
+    /// Its number in this pass, from 0.
+    pub batch: u64,
+    /// Its rows, as the sampler names them.
+    pub rows: Option<Vec<u64>>,
+    /// What is in it.
+    pub tensors: Vec<Tensor>,
+}
+
+/// A tensor of a batch.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct Tensor {
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Its type, as PyTorch calls it.
+    pub dtype: String,
+    /// Which entries of the first dimension have values that are not finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_finite: Vec<usize>,
+    /// The smallest finite value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The greatest finite value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+}
+
+/// What is known of a program from inside.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Notes {
+    /// It is a Python program that has imported the start-up module.
+    pub python: bool,
+    /// The version of torch, where it was imported.
+    pub torch: Option<String>,
+    /// Changes that were really made to something.
+    pub changed: BTreeSet<String>,
+    /// Its loaders.
+    pub loaders: BTreeSet<Loader>,
+    /// It computes with 16-bit floats; how.
+    pub half: BTreeSet<String>,
+    /// Modules of the standard library that other files hide, with those files.
+    pub hides_stdlib: BTreeSet<(String, String)>,
+    /// Modules whose import changes what is not theirs: module, what, from, to.
+    pub import_effects: BTreeSet<(String, String, String, String)>,
+    /// The module in whose import the error was raised.
+    pub raised_in_import: Option<String>,
+    /// Modules that start threads.
+    pub threads: BTreeSet<String>,
+    /// Threads at a fork.
+    pub forked_with_threads: Option<u64>,
+    /// The first module of the network whose result was not finite: its class, whether what it was given and its weights
+    /// were finite.
+    pub not_finite: Option<(String, bool, bool)>,
+    /// The last operation, where they were traced.
+    pub operation: Option<String>,
+    /// The last batch.
+    pub batch: Option<Batch>,
+}
+
+/// How many batches the program has taken.
+pub fn batches(dir: &Path) -> u64 {
+    batch(dir).map_or(0, |b| b.taken)
+}
+
+fn batch(dir: &Path) -> Option<Batch> {
+    let text = fs::read_to_string(dir.join("batch")).ok()?;
+    serde_json::from_str(text.lines().next()?.trim_end()).ok()
+}
+
+/// Reads what a run has left in its directory.
+pub fn read(dir: &Path) -> Notes {
+    let mut notes = Notes {
+        python: dir.join("main").exists(),
+        batch: batch(dir),
+        operation: operation(dir),
+        ..Notes::default()
+    };
+    let text = fs::read(dir.join("notes")).unwrap_or_default();
+    for line in String::from_utf8_lossy(&text).lines().take(LINES) {
+        if let Ok(note) = serde_json::from_str(line) {
+            notes.take(&note);
+        }
+    }
+    notes
+}
+
+/// Of the process that was the last to begin one.
+fn operation(dir: &Path) -> Option<String> {
+    let files = fs::read_dir(dir).ok()?.flatten();
+    let named = files.filter(|f| f.file_name().to_string_lossy().starts_with("operation-"));
+    let newest = named.max_by_key(|f| f.metadata().and_then(|m| m.modified()).ok())?;
+    let text = fs::read_to_string(newest.path()).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+impl Notes {
+    fn take(&mut self, note: &Json) {
+        let text = |key: &str| note[key].as_str().unwrap_or_default().to_owned();
+        let number = |key: &str| note[key].as_u64();
+        match note["what"].as_str().unwrap_or_default() {
+            "torch" => self.torch = Some(text("version")),
+            "changed" => {
+                self.changed.insert(text("change"));
+            }
+            "loader" => {
+                self.loaders.insert(Loader {
+                    number: number("number").unwrap_or_default(),
+                    workers: number("workers").unwrap_or_default(),
+                    batch_size: number("batch_size"),
+                });
+            }
+            "half" => {
+                self.half
+                    .insert(format!("{} {}", text("how"), text("dtype")));
+            }
+            "hides_stdlib" => {
+                self.hides_stdlib.insert((text("module"), text("file")));
+            }
+            "import_effect" => {
+                let effect = (text("module"), text("of"), text("from"), text("to"));
+                self.import_effects.insert(effect);
+            }
+            "raised_in_import" => self.raised_in_import = Some(text("module")),
+            "thread" => {
+                self.threads.insert(text("module"));
+            }
+            "fork_with_threads" => self.forked_with_threads = number("threads"),
+            "not_finite" if self.not_finite.is_none() => {
+                let finite = |key: &str| note[key].as_bool().unwrap_or(true);
+                let (inputs, weights) = (finite("inputs_finite"), finite("weights_finite"));
+                self.not_finite = Some((text("module"), inputs, weights));
+            }
+            _ => {}
+        }
+    }
+
+    /// Most processes of any loader.
+    pub fn loader_workers(&self) -> u64 {
+        self.loaders.iter().map(|l| l.workers).max().unwrap_or(0)
+    }
+
+    /// Most rows of a batch of any loader.
+    pub fn batch_size(&self) -> u64 {
+        let sizes = self.loaders.iter().filter_map(|l| l.batch_size);
+        sizes.max().unwrap_or(0)
+    }
+
+    /// The rows of the last batch whose values are not all finite, and those of a batch that has none.
+    pub fn rows_not_finite(&self) -> Vec<u64> {
+        let Some(batch) = &self.batch else {
+            return Vec::new();
+        };
+        let entries: BTreeSet<usize> = batch
+            .tensors
+            .iter()
+            .flat_map(|t| t.not_finite.iter().copied())
+            .collect();
+        let row = |at: &usize| match &batch.rows {
+            Some(rows) => rows.get(*at).copied(),
+            None => Some(*at as u64),
+        };
+        entries.iter().filter_map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_and_rows_are_those_of_the_sampler() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = r#"{"what": "torch", "version": "2.11.0", "cuda": false}
+{"what": "loader", "number": 0, "workers": 2, "batch_size": 4, "rows": 64}
+{"what": "changed", "change": "workers_0", "was": 2}
+{"what": "fork_with_threads", "threads": 3, "python": 1}
+no note
+"#;
+        fs::write(dir.path().join("notes"), lines).unwrap();
+        fs::write(dir.path().join("main"), "").unwrap();
+        let batch = r#"{"taken": 3, "loader": 0, "batch": 2, "rows": [9, 17, 4, 30],
+            "tensors": [{"shape": [4, 3], "dtype": "float32", "not_finite": [1], "low": 0.0, "high": 1.0}]}"#;
+        fs::write(dir.path().join("batch"), batch.replace('\n', "")).unwrap();
+        let notes = read(dir.path());
+        assert!(notes.python && notes.changed.contains("workers_0"));
+        assert_eq!((notes.loader_workers(), notes.batch_size()), (2, 4));
+        assert_eq!(notes.forked_with_threads, Some(3));
+        assert_eq!(notes.rows_not_finite(), [17]);
+        assert_eq!(batches(dir.path()), 3);
+    }
+
+    #[test]
+    fn a_program_that_is_not_python_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(dir.path()), Notes::default());
+    }
+}

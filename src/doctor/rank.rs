@@ -1,0 +1,225 @@
+//! Causes ranked by probability, from the signs and from what changes did.
+//!
+//! Bayes' rule over [`Cause`] with signs and changes taken as independent given the cause. They are not quite
+//! independent, which makes such a rule too sure of itself; all evidence is tempered by one exponent
+//! ([`TEMPER`]), found on the causes of the tests and shown in docs/doctor.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use strum::VariantArray;
+
+use crate::causes::{Cause, ENDS_BY_CHANCE, Profile};
+use crate::change::Change;
+use crate::signs::Sign;
+use crate::statistics::Runs;
+
+/// The weight of a piece of evidence: 1 is that of independent ones.
+pub const TEMPER: f64 = 0.8;
+
+/// What is known so far.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Signs of the failing runs.
+    pub signs: BTreeSet<Sign>,
+    /// The command as it is.
+    pub base: Runs,
+    /// The command under changes.
+    pub changed: BTreeMap<Change, Runs>,
+    /// Options, alone or together, without which it does not fail.
+    pub options: bool,
+    /// A variable without which it does not fail.
+    pub variable: bool,
+    /// A row without which it does not fail, and with which alone it does.
+    pub row: bool,
+}
+
+/// A cause with its probability.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ranked {
+    /// Which.
+    pub cause: Cause,
+    /// How likely, in 0 to 1.
+    pub probability: f64,
+}
+
+impl Evidence {
+    /// Every cause, the most likely first.
+    pub fn ranking(&self) -> Vec<Ranked> {
+        let logs: Vec<f64> = Cause::ALL.iter().map(|c| self.log_weight(*c)).collect();
+        let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = logs.iter().map(|l| (l - most).exp()).sum();
+        let mut ranked: Vec<Ranked> = Cause::ALL
+            .iter()
+            .zip(&logs)
+            .map(|(&cause, log)| Ranked {
+                cause,
+                probability: (log - most).exp() / sum,
+            })
+            .collect();
+        ranked.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+        ranked
+    }
+
+    fn log_weight(&self, cause: Cause) -> f64 {
+        let profile = cause.profile();
+        let signs: f64 = Sign::VARIANTS
+            .iter()
+            .map(|s| self.of_sign(&profile, *s))
+            .sum();
+        let changes: f64 = self
+            .changed
+            .iter()
+            .map(|(change, runs)| likelihood(cause, &profile, *change, *runs, self.base).ln())
+            .sum();
+        let found = [
+            (self.options, Cause::Options),
+            (self.variable, Cause::Environment),
+            (self.row, Cause::BadRow),
+        ];
+        let found: f64 = found
+            .iter()
+            .map(|(seen, of)| special(*seen, *of, cause))
+            .sum();
+        profile.weight.ln() + TEMPER * (signs + changes + found)
+    }
+
+    /// The logarithm of the ratio of a sign, or of its absence, to its background.
+    fn of_sign(&self, profile: &Profile, sign: Sign) -> f64 {
+        let background = sign.background();
+        let shown = profile.shows.iter().find(|s| s.0 == sign);
+        let p = shown.map_or(background, |s| s.1);
+        match self.signs.contains(&sign) {
+            true => (p / background).ln(),
+            false => ((1.0 - p) / (1.0 - background)).ln(),
+        }
+    }
+
+    /// How much a run under a change is expected to tell: the expected fall of the entropy over the causes, in bits.
+    pub fn information(&self, change: Change) -> f64 {
+        let ranking = self.ranking();
+        let ends = |r: &Ranked| ends(&r.cause.profile(), change);
+        let p: f64 = ranking.iter().map(|r| r.probability * ends(r)).sum();
+        let after = |ended: bool| {
+            let likely = |r: &Ranked| if ended { ends(r) } else { 1.0 - ends(r) };
+            let sum: f64 = ranking.iter().map(|r| r.probability * likely(r)).sum();
+            entropy(ranking.iter().map(|r| r.probability * likely(r) / sum))
+        };
+        let before = entropy(ranking.iter().map(|r| r.probability));
+        (before - p * after(true) - (1.0 - p) * after(false)).max(0.0)
+    }
+}
+
+/// How likely a series of runs under a change is if this is the cause.
+fn likelihood(cause: Cause, profile: &Profile, change: Change, runs: Runs, base: Runs) -> f64 {
+    let ends = ends(profile, change);
+    let always = match base.clean() {
+        0 => 0.0,
+        _ => cause.always_under(change) * (1.0 - ends),
+    };
+    let unchanged = 1.0 - ends - always;
+    ends * runs.likelihood_ended()
+        + always * runs.likelihood_always()
+        + unchanged * runs.likelihood_unchanged(base)
+}
+
+fn ends(profile: &Profile, change: Change) -> f64 {
+    let named = profile.ends.iter().find(|e| e.0 == change);
+    named.map_or(ENDS_BY_CHANCE, |e| e.1)
+}
+
+/// What a search beside the changes has found speaks for the cause that it looks for.
+fn special(seen: bool, of: Cause, cause: Cause) -> f64 {
+    match (seen, of == cause) {
+        (true, true) => 0.9_f64.ln(),
+        (true, false) => 0.03_f64.ln(),
+        (false, true) => 0.3_f64.ln(),
+        (false, false) => 0.0,
+    }
+}
+
+fn entropy(probabilities: impl Iterator<Item = f64>) -> f64 {
+    probabilities
+        .filter(|p| *p > 0.0)
+        .map(|p| -p * p.log2())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(signs: &[Sign]) -> Evidence {
+        Evidence {
+            signs: signs.iter().copied().collect(),
+            base: Runs { failed: 2, all: 2 },
+            ..Evidence::default()
+        }
+    }
+
+    fn first(evidence: &Evidence) -> Cause {
+        evidence.ranking()[0].cause
+    }
+
+    const CLEAN: Runs = Runs { failed: 0, all: 1 };
+    const FAILS: Runs = Runs { failed: 1, all: 1 };
+
+    #[test]
+    fn probabilities_are_a_distribution() {
+        let sum: f64 = evidence(&[Sign::Hang])
+            .ranking()
+            .iter()
+            .map(|r| r.probability)
+            .sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_cause_is_first_where_all_that_it_shows_is_seen() {
+        for cause in Cause::ALL {
+            let profile = cause.profile();
+            let likely = profile.shows.iter().filter(|s| s.1 >= 0.5).map(|s| s.0);
+            let signs: Vec<Sign> = likely.collect();
+            let mut evidence = evidence(&signs);
+            if signs.contains(&Sign::Flaky) {
+                evidence.base = Runs { failed: 3, all: 9 };
+            }
+            let enough = evidence.base.clean_runs_needed(50).unwrap();
+            for change in Change::ALL {
+                let ended = ends(&profile, *change) >= 0.5;
+                let clean = Runs {
+                    failed: 0,
+                    all: enough,
+                };
+                evidence
+                    .changed
+                    .insert(*change, if ended { clean } else { FAILS });
+            }
+            evidence.options = *cause == Cause::Options;
+            evidence.variable = *cause == Cause::Environment;
+            evidence.row = *cause == Cause::BadRow;
+            let three: Vec<Cause> = evidence.ranking()[..3].iter().map(|r| r.cause).collect();
+            assert!(three.contains(cause), "{cause}: {three:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_ends_the_failure_moves_the_cause_up() {
+        let mut evidence = evidence(&[Sign::Exception, Sign::LoaderWorkers]);
+        assert_eq!(first(&evidence), Cause::OwnCode);
+        evidence.changed.insert(Change::Workers0, CLEAN);
+        assert_eq!(first(&evidence), Cause::LoaderWorker);
+        evidence.changed.insert(Change::Workers0, FAILS);
+        assert_eq!(first(&evidence), Cause::OwnCode);
+    }
+
+    #[test]
+    fn a_run_tells_most_where_it_divides_the_likely_causes() {
+        let evidence = evidence(&[Sign::Half, Sign::NotFiniteText, Sign::Exception]);
+        let (fp32, hash) = (
+            evidence.information(Change::Fp32),
+            evidence.information(Change::HashSeed),
+        );
+        assert!(fp32 > 5.0 * hash, "{fp32} {hash}");
+    }
+}

@@ -1,0 +1,305 @@
+//! One run of a command: in a process group of its own, watched, and ended with all that it has started.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::signature::RunEnd;
+use fault::Death;
+use process::child::{self, ChildState, GroupLeader};
+use process::evidence::oom_kills;
+use process::host;
+use process::orphans::{ProcessMark, VARIABLE};
+
+/// How much of a run's output is kept, in bytes, of its end.
+const TAIL: usize = 64 * 1024;
+
+/// Between two looks at a run.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Between two measurements of its memory.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// Processor time between two samples that is work, in ticks of 10 ms: a timer or a poll now and then is none.
+const BUSY_TICKS: u64 = 3;
+
+/// What it is given to print its stacks, and after that to end, once it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Variables of the environment that differ from this process's: `None` removes one.
+    pub environment: BTreeMap<String, Option<String>>,
+    /// Nothing of this process's environment is inherited but these.
+    pub only: Option<BTreeSet<String>>,
+}
+
+/// When a run is ended, and how that counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// It stands still if it neither prints nor uses the processor for so long.
+    pub idle: Duration,
+    /// It hangs if it takes so long.
+    pub deadline: Option<Duration>,
+    /// Whoever has run for so long has survived.
+    pub survived: Option<Duration>,
+    /// Whoever has taken so many batches from its loader has survived.
+    pub batches: Option<u64>,
+    /// The budget ends here: the run says nothing.
+    pub until: Instant,
+}
+
+/// Why a run was ended from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It had outlived the failure.
+    Survived,
+    /// It stood still.
+    Idle,
+    /// The budget was used up, or a signal came.
+    Budget,
+}
+
+/// What is known of a run.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// How it ended.
+    pub end: RunEnd,
+    /// Why it was ended from here, where it was.
+    pub stop: Option<Stop>,
+    /// Wall time.
+    pub time: Duration,
+    /// Memory of it and all that it had started, in bytes, four times a second.
+    pub memory: Vec<u64>,
+}
+
+/// Runs it to its end. `dir` is where its notes come ([`crate::notes`]); `stopped` says whether a signal came.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn run(
+    invocation: &Invocation,
+    limits: &Limits,
+    dir: &Path,
+    stopped: &dyn Fn() -> bool,
+) -> io::Result<RunReport> {
+    let mark = mark_of(dir)?;
+    let kills = oom_kills();
+    let mut command = command(invocation)?;
+    let inherited = std::env::var(VARIABLE).ok();
+    command.env(VARIABLE, mark.variable(inherited.as_deref()));
+    let (mut reader, writer) = io::pipe()?;
+    command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    // SAFETY: nothing is called between fork and exec.
+    unsafe { child::lead_group(&mut command, Signal::SIGKILL, || Ok(())) };
+    let started = Instant::now();
+    let child = command.spawn()?;
+    // The command holds the other end of the pipe: its end would never be seen.
+    drop(command);
+    let output = Arc::new(Mutex::new(Tail::default()));
+    let kept = Arc::clone(&output);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(length @ 1..) = reader.read(&mut buffer) {
+            let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.add(&buffer[..length]);
+        }
+    });
+    let leader = GroupLeader::new(&child);
+    let mut watch = Watch {
+        leader: &leader,
+        output: &output,
+        dir,
+        started,
+        memory: Vec::new(),
+        sampled: None,
+        active: started,
+        printed: 0,
+        ticks: 0,
+    };
+    let stop = watch.until_end(limits, stopped);
+    let memory = watch.memory;
+    let (end, _) = leader.end(Some(mark));
+    let time = started.elapsed();
+    // What its last processes have printed is in the pipe by now.
+    thread::sleep(Duration::from_millis(10));
+    let text = output.lock().unwrap_or_else(PoisonError::into_inner).text();
+    Ok(RunReport {
+        end: RunEnd {
+            death: match stop {
+                Some(Stop::Survived) => Death::Exited(0),
+                Some(Stop::Idle | Stop::Budget) | None => end.death,
+            },
+            idle: (stop == Some(Stop::Idle)).then_some(time),
+            oom_kills: oom_kills().saturating_sub(kills),
+            output: text,
+        },
+        stop,
+        time,
+        memory,
+    })
+}
+
+/// What a run starts is known by the directory of its notes, which is this run's own.
+fn mark_of(dir: &Path) -> io::Result<ProcessMark> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(dir)?;
+    Ok(ProcessMark::study((meta.dev(), meta.ino())))
+}
+
+fn command(invocation: &Invocation) -> io::Result<Command> {
+    let (program, arguments) = invocation
+        .words
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(only) = &invocation.only {
+        command.env_clear();
+        command.envs(
+            std::env::vars_os()
+                .filter(|(name, _)| name.to_str().is_some_and(|name| only.contains(name))),
+        );
+    }
+    for (name, value) in &invocation.environment {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Ok(command)
+}
+
+/// The last of an output.
+#[derive(Debug, Default)]
+struct Tail {
+    bytes: Vec<u8>,
+    seen: u64,
+}
+
+impl Tail {
+    fn add(&mut self, bytes: &[u8]) {
+        self.seen += bytes.len() as u64;
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > 2 * TAIL {
+            self.bytes.drain(..self.bytes.len() - TAIL);
+        }
+    }
+
+    fn text(&self) -> String {
+        let from = self.bytes.len().saturating_sub(TAIL);
+        String::from_utf8_lossy(&self.bytes[from..]).into_owned()
+    }
+}
+
+struct Watch<'a> {
+    leader: &'a GroupLeader,
+    output: &'a Mutex<Tail>,
+    dir: &'a Path,
+    started: Instant,
+    memory: Vec<u64>,
+    sampled: Option<Instant>,
+    /// When it last did something.
+    active: Instant,
+    /// Bytes that it had printed by the last sample.
+    printed: u64,
+    /// Processor time that it had used by the last sample, in ticks.
+    ticks: u64,
+}
+
+impl Watch<'_> {
+    /// Waits for its end, or ends it for a reason.
+    fn until_end(&mut self, limits: &Limits, stopped: &dyn Fn() -> bool) -> Option<Stop> {
+        loop {
+            if self.leader.look() == ChildState::Ended {
+                return None;
+            }
+            let now = Instant::now();
+            if self.sampled.is_none_or(|at| now - at >= SAMPLE) {
+                self.sampled = Some(now);
+                self.sample(now);
+            }
+            let stop = if stopped() || now >= limits.until {
+                Some(Stop::Budget)
+            } else if limits.survived.is_some_and(|t| now - self.started >= t)
+                || limits
+                    .batches
+                    .is_some_and(|n| crate::notes::batches(self.dir) >= n)
+            {
+                Some(Stop::Survived)
+            } else {
+                let still = now - self.active >= limits.idle;
+                let late = limits.deadline.is_some_and(|t| now - self.started >= t);
+                (still || late).then_some(Stop::Idle)
+            };
+            if let Some(stop) = stop {
+                self.terminate(stop);
+                return Some(stop);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn sample(&mut self, now: Instant) {
+        let pid = self.leader.pid();
+        if let Some(sample) = host::look(&BTreeSet::from([pid]), None) {
+            self.memory.extend(sample.processes.get(&pid));
+        }
+        let printed = self
+            .output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .seen;
+        let ticks = host::processor_ticks(pid);
+        if printed != self.printed || ticks >= self.ticks + BUSY_TICKS {
+            self.active = now;
+        }
+        (self.printed, self.ticks) = (printed, ticks);
+    }
+
+    /// Has it print its stacks where it stands still, then end.
+    fn terminate(&self, stop: Stop) {
+        if stop == Stop::Idle && self.dir.join(crate::notes::STACKS).exists() {
+            self.leader.signal(Signal::SIGUSR2);
+            self.wait(GRACE / 2);
+        }
+        self.leader.signal(Signal::SIGTERM);
+        self.leader.signal(Signal::SIGCONT);
+        self.wait(GRACE);
+    }
+
+    fn wait(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until && self.leader.look() != ChildState::Ended {
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Bytes of `/dev/shm`; `None`: there is none.
+pub fn shared_memory() -> Option<u64> {
+    let found = nix::sys::statvfs::statvfs("/dev/shm").ok()?;
+    Some(found.blocks() * found.fragment_size())
+}
+
+/// A directory for the notes of one run, below `base`.
+///
+/// # Errors
+/// What the system says.
+pub fn fresh_dir(base: &Path, number: usize) -> io::Result<PathBuf> {
+    let dir = base.join(format!("run-{number}"));
+    std::fs::create_dir(&dir)?;
+    Ok(dir)
+}

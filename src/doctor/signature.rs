@@ -1,0 +1,193 @@
+//! What tells one fault from another: its kind, its end, its place.
+
+use serde::Serialize;
+
+use fault::{Death, ErrorReport, Evidence, Fault, FaultKind, Phase, ProgramEnd};
+
+/// A failure of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Signature {
+    /// The fault's word, as in `tune explain`: `crash`, `task_error`, `hang`.
+    pub fault: &'static str,
+    /// How the process ended, for people.
+    pub end: String,
+    /// What was printed of it.
+    pub message: String,
+    /// The line of the user's own code that is the nearest to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// The kernel of a device-side assertion, or the CUDA error's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+}
+
+/// How a run ended, as far as it was seen from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEnd {
+    /// Exit status or signal.
+    pub death: Death,
+    /// It was ended because it neither printed anything nor used the processor for so many seconds.
+    pub idle: Option<std::time::Duration>,
+    /// Processes that the kernel's OOM killer ended meanwhile.
+    pub oom_kills: u64,
+    /// The end of what it printed, standard output and error together.
+    pub output: String,
+}
+
+impl Signature {
+    /// The failure that a run ended with; `None` where it ended with status 0.
+    pub fn of(end: &RunEnd) -> Option<Signature> {
+        if end.death == Death::Exited(0) && end.idle.is_none() {
+            return None;
+        }
+        let fault = classify(end);
+        let kernel = fault.place.as_ref().and_then(|p| p.function.clone());
+        let name = fault.name.clone();
+        Some(Signature {
+            fault: fault.kind.word(),
+            end: match end.idle {
+                Some(idle) => format!("it stood still for {} s", idle.as_secs()),
+                None => fault::describe_program(end.death),
+            },
+            message: message(&fault, end),
+            line: fault::own_line(&end.output),
+            kernel: kernel.or(name),
+        })
+    }
+
+    /// Whether both are the same failure. What a message has of numbers and paths may differ; so may the words at
+    /// one place, and the place of one message.
+    pub fn same(&self, other: &Signature) -> bool {
+        if self.fault != other.fault || self.kernel != other.kernel {
+            return false;
+        }
+        if self.fault == FaultKind::Hang.word() {
+            return true;
+        }
+        let line = |s: &Signature| s.line.as_deref().map(fault::masked);
+        let words = fault::masked(&self.message) == fault::masked(&other.message);
+        let place = line(self).is_some() && self.line == other.line;
+        self.end == other.end && (words || place)
+    }
+
+    /// One line for people.
+    pub fn text(&self) -> String {
+        let place = self.line.as_deref();
+        let place = place.map_or_else(String::new, |line| format!(" ({line})"));
+        match self.message.is_empty() {
+            true => format!("{}{place}", self.end),
+            false => format!("{}: {}{place}", self.end, self.message),
+        }
+    }
+}
+
+fn classify(end: &RunEnd) -> Fault {
+    fault::classify(&Evidence {
+        error: Some(ErrorReport {
+            phase: Phase::Training,
+            panic: false,
+            text: String::new(),
+            healthy: None,
+            program: Some(ProgramEnd {
+                death: end.death,
+                stopped: false,
+                oom_kills: end.oom_kills,
+                output: end.output.clone(),
+            }),
+        }),
+        silent: end.idle,
+        ..Evidence::default()
+    })
+}
+
+/// The error in its own words, or the last line.
+fn message(fault: &Fault, end: &RunEnd) -> String {
+    let exception = end.output.lines().rev().find(|l| is_exception(l));
+    let known = fault.text.trim().trim_start_matches(": ");
+    let said = match exception {
+        Some(line) => line.trim(),
+        None => known,
+    };
+    let said: String = messages::printable(said).chars().take(300).collect();
+    said
+}
+
+/// Whether a line is the last one of a Python traceback: `ValueError: no`, `torch.OutOfMemoryError: ...`.
+fn is_exception(line: &str) -> bool {
+    let head = line.split(':').next().unwrap_or_default();
+    let name = head.rsplit('.').next().unwrap_or_default();
+    let word = !head.is_empty()
+        && head
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
+    let named = ["Error", "Exception", "Interrupt", "Exit", "Warning"];
+    word && named.iter().any(|end| name.ends_with(end)) && !name.ends_with("Warning")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(death: Death, output: &str) -> RunEnd {
+        RunEnd {
+            death,
+            idle: None,
+            oom_kills: 0,
+            output: output.to_owned(),
+        }
+    }
+
+    fn failure(death: Death, output: &str) -> Signature {
+        Signature::of(&end(death, output)).unwrap()
+    }
+
+    const TRACE: &str =
+        "Traceback (most recent call last):\n  File \"t.py\", line 7, in step\n    f()\n";
+
+    #[test]
+    fn a_clean_end_is_no_failure() {
+        assert_eq!(Signature::of(&end(Death::Exited(0), "loss 1\n")), None);
+    }
+
+    #[test]
+    fn one_line_with_other_figures_is_one_failure() {
+        let with = |n: u32| format!("{TRACE}IndexError: Target {n} is out of bounds.\n");
+        let a = failure(Death::Exited(1), &with(7));
+        let b = failure(Death::Exited(1), &with(9));
+        assert!(a.same(&b));
+        assert_eq!(a.message, "IndexError: Target 7 is out of bounds.");
+        assert_eq!(a.line.as_deref(), Some("t.py:7 in step"));
+        let other = failure(
+            Death::Exited(1),
+            "Traceback (most recent call last):\n  File \"t.py\", line 9, in f\nKeyError: 'a'\n",
+        );
+        assert!(!a.same(&other));
+    }
+
+    #[test]
+    fn another_signal_is_another_failure() {
+        let segv = failure(Death::Signaled(11), "");
+        assert!(segv.same(&failure(Death::Signaled(11), "step 3\n")) || segv.fault == "crash");
+        assert!(!segv.same(&failure(Death::Signaled(6), "")));
+    }
+
+    #[test]
+    fn every_standstill_is_the_same_failure() {
+        let still = |output: &str| {
+            let mut end = end(Death::Signaled(9), output);
+            end.idle = Some(std::time::Duration::from_secs(30));
+            Signature::of(&end).unwrap()
+        };
+        let (a, b) = (still("epoch 1\n"), still("epoch 2\n"));
+        assert_eq!(a.fault, "hang");
+        assert!(a.same(&b));
+    }
+
+    #[test]
+    fn warnings_are_no_exceptions() {
+        assert!(is_exception("torch.OutOfMemoryError: CUDA out of memory."));
+        assert!(is_exception("AssertionError"));
+        assert!(!is_exception("UserWarning: slow"));
+        assert!(!is_exception("see Error: x"));
+    }
+}

@@ -1,0 +1,514 @@
+//! Signs: what is seen of a failure before anything was changed.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::Serialize;
+use strum::{Display, VariantArray};
+
+use crate::notes::Notes;
+use crate::run::RunReport;
+use crate::signature::Signature;
+use fault::Death;
+
+/// A sign. Its doc comment is what people read of it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, VariantArray, Hash,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Sign {
+    /// It does not fail every time.
+    Flaky,
+    /// It stands still.
+    Hang,
+    /// It ends by a signal of native code.
+    NativeCrash,
+    /// It ends by SIGBUS.
+    BusError,
+    /// It ends by SIGILL.
+    IllegalInstruction,
+    /// It is killed.
+    Killed,
+    /// The kernel's OOM killer ended it.
+    OomKilled,
+    /// It says that host memory is used up.
+    OutOfMemory,
+    /// It says that GPU memory is used up.
+    OutOfGpuMemory,
+    /// Its memory grew from batch to batch until the end.
+    MemoryGrows,
+    /// It ends with a Python exception.
+    Exception,
+    /// The error is one of CUDA.
+    Cuda,
+    /// The error is CUDA's illegal instruction (715).
+    CudaIllegalInstruction,
+    /// The error is an illegal address or a misaligned one.
+    CudaAddress,
+    /// A device-side assertion failed.
+    CudaAssert,
+    /// CUDA's device not ready (600), or a handle that is gone.
+    CudaNotReady,
+    /// The driver does not fit, or there is no kernel for the card.
+    CudaInstallation,
+    /// The GPU is gone.
+    GpuLost,
+    /// The device is in use or not permitted.
+    GpuBusy,
+    /// It names a label or a class that is out of range.
+    LabelText,
+    /// It names an index that is out of range.
+    IndexText,
+    /// The innermost frames are those of an embedding.
+    EmbeddingFrames,
+    /// It names shapes that do not fit.
+    ShapeText,
+    /// The innermost frames are those of a loss.
+    LossFrames,
+    /// It names NaN, infinity or a value that is not in 0 to 1.
+    NotFiniteText,
+    /// Rows of the last batch have values that are not finite.
+    NotFiniteRows,
+    /// A module's result is not finite although what it was given is.
+    NotFiniteModule,
+    /// Weights are not finite.
+    NotFiniteWeights,
+    /// The program computes with 16-bit floats.
+    Half,
+    /// The frames, or the last operation, are those of the backward pass.
+    Backward,
+    /// The innermost own frame reads a row of the data set.
+    RowFrames,
+    /// A loader's process ended.
+    LoaderWorkerDied,
+    /// Loaders have processes of their own.
+    LoaderWorkers,
+    /// It was forked while it had threads.
+    ForkWithThreads,
+    /// CUDA was initialised before a fork.
+    CudaInFork,
+    /// `/dev/shm` is small or full, or its text names shared memory.
+    SharedMemory,
+    /// A module of the standard library is hidden by another file.
+    HidesStdlib,
+    /// A symbol or a version of a library is missing.
+    SymbolText,
+    /// A module is missing.
+    NoModule,
+    /// A file is missing.
+    NoFile,
+    /// Something is not permitted.
+    Permission,
+    /// The disk is full.
+    DiskFull,
+    /// No file descriptor is left.
+    Descriptors,
+    /// Text could not be decoded or encoded, or a number could not be read.
+    LocaleText,
+    /// The locale is not UTF-8.
+    LocaleSet,
+    /// The error was raised while a module was imported.
+    InImport,
+    /// An import changed what is not its own.
+    ImportEffect,
+    /// Other modules start threads.
+    OtherThreads,
+    /// The network did not answer.
+    NetworkText,
+    /// OpenMP says that it is there twice, or that it cannot start threads.
+    OpenMpText,
+    /// Libraries are preloaded or found by `LD_LIBRARY_PATH`.
+    LibraryPathSet,
+    /// The recursion is too deep.
+    Recursion,
+}
+
+impl Sign {
+    /// What was seen, for people.
+    pub fn says(self) -> &'static str {
+        match self {
+            Sign::Flaky => "it does not fail every time",
+            Sign::Hang => "it stands still",
+            Sign::NativeCrash => "native code crashed",
+            Sign::BusError => "it ends by SIGBUS",
+            Sign::IllegalInstruction => "it ends by SIGILL, the processor's illegal instruction",
+            Sign::Killed => "it was killed",
+            Sign::OomKilled => "the kernel's OOM killer ended it",
+            Sign::OutOfMemory => "host memory was used up",
+            Sign::OutOfGpuMemory => "GPU memory was used up",
+            Sign::MemoryGrows => "its memory grew until the end",
+            Sign::Exception => "it ends with a Python exception",
+            Sign::Cuda => "CUDA failed",
+            Sign::CudaIllegalInstruction => "CUDA's illegal instruction (715)",
+            Sign::CudaAddress => "CUDA's illegal or misaligned address",
+            Sign::CudaAssert => "an assertion failed on the GPU",
+            Sign::CudaNotReady => "CUDA's `device not ready` (600)",
+            Sign::CudaInstallation => "driver, libraries and card do not fit",
+            Sign::GpuLost => "the GPU is gone",
+            Sign::GpuBusy => "the GPU is in use or not permitted",
+            Sign::LabelText => "it names a label that is out of range",
+            Sign::IndexText => "it names an index that is out of range",
+            Sign::EmbeddingFrames => "it happens in an embedding",
+            Sign::ShapeText => "it names shapes that do not fit",
+            Sign::LossFrames => "it happens in a loss",
+            Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
+            Sign::NotFiniteRows => "rows of the last batch are not finite",
+            Sign::NotFiniteModule => "a module makes values that are not finite of finite ones",
+            Sign::NotFiniteWeights => "weights are not finite",
+            Sign::Half => "it computes with 16-bit floats",
+            Sign::Backward => "it happens in the backward pass",
+            Sign::RowFrames => "it happens while a row is read",
+            Sign::LoaderWorkerDied => "a loader's process ended",
+            Sign::LoaderWorkers => "loaders have processes",
+            Sign::ForkWithThreads => "it was forked while it had threads",
+            Sign::CudaInFork => "CUDA was used before a fork",
+            Sign::SharedMemory => "shared memory is short",
+            Sign::HidesStdlib => "a file hides a module of Python's",
+            Sign::SymbolText => "a library lacks a symbol or a version",
+            Sign::NoModule => "a module is missing",
+            Sign::NoFile => "a file is missing",
+            Sign::Permission => "something is not permitted",
+            Sign::DiskFull => "the disk is full",
+            Sign::Descriptors => "no file descriptor is left",
+            Sign::LocaleText => "text could not be decoded, or a number not read",
+            Sign::LocaleSet => "the locale is not C.UTF-8",
+            Sign::InImport => "the error was raised in an import",
+            Sign::ImportEffect => "an import changed what is not its own",
+            Sign::OtherThreads => "other modules start threads",
+            Sign::NetworkText => "the network did not answer",
+            Sign::OpenMpText => "OpenMP complains",
+            Sign::LibraryPathSet => "LD_LIBRARY_PATH or LD_PRELOAD is set",
+            Sign::Recursion => "the recursion is too deep",
+        }
+    }
+
+    /// How often it is seen with causes that have nothing to do with it, in 0 to 1.
+    pub fn background(self) -> f64 {
+        match self {
+            Sign::Exception => 0.5,
+            Sign::LoaderWorkers | Sign::LocaleSet => 0.3,
+            Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
+            Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
+            Sign::Cuda | Sign::Hang | Sign::RowFrames | Sign::LossFrames | Sign::MemoryGrows => {
+                0.05
+            }
+            Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
+            Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText | Sign::Killed => 0.03,
+            Sign::BusError
+            | Sign::IllegalInstruction
+            | Sign::OomKilled
+            | Sign::OutOfMemory
+            | Sign::OutOfGpuMemory
+            | Sign::CudaIllegalInstruction
+            | Sign::CudaAddress
+            | Sign::CudaAssert
+            | Sign::CudaNotReady
+            | Sign::CudaInstallation
+            | Sign::GpuLost
+            | Sign::GpuBusy
+            | Sign::LabelText
+            | Sign::NotFiniteRows
+            | Sign::NotFiniteWeights
+            | Sign::CudaInFork
+            | Sign::SharedMemory
+            | Sign::HidesStdlib
+            | Sign::SymbolText
+            | Sign::NoModule
+            | Sign::NoFile
+            | Sign::Permission
+            | Sign::DiskFull
+            | Sign::Descriptors
+            | Sign::LocaleText
+            | Sign::NetworkText
+            | Sign::OpenMpText
+            | Sign::Recursion => 0.01,
+        }
+    }
+}
+
+/// Texts that are signs, each looked for in the last lines of the output.
+const TEXTS: &[(Sign, &str)] = &[
+    (
+        Sign::LabelText,
+        r"(?i)target -?\d+ is out of bounds|label\w* .*out of range|class (?:label|index|values?) .*(?:range|bounds|smaller)|t >= 0 && t < n_classes|cur_target|all elements of target should be",
+    ),
+    (
+        Sign::IndexText,
+        r"(?i)index out of range|index -?\d+ is out of bounds|indexSelect|srcIndex < srcSelectDimSize|list index out of range|out of bounds for (?:dimension|axis)",
+    ),
+    (
+        Sign::ShapeText,
+        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|dimension .*(?:out of range|specified as 0)|must have the same|inconsistent tensor size",
+    ),
+    (
+        Sign::NotFiniteText,
+        r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values|log\(?0|division by zero|math domain error",
+    ),
+    (
+        Sign::LoaderWorkerDied,
+        r"DataLoader worker|Pin memory thread exited|worker process .*(?:died|exited)|BrokenProcessPool",
+    ),
+    (
+        Sign::CudaInFork,
+        r"re-initialize CUDA in forked subprocess|initialization error.*fork",
+    ),
+    (
+        Sign::SharedMemory,
+        r"(?i)shared memory|/dev/shm|torch_\d+_\d+.*(?:no space|resize)|shm_open|insufficient shm",
+    ),
+    (
+        Sign::SymbolText,
+        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|compiled using NumPy 1",
+    ),
+    (
+        Sign::NoModule,
+        r"ModuleNotFoundError|No module named|cannot import name",
+    ),
+    (
+        Sign::NoFile,
+        r"FileNotFoundError|No such file or directory|does not exist|can't open file",
+    ),
+    (
+        Sign::Permission,
+        r"PermissionError|Permission denied|Operation not permitted|Read-only file system",
+    ),
+    (
+        Sign::DiskFull,
+        r"(?i)no space left on device|disk quota exceeded|\bENOSPC\b|disk is full|database or disk is full",
+    ),
+    (
+        Sign::Descriptors,
+        r"(?i)too many open files|\bEMFILE\b|received 0 items of ancdata",
+    ),
+    (
+        Sign::OutOfMemory,
+        r"MemoryError|std::bad_alloc|(?i:cannot allocate memory)|DefaultCPUAllocator|Unable to allocate .*(?:GiB|MiB|KiB)|\bENOMEM\b",
+    ),
+    (
+        Sign::LocaleText,
+        r"UnicodeDecodeError|UnicodeEncodeError|codec can't (?:de|en)code|could not convert string to float|unsupported locale|locale\.Error",
+    ),
+    (
+        Sign::NetworkText,
+        r"(?i)ConnectionError|Connection refused|Max retries exceeded|Name or service not known|Temporary failure in name resolution|HTTPSConnectionPool|network is unreachable|read timed out|SSLError|ProxyError",
+    ),
+    (
+        Sign::OpenMpText,
+        r"OMP: Error|libiomp5|libgomp: |OpenBLAS blas_thread_init|KMP_DUPLICATE",
+    ),
+    (
+        Sign::Recursion,
+        r"RecursionError|maximum recursion depth|stack overflow",
+    ),
+    (
+        Sign::CudaIllegalInstruction,
+        r"(?i)an illegal instruction was encountered|CUDA_ERROR_ILLEGAL_INSTRUCTION|cudaErrorIllegalInstruction",
+    ),
+    (
+        Sign::CudaAddress,
+        r"(?i)illegal memory access|misaligned address|CUDA_ERROR_ILLEGAL_ADDRESS|invalid __global__",
+    ),
+    (Sign::CudaAssert, r"(?i)device-side assert"),
+    (
+        Sign::CudaNotReady,
+        r"(?i)device not ready|handles_\.at\(i\)|dxgk",
+    ),
+    (
+        Sign::CudaInstallation,
+        r"(?i)no kernel image|driver version is insufficient|unsupported toolchain|forward compatibility|driver.*too old|PTX JIT|CUDNN_STATUS_(?:NOT_INITIALIZED|VERSION_MISMATCH)|version mismatch.*NVML|libcudnn|libcublas",
+    ),
+    (
+        Sign::GpuLost,
+        r"(?i)GPU is lost|fallen off the bus|no CUDA-capable device|unknown error.*cuda|uncorrectable ECC|cudaErrorDevicesUnavailable.*lost",
+    ),
+    (
+        Sign::GpuBusy,
+        r"(?i)all CUDA-capable devices are busy|devices? .*unavailable|exclusive",
+    ),
+    (
+        Sign::LossFrames,
+        r"(?m)/nn/modules/loss\.py|_loss\b.*$|binary_cross_entropy|nll_loss|cross_entropy|, in \w*(?:loss|criterion)\w*$",
+    ),
+    (
+        Sign::EmbeddingFrames,
+        r"/nn/modules/sparse\.py|, in embedding|embedding\(",
+    ),
+    (
+        Sign::Backward,
+        r"torch/autograd/|, in backward|\.backward\(|BackwardBackend|Backward\d",
+    ),
+    (
+        Sign::RowFrames,
+        r", in __getitem__|, in fetch\b|/utils/data/_utils/fetch\.py|, in collate|line \d+ in __getitem__",
+    ),
+];
+
+static PATTERNS: LazyLock<Vec<(Sign, Regex)>> = LazyLock::new(|| {
+    let compiled = TEXTS
+        .iter()
+        .filter_map(|(sign, text)| Some((*sign, Regex::new(text).ok()?)));
+    compiled.collect()
+});
+
+/// How many of the last lines of an output are read for signs.
+const LINES: usize = 80;
+
+/// What the host tells of itself that matters here.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HostFacts {
+    /// Bytes of `/dev/shm`.
+    pub shared_memory: Option<u64>,
+    /// `LD_LIBRARY_PATH` or `LD_PRELOAD` is set.
+    pub library_path: bool,
+    /// The locale, or Python's encoding, is set to something else than UTF-8.
+    pub locale: bool,
+}
+
+/// Shared memory below this is what containers have by default (64 MiB).
+const SMALL_SHARED_MEMORY: u64 = 256 << 20;
+
+/// The signs of failing runs, with what the program has noted in them.
+pub fn signs(
+    failure: &Signature,
+    runs: &[&RunReport],
+    flaky: bool,
+    notes: &Notes,
+    host: HostFacts,
+) -> BTreeSet<Sign> {
+    let mut found = BTreeSet::new();
+    let mut see = |sign: Sign, seen: bool| {
+        if seen {
+            found.insert(sign);
+        }
+    };
+    see(Sign::Flaky, flaky);
+    see(Sign::LibraryPathSet, host.library_path);
+    see(Sign::LocaleSet, host.locale);
+    for run in runs {
+        see_end(run, failure, &mut see);
+        let lines: Vec<&str> = run.end.output.lines().collect();
+        let text = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        for (sign, pattern) in PATTERNS.iter() {
+            see(*sign, pattern.is_match(&text));
+        }
+        let bus = text.contains("Bus error");
+        let small = host.shared_memory.is_some_and(|b| b < SMALL_SHARED_MEMORY);
+        see(Sign::BusError, bus);
+        see(
+            Sign::SharedMemory,
+            small && (bus || text.contains("No space left")),
+        );
+    }
+    see_notes(notes, &mut see);
+    found
+}
+
+fn see_end(run: &RunReport, failure: &Signature, see: &mut impl FnMut(Sign, bool)) {
+    let text = &run.end.output;
+    let signal = match run.end.death {
+        Death::Signaled(signal) => Some(signal),
+        Death::Exited(status @ 129..=192) => Some(status - 128),
+        Death::Exited(_) | Death::Unknown => None,
+    };
+    let is =
+        |signals: &[i32]| signal.is_some_and(|s| signals.contains(&s)) && run.end.idle.is_none();
+    see(Sign::Hang, run.end.idle.is_some());
+    see(
+        Sign::NativeCrash,
+        is(&[libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE]),
+    );
+    see(Sign::BusError, is(&[libc::SIGBUS]));
+    see(
+        Sign::IllegalInstruction,
+        is(&[libc::SIGILL]) || text.contains("Illegal instruction (core"),
+    );
+    see(Sign::Killed, is(&[libc::SIGKILL]));
+    see(Sign::OomKilled, run.end.oom_kills > 0);
+    see(
+        Sign::Exception,
+        text.contains("Traceback (most recent call last)"),
+    );
+    see(Sign::OutOfGpuMemory, failure.fault == "oom");
+    see(Sign::OutOfMemory, failure.fault == "host_oom");
+    let cuda = failure.fault.starts_with("cuda") || text.contains("CUDA error");
+    see(Sign::Cuda, cuda);
+    see(Sign::MemoryGrows, grows(&run.memory));
+}
+
+fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
+    see(Sign::LoaderWorkers, notes.loader_workers() > 0);
+    see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
+    see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
+    see(Sign::Half, !notes.half.is_empty());
+    see(Sign::OtherThreads, !notes.threads.is_empty());
+    see(Sign::ImportEffect, !notes.import_effects.is_empty());
+    see(Sign::InImport, notes.raised_in_import.is_some());
+    see(Sign::NotFiniteRows, !notes.rows_not_finite().is_empty());
+    if let Some((_, inputs, weights)) = &notes.not_finite {
+        see(Sign::NotFiniteWeights, !weights);
+        see(Sign::NotFiniteModule, *inputs && *weights);
+    }
+    let backward = notes
+        .operation
+        .as_ref()
+        .is_some_and(|o| o.contains(" backward "));
+    see(Sign::Backward, backward);
+}
+
+/// Whether memory rose through the whole of a run: in each of its last three quarters by at least a twentieth of its
+/// greatest value, and 64 MiB in all.
+fn grows(memory: &[u64]) -> bool {
+    const LEAST: usize = 8;
+    if memory.len() < LEAST {
+        return false;
+    }
+    let at = |quarter: usize| memory[(memory.len() - 1) * quarter / 4];
+    let most = memory.iter().copied().max().unwrap_or(0);
+    let risen = (1..4).all(|q| at(q + 1) > at(q) + most / 20);
+    risen && at(4).saturating_sub(at(1)) > 64 << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        assert_eq!(PATTERNS.len(), TEXTS.len());
+    }
+
+    #[test]
+    fn memory_that_levels_off_does_not_grow() {
+        let mib = |n: u64| n << 20;
+        let rising: Vec<u64> = (0..20).map(|i| mib(100 + 50 * i)).collect();
+        assert!(grows(&rising));
+        let level: Vec<u64> = (0..20).map(|i| mib(100 + 50 * i.min(5))).collect();
+        assert!(!grows(&level));
+        assert!(!grows(&rising[..4]));
+    }
+
+    #[test]
+    fn texts_are_signs_of_what_they_name() {
+        let seen = |text: &str| -> Vec<Sign> {
+            let of = |(sign, pattern): &(Sign, Regex)| pattern.is_match(text).then_some(*sign);
+            PATTERNS.iter().filter_map(of).collect()
+        };
+        assert_eq!(
+            seen("IndexError: Target 7 is out of bounds."),
+            [Sign::LabelText]
+        );
+        assert_eq!(
+            seen("IndexError: index out of range in self"),
+            [Sign::IndexText]
+        );
+        assert_eq!(
+            seen("OSError: [Errno 28] No space left on device"),
+            [Sign::DiskFull]
+        );
+        assert_eq!(seen("loss 0.3 at step 4, information"), []);
+        let text = "The size of tensor a (3) must match the size of tensor b (4)";
+        assert_eq!(seen(text), [Sign::ShapeText]);
+    }
+}

@@ -1,0 +1,696 @@
+"""tune doctor's start-up module: makes one change to a Python program from outside, and notes what the program uses.
+
+Python imports a module of this name by itself when it starts. The program's files stay as they are, and torch is
+touched only once the program has imported it. What is noted goes to files in the directory TUNE_DOCTOR_NOTES; the
+change is named by TUNE_DOCTOR_CHANGE.
+"""
+
+import os
+import sys
+
+
+def _chain():
+    """Imports the start-up module that this one hides, as if this one were not there."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    kept = sys.path[:]
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
+    own = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError:
+        if own is not None:
+            sys.modules["sitecustomize"] = own
+    finally:
+        sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != here]
+
+
+class _Doctor:
+    def __init__(self, notes):
+        self.notes = notes
+        self.said = set()
+        self.changes = set(filter(None, os.environ.get("TUNE_DOCTOR_CHANGE", "").split(",")))
+        self.shift = int(os.environ.get("TUNE_DOCTOR_SHIFT", "0"))
+        self.rows = os.environ.get("TUNE_DOCTOR_ROWS", "")
+        self.main = self.first()
+        self.batch = 0
+        self.loaders = 0
+        self.depth = 0
+        self.skipped = set()
+
+    # --- Notes -----------------------------------------------------------------------------------
+
+    def first(self):
+        """Whether this is the first process of the run: the program itself, and none of its children."""
+        try:
+            os.close(os.open(os.path.join(self.notes, "main"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            return True
+        except OSError:
+            return False
+
+    def note(self, what, **facts):
+        """Notes a fact, once for each process."""
+        import json
+
+        line = json.dumps({"what": what, **facts}, default=str, sort_keys=True)
+        if line in self.said or len(self.said) > 500:
+            return
+        self.said.add(line)
+        self.write("notes", line)
+
+    def write(self, name, line, mode=os.O_APPEND):
+        try:
+            fd = os.open(os.path.join(self.notes, name), os.O_CREAT | os.O_WRONLY | mode, 0o600)
+            try:
+                os.write(fd, (line + "\n").encode("utf-8", "replace"))
+            finally:
+                os.close(fd)
+        except OSError:
+            pass  # A full disk is the program's affair.
+
+    def changed(self, change, **facts):
+        self.note("changed", change=change, **facts)
+
+    def wants(self, change):
+        return change in self.changes
+
+    # --- Python itself ---------------------------------------------------------------------------
+
+    def start(self):
+        import faulthandler
+        import signal
+
+        try:
+            faulthandler.enable()
+            faulthandler.register(signal.SIGUSR2, all_threads=True, chain=False)
+            self.write("stacks", "")
+        except (AttributeError, OSError, RuntimeError, ValueError):
+            pass  # No stderr, or the signal is in use.
+        self.watch_stdlib()
+        self.watch_imports()
+        self.watch_threads()
+        self.watch_forks()
+        if self.wants("seed"):
+            self.reseed_python()
+        if self.wants("clock"):
+            self.shift_clock()
+
+    def watch_stdlib(self):
+        """Notes modules of the standard library that another file of the same name hides."""
+        import atexit
+
+        names = getattr(sys, "stdlib_module_names", frozenset())
+        stdlib = os.path.dirname(os.path.abspath(os.__file__))
+
+        def look():
+            for name in sorted(names):
+                module = sys.modules.get(name)
+                file = getattr(module, "__file__", None)
+                hidden = file and not os.path.abspath(file).startswith(stdlib) and "site-packages" not in file
+                if hidden and "lib-dynload" not in file and name not in ("sitecustomize", "usercustomize", "__main__"):
+                    self.note("hides_stdlib", module=name, file=file)
+
+        self.look_at_stdlib = look
+        atexit.register(look)
+        hook = sys.excepthook
+
+        def excepthook(kind, value, trace):
+            look()
+            self.at_exception(kind, value, trace)
+            hook(kind, value, trace)
+
+        sys.excepthook = excepthook
+
+    def at_exception(self, kind, value, trace):
+        """Notes whether the innermost frames are those of an import."""
+        importing = None
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if code.co_name == "<module>" and trace.tb_frame.f_globals.get("__name__") != "__main__":
+                importing = trace.tb_frame.f_globals.get("__name__")
+            trace = trace.tb_next
+        if importing:
+            self.note("raised_in_import", module=importing)
+
+    def state(self):
+        """What an import should leave alone."""
+        import locale
+        import signal
+
+        torch = sys.modules.get("torch")
+        numpy = sys.modules.get("numpy")
+        state = {"working directory": os.getcwd(), "recursion limit": sys.getrecursionlimit()}
+        try:
+            state["locale"] = locale.setlocale(locale.LC_ALL)
+        except locale.Error:
+            pass
+        for name in ("SIGCHLD", "SIGTERM", "SIGFPE", "SIGALRM"):
+            state["handler of " + name] = signal.getsignal(getattr(signal, name))
+        if torch is not None and hasattr(torch, "get_default_dtype"):
+            state["default dtype of torch"] = torch.get_default_dtype()
+            state["gradients of torch"] = torch.is_grad_enabled()
+        if numpy is not None and hasattr(numpy, "geterr"):
+            state["errors of numpy"] = tuple(sorted(numpy.geterr().items()))
+        return state
+
+    def restore(self, name, value):
+        """Takes back what an import has changed."""
+        import locale
+        import signal
+
+        torch = sys.modules.get("torch")
+        if name == "working directory":
+            os.chdir(value)
+        elif name == "recursion limit":
+            sys.setrecursionlimit(value)
+        elif name == "locale":
+            locale.setlocale(locale.LC_ALL, value)
+        elif name.startswith("handler of ") and value is not None:
+            signal.signal(getattr(signal, name[len("handler of ") :]), value)
+        elif name == "default dtype of torch":
+            torch.set_default_dtype(value)
+        elif name == "gradients of torch":
+            torch.set_grad_enabled(value)
+        elif name == "errors of numpy":
+            sys.modules["numpy"].seterr(**dict(value))
+
+    def watch_imports(self):
+        """Notes imports that change what is not theirs; with the change `import_effects` they are taken back."""
+        import builtins
+        import threading
+
+        original = builtins.__import__
+        main = threading.main_thread()
+        doctor = self
+
+        def watched(name, globals=None, locals=None, fromlist=(), level=0):
+            top = name.partition(".")[0]
+            known = top in sys.modules or top in getattr(sys, "stdlib_module_names", ())
+            if doctor.depth or known or level or threading.current_thread() is not main:
+                module = original(name, globals, locals, fromlist, level)
+                doctor.torch_imported()
+                return module
+            before = doctor.state()
+            doctor.depth += 1
+            try:
+                module = original(name, globals, locals, fromlist, level)
+            finally:
+                doctor.depth -= 1
+            doctor.torch_imported()
+            after = doctor.state()
+            for key, value in before.items():
+                if key in after and after[key] != value:
+                    facts = {"module": name, "of": key, "from": str(value), "to": str(after[key])}
+                    doctor.note("import_effect", **facts)
+                    if doctor.wants("import_effects"):
+                        doctor.restore(key, value)
+                        doctor.changed("import_effects", **facts)
+            return module
+
+        builtins.__import__ = watched
+
+    def watch_threads(self):
+        """Notes threads that other modules start; with the change `other_threads` they are not started."""
+        import threading
+
+        start = threading.Thread.start
+        join = threading.Thread.join
+        doctor = self
+        of_python = os.path.dirname(os.path.abspath(os.__file__))
+
+        def owner():
+            """The module that starts the thread, where it is neither Python's, torch's nor the program's main file."""
+            frame = sys._getframe(2)
+            while frame is not None:
+                name = frame.f_globals.get("__name__", "")
+                file = frame.f_code.co_filename
+                if name == "__main__":
+                    return None
+                if name.partition(".")[0] == "torch":
+                    return None
+                if not file.startswith(of_python) or "site-packages" in file:
+                    return name
+                frame = frame.f_back
+            return None
+
+        def watched_start(thread):
+            module = owner()
+            if module:
+                doctor.note("thread", module=module)
+                if doctor.wants("other_threads"):
+                    doctor.changed("other_threads", module=module)
+                    doctor.skipped.add(id(thread))
+                    thread._started.set()
+                    return None
+            return start(thread)
+
+        def watched_join(thread, timeout=None):
+            return None if id(thread) in doctor.skipped else join(thread, timeout)
+
+        threading.Thread.start = watched_start
+        threading.Thread.join = watched_join
+
+    def watch_forks(self):
+        """Notes forks of a process that has threads; with the change `spawn` children are started anew."""
+        import threading
+
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=lambda: self.before_fork(threading))
+        if self.wants("spawn"):
+            self.after_import("multiprocessing", self.spawn)
+
+    def before_fork(self, threading):
+        others = [t for t in threading.enumerate() if t is not threading.current_thread()]
+        try:
+            tasks = len(os.listdir("/proc/self/task"))
+        except OSError:
+            tasks = len(others) + 1
+        if others:
+            self.note("fork_with_threads", threads=tasks, python=len(others))
+
+    def spawn(self, multiprocessing):
+        multiprocessing.set_start_method("spawn", force=True)
+        set_method = multiprocessing.set_start_method
+        multiprocessing.set_start_method = lambda method=None, force=False: set_method("spawn", force=True)
+        self.changed("spawn")
+
+    def after_import(self, name, act):
+        """Calls `act` with a module, now or once it has been imported."""
+        if name in sys.modules:
+            act(sys.modules[name])
+            return
+        import importlib.abc
+        import importlib.util
+
+        doctor = self
+
+        class Loader(importlib.abc.Loader):
+            def __init__(self, loader):
+                self.loader = loader
+
+            def create_module(self, spec):
+                return self.loader.create_module(spec)
+
+            def exec_module(self, module):
+                self.loader.exec_module(module)
+                act(module)
+
+        class Finder(importlib.abc.MetaPathFinder):
+            def find_spec(self, wanted, path=None, target=None):
+                if wanted != name:
+                    return None
+                sys.meta_path.remove(self)
+                spec = importlib.util.find_spec(name)
+                if spec is not None and spec.loader is not None:
+                    spec.loader = Loader(spec.loader)
+                return spec
+
+        sys.meta_path.insert(0, Finder())
+
+    def reseed_python(self):
+        import random
+
+        doctor = self
+        seed = random.seed
+
+        def shifted(a=None, version=2):
+            doctor.changed("seed", of="random")
+            return seed(a + doctor.shift if isinstance(a, int) else a, version)
+
+        random.seed = shifted
+
+        def numpy(module):
+            def act():
+                original = module.random.seed
+
+                def shifted(a=None):
+                    doctor.changed("seed", of="numpy")
+                    return original(a + doctor.shift if isinstance(a, int) else a)
+
+                module.random.seed = shifted
+
+            act()
+
+        self.after_import("numpy", numpy)
+
+    def shift_clock(self):
+        """Has the program see another time of day, on another day."""
+        import datetime
+        import time
+
+        doctor = self
+        seconds = self.shift * 97_431
+        now, now_ns, local, utc, text = time.time, time.time_ns, time.localtime, time.gmtime, time.strftime
+
+        def seen():
+            frame = sys._getframe(2)
+            if frame.f_globals.get("__name__") == "__main__" or "site-packages" not in frame.f_code.co_filename:
+                doctor.changed("clock")
+
+        def shifted_time():
+            seen()
+            return now() + seconds
+
+        def shifted_ns():
+            seen()
+            return now_ns() + seconds * 1_000_000_000
+
+        time.time, time.time_ns = shifted_time, shifted_ns
+        time.localtime = lambda at=None: local(shifted_time() if at is None else at)
+        time.gmtime = lambda at=None: utc(shifted_time() if at is None else at)
+        time.strftime = lambda form, at=None: text(form, time.localtime() if at is None else at)
+        original = datetime.datetime
+
+        class Shifted(original):
+            @classmethod
+            def now(cls, tz=None):
+                doctor.changed("clock")
+                return original.now(tz) + datetime.timedelta(seconds=seconds)
+
+            @classmethod
+            def utcnow(cls):
+                doctor.changed("clock")
+                return original.now(datetime.timezone.utc).replace(tzinfo=None) + datetime.timedelta(seconds=seconds)
+
+            @classmethod
+            def today(cls):
+                return cls.now()
+
+        datetime.datetime = Shifted
+
+    # --- torch -----------------------------------------------------------------------------------
+
+    def torch_imported(self):
+        torch = sys.modules.get("torch")
+        if self.depth or torch is None or getattr(torch, "_tune_doctor", False):
+            return
+        spec = getattr(torch, "__spec__", None)
+        if not hasattr(torch, "nn") or getattr(spec, "_initializing", False):
+            return
+        torch._tune_doctor = True
+        try:
+            self.on_torch(torch)
+        except Exception as error:  # Another version of torch: the run goes on without.
+            self.note("not_applied", error=repr(error))
+
+    def on_torch(self, torch):
+        self.note("torch", version=torch.__version__, cuda=bool(torch.version.cuda))
+        self.settings(torch)
+        self.precision(torch)
+        self.loaders_of(torch)
+        if self.wants("seed"):
+            self.reseed_torch(torch)
+        if self.wants("spawn"):
+            self.spawn(torch.multiprocessing)
+        if self.wants("trace"):
+            self.trace(torch)
+
+    def settings(self, torch):
+        def deterministic():
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            torch.backends.cudnn.benchmark = False
+
+        acts = {
+            "tf32_off": lambda: (
+                setattr(torch.backends.cuda.matmul, "allow_tf32", False),
+                setattr(torch.backends.cudnn, "allow_tf32", False),
+            ),
+            "cudnn_off": lambda: setattr(torch.backends.cudnn, "enabled", False),
+            "deterministic": deterministic,
+            "one_thread": lambda: torch.set_num_threads(1),
+        }
+        for change, act in acts.items():
+            if self.wants(change):
+                act()
+                self.changed(change)
+
+    def precision(self, torch):
+        """Notes automatic and half precision; with `fp32` or `bf16` another type stands for 16-bit floats."""
+        doctor = self
+        half = torch.float16
+        autocast = torch.amp.autocast_mode.autocast
+        init = autocast.__init__
+
+        def watched(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+            if enabled:
+                doctor.note("half", how="autocast", dtype=str(dtype))
+                if doctor.wants("fp32"):
+                    doctor.changed("fp32", how="autocast")
+                    enabled = False
+                if doctor.wants("bf16"):
+                    doctor.changed("bf16", how="autocast")
+                    dtype = torch.bfloat16
+            return init(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+        autocast.__init__ = watched
+        wanted = torch.float32 if self.wants("fp32") else torch.bfloat16 if self.wants("bf16") else None
+
+        def cast(owner, name, of):
+            original = getattr(owner, name)
+
+            def watched(self, *args, **kwargs):
+                doctor.note("half", how=name, dtype=str(of))
+                if wanted is None or of is wanted:
+                    return original(self, *args, **kwargs)
+                doctor.changed("fp32" if wanted is torch.float32 else "bf16", how=name)
+                return self.to(wanted)
+
+            setattr(owner, name, watched)
+
+        for owner in (torch.Tensor, torch.nn.Module):
+            cast(owner, "half", half)
+            if self.wants("fp32"):
+                cast(owner, "bfloat16", torch.bfloat16)
+        to = torch.Tensor.to
+
+        def watched_to(self, *args, **kwargs):
+            for at in list(args) + list(kwargs.values()):
+                if at is half:
+                    doctor.note("half", how="to", dtype=str(at))
+                    if wanted is not None:
+                        doctor.changed("fp32" if wanted is torch.float32 else "bf16", how="to")
+            if wanted is not None:
+                args = tuple(wanted if a is half else a for a in args)
+                kwargs = {k: wanted if v is half else v for k, v in kwargs.items()}
+            return to(self, *args, **kwargs)
+
+        torch.Tensor.to = watched_to
+
+    def reseed_torch(self, torch):
+        doctor = self
+        manual = torch.manual_seed
+
+        def shifted(seed):
+            doctor.changed("seed", of="torch")
+            return manual(int(seed) + doctor.shift)
+
+        torch.manual_seed = shifted
+        torch.random.manual_seed = shifted
+        shifted(torch.initial_seed() % (1 << 31))
+
+    # --- Loaders ---------------------------------------------------------------------------------
+
+    def loaders_of(self, torch):
+        data = torch.utils.data
+        loader = data.DataLoader
+        init = loader.__init__
+        doctor = self
+        import inspect
+
+        names = [p for p in inspect.signature(init).parameters if p != "self"]
+
+        def watched(self, *args, **kwargs):
+            given = dict(zip(names, args))
+            given.update(kwargs)
+            number = doctor.loaders
+            doctor.loaders += 1
+            doctor.prepare(torch, number, given)
+            init(self, **given)
+            self.__dict__["_tune_doctor"] = number
+
+        loader.__init__ = watched
+        module = sys.modules["torch.utils.data.dataloader"]
+        base = module._BaseDataLoaderIter
+        first = base.__init__
+        next_index = base._next_index
+        following = base.__next__
+
+        def watched_first(self, loader):
+            first_call = getattr(loader, "_tune_doctor", 0)
+            self._tune_doctor = (first_call, [], iter(range(1 << 62)))
+            first(self, loader)
+
+        def watched_index(self):
+            index = next_index(self)
+            self._tune_doctor[1].append(index)
+            return index
+
+        def watched_next(self):
+            batch = following(self)
+            number, indices, count = self._tune_doctor
+            rows = indices.pop(0) if indices else None
+            if doctor.wants("synthetic"):
+                batch = doctor.synthetic(torch, batch)
+            doctor.taken(torch, number, next(count), rows, batch)
+            return batch
+
+        base.__init__ = watched_first
+        base._next_index = watched_index
+        base.__next__ = watched_next
+
+    def prepare(self, torch, number, given):
+        """Notes a loader's settings, and changes them."""
+        workers = given.get("num_workers") or 0
+        size = given.get("batch_size", 1)
+        dataset = given.get("dataset")
+        mapped = not isinstance(dataset, torch.utils.data.IterableDataset) and hasattr(dataset, "__len__")
+        length = len(dataset) if mapped else None
+        self.note("loader", number=number, workers=workers, batch_size=size, rows=length)
+        if self.wants("workers_0") and workers:
+            self.changed("workers_0", was=workers)
+            given["num_workers"] = 0
+            for name in ("prefetch_factor", "multiprocessing_context", "persistent_workers", "timeout"):
+                given.pop(name, None)
+        if self.wants("spawn") and given.get("num_workers"):
+            given["multiprocessing_context"] = "spawn"
+            self.changed("spawn", of="loader")
+        sampled = given.get("batch_sampler") is not None
+        for change, smaller in (("half_batch", (size or 1) // 2), ("one_row", 1)):
+            if self.wants(change) and not sampled and size and size > 1:
+                self.changed(change, was=size)
+                given["batch_size"] = smaller
+        of, _, rows = self.rows.partition(":")
+        if rows and mapped and of == str(number):
+            self.changed("rows", rows=rows)
+            given["dataset"] = torch.utils.data.Subset(dataset, [int(r) for r in rows.split(",")])
+            given.pop("sampler", None)
+            given["shuffle"] = False
+
+    def taken(self, torch, loader, number, rows, batch):
+        """Notes a batch before the program sees it: which rows, and what is in them."""
+        if not self.main:
+            return
+        import json
+
+        self.batch += 1
+        tensors = []
+        self.describe(torch, batch, tensors, 0)
+        if rows is not None:
+            rows = [int(r) for r in rows][:4096] if isinstance(rows, (list, tuple)) else [int(rows)]
+        note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
+        self.write("batch", json.dumps(note) + " " * 64, os.O_TRUNC)
+
+    def describe(self, torch, value, found, depth):
+        if depth > 4 or len(found) > 16:
+            return
+        if isinstance(value, torch.Tensor):
+            found.append(self.tensor(torch, value))
+        elif isinstance(value, dict):
+            for item in value.values():
+                self.describe(torch, item, found, depth + 1)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.describe(torch, item, found, depth + 1)
+
+    def tensor(self, torch, value):
+        facts = {"shape": list(value.shape), "dtype": str(value.dtype).replace("torch.", "")}
+        if value.numel() == 0 or value.is_complex() or value.dtype == torch.bool or value.is_quantized:
+            return facts
+        flat = value.detach()
+        if value.is_floating_point():
+            finite = torch.isfinite(flat)
+            if not bool(finite.all()):
+                whole = finite.reshape(finite.shape[0], -1).all(dim=1) if finite.dim() else finite.reshape(1)
+                facts["not_finite"] = [int(i) for i in (~whole).nonzero().flatten()[:16]]
+                flat = flat[finite]
+        if flat.numel():
+            facts["low"], facts["high"] = float(flat.min()), float(flat.max())
+        return facts
+
+    def synthetic(self, torch, batch, depth=0):
+        """The same shapes and types, with harmless contents."""
+        if isinstance(batch, torch.Tensor):
+            self.changed("synthetic")
+            if batch.dtype == torch.bool or batch.is_complex():
+                return torch.zeros_like(batch)
+            if batch.is_floating_point():
+                return torch.rand(batch.shape, generator=self.generator(torch)).to(batch.dtype)
+            return torch.randint(0, 2, batch.shape, generator=self.generator(torch)).to(batch.dtype)
+        if depth > 4:
+            return batch
+        if isinstance(batch, dict):
+            return type(batch)({k: self.synthetic(torch, v, depth + 1) for k, v in batch.items()})
+        if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+            return type(batch)(*(self.synthetic(torch, v, depth + 1) for v in batch))
+        if isinstance(batch, (list, tuple)):
+            return type(batch)(self.synthetic(torch, v, depth + 1) for v in batch)
+        return batch
+
+    def generator(self, torch):
+        if not hasattr(self, "_generator"):
+            self._generator = torch.Generator().manual_seed(0)
+        return self._generator
+
+    # --- Where it happens ------------------------------------------------------------------------
+
+    def trace(self, torch):
+        """Notes each operation before it is called, and the first module whose result is not finite."""
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        doctor = self
+        self.changed("trace")
+        names = {}
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                shapes = [list(a.shape) for a in args if isinstance(a, torch.Tensor)]
+                doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
+                return func(*args, **(kwargs or {}))
+
+        def finite(value):
+            tensors = []
+            doctor.collect(torch, value, tensors)
+            return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())
+
+        def hook(module, args, output):
+            if id(module) not in names:
+                names[id(module)] = type(module).__name__
+            if not finite(output):
+                doctor.note("not_finite", module=names[id(module)], inputs_finite=finite(args),
+                            weights_finite=finite(list(module.parameters(recurse=False))))
+
+        torch.nn.modules.module.register_module_forward_hook(hook)
+        torch.autograd.set_detect_anomaly(True)
+        self.mode = Mode()
+        self.mode.__enter__()
+
+    def collect(self, torch, value, found):
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.collect(torch, item, found)
+        elif isinstance(value, dict):
+            self.collect(torch, list(value.values()), found)
+
+    def operation(self, name, shapes, backward):
+        """Writes over the last one: the file says what ran when the process ended."""
+        line = name + (" backward " if backward else " forward ") + str(shapes)
+        data = line[:400].ljust(400).encode("utf-8", "replace")
+        if not hasattr(self, "_operation"):
+            path = os.path.join(self.notes, "operation-%d" % os.getpid())
+            self._operation = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+        os.pwrite(self._operation, data, 0)
+
+
+def _begin():
+    notes = os.environ.get("TUNE_DOCTOR_NOTES")
+    if not notes:
+        return
+    try:
+        _Doctor(notes).start()
+    except Exception as error:
+        sys.stderr.write("tune doctor: its start-up module failed: %r\n" % (error,))
+
+
+_begin()
+_chain()
