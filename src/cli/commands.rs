@@ -159,6 +159,12 @@ pub struct ProbeArgs {
     /// Only load libtorch, and say why it cannot be
     #[arg(long)]
     pub libtorch: bool,
+    /// Load libtorch, and say which libraries are mapped then
+    #[arg(long)]
+    pub maps: bool,
+    /// All that NVML tells of the GPUs
+    #[arg(long)]
+    pub details: bool,
 }
 
 /// `tune list`

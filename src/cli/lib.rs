@@ -120,6 +120,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 device: Device::Cpu,
             })
         }
+        Invocation::Command(_, Command::Probe(args)) if args.maps => return doctor::maps(),
+        Invocation::Command(_, Command::Probe(args)) if args.details => {
+            return device::probe::details();
+        }
         Invocation::Command(_, Command::Probe(_)) => {
             return device::probe::main(libtorch::load_for);
         }

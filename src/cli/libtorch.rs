@@ -210,7 +210,11 @@ fn load(path: &Path) -> Result<Entry, Failure> {
     Ok(entry)
 }
 
-fn open(path: &OsStr) -> Result<Library, Failure> {
+/// Opens a library by its path, or by its name as the loader finds it.
+///
+/// # Errors
+/// Exit 9: it cannot be loaded.
+pub fn open(path: &OsStr) -> Result<Library, Failure> {
     // SAFETY: the constructors of these libraries may run at any time on any thread.
     let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
     opened.map_err(|error| {

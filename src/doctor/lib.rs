@@ -5,6 +5,7 @@ pub mod change;
 pub mod check;
 pub mod examine;
 pub mod hypothesis;
+pub mod machine;
 pub mod matrix;
 pub mod notes;
 pub mod rank;

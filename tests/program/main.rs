@@ -32,6 +32,7 @@ mod command;
 mod crates;
 mod docs;
 mod docs_run;
+mod doctor_machine;
 mod drill;
 mod enqueue;
 mod errors;

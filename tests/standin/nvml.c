@@ -8,6 +8,10 @@
 //   process GPU PID MIB  a process and its memory; any number of lines
 //   utilization GPU N, temperature GPU N, power GPU MILLIWATTS, clock GPU MHZ, throttle GPU BITS,
 //   ecc GPU N, rows GPU N, recovery GPU ACTION
+//   capability GPU MAJOR MINOR, persistence GPU N, powercap GPU MILLIWATTS DEFAULT, appclock GPU MHZ DEFAULT,
+//   offsets GPU MHZ MEMORY_MHZ, slowdown GPU CELSIUS, eccmode GPU N, pending GPU N, remapfailed GPU N,
+//   computemode GPU N, mig GPU N, pcie GPU GENERATION WIDTH MAX_GENERATION MAX_WIDTH,
+//   replays GPU N...     each look takes the next number, the last one stays
 //   lost GPU             every call about it answers that it is lost
 //   mute GPU             it reports no events
 //   xid GPU CODE         an event; each line is delivered once, in order
@@ -205,11 +209,21 @@ struct field {
     unsigned long long value;
 };
 
+static const char *field_word(unsigned field) {
+    switch (field) {
+    case 143: return "rows";
+    case 144: return "pending";
+    case 145: return "remapfailed";
+    case 230: return "recovery";
+    default: return "none";
+    }
+}
+
 int nvmlDeviceGetFieldValues(void *device, int count, struct field *fields) {
     for (int i = 0; i < count; i++) {
         unsigned value = 0;
         fields[i].type = 1;
-        fields[i].code = ask(device, fields[i].field == 230 ? "recovery" : "rows", &value);
+        fields[i].code = ask(device, field_word(fields[i].field), &value);
         fields[i].value = value;
     }
     return lost(device) ? IS_LOST : SUCCESS;
@@ -299,6 +313,77 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
     unsigned value = 0;
     int code = ask(device, "throttle", &value);
     *out = value;
+    return code;
+}
+
+// What `tune probe --details` asks beside: the value at a place of a line.
+static int at(void *device, const char *word, int place, int *out) {
+    long long values[MOST];
+    if (lost(device)) return IS_LOST;
+    if (find(word, gpu_of(device), 0, values) <= place) return NOT_SUPPORTED;
+    *out = (int)values[place];
+    return SUCCESS;
+}
+
+int nvmlSystemGetNVMLVersion(char *version, unsigned length) {
+    snprintf(version, length, "13.580.65.06");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
+    int code = at(device, "capability", 0, major);
+    return code == SUCCESS ? at(device, "capability", 1, minor) : code;
+}
+
+int nvmlDeviceGetPersistenceMode(void *device, int *on) { return at(device, "persistence", 0, on); }
+
+int nvmlDeviceGetPowerManagementLimit(void *device, int *out) { return at(device, "powercap", 0, out); }
+
+int nvmlDeviceGetPowerManagementDefaultLimit(void *device, int *out) { return at(device, "powercap", 1, out); }
+
+int nvmlDeviceGetApplicationsClock(void *device, int clock, int *out) {
+    return clock == 1 ? at(device, "appclock", 0, out) : INVALID;
+}
+
+int nvmlDeviceGetDefaultApplicationsClock(void *device, int clock, int *out) {
+    return clock == 1 ? at(device, "appclock", 1, out) : INVALID;
+}
+
+int nvmlDeviceGetGpcClkVfOffset(void *device, int *out) { return at(device, "offsets", 0, out); }
+
+int nvmlDeviceGetMemClkVfOffset(void *device, int *out) { return at(device, "offsets", 1, out); }
+
+int nvmlDeviceGetTemperatureThreshold(void *device, int kind, int *out) {
+    return kind == 1 ? at(device, "slowdown", 0, out) : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetEccMode(void *device, int *current, int *pending) {
+    int code = at(device, "eccmode", 0, current);
+    *pending = *current;
+    return code;
+}
+
+int nvmlDeviceGetComputeMode(void *device, int *out) { return at(device, "computemode", 0, out); }
+
+int nvmlDeviceGetMigMode(void *device, int *current, int *pending) {
+    int code = at(device, "mig", 0, current);
+    *pending = *current;
+    return code;
+}
+
+int nvmlDeviceGetCurrPcieLinkGeneration(void *device, int *out) { return at(device, "pcie", 0, out); }
+
+int nvmlDeviceGetCurrPcieLinkWidth(void *device, int *out) { return at(device, "pcie", 1, out); }
+
+int nvmlDeviceGetMaxPcieLinkGeneration(void *device, int *out) { return at(device, "pcie", 2, out); }
+
+int nvmlDeviceGetMaxPcieLinkWidth(void *device, int *out) { return at(device, "pcie", 3, out); }
+
+int nvmlDeviceGetPcieReplayCounter(void *device, int *out) {
+    static int looks[GPUS];
+    int look = looks[gpu_of(device)]++;
+    int code = at(device, "replays", look, out);
+    while (code == NOT_SUPPORTED && look-- > 0) code = at(device, "replays", look, out);
     return code;
 }
 

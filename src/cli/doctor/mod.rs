@@ -13,6 +13,7 @@ use super::args::key_value;
 use super::query::Answer;
 use super::{Common, init_logging};
 use doctor::{Check, Outcome};
+pub(super) use machine::maps;
 use messages::exit::{Exit, Failure};
 
 /// `tune doctor`
@@ -68,11 +69,14 @@ struct Found {
     /// A command run again under one change at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<matrix::RunAnswer>,
+    /// Whether the checks that passed say what they have seen.
+    #[serde(skip)]
+    verbose: bool,
 }
 
 impl Answer for Found {
     fn text(&self) -> String {
-        let machine = machine::text(&self.machine);
+        let machine = doctor::machine::text(&self.machine, self.verbose);
         match &self.run {
             Some(run) => format!("{machine}\n{}", matrix::text(run)),
             None => machine,
@@ -87,7 +91,11 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         true => None,
         false => Some(matrix::examined(common, args, args.run.clone())?),
     };
-    let found = Found { machine, run };
+    let found = Found {
+        machine,
+        run,
+        verbose: common.verbose > 0,
+    };
     super::answer(common, &found)?;
     let failed = found.machine.iter().any(|c| c.outcome == Outcome::Failed);
     Ok(match &found.run {

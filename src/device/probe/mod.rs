@@ -1,18 +1,22 @@
 //! Which devices there are. NVML and CUDA's libraries are touched only by a child process, the
 //! hidden subcommand `probe`: where they hang or crash, nothing else does.
 
+mod details;
 mod line;
 pub(super) mod nvml;
 mod stream;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::error::NvmlError;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use details::{Details, GpuDetails, Link, main as details};
 pub use line::ProbeLine;
 pub use nvml::LIBRARY;
 pub use stream::{INTERVAL, main as stream};
@@ -22,7 +26,7 @@ use messages::exit::{Exit, Failure};
 
 /// How long the probe may take: it loads gigabytes of libraries, perhaps from a cold disk or over a
 /// network.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long the end of its output is waited for, at least, once the probe has ended.
 const CLOSED: Duration = Duration::from_secs(1);
@@ -152,23 +156,58 @@ pub fn memory_total(index: usize) -> Option<u64> {
 
 /// Runs the probe as a child process.
 fn ask() -> ProbeReport {
+    ask_for(&[], LIMIT).unwrap_or_else(|silence| ProbeReport::error(silence.to_string()))
+}
+
+/// Why a probe has told nothing.
+#[derive(Debug)]
+pub enum Silence {
+    /// It could not be started.
+    NotStarted(io::Error),
+    /// It said nothing within this time, and was left behind.
+    Hangs(Duration),
+    /// It ended otherwise than with an answer.
+    Ended(ExitStatus),
+    /// It cannot be waited for.
+    Lost(io::Error),
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Silence::NotStarted(error) => write!(f, "the probe cannot be started: {error}"),
+            Silence::Hangs(limit) => write!(
+                f,
+                "the probe gave no answer within {} s: the NVIDIA driver hangs, or libtorch's CUDA \
+                 libraries take longer to load",
+                limit.as_secs_f64()
+            ),
+            Silence::Ended(status) => write!(f, "the probe ended with {status}"),
+            Silence::Lost(error) => write!(f, "the probe is lost: {error}"),
+        }
+    }
+}
+
+/// Runs the probe in one of its modes (`--details`) as a child process, for so long, and reads its answer.
+///
+/// # Errors
+/// It gives none.
+pub fn ask_for<T: DeserializeOwned>(mode: &[&str], limit: Duration) -> Result<T, Silence> {
     let child = Command::new("/proc/self/exe")
         .arg("probe")
+        .args(mode)
         // What workers will find, and not what this process has found.
         .envs(search_path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    match child {
-        Ok(child) => answer(child, LIMIT),
-        Err(error) => ProbeReport::error(format!("the probe cannot be started: {error}")),
-    }
+    answer(child.map_err(Silence::NotStarted)?, limit)
 }
 
 /// Waits for the probe's answer; a probe that takes too long is killed and not waited for, since
 /// a process that hangs in the driver does not even die.
-fn answer(mut child: Child, limit: Duration) -> ProbeReport {
+fn answer<T: DeserializeOwned>(mut child: Child, limit: Duration) -> Result<T, Silence> {
     let start = Instant::now();
     // Read while it runs: libraries may print more than a pipe holds before the answer.
     let text = child.stdout.take().map(last_line);
@@ -179,21 +218,17 @@ fn answer(mut child: Child, limit: Duration) -> ProbeReport {
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.try_wait();
-                return ProbeReport::error(format!(
-                    "the probe gave no answer within {} s: the NVIDIA driver hangs, or libtorch's \
-                     CUDA libraries take longer to load",
-                    limit.as_secs_f64()
-                ));
+                return Err(Silence::Hangs(limit));
             }
-            Err(error) => return ProbeReport::error(format!("the probe is lost: {error}")),
+            Err(error) => return Err(Silence::Lost(error)),
         }
     };
     // Somebody else may hold the pipe open: what the probe itself has said is there by now.
     let left = limit.saturating_sub(start.elapsed()).max(CLOSED);
     let last = text.and_then(|text| text.recv_timeout(left).ok());
     match serde_json::from_slice(&last.unwrap_or_default()) {
-        Ok(report) if status.success() => report,
-        Ok(_) | Err(_) => ProbeReport::error(format!("the probe ended with {status}")),
+        Ok(report) if status.success() => Ok(report),
+        Ok(_) | Err(_) => Err(Silence::Ended(status)),
     }
 }
 
@@ -212,13 +247,24 @@ fn last_line(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 /// The hidden subcommand `probe`: prints a [`ProbeReport`] as one line of JSON. `load` has libtorch
 /// made ready for a device, or says why it cannot be.
 pub fn main(load: impl Fn(Device) -> Result<(), String>) -> ExitCode {
-    let written = serde_json::to_string(&inventory(load))
-        .map_err(std::io::Error::from)
-        .and_then(|line| writeln!(std::io::stdout(), "{line}"));
+    print_line(&inventory(load))
+}
+
+/// Prints a probe's answer as one line of JSON.
+pub fn print_line(answer: &impl Serialize) -> ExitCode {
+    let written = serde_json::to_string(answer)
+        .map_err(io::Error::from)
+        .and_then(|line| writeln!(io::stdout(), "{line}"));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// The first GPU that CUDA counts, where NVML knows one. For a child: NVML may hang.
+pub fn first_gpu() -> Option<Device> {
+    let gpus = gpus().ok()?;
+    gpus.first().map(|gpu| Device::Cuda(gpu.index))
 }
 
 /// Counts the GPUs, and sees whether libtorch could use them.
@@ -327,19 +373,19 @@ mod tests {
 
     #[test]
     fn a_hanging_or_dying_probe_is_an_error_in_time() {
-        let run = |script: &str| {
+        let run = |script: &str| -> Result<ProbeReport, String> {
             let child = Command::new("sh")
                 .args(["-c", script])
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            answer(child, Duration::from_millis(300))
+            answer(child, Duration::from_millis(300)).map_err(|e| e.to_string())
         };
-        assert!(run("exec sleep 60").error.unwrap().contains("no answer"));
-        assert!(run("kill -9 $$").error.unwrap().contains("signal: 9"));
+        assert!(run("exec sleep 60").unwrap_err().contains("no answer"));
+        assert!(run("kill -9 $$").unwrap_err().contains("signal: 9"));
         assert_eq!(
             run("echo noise; echo '{\"gpus\":[]}'"),
-            ProbeReport::default()
+            Ok(ProbeReport::default())
         );
     }
 
@@ -353,7 +399,10 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        assert_eq!(answer(child, LIMIT), ProbeReport::default());
+        assert_eq!(
+            answer::<ProbeReport>(child, LIMIT).unwrap(),
+            ProbeReport::default()
+        );
     }
 
     #[test]

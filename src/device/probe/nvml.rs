@@ -130,7 +130,13 @@ fn old_memory(gpu: &Handle<'_>) -> Result<(u64, u64), NvmlError> {
 pub fn read(gpu: &Gpu<'_>) -> Result<GpuSample, NvmlError> {
     let handle = &gpu.handle;
     let (memory_total, memory_used) = told(memory(handle))?.unwrap_or_default();
-    let fields = fields(handle)?;
+    let fields = fields(
+        handle,
+        &[
+            NVML_FI_DEV_REMAPPED_UNC,
+            NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+        ],
+    )?;
     let power = told(handle.power_usage())?;
     let reasons = told(handle.current_throttle_reasons())?;
     Ok(GpuSample {
@@ -175,14 +181,17 @@ pub fn processes(handle: &Handle<'_>) -> Result<BTreeMap<u32, u64>, NvmlError> {
     Ok(found)
 }
 
-/// Remapped rows, and the recovery action.
-fn fields(handle: &Handle<'_>) -> Result<[Option<u64>; 2], NvmlError> {
-    let ids = [
-        FieldId(NVML_FI_DEV_REMAPPED_UNC),
-        FieldId(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION),
-    ];
+/// Fields of a GPU by their numbers; those that NVML does not tell are left out.
+///
+/// # Errors
+/// The GPU itself is gone or needs a reset.
+pub(super) fn fields<const N: usize>(
+    handle: &Handle<'_>,
+    numbers: &[u32; N],
+) -> Result<[Option<u64>; N], NvmlError> {
+    let ids = numbers.map(FieldId);
     let samples = told(handle.field_values_for(&ids))?.unwrap_or_default();
-    let mut found = [None; 2];
+    let mut found = [None; N];
     for (slot, sample) in found.iter_mut().zip(samples) {
         *slot = match sample.and_then(|s| s.value) {
             Ok(SampleValue::U32(value)) => Some(u64::from(value)),

@@ -118,7 +118,7 @@ fn samples(gpus: &[Gpu<'_>]) -> String {
 }
 
 /// What is known of a GPU that cannot be read any more.
-fn gone(index: usize, memory_total: u64, error: &NvmlError) -> GpuSample {
+pub(super) fn gone(index: usize, memory_total: u64, error: &NvmlError) -> GpuSample {
     let action = if matches!(error, NvmlError::ResetRequired) {
         "reset"
     } else {
