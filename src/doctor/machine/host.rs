@@ -188,14 +188,20 @@ fn pressure(text: &str) -> Option<(f64, f64)> {
     Some((of("some")?, of("full").unwrap_or(0.0)))
 }
 
-/// A process: its state, whether it is the kernel's own, and how it is shown.
+/// A process: its state, whether it is the kernel's own or a child of this one, which may well read a disk just now, and
+/// how it is shown.
 fn process(stat: &str) -> Option<(char, bool, String)> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, fields) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let flags: u64 = fields.get(6)?.parse().ok()?;
     let state = fields.first()?.chars().next()?;
-    Some((state, flags & PF_KTHREAD != 0, format!("{name} ({pid})")))
+    let child = fields.get(1)?.parse() == Ok(std::process::id());
+    Some((
+        state,
+        child || flags & PF_KTHREAD != 0,
+        format!("{name} ({pid})"),
+    ))
 }
 
 fn pids_seen() -> Vec<String> {

@@ -55,20 +55,19 @@ impl Facts {
     /// Reads them; the project need not be there. Takes about a second, and longer where libtorch is loaded from a cold
     /// disk or the driver hangs: each child has its limit.
     pub fn read(project: &Path) -> Facts {
-        let parts = std::thread::scope(|scope| {
+        let (host, loaded, gpus) = std::thread::scope(|scope| {
             let loaded = scope.spawn(libraries::look);
             let gpus = scope.spawn(|| details(probe::LIMIT));
             let host = host::look();
-            let disk = disk::look(project, true);
             let lost = || libraries::Unloaded::Other("the thread is lost".to_owned());
             let loaded = loaded.join().unwrap_or_else(|_| Err(lost()));
             let gpus = gpus
                 .join()
                 .unwrap_or_else(|_| Err("the thread is lost".to_owned()));
-            (host, disk, loaded, gpus)
+            (host, loaded, gpus)
         });
-        let (host, disk, loaded, gpus) = parts;
-        // Alone, so that it neither slows the writes nor is slowed.
+        // Each alone: loading gigabytes of libraries would slow the writes, and computing the rest.
+        let disk = disk::look(project, true);
         let sums = arithmetic::look(host.usable.unwrap_or(1));
         let mut facts = Facts::of(host, disk, gpus);
         if facts
