@@ -187,7 +187,7 @@ fn progress(ended: &RunEnded) -> String {
         "" => "as it is",
         what => what,
     };
-    let time = report::duration(ended.time);
+    let time = report::format::duration(ended.time);
     let end = match (&ended.failure, ended.stop) {
         (Some(failure), _) => format!("failed after {time}: {}", failure.text()),
         (None, Some(Stop::Survived)) => format!("goes on after {time}, when it had failed before"),
@@ -275,7 +275,7 @@ pub(super) fn text(answer: &RunAnswer) -> String {
         answer.base.failed,
         answer.base.all,
         answer.runs,
-        report::duration(seconds)
+        report::format::duration(seconds)
     );
     table(&mut text, &answer.changes);
     place(&mut text, answer);

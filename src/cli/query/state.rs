@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::format::{self, rfc3339};
 use messages::exit::Exit;
 use report::format::{duration, plural};
-use report::shell_word;
 use store::RunEntry;
 use supervisor::{LockOwner, Stopping};
 

@@ -10,7 +10,7 @@ mod libraries;
 mod limits;
 mod process_checks;
 mod software;
-mod table;
+pub mod table;
 #[cfg(test)]
 mod tests;
 mod text;
