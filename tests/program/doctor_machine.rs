@@ -70,7 +70,8 @@ fn library(path: &Path, code: &str, flags: &[&str]) -> PathBuf {
     let source = path.with_extension("c");
     std::fs::write(&source, code).unwrap();
     let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
+        // It stays mapped when the program finds that it is no library of ours.
+        .args(["-shared", "-fPIC", "-Wl,-z,nodelete", "-o"])
         .arg(path)
         .arg(&source)
         .args(flags)

@@ -221,7 +221,7 @@ pub(super) fn libraries(facts: &Facts) -> Finding {
     }
     if let Some(why) = &loaded.why {
         return not_run(
-            why.lines()
+            why.split(['\n', ';'])
                 .next()
                 .unwrap_or("libtorch cannot be loaded")
                 .to_owned(),
