@@ -18,6 +18,7 @@ mod cuda;
 mod cuda_memory;
 mod cuda_search;
 mod data;
+mod doctor_garden;
 mod resume;
 mod standin;
 mod winner;

@@ -1,0 +1,5 @@
+# cause: processor_instructions
+import os
+import signal
+
+os.kill(os.getpid(), signal.SIGILL)

@@ -1,0 +1,9 @@
+# cause: import_side_effect
+# says: default dtype
+import training
+import torch
+
+import import_side_effect_module
+
+data = training.rows()
+training.train(training.model(), data)

@@ -1,0 +1,18 @@
+# cause: leak
+# memory: 8000000
+import time
+
+import torch
+import training
+
+kept = []
+net = training.model()
+
+
+def loss(outputs, labels):
+    kept.append(torch.ones(30_000_000))
+    time.sleep(0.1)
+    return torch.nn.functional.cross_entropy(outputs, labels)
+
+
+training.train(net, training.rows(), loss=loss, epochs=100)

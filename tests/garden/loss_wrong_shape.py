@@ -1,0 +1,8 @@
+# cause: shape_mismatch
+# says: loss_wrong_shape.py
+import torch
+import training
+
+data = training.rows(classes=2)
+data.labels = data.labels.float()
+training.train(training.model(classes=1), data, loss=torch.nn.BCEWithLogitsLoss())

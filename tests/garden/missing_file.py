@@ -1,0 +1,2 @@
+# cause: missing_file
+print(open("data/train.csv").read())

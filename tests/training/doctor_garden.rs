@@ -1,0 +1,189 @@
+//! Programs that fail for a planted reason, which doctor has to name first: `tests/garden/`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use crate::common::{Project, program, valid};
+use serde_json::Value as Json;
+
+/// A Python with PyTorch, on a CUDA runtime without a card.
+static PYTHON: LazyLock<String> = LazyLock::new(|| {
+    let script = format!("{}/tests/standin/python.sh", crate::ROOT);
+    let mut command = Command::new("bash");
+    let made = command
+        .arg(script)
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    format!(
+        "{}/bin/python3",
+        String::from_utf8(made.stdout).unwrap().trim()
+    )
+});
+
+/// What the head of a program says of itself.
+struct Planted {
+    file: PathBuf,
+    head: Vec<(String, String)>,
+}
+
+impl Planted {
+    fn read(name: &str) -> Planted {
+        let file = Path::new(crate::ROOT).join(format!("tests/garden/{name}.py"));
+        let text = fs::read_to_string(&file).unwrap();
+        let head = text.lines().map_while(|line| line.strip_prefix("# "));
+        let pair = |line: &str| {
+            let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+            (key.to_owned(), value.to_owned())
+        };
+        let head = head.map(pair).collect();
+        Planted { file, head }
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        let found = self.head.iter().find(|(k, _)| k == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The shell's line that starts doctor in the world that the program is to fail in.
+    fn line(&self, scratch: &Path) -> String {
+        let mut line = String::new();
+        let mount = |at: &Path, size: &str| {
+            format!("mount -t tmpfs -o size={size} tmpfs {} && ", at.display())
+        };
+        let mounts = self
+            .get("shared memory")
+            .map(|size| mount(Path::new("/dev/shm"), size));
+        let disk = scratch.join("disk");
+        fs::create_dir_all(&disk).unwrap();
+        line += &mounts.unwrap_or_default();
+        line += &self
+            .get("disk")
+            .map(|size| mount(&disk, size))
+            .unwrap_or_default();
+        if let Some(kib) = self.get("memory") {
+            let _ = write!(line, "ulimit -v {kib} && ");
+        }
+        if let Some(files) = self.get("files") {
+            let _ = write!(line, "ulimit -n {files} && ");
+        }
+        let variables = self.get("environment").unwrap_or_default();
+        let library = self.get("library").map(|name| {
+            fs::write(scratch.join(name), "not a library").unwrap();
+            format!("LD_LIBRARY_PATH={}", scratch.display())
+        });
+        let library = library.unwrap_or_default();
+        let arguments = self.get("arguments").unwrap_or_default();
+        let today = self
+            .get("today")
+            .map(|_| "$(date +%Y-%m-%d)")
+            .unwrap_or_default();
+        let _ = write!(
+            line,
+            "exec env DISK={} {variables} {library} {} doctor --json --quiet --budget 4m --deadline 5s --run {} {} {arguments} {today}",
+            disk.display(),
+            program().display(),
+            *PYTHON,
+            self.file.display(),
+        );
+        line
+    }
+}
+
+/// Starts doctor around a program and gives what it says of its runs.
+fn examined(planted: &Planted) -> Json {
+    let project = Project::empty();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    let output = command
+        .args(["--mount", "sh", "-c", &planted.line(scratch.path())])
+        .current_dir(project.path())
+        .env_remove("LD_LIBRARY_PATH")
+        .env("OMP_NUM_THREADS", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer: Json =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert_eq!(output.status.code(), Some(5), "{answer:#} {said}");
+    valid("doctor", &answer);
+    answer["run"].clone()
+}
+
+/// Appends what was found to the file that `TUNE_GARDEN` names, for the reliability table of docs/doctor.md.
+fn record(name: &str, cause: &str, run: &Json) {
+    let Some(path) = std::env::var_os("TUNE_GARDEN") else {
+        return;
+    };
+    let line = serde_json::json!({
+        "program": name, "cause": cause, "runs": run["runs"], "seconds": run["seconds"],
+        "hypotheses": run["hypotheses"].as_array().unwrap().iter()
+            .map(|h| serde_json::json!([h["cause"], h["probability"]])).collect::<Vec<_>>(),
+    });
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .unwrap();
+    writeln!(file, "{line}").unwrap();
+}
+
+fn is_named_first(name: &str) {
+    let planted = Planted::read(name);
+    let run = examined(&planted);
+    let cause = planted.get("cause").unwrap();
+    record(name, cause, &run);
+    let hypotheses = run["hypotheses"].as_array().unwrap();
+    let told = || format!("{:#}", Json::Array(hypotheses.clone()));
+    assert_eq!(hypotheses[0]["cause"], cause, "{}", told());
+    assert!(
+        hypotheses[0]["probability"].as_f64().unwrap() > 0.3,
+        "{}",
+        told()
+    );
+    if let Some(rows) = planted.get("rows") {
+        let rows: Vec<u64> = rows.split(' ').map(|r| r.parse().unwrap()).collect();
+        assert_eq!(run["rows"], Json::from(rows), "{}", told());
+    }
+    if let Some(part) = planted.get("says") {
+        assert!(hypotheses[0].to_string().contains(part), "{}", told());
+    }
+}
+
+macro_rules! garden {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                is_named_first(stringify!($name));
+            }
+        )*
+
+        #[test]
+        fn every_program_has_its_test() {
+            let tested = [$(stringify!($name)),*];
+            let files = fs::read_dir(format!("{}/tests/garden", crate::ROOT)).unwrap();
+            for file in files {
+                let path = file.unwrap().path();
+                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                let planted = path.extension().is_some_and(|e| e == "py")
+                    && fs::read_to_string(&path).unwrap().starts_with("# cause: ");
+                assert!(!planted || tested.contains(&name.as_str()), "{name}");
+            }
+            assert!(tested.len() >= 25);
+        }
+    };
+}
+
+garden! {
+    abort_in_backward bce_nan clock deadlock descriptors exp_overflow fork_after_threads full_disk hash_order
+    hides_a_module illegal_instruction import_side_effect label_out_of_range leak library_path
+    loader_worker_corrupts loader_worker_deadlocks loss_wrong_shape memory_limit missing_file nan_image
+    no_network one_batch_size one_row own_code rare_crash small_shared_memory smaller_last_batch
+    third_party_thread token_beyond_vocabulary two_options unlucky_seed variable wrong_locale
+}
