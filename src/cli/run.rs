@@ -75,7 +75,23 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         same_program: args.same_program,
         locked,
     });
+    if let Ok(Exit::Breaker) = ended {
+        look_at_machine(&args.common, &project.dir);
+    }
     ended.map_err(with_variables)
+}
+
+/// The last words of a run that gave up: what is wrong with the machine, if anything is, and how to find out more.
+fn look_at_machine(common: &Common, project: &Path) {
+    if common.quiet {
+        return;
+    }
+    let checks = doctor::machine::quick(project);
+    let found = match checks.is_empty() {
+        true => "nothing is wrong with the machine as far as a short look tells\n".to_owned(),
+        false => doctor::machine::problems(&checks),
+    };
+    report::err(&format!("{found}`tune doctor` looks closer"));
 }
 
 /// A study may differ by what an environment variable sets, of which the command line shows nothing.

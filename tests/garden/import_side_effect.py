@@ -6,4 +6,5 @@ import torch
 import import_side_effect_module
 
 data = training.rows()
+data.features = data.features.float()
 training.train(training.model(), data)

@@ -15,7 +15,11 @@ torch=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/
 standin=$cache/standin-python
 "$python" -B "$here/build.py" "$torch" "$cache/cuda-headers-13.0/nvidia/cu13/include" "$standin" >&2
 # Python's libtorch_cuda.so is the real one: the one that computes has to be there before it.
-printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$standin/torch/lib/libtorch_cuda.so" "$python" > "$standin/bin/python3.part-$$"
+cat > "$standin/bin/python3.part-$$" <<END
+#!/bin/sh
+export LD_LIBRARY_PATH=$standin/torch/lib:$standin/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
+LD_PRELOAD=$standin/torch/lib/libtorch_cuda.so exec $python "\$@"
+END
 chmod +x "$standin/bin/python3.part-$$"
 mv "$standin/bin/python3.part-$$" "$standin/bin/python3"
 echo "$standin"

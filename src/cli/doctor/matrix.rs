@@ -68,6 +68,13 @@ pub(super) struct RunAnswer {
     output: String,
 }
 
+impl RunAnswer {
+    /// The end of what a failing run printed.
+    pub(super) fn output(&self) -> &str {
+        &self.output
+    }
+}
+
 /// One change with its runs.
 #[derive(Debug, Serialize)]
 struct ChangeTold {

@@ -1,5 +1,6 @@
 //! `tune doctor`: why a machine, a task or a program fails.
 
+mod bundle;
 mod ladder;
 mod machine;
 mod matrix;
@@ -97,6 +98,15 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         verbose: common.verbose > 0,
     };
     super::answer(common, &found)?;
+    if let Some(file) = &args.bundle {
+        bundle::write(file, &found)?;
+        if !common.quiet {
+            report::err(&format!(
+                "{}: the report, to send to somebody; read it first",
+                file.display()
+            ));
+        }
+    }
     let failed = found.machine.iter().any(|c| c.outcome == Outcome::Failed);
     Ok(match &found.run {
         Some(run) => run.answer.exit(),
