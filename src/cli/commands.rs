@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::RungArgs;
 use super::args::{Common, ConfigFlags, key_value};
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
@@ -148,6 +149,9 @@ pub enum Command {
     /// The process that watches the GPUs; started by a run
     #[command(hide = true)]
     Probe(ProbeArgs),
+    /// One part of a task, tried by itself; started by doctor
+    #[command(hide = true)]
+    Rung(Box<RungArgs>),
 }
 
 /// `tune probe`

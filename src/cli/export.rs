@@ -219,6 +219,7 @@ fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
         config,
         halvings: 0,
         rehearse: None,
+        rows: None,
     };
     Ok(Chosen {
         spec,

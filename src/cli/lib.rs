@@ -27,6 +27,7 @@ mod read_command;
 mod rehearse;
 mod replay;
 mod run;
+mod rung;
 mod status;
 
 use std::ffi::OsString;
@@ -53,6 +54,7 @@ pub use install_service::InstallServiceArgs;
 pub use logging::init_logging;
 pub use predict::{PredictArgs, RowsArgs};
 pub use rehearse::RehearseArgs;
+pub use rung::RungArgs;
 
 use device::Device;
 use messages::exit::{Exit, Failure};
@@ -76,6 +78,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "doctor",
     "replay",
     "bisect",
+    "rung",
     "adopt",
     "enqueue",
     "ask-tell",
@@ -133,6 +136,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Invocation::Command(common, Command::Drill(args)) => drill::drill(common, args),
         Invocation::Command(common, Command::Doctor(args)) => doctor::doctor(common, args),
         Invocation::Command(common, Command::Bisect(args)) => bisect::bisect(common, args),
+        Invocation::Command(common, Command::Rung(args)) => rung::rung(common, args),
         Invocation::Command(common, Command::Embed(args)) => embed::embed(common, args),
         Invocation::Command(common, Command::Init(args)) => init::init(common, args),
         Invocation::Command(common, Command::InstallService(args)) => {

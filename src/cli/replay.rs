@@ -52,6 +52,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
             config: spec.effective(&trial.params),
             halvings: 0,
             rehearse: None,
+            rows: None,
         },
         device,
         // As in the study: sums of floats depend on it.

@@ -6,6 +6,7 @@ pub mod change;
 pub mod check;
 pub mod examine;
 pub mod hypothesis;
+pub mod ladder;
 pub mod machine;
 pub mod matrix;
 pub mod notes;

@@ -59,6 +59,7 @@ pub fn rehearse(
                 params,
                 halvings: 0,
                 rehearse: Some(rehearsal.steps),
+                rows: None,
             },
             device: rehearsal.device,
             threads: rehearsal.threads,

@@ -93,6 +93,10 @@ pub struct TrialSpec {
     /// first that need the most memory, and an end without a report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rehearse: Option<u32>,
+    /// Of the rows to train on only these, by their numbers in the data from 0, to find out which of
+    /// them a training fails by. Kinds without rows ignore it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<usize>>,
 }
 
 impl TrialSpec {

@@ -288,6 +288,7 @@ mod tests {
             config,
             halvings: 0,
             rehearse: None,
+            rows: None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use config::StudySpec;
 use device::Device;
 
 use crate::embedding::EmbeddingPooling;
@@ -38,6 +39,8 @@ pub enum TorchRequest {
     Evaluate(Evaluate),
     /// Write what an encoder makes of texts.
     Embed(Embed),
+    /// Try one part of a device or of a task, and print what was found.
+    Rung(Rung),
 }
 
 /// Rows for a model.
@@ -106,4 +109,59 @@ pub struct Embed {
     pub json: bool,
     /// Whether progress is shown.
     pub loud: bool,
+}
+
+/// `tune rung`, where it needs libtorch.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Rung {
+    /// The part.
+    pub part: RungPart,
+    /// Where it is computed.
+    pub device: Device,
+    /// Decides what is made up.
+    pub seed: u64,
+}
+
+/// What is tried.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RungPart {
+    /// The libraries load, and the device gives memory.
+    Environment,
+    /// Constants and sequences.
+    Fill,
+    /// A product of matrices.
+    MatrixProduct,
+    /// A convolution and a transposed one.
+    Convolution,
+    /// Patterns up to this share of the device's free memory.
+    Memory {
+        /// In (0, 1].
+        share: f64,
+    },
+    /// A part of the task's default point.
+    Task(Box<StudySpec>, TaskPart),
+}
+
+/// A part of a text classification's default point.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskPart {
+    /// The model, forward, on made-up rows.
+    Model,
+    /// A loss alone.
+    Loss {
+        /// A value of `loss.cls.type`.
+        form: String,
+        /// With the labels of the rows; else with made-up ones.
+        real: bool,
+    },
+    /// The head, there and back.
+    Head,
+    /// A layer of the encoder, from 0, there and back.
+    Layer(usize),
+    /// The embeddings, there and back.
+    Embeddings,
+    /// One pass over these rows of the data, from 0, operation by operation.
+    Trace(Vec<usize>),
 }

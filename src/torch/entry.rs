@@ -9,6 +9,7 @@ use text::torch_request::{INTERFACE, TorchRequest};
 use crate::LinkedLibtorch;
 use crate::commands::{embed, evaluate, predict};
 use crate::gpu;
+use crate::rungs::rung;
 
 /// From which sources the interface of this library comes ([`INTERFACE`]).
 #[unsafe(no_mangle)]
@@ -52,6 +53,7 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
         TorchRequest::Predict(wanted) => predict(&wanted),
         TorchRequest::Evaluate(wanted) => evaluate(&wanted),
         TorchRequest::Embed(wanted) => embed(&wanted),
+        TorchRequest::Rung(wanted) => rung(&wanted),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod entry;
 mod faults;
 pub mod gpu;
 mod libtorch;
+mod rungs;
 pub mod train;
 
 pub use libtorch::LinkedLibtorch;

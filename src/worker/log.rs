@@ -173,6 +173,7 @@ mod tests {
             config: Params::from([("optim.lr".into(), 0.1.into()), ("a.b".into(), "x".into())]),
             halvings: 0,
             rehearse: None,
+            rows: None,
         };
         assert_eq!(
             head(&trial, Device::Cpu, 7, jiff::Timestamp::UNIX_EPOCH),

@@ -135,6 +135,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
             config,
             halvings: 0,
             rehearse: None,
+            rows: None,
         }),
         log: log.into(),
         max_log_bytes: 1 << 20,
@@ -317,6 +318,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
         config: Params::new(),
         halvings: 0,
         rehearse: None,
+        rows: None,
     };
     let files = || AttemptFiles {
         log: directory.path().join("log"),

@@ -109,6 +109,7 @@ static int carry_out(struct fault fault, int *sticky)
     case TAKE: account_neighbour(card, fault.number << 20); break;
     case GIVE: account_neighbour(card, -(fault.number << 20)); break;
     case PIECES: at->pieces = (size_t)fault.number << 20; break;
+    case FLIP: memory_flip((size_t)fault.number << 20); break;
     case NOTHING: break;
     }
     return cudaSuccess;

@@ -224,6 +224,16 @@ int memory_fill(void *at, int value, size_t bytes)
     return cudaSuccess;
 }
 
+void memory_flip(size_t offset)
+{
+    struct block *largest = NULL;
+    pthread_mutex_lock(&mutex);
+    for (size_t i = 0; i < count; i++)
+        if (blocks[i].kind == DEVICE && (!largest || blocks[i].size > largest->size)) largest = &blocks[i];
+    if (largest) *(unsigned char *)(largest->at + offset % largest->size) ^= 1 << 3;
+    pthread_mutex_unlock(&mutex);
+}
+
 /* A copy to the host is the one that a program waits for. */
 static int waits(enum cudaMemcpyKind kind) { return kind == cudaMemcpyDeviceToHost ? WAITS : CONTEXT; }
 

@@ -1,11 +1,12 @@
 /* Fault rules: the file `rules`, read anew when it changes. A rule a line, or several with `;` between them:
  *
- *   CALL[/KERNEL][@N[+][xM]][#P]=ACTION
+ *   CALL[/KERNEL][@N[+][xM]][#P][$NAME:VALUE]=ACTION
  *
  * CALL and KERNEL are shell patterns. Every launch, a library's too, is the call `launch`, with the kernel's mangled
  * or the function's name; the making of a context is the call `context`. @N: the N-th match of the process (1);
  * with `+` that one and all after it. xM: M times at most, in all processes together. #P: only in the P-th
- * process that made a context. ACTION is
+ * process that made a context. $NAME:VALUE: only in processes whose environment has this variable with this value;
+ * $NAME!VALUE: only in others. ACTION is
  *
  *   N            this call fails with this cudaError
  *   sticky:N     the context is broken from here on; a launch itself succeeds, and the error shows up later
@@ -18,6 +19,7 @@
  *   ecc          an error in the card's memory: sticky 214, NVML counts it, Xid 48
  *   heal         the card is as new: what a reset does
  *   take:MIB, give:MIB   another program takes memory of the card, gives it back
+ *   flip:MIB     a bit of the largest allocation changes, so many MiB behind its beginning
  *   pieces:MIB   from here on no piece of free memory is larger (0: free memory is whole)
  */
 #define _GNU_SOURCE
@@ -32,9 +34,9 @@
 #include <time.h>
 
 struct rule {
-    char call[64], kernel[160];
+    char call[64], kernel[160], variable[64], value[64];
     unsigned long nth, seen, most, process;
-    int onwards;
+    int onwards, otherwise;
     struct fault fault;
 };
 static struct rule rules[RULES];
@@ -43,7 +45,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct { const char *word; enum action action; } ACTIONS[] = {
     {"sticky", STICKY}, {"status", ANSWER}, {"spin", SPIN}, {"hang", HANG}, {"slow", SLOW}, {"kill", KILL}, {"lost", LOST},
-    {"ecc", ECC}, {"heal", HEAL}, {"take", TAKE}, {"give", GIVE}, {"pieces", PIECES},
+    {"ecc", ECC}, {"heal", HEAL}, {"take", TAKE}, {"give", GIVE}, {"pieces", PIECES}, {"flip", FLIP},
 };
 
 static int parse_action(const char *text, struct fault *fault)
@@ -61,11 +63,32 @@ static int parse_action(const char *text, struct fault *fault)
     return 0;
 }
 
+/* $NAME:VALUE or $NAME!VALUE, which is cut off. */
+static int parse_condition(char *text, struct rule *rule)
+{
+    char *name = strchr(text, '$');
+    if (!name) return 1;
+    *name++ = 0;
+    size_t length = strcspn(name, ":!");
+    if (!length || !name[length] || length >= sizeof rule->variable) return 0;
+    rule->otherwise = name[length] == '!';
+    snprintf(rule->variable, sizeof rule->variable, "%.*s", (int)length, name);
+    snprintf(rule->value, sizeof rule->value, "%s", name + length + 1);
+    return 1;
+}
+
+static int holds(const struct rule *rule)
+{
+    const char *value = *rule->variable ? getenv(rule->variable) : NULL;
+    return !*rule->variable || (value && !strcmp(value, rule->value)) != rule->otherwise;
+}
+
 static int parse(char *text, struct rule *rule)
 {
     char *equals = strrchr(text, '=');
     if (!equals || !parse_action(equals + 1, &rule->fault)) return 0;
     *equals = 0;
+    if (!parse_condition(text, rule)) return 0;
     char *counts = text + strcspn(text, "@#");
     rule->nth = 1;
     while (*counts) {
@@ -129,6 +152,7 @@ static int fires(struct rule *rule, int index, const char *call, const char *ker
     if (fnmatch(rule->call, call, 0)) return 0;
     if (*rule->kernel && (!kernel || fnmatch(rule->kernel, kernel, 0))) return 0;
     if (rule->process && rule->process != gate_process()) return 0;
+    if (!holds(rule)) return 0;
     rule->seen++;
     if (rule->onwards ? rule->seen < rule->nth : rule->seen != rule->nth) return 0;
     return !rule->most || __atomic_fetch_add(&account_join()->fired[index], 1, __ATOMIC_RELAXED) < rule->most;

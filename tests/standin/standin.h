@@ -77,7 +77,7 @@ void account_xid(int card, unsigned xid);
 
 /* --- rules.c: faults on command ------------------------------------------------------------------------------ */
 
-enum action { NOTHING, CODE, STICKY, ANSWER, SPIN, HANG, SLOW, KILL, LOST, ECC, HEAL, TAKE, GIVE, PIECES };
+enum action { NOTHING, CODE, STICKY, ANSWER, SPIN, HANG, SLOW, KILL, LOST, ECC, HEAL, TAKE, GIVE, PIECES, FLIP };
 struct fault { enum action action; long number; };
 /* What happens at this call; `kernel` is NULL where nothing is launched. Counts the rules that match. */
 struct fault rules_at(const char *call, const char *kernel);
@@ -105,6 +105,8 @@ int memory_allocate(void **out, size_t bytes);
 int memory_release(void *at);
 int memory_copy(void *to, const void *from, size_t bytes);
 int memory_fill(void *at, int value, size_t bytes);
+/* Changes a bit so many bytes behind the beginning of the largest allocation, if there is one. */
+void memory_flip(size_t offset);
 /* Pages of the host, aligned; NULL if there are none. */
 void *memory_pages(size_t bytes, size_t align, int protection);
 /* Physical memory behind reserved addresses (the driver's virtual memory management). */

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::args::key_value;
 use super::query::Answer;
 use super::{Common, init_logging};
+use doctor::ladder::Ladder;
 use doctor::{Check, Outcome};
 pub(super) use machine::maps;
 use messages::exit::{Exit, Failure};
@@ -73,14 +74,19 @@ struct Found {
     /// Whether the checks that passed say what they have seen.
     #[serde(skip)]
     verbose: bool,
+    /// The parts of a task, where one is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ladder: Option<Ladder>,
 }
 
 impl Answer for Found {
     fn text(&self) -> String {
         let machine = doctor::machine::text(&self.machine, self.verbose);
+        let ladder = self.ladder.as_ref().map(Ladder::summary);
+        let ladder = ladder.unwrap_or_default();
         match &self.run {
-            Some(run) => format!("{machine}\n{}", matrix::text(run)),
-            None => machine,
+            Some(run) => format!("{machine}{ladder}\n{}", matrix::text(run)),
+            None => machine + &ladder,
         }
     }
 }
@@ -92,10 +98,12 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         true => None,
         false => Some(matrix::examined(common, args, args.run.clone())?),
     };
+    let climbed = (args.task.as_deref()).map(|task| ladder::climb(common, args, task));
     let found = Found {
         machine,
         run,
         verbose: common.verbose > 0,
+        ladder: climbed.transpose()?,
     };
     super::answer(common, &found)?;
     if let Some(file) = &args.bundle {
@@ -108,6 +116,7 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         }
     }
     let failed = found.machine.iter().any(|c| c.outcome == Outcome::Failed);
+    let failed = failed || found.ladder.as_ref().is_some_and(Ladder::failed);
     Ok(match &found.run {
         Some(run) => run.answer.exit(),
         None if failed => Exit::Breaker,

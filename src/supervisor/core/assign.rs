@@ -317,6 +317,7 @@ impl Core {
             config: self.spec.effective(&active.trial.params),
             halvings: active.halvings,
             rehearse: None,
+            rows: None,
         };
         let params = trial.params.clone();
         let grant = active.reservation.grant;

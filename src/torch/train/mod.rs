@@ -13,11 +13,12 @@ mod optimizer;
 pub mod predict;
 mod prefix;
 mod rows;
+pub mod rungs;
 mod score;
 mod tensors;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -156,6 +157,7 @@ impl TextTask {
             config: self.defaults.clone(),
             halvings: 0,
             rehearse: Some(1),
+            rows: None,
         }
     }
 
@@ -211,7 +213,7 @@ impl TextTask {
         let model = Model::new(encoder, options, head, &mut generator)?;
         let Round { train, validation } = &self.rounds[round];
         let test: Vec<usize> = (self.searched..rows.truth.len()).collect();
-        let train = rows.of_documents(train);
+        let train = rows.of_documents(&self.chosen(train, trial.rows.as_deref())?);
         let material = fit::Material {
             rows: &rows,
             validation: &rows.of_documents(validation),
@@ -238,6 +240,18 @@ impl TextTask {
             parameters: model.parameters()?,
             head: Some(model.head().clone()),
         })
+    }
+
+    /// Those of the places `train` whose rows are among `only`; all where nothing is said.
+    fn chosen(&self, train: &[usize], only: Option<&[usize]>) -> Result<Vec<usize>> {
+        let Some(only) = only else {
+            return Ok(train.to_vec());
+        };
+        let only: BTreeSet<usize> = only.iter().copied().collect();
+        let among = |place: &usize| only.contains(&self.order[*place]);
+        let chosen: Vec<usize> = train.iter().copied().filter(among).collect();
+        ensure!(!chosen.is_empty(), "none of these rows is trained on");
+        Ok(chosen)
     }
 
     /// What is kept beside a trial's weights.

@@ -92,6 +92,7 @@ fn trial(site: &TinyProject, seed: u64, changed: &[(&str, Value)]) -> TrialSpec 
         config,
         halvings: 0,
         rehearse: None,
+        rows: None,
     }
 }
 

@@ -236,6 +236,7 @@ mod tests {
             config: Params::new(),
             halvings: 0,
             rehearse: None,
+            rows: None,
         };
         let scene = FaultContext {
             libtorch: &crate::NoLibtorch,

@@ -346,6 +346,7 @@ fn every_parameter_of_every_encoder_is_trained_and_what_blocks_share_is_frozen_w
                 config: keys,
                 halvings: 0,
                 rehearse: None,
+                rows: None,
             };
             task.train(&trial, &mut Silent).unwrap().parameters
         };

@@ -1,0 +1,186 @@
+//! A training of the point of the defaults, in a worker of its own, as a run would do it.
+
+use std::path::Path;
+
+use super::{RungArgs, at, say};
+use crate::libtorch;
+use config::StudySpec;
+use config::kinds::text_classification;
+use fault::Fault;
+use messages::exit::{Exit, Failure};
+use search::space::{Params, Value};
+use search::study::{Purpose, derive_seed};
+use supervisor::{Replay, ReplayEnd, ReplayResult, replay};
+use task::TrialSpec;
+use text::data::Columns;
+
+/// Steps by which the time of an epoch is estimated.
+const FIRST: u32 = 4;
+
+/// An epoch that takes longer, in seconds, is not trained to its end.
+const EPOCH: f64 = 60.0;
+
+/// Rows that are made up.
+const ROWS: usize = 240;
+
+/// Trains on the task's rows or on made-up ones, all of them or those of these numbers: an epoch where that is not too
+/// long, else as many steps as there is time for, those that need the most memory first.
+///
+/// # Errors
+/// Exit 5: the training fails; its fault is told.
+pub(super) fn train(
+    mut spec: StudySpec,
+    real: bool,
+    rows: Option<Vec<usize>>,
+    args: &RungArgs,
+) -> Result<Exit, Failure> {
+    let dir = tempfile::tempdir()
+        .map_err(|e| Failure::internal(format!("no temporary directory: {e}")))?;
+    if !real {
+        make_up(&mut spec, dir.path())?;
+    }
+    let whole = rows.is_some() || spec.runs_programs();
+    let mut training = Training::new(spec, rows, args, dir.path())?;
+    if whole || args.steps.is_some() {
+        let played = training.play(args.steps)?;
+        return training.told(&played, args.steps);
+    }
+    let first = training.play(Some(FIRST))?;
+    let steps = first.planned.unwrap_or(0) as f64;
+    let seconds = first.speed.map_or(0.0, |(time, steps)| {
+        time.as_secs_f64() / steps.max(1) as f64
+    });
+    let limit = (steps * seconds > EPOCH).then(|| (EPOCH / seconds) as u32);
+    let played = training.play(limit)?;
+    training.told(&played, limit)
+}
+
+struct Training {
+    plan: Replay,
+}
+
+impl Training {
+    fn new(
+        mut spec: StudySpec,
+        rows: Option<Vec<usize>>,
+        args: &RungArgs,
+        dir: &Path,
+    ) -> Result<Training, Failure> {
+        let device = super::device(&spec)?;
+        // What was injected into a run is no part of the task.
+        spec.operation.inject = None;
+        let params = spec.space.point(&Params::new());
+        let mut config = spec.effective(&params);
+        if !spec.runs_programs() {
+            config.insert("train.epochs".to_owned(), Value::from(1i64));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Training {
+            plan: Replay {
+                trial: TrialSpec {
+                    number: 0,
+                    purpose: Purpose::Search,
+                    attempt: 0,
+                    seed: derive_seed(spec.seed, 0, "trial"),
+                    params,
+                    config,
+                    halvings: 0,
+                    rehearse: None,
+                    rows,
+                },
+                device,
+                threads: spec.operation.threads.unwrap_or(cores),
+                blocking: args.blocking,
+                log: dir.join("training.log"),
+                keep: None,
+                library: libtorch::for_workers(&spec, device)?,
+                spec,
+            },
+        })
+    }
+
+    /// Trains so many steps, or an epoch.
+    fn play(&mut self, steps: Option<u32>) -> Result<ReplayResult, Failure> {
+        at(&steps.map_or("a training".to_owned(), |steps| {
+            format!("{steps} training steps")
+        }));
+        self.plan.trial.rehearse = steps;
+        let played = replay(&self.plan, &mut |_| {})?;
+        match &played.end {
+            ReplayEnd::Completed => Ok(played),
+            ReplayEnd::Fault(fault) => Err(Failure::new(Exit::Breaker, text(fault))),
+        }
+    }
+
+    fn told(&self, played: &ReplayResult, steps: Option<u32>) -> Result<Exit, Failure> {
+        let metric = &self.plan.spec.objective.metric;
+        let value = |metrics: &task::Metrics| metrics.get(metric).copied();
+        let last = played.epochs.last().and_then(|epoch| value(&epoch.metrics));
+        let result = last.or(played.returned.as_ref().and_then(value));
+        let result = result.map_or_else(String::new, |value| {
+            format!(", {metric} {}", report::format::value(value))
+        });
+        let what = match (steps, self.plan.spec.runs_programs()) {
+            (Some(steps), _) => format!("{steps} steps, those that need the most memory first"),
+            (None, true) => "the program ran to its end".to_owned(),
+            (None, false) => "an epoch and its validation".to_owned(),
+        };
+        say(&format!("{what}{result}, on {}", self.plan.device));
+        Ok(Exit::Done)
+    }
+}
+
+/// `cuda_sticky: ...`, then the error's whole text and the place, where they say more.
+fn text(fault: &Fault) -> String {
+    let mut lines = vec![format!("{}: {}", fault.kind.word(), fault.detail)];
+    if !fault.text.is_empty() && !fault.detail.contains(&fault.text) {
+        lines.push(fault.text.clone());
+    }
+    lines.extend(fault.own_line.clone());
+    lines.join("\n")
+}
+
+/// Puts rows that nobody wrote in the place of the task's: two classes, texts of one word to many.
+fn make_up(spec: &mut StudySpec, dir: &Path) -> Result<(), Failure> {
+    if spec.kind != text_classification::KIND.name {
+        return Err(Failure::input(format!(
+            "the task kind {} has no rows",
+            spec.kind
+        )));
+    }
+    for key in ["data.split.column", "data.group"] {
+        spec.fixed.remove(key);
+    }
+    // Texts of one word are there more than once.
+    let allowed = Value::from("allow");
+    spec.fixed.insert("data.duplicates".to_owned(), allowed);
+    let path = dir.join("rows.csv");
+    let path = path.display().to_string();
+    write_rows(&path, &Columns::of(&spec.fixed))
+        .map_err(|e| Failure::internal(format!("{path}: {e}")))?;
+    spec.fixed
+        .insert("data.path".to_owned(), Value::from(path.as_str()));
+    Ok(())
+}
+
+fn write_rows(path: &str, columns: &Columns) -> Result<(), csv::Error> {
+    const WORDS: [&str; 8] = ["one", "two", "good", "bad", "the", "a", "is", "not"];
+    let words = |row: usize, most: usize| -> String {
+        // Numbers without a common divisor: neighbours differ in length and words.
+        let words = (0..1 + row * 37 % most).map(|at| WORDS[(row * 5 + at * 3) % WORDS.len()]);
+        words.collect::<Vec<&str>>().join(" ")
+    };
+    let mut out = csv::Writer::from_path(path)?;
+    let names = [
+        Some(columns.text.as_str()),
+        columns.pair.as_deref(),
+        Some(&columns.label),
+    ];
+    out.write_record(names.into_iter().flatten())?;
+    for row in 0..ROWS {
+        let pair = columns.pair.as_ref().map(|_| words(row + 1, 64));
+        let label = Some((row % 2).to_string());
+        out.write_record([Some(words(row, 256)), pair, label].into_iter().flatten())?;
+    }
+    Ok(out.flush()?)
+}
