@@ -258,7 +258,7 @@ fn supervision() -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Breaker, found.problems.join("\n")));
     }
     say(&format!(
-        "{} trials beside an undisturbed study; a killed worker was replaced, its trial trained again, with the same results",
+        "{} trials, one worker killed: its trial ran again, results as without",
         found.trials
     ));
     Ok(Exit::Done)

@@ -14,8 +14,6 @@ use fault::{Death, ErrorReport, Evidence, FaultKind, Phase, ProgramEnd};
 pub struct TaskFacts {
     /// It reads labelled rows and trains a model on them.
     pub learns: bool,
-    /// Its trials are programs of the user's.
-    pub runs_programs: bool,
     /// The losses that a trial may have.
     pub losses: Vec<String>,
     /// Layers of the default point's encoder.
@@ -519,7 +517,7 @@ fn explained(end: &RungEnd) -> (String, Option<String>, Option<&'static str>) {
 /// The rows that a training fails by, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Culprit {
-    /// The least rows found with which it fails, by their numbers from 1.
+    /// The least rows found with which it fails, by their numbers from 1; none where it fails with any.
     pub rows: Vec<usize>,
     /// Where they stand, one each: `rows.csv:18`.
     pub places: Vec<String>,
@@ -558,6 +556,14 @@ impl Culprit {
             .operation
             .as_deref()
             .map(|text| format!("\n  where: {text}"));
+        if self.rows.is_empty() {
+            return format!(
+                "it fails whichever of the {} rows it trains on; {} trainings tried{}\n",
+                self.of,
+                self.runs,
+                operation.unwrap_or_default()
+            );
+        }
         format!(
             "it fails with {what} {}, {} of the {} trained on; {} trainings tried{}\n",
             rows.join(", "),

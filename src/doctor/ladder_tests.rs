@@ -51,10 +51,7 @@ fn each_rung_has_a_name_by_which_it_is_found_again() {
 fn a_task_has_the_rungs_of_its_kind() {
     let names =
         |facts: &TaskFacts| -> Vec<String> { rungs(facts).iter().map(Rung::to_string).collect() };
-    let program = TaskFacts {
-        runs_programs: true,
-        ..TaskFacts::default()
-    };
+    let program = TaskFacts::default();
     assert_eq!(names(&program), ["environment", "pipeline", "supervision"]);
     let text = names(&facts());
     let place = |name: &str| text.iter().position(|n| n == name).unwrap();
@@ -145,6 +142,17 @@ fn an_error_that_is_known_comes_with_what_to_do() {
     assert_eq!(step.outcome, Outcome::Failed);
     assert!(step.evidence.starts_with("CUDA error"), "{}", step.evidence);
     assert!(step.remedy.is_some() && step.fault.is_some(), "{step:?}");
+}
+
+#[test]
+fn a_trainings_fault_is_known_by_its_word() {
+    let text = "error: crash: the program was ended by SIGSEGV\n";
+    let step = judge(
+        &Rung::Pipeline { real: true },
+        &end(Death::Exited(5), "at: a training\n", text),
+    );
+    assert_eq!(step.fault, Some("crash"));
+    assert_eq!(step.evidence, "crash: the program was ended by SIGSEGV");
 }
 
 #[test]

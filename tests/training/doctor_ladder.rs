@@ -12,7 +12,7 @@ fn ladder(project: &Project, code: i32, more: &[&str]) -> Json {
     let args = ["doctor", "tiny", "--json", "--device", "cpu"];
     let (stdout, _) = project.expect(code, &[&args[..], more].concat());
     let answer: Json = serde_json::from_str(&stdout).unwrap();
-    valid("doctor", &answer);
+    valid("ladder", &answer["ladder"]);
     answer["ladder"].clone()
 }
 
@@ -167,16 +167,19 @@ fn a_training_that_fails_by_one_row_is_followed_down_to_the_row_and_the_operatio
     let project = tiny::project(120);
     word_vector(&project.path().join("model"), 19, 3e38);
     let rows = project.path().join("configs/rows.csv");
-    let text = fs::read_to_string(&rows).unwrap().replace("four", "three");
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // Some row that is trained on; most are.
-    let ladder_with = |lines: &[String]| {
-        fs::write(&rows, lines.join("\n")).unwrap();
-        ladder(&project, 5, &["--set", "data.duplicates=allow"])
-    };
-    let row = 42;
-    lines[row] = format!("four {}", lines[row]);
-    let ladder = ladder_with(&lines);
+    let text = fs::read_to_string(&rows).unwrap();
+    let part = |group: usize| ["train", "train", "dev", "test"][group % 4];
+    let row = 6;
+    let lines = text.replace("four", "three");
+    let lines = (lines.lines().enumerate()).map(|(i, line)| match i {
+        0 => format!("{line},set\n"),
+        i if i == row => format!("four {line},{}\n", part((i - 1) / 4)),
+        _ => format!("{line},{}\n", part((i - 1) / 4)),
+    });
+    fs::write(&rows, lines.collect::<String>()).unwrap();
+    let allowed = ["--set", "data.duplicates=allow"];
+    let given = ["--set", "data.split.column=set"];
+    let ladder = ladder(&project, 5, &[allowed, given].concat());
     let culprit = &ladder["culprit"];
     assert_eq!(culprit["rows"], serde_json::json!([row]), "{ladder:#}");
     assert_eq!(culprit["places"][0], format!("rows.csv:{}", row + 1));
@@ -197,7 +200,7 @@ fn a_program_that_crashes_fails_as_a_whole_and_supervision_does_not() {
     let project = Project::empty();
     project.config(
         "tiny",
-        "[task]\nkind = \"command\"\nrun = \"kill -SEGV $$\"\n[objective]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
+        "[task]\nkind = \"command\"\nrun = [\"sh\", \"-c\", \"kill -SEGV $$\", \"{lr}\"]\n[objective]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
          [space]\nlr = { low = 0.1, high = 1.0 }\n",
     );
     let ladder = ladder(&project, 5, &[]);

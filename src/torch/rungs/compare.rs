@@ -82,7 +82,8 @@ pub fn finite(all: &[(String, Tensor)]) -> Result<()> {
 pub fn on_both(device: Device, compute: &dyn Fn(Device) -> Result<Named>) -> Result<String> {
     let here = compute(device)?;
     if device == Device::Cpu {
-        return Ok(format!("{} tensors are finite", here.len()));
+        let count: usize = here.iter().map(|(_, tensor)| tensor.numel()).sum();
+        return Ok(format!("{count} numbers, all finite"));
     }
     at("the same on the CPU");
     against(&here, &compute(Device::Cpu)?)

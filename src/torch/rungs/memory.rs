@@ -15,7 +15,7 @@ use device::Device;
 const WORDS: i64 = 16 << 20;
 
 /// Bytes that are tried of the host's memory.
-const ON_HOST: u64 = 256 << 20;
+const ON_HOST: u64 = 128 << 20;
 
 /// No further pattern is begun after this time.
 const LONGEST: Duration = Duration::from_secs(60);
