@@ -174,6 +174,26 @@ impl Rung {
         matches!(self, Rung::ExpandableSegments | Rung::Uncached)
     }
 
+    /// Whether it launches kernels in its own process.
+    pub fn computes(&self) -> bool {
+        match self {
+            Rung::Fill
+            | Rung::MatrixProduct
+            | Rung::Convolution
+            | Rung::Uncached
+            | Rung::Model
+            | Rung::Loss { .. }
+            | Rung::Backward(_) => true,
+            Rung::Environment
+            | Rung::Memory
+            | Rung::ExpandableSegments
+            | Rung::Data
+            | Rung::Loader { .. }
+            | Rung::Pipeline { .. }
+            | Rung::Supervision => false,
+        }
+    }
+
     /// What its process finds in its environment beside what this one has.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         match self {
@@ -336,6 +356,22 @@ impl Step {
         }
     }
 
+    /// The same after it was tried `again` with launches that block, which fail where the kernel does and not later.
+    pub fn placed(self, again: &Step) -> Step {
+        let failed = again.outcome == Outcome::Failed;
+        let evidence = match failed {
+            true => format!("{} (with blocking launches)", again.evidence),
+            false => format!("{}; not with blocking launches", self.evidence),
+        };
+        let told = if failed { again } else { &self };
+        Step {
+            evidence,
+            remedy: told.remedy.clone(),
+            fault: told.fault,
+            ..self
+        }
+    }
+
     /// The same, failed where it is a loader's and the tokens are not those of the loaders before it.
     pub fn same_as_before(mut self, rung: &Rung, checksums: &[String]) -> Step {
         let differ = checksums.windows(2).any(|pair| pair[0] != pair[1]);
@@ -392,11 +428,18 @@ impl RungEnd {
         lines.join("; ")
     }
 
-    /// The text of its error, as it was told.
+    /// The text of its error, as it was told, without the stack that libtorch puts below.
     fn told(&self) -> Option<&str> {
+        const BELOW: [&str; 3] = [
+            "\nException raised from",
+            "\nframe #",
+            "\nCUDA kernel errors",
+        ];
         let at = self.err.find("error: ")?;
         let begins = at == 0 || self.err[..at].ends_with('\n');
-        begins.then(|| self.err[at + "error: ".len()..].trim())
+        let told = &self.err[at + "error: ".len()..];
+        let ends = BELOW.iter().filter_map(|below| told.find(below)).min();
+        begins.then(|| told[..ends.unwrap_or(told.len())].trim())
     }
 }
 

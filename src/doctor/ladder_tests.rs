@@ -136,6 +136,16 @@ fn a_crash_is_told_with_what_the_rung_was_about_to_do() {
 }
 
 #[test]
+fn of_an_error_of_libtorchs_the_stack_is_left_out() {
+    let text = "error: convolution: CUDA error: an illegal instruction was encountered\nException raised from x at y.cpp:1\nframe #0: z\n";
+    let step = judge(&Rung::Convolution, &end(Death::Exited(5), "", text));
+    assert_eq!(
+        step.evidence,
+        "convolution: CUDA error: an illegal instruction was encountered"
+    );
+}
+
+#[test]
 fn an_error_that_is_known_comes_with_what_to_do() {
     let text = "error: CUDA error: CUDA driver version is insufficient for CUDA runtime version\n";
     let step = judge(&Rung::Environment, &end(Death::Exited(9), "", text));

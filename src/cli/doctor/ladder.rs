@@ -46,7 +46,12 @@ pub(super) fn climb(common: &Common, args: &DoctorArgs, task: &str) -> Result<La
         }
         step
     };
-    let first = site.run(&Rung::Environment.to_string(), &Rung::Environment, &[])?;
+    let first = site.run(
+        &Rung::Environment.to_string(),
+        &Rung::Environment,
+        &[],
+        false,
+    )?;
     let device = first.fact("device: ").map(str::to_owned);
     let site = site.on(device.clone());
     let facts = facts(&site.spec, device.as_deref());
@@ -58,9 +63,16 @@ pub(super) fn climb(common: &Common, args: &DoctorArgs, task: &str) -> Result<La
         let step = match rung.skipped(&facts, gpu, &tried).or(late) {
             Some(why) => Step::not_run(&rung, why),
             None => {
-                let end = site.run(&rung.to_string(), &rung, &[])?;
+                let end = site.run(&rung.to_string(), &rung, &[], false)?;
                 checksums.extend(end.fact("checksum: ").map(str::to_owned));
-                judge(&rung, &end).same_as_before(&rung, &checksums)
+                let step = judge(&rung, &end).same_as_before(&rung, &checksums);
+                match gpu && rung.computes() && step.outcome == Outcome::Failed {
+                    true => {
+                        let again = site.run(&rung.to_string(), &rung, &[], true)?;
+                        step.placed(&judge(&rung, &again))
+                    }
+                    false => step,
+                }
             }
         };
         tried.push(told(step));
@@ -135,7 +147,7 @@ impl Site {
         self
     }
 
-    fn command(&self, name: &str, rung: &Rung, more: &[&str]) -> Command {
+    fn command(&self, name: &str, rung: &Rung, more: &[&str], blocking: bool) -> Command {
         let mut command = Command::new("/proc/self/exe");
         command.args(["rung", name]).arg(&self.task);
         command.arg("-C").arg(&self.project);
@@ -151,16 +163,25 @@ impl Site {
             .envs(device::search_path())
             .env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         command.envs(rung.environment());
+        if blocking {
+            command.env("CUDA_LAUNCH_BLOCKING", "1");
+        }
         command
     }
 
     /// Runs a rung to its end, or for so long as one may take.
-    fn run(&self, name: &str, rung: &Rung, more: &[&str]) -> Result<RungEnd, Failure> {
+    fn run(
+        &self,
+        name: &str,
+        rung: &Rung,
+        more: &[&str],
+        blocking: bool,
+    ) -> Result<RungEnd, Failure> {
         let failed = |e: std::io::Error| {
             Failure::internal(format!("the rung {name} cannot be started: {e}"))
         };
         let (out, err) = (self.dir.path().join("out"), self.dir.path().join("err"));
-        let mut command = self.command(name, rung, more);
+        let mut command = self.command(name, rung, more, blocking);
         command
             .stdin(Stdio::null())
             .stdout(File::create(&out).map_err(failed)?)
@@ -220,7 +241,8 @@ impl Site {
                 return Ok(false);
             }
             runs += 1;
-            let end = self.run(&name, &pipeline, &["--rows", &self.listed(rows)?])?;
+            let more = ["--rows", &self.listed(rows)?];
+            let end = self.run(&name, &pipeline, &more, false)?;
             Ok(judge(&pipeline, &end).fault == failed.fault
                 && end.late.is_none()
                 && !end.succeeded())
@@ -237,7 +259,8 @@ impl Site {
             rows.clear();
         }
         let shown = if rows.is_empty() { &all[..1] } else { &rows };
-        let end = self.run(TRACE, &pipeline, &["--rows", &self.listed(shown)?])?;
+        let more = ["--rows", &self.listed(shown)?];
+        let end = self.run(TRACE, &pipeline, &more, true)?;
         let operation = (!end.succeeded()).then(|| judge(&pipeline, &end).evidence);
         let config = self.spec.effective(&self.spec.space.point(&Params::new()));
         let path = config
