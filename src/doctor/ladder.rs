@@ -225,8 +225,8 @@ impl Rung {
     /// The lower rung without which it can only fail, or say nothing.
     fn needs(&self, facts: &TaskFacts) -> Option<Rung> {
         match self {
-            Rung::Environment | Rung::Data | Rung::Supervision | Rung::Loader { .. } => None,
-            Rung::Loss { real: true, .. } => Some(Rung::Data),
+            Rung::Environment | Rung::Data | Rung::Supervision => None,
+            Rung::Loader { .. } | Rung::Loss { real: true, .. } => Some(Rung::Data),
             Rung::Pipeline { real: true } if facts.learns => Some(Rung::Data),
             Rung::Fill
             | Rung::MatrixProduct
@@ -517,7 +517,9 @@ pub fn judge(rung: &Rung, end: &RungEnd) -> Step {
 /// What was seen of a failure, what to do about it, and the fault's word.
 fn explained(end: &RungEnd) -> (String, Option<String>, Option<&'static str>) {
     let known = fault::explain(&end.err);
-    let known = (known.fault != "unknown").then_some(known);
+    // What a task's own error calls for, its text says.
+    let own = ["unknown", FaultKind::TaskError.word()];
+    let known = (!own.contains(&known.fault)).then_some(known);
     let advice = known.as_ref().map(|known| known.advice.clone());
     if let (Death::Exited(_), Some(told)) = (end.death, end.told()) {
         // A training's fault is told with its word.
