@@ -430,10 +430,11 @@ impl RungEnd {
 
     /// The text of its error, as it was told, without the stack that libtorch puts below.
     fn told(&self) -> Option<&str> {
-        const BELOW: [&str; 3] = [
+        const BELOW: [&str; 4] = [
             "\nException raised from",
             "\nframe #",
             "\nCUDA kernel errors",
+            "\nSearch for `cuda",
         ];
         let at = self.err.find("error: ")?;
         let begins = at == 0 || self.err[..at].ends_with('\n');
