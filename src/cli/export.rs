@@ -21,7 +21,7 @@ use messages::json_number;
 use protocol::AttemptId;
 use search::study::{FrozenTrial, Purpose, TrialState};
 use store::Store;
-use supervisor::{Replay, ReplayEnd, replay, replay_log};
+use supervisor::{Bounds, Replay, ReplayEnd, replay, replay_log};
 use task::TrialSpec;
 use text::checkpoint::Checkpoint;
 use text::export::{Description, Export, ExportStep, Origin, may_write, unchanged, write};
@@ -366,6 +366,7 @@ fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
         log: log(&logs_dir(dir, &spec.study), &keep, attempt),
         keep: Some(keep),
         library: libtorch::for_workers(spec, device)?,
+        bounds: Bounds::default(),
         spec: spec.clone(),
     })
 }

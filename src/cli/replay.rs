@@ -17,7 +17,7 @@ use protocol::AttemptId;
 use search::study::carry::COPIED_FROM;
 use search::study::{self, FrozenTrial, Purpose};
 use store::Store;
-use supervisor::{Replay, replay, replay_log};
+use supervisor::{Bounds, Replay, replay, replay_log};
 use task::TrialSpec;
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
@@ -26,43 +26,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     let storage = run::storage(&project, common);
     let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
     same_inputs(&storage, &args.study, &spec, &trial)?;
-    let device = libtorch::devices(&spec)?
-        .first()
-        .copied()
-        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
-    let seed = seed(&spec, &trial);
-    let attempt = AttemptId {
-        number: trial.number,
-        purpose: Purpose::Search,
-        attempt: 0,
-    };
-    let logs = logs_dir(&directory_of(&storage), &spec.study);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let slots = match spec.operation.parallel {
-        Parallel::Limit(slots) => slots.max(1),
-        Parallel::Unsaid | Parallel::Auto => 1,
-    };
-    let plan = Replay {
-        trial: TrialSpec {
-            number: trial.number,
-            purpose: attempt.purpose,
-            attempt: attempt.attempt,
-            seed,
-            params: trial.params.clone(),
-            config: spec.effective(&trial.params),
-            halvings: 0,
-            rehearse: None,
-            rows: None,
-        },
-        device,
-        // As in the study: sums of floats depend on it.
-        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
-        blocking: args.blocking,
-        log: replay_log(&logs, attempt, messages::clock::now()),
-        keep: None,
-        library: libtorch::for_workers(&spec, device)?,
-        spec,
-    };
+    let plan = plan(&storage, spec, &trial, args.blocking)?;
     let shown = query::Replayed::new(&plan, &trial);
     let loud = !common.json && !common.quiet;
     if loud {
@@ -80,8 +44,55 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
     }
 }
 
+/// The training of the trial, as in the study.
+pub(super) fn plan(
+    storage: &Path,
+    spec: StudySpec,
+    trial: &FrozenTrial,
+    blocking: bool,
+) -> Result<Replay, Failure> {
+    let device = libtorch::devices(&spec)?
+        .first()
+        .copied()
+        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
+    let seed = seed(&spec, trial);
+    let attempt = AttemptId {
+        number: trial.number,
+        purpose: Purpose::Search,
+        attempt: 0,
+    };
+    let logs = logs_dir(&directory_of(storage), &spec.study);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let slots = match spec.operation.parallel {
+        Parallel::Limit(slots) => slots.max(1),
+        Parallel::Unsaid | Parallel::Auto => 1,
+    };
+    Ok(Replay {
+        trial: TrialSpec {
+            number: trial.number,
+            purpose: attempt.purpose,
+            attempt: attempt.attempt,
+            seed,
+            params: trial.params.clone(),
+            config: spec.effective(&trial.params),
+            halvings: 0,
+            rehearse: None,
+            rows: None,
+        },
+        device,
+        // As in the study: sums of floats depend on it.
+        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
+        blocking,
+        log: replay_log(&logs, attempt, messages::clock::now()),
+        keep: None,
+        library: libtorch::for_workers(&spec, device)?,
+        bounds: Bounds::default(),
+        spec,
+    })
+}
+
 /// Refuses a trial whose data or models are no longer those of its study.
-fn same_inputs(
+pub(super) fn same_inputs(
     storage: &Path,
     study: &str,
     spec: &StudySpec,

@@ -30,7 +30,7 @@ pub use launch::{Launch, launch};
 pub use open_study::{LockedStudy, MADE_FROM, Origin, lock_study, task_attributes};
 pub use proposer::Proposer;
 pub use rehearse::{Rehearsal, memory_total, rehearse};
-pub use replay::{Replay, ReplayEnd, ReplayResult, replay, replay_log};
+pub use replay::{Bounds, Replay, ReplayEnd, ReplayResult, replay, replay_log};
 pub use spool_replay::patiently;
 pub use stop::{ask_to_stop, suspended};
 pub use study_lock::{LockOwner, Stopping, StudyLock, lock_owner};

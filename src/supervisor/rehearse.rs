@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::replay::{Replay, ReplayEnd, ReplayResult, replay};
+use super::replay::{Bounds, Replay, ReplayEnd, ReplayResult, replay};
 use config::StudySpec;
 use fault::FaultKind;
 use messages::exit::Failure;
@@ -67,6 +67,7 @@ pub fn rehearse(
             log: rehearsal.logs.join(format!("rehearsal-{at}.log")),
             keep: None,
             library: rehearsal.library.clone(),
+            bounds: Bounds::default(),
             spec: spec.clone(),
         };
         let played = replay(&plan, &mut |_| {})?;

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,17 @@ pub struct Replay {
     pub keep: Option<PathBuf>,
     /// The library that has libtorch, where the worker needs it.
     pub library: Option<PathBuf>,
+    /// What ends it before its own end.
+    pub bounds: Bounds,
+}
+
+/// What ends a replay before its own end: by default nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    /// How long it may take in all: then it ends with [`FaultKind::TimeLimit`].
+    pub limit: Option<Duration>,
+    /// Once it is true, the replay ends with [`FaultKind::Interrupted`].
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// How it went.
@@ -110,6 +123,8 @@ pub fn replay(replay: &Replay, heard: &mut dyn FnMut(&Epoch)) -> Result<ReplayRe
         garbage: None,
         silent: None,
         hung_up: None,
+        began: clock.now(),
+        ended_early: None,
         clock,
     };
     let end = player.play(&inbox);
@@ -158,6 +173,9 @@ struct Replayer<'a> {
     garbage: Option<String>,
     silent: Option<Duration>,
     hung_up: Option<Now>,
+    began: Now,
+    /// When it was ended by its bounds.
+    ended_early: Option<Now>,
     clock: Clock,
 }
 
@@ -169,6 +187,7 @@ impl Replayer<'_> {
                 Ok((came, event)) => (came, Ok(event)),
                 Err(none) => (self.clock.now(), Err(none)),
             };
+            self.keep_bounds(came);
             match event {
                 Ok(Event::Worker(_, WorkerEvent::Received(message))) => {
                     since = came;
@@ -193,6 +212,30 @@ impl Replayer<'_> {
                 Err(RecvTimeoutError::Disconnected) => return self.judge(Evidence::default()),
             }
         }
+    }
+
+    /// Ends a worker that has used up its time, or is not wanted any more.
+    fn keep_bounds(&mut self, now: Now) {
+        match self.ended_early {
+            Some(at) if now.saturating_sub(at) > GRACE => self.process.kill(),
+            Some(_) => {}
+            None if self.overtime(now).is_some() || self.stopped() => {
+                self.ended_early = Some(now);
+                self.process.terminate();
+            }
+            None => {}
+        }
+    }
+
+    /// The limit, where it is used up.
+    fn overtime(&self, now: Now) -> Option<Duration> {
+        let limit = self.replay.bounds.limit;
+        limit.filter(|limit| now.saturating_sub(self.began) > *limit)
+    }
+
+    fn stopped(&self) -> bool {
+        let stop = self.replay.bounds.stop.as_ref();
+        stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// Ends a worker that is silent for too long, by what has come until now.
@@ -297,6 +340,8 @@ impl Replayer<'_> {
                 error: self.error.take(),
                 garbage: self.garbage.take(),
                 silent: self.silent,
+                asked: self.ended_early.is_some() && self.stopped(),
+                overtime: self.ended_early.and_then(|at| self.overtime(at)),
                 phase: Some(self.phase),
                 ..evidence
             }))),

@@ -10,7 +10,7 @@ use fault::Fault;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Value};
 use search::study::{Purpose, derive_seed};
-use supervisor::{Replay, ReplayEnd, ReplayResult, replay};
+use supervisor::{Bounds, Replay, ReplayEnd, ReplayResult, replay};
 use task::TrialSpec;
 use text::data::Columns;
 
@@ -94,6 +94,7 @@ impl Training {
                 log: dir.join("training.log"),
                 keep: None,
                 library: libtorch::for_workers(&spec, device)?,
+                bounds: Bounds::default(),
                 spec,
             },
         })
