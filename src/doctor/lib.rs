@@ -1,5 +1,6 @@
 //! Why a machine, a task or a program fails.
 
+pub mod bisect;
 pub mod bundle;
 pub mod causes;
 pub mod change;

@@ -1,0 +1,14 @@
+//! The smallest part of a failing input that still fails: of the parameters in which a trial differs from one that
+//! survived, of the rows that it was trained on.
+
+mod point;
+mod rate;
+mod smallest;
+#[cfg(test)]
+mod tests;
+mod threshold;
+
+pub use point::{Between, distance};
+pub use rate::{Measured, Rate};
+pub use smallest::{Answer, End, Oracle, Parts, smallest};
+pub use threshold::{Threshold, threshold};
