@@ -25,6 +25,7 @@ mod attack_hub;
 mod attack_kills;
 mod attack_places;
 mod attack_programs;
+mod bisect;
 mod cgroup;
 mod chaos;
 mod children;
