@@ -98,7 +98,8 @@ mod tests {
             "HOME",
         ];
         let variables = names.map(|name| (name.to_owned(), "x".to_owned()));
-        let told = allowed(&BTreeMap::from(variables));
+        let variables = BTreeMap::from(variables);
+        let told = allowed(&variables);
         assert_eq!(
             told.keys().copied().collect::<Vec<_>>(),
             ["CUDA_HOME", "LD_PRELOAD"]

@@ -41,7 +41,9 @@ pub enum Cause {
     ForkAfterCuda,
     /// Too little shared memory.
     SharedMemory,
-    /// A library or module that hides another one.
+    /// A file that hides a module of Python's.
+    ShadowedModule,
+    /// A library that is found before the one of the same name.
     ShadowedLibrary,
     /// Libraries that do not belong together.
     LibraryMismatch,
@@ -125,7 +127,7 @@ pub struct Profile {
 }
 
 /// How often a change ends a failure with which it has nothing to do.
-pub const ENDS_BY_CHANCE: f64 = 0.03;
+pub const ENDS_BY_CHANCE: f64 = 0.01;
 
 impl Cause {
     /// All of them.
@@ -192,10 +194,13 @@ impl Cause {
                 &[(S::SharedMemory, 0.9), (S::BusError, 0.7), (S::LoaderWorkers, 0.97), (S::LoaderWorkerDied, 0.7)],
                 &[(C::Workers0, 0.95), (C::HalfBatch, 0.3), (C::OneRow, 0.6)],
                 "Start the container with --shm-size=8g (or --ipc=host), or lower the number of workers."),
-            Cause::ShadowedLibrary => profile(3.0, "another file is loaded in place of a library or module of that name",
-                &[(S::HidesStdlib, 0.5), (S::LibraryPathSet, 0.5), (S::SymbolText, 0.5), (S::InImport, 0.4), (S::NoModule, 0.3)],
-                &[(C::LibraryPath, 0.5), (C::CleanEnvironment, 0.2)],
-                "Rename the file that is named, or take its directory out of LD_LIBRARY_PATH or PYTHONPATH."),
+            Cause::ShadowedModule => profile(2.0, "a file bears the name of a module of Python's and is imported in its place",
+                &[(S::HidesStdlib, 0.97), (S::Exception, 0.95), (S::InImport, 0.5), (S::NoModule, 0.3)], &[],
+                "Rename the file that is named, or take its directory out of PYTHONPATH."),
+            Cause::ShadowedLibrary => profile(2.5, "a library is loaded in place of another one of that name",
+                &[(S::LibraryPathSet, 0.95), (S::SymbolText, 0.7), (S::InImport, 0.4)],
+                &[(C::LibraryPath, 0.93), (C::CleanEnvironment, 0.2)],
+                "Take the directory of that library out of LD_LIBRARY_PATH, or out of LD_PRELOAD."),
             Cause::LibraryMismatch => profile(3.0, "libraries do not belong together",
                 &[(S::SymbolText, 0.9), (S::InImport, 0.5)],
                 &[(C::LibraryPath, 0.15)],
@@ -205,7 +210,7 @@ impl Cause {
                 &[(C::HalfBatch, 0.4), (C::OneRow, 0.7), (C::Workers0, 0.25)],
                 "Raise the limit, or lower the batch size and the number of loader workers."),
             Cause::Leak => profile(2.5, "memory grows from batch to batch: a leak",
-                &[(S::MemoryGrows, 0.85), (S::OutOfMemory, 0.6), (S::OomKilled, 0.4), (S::Killed, 0.4)],
+                &[(S::MemoryGrows, 0.95), (S::OutOfMemory, 0.6), (S::OomKilled, 0.4), (S::Killed, 0.4)],
                 &[(C::Synthetic, 0.05)],
                 "Look for what keeps tensors: losses that are summed without .item() or .detach(), lists that grow."),
             Cause::GpuMemory => profile(5.0, "GPU memory does not suffice",
@@ -314,7 +319,7 @@ impl Cause {
             Cause::KilledFromOutside => profile(1.0, "something outside kills it",
                 &[(S::Killed, 0.9)], &[],
                 "Look for a time limit, a batch system or a person; `journalctl -k` tells of the kernel."),
-            Cause::OwnCode => profile(7.0, "the program's own code at the line that is named",
+            Cause::OwnCode => profile(9.0, "the program's own code at the line that is named",
                 &[(S::Exception, 0.93)],
                 &[(C::Seed, 0.03)],
                 "Read the line and the message: nothing that doctor changed makes a difference."),

@@ -15,6 +15,9 @@ use crate::signs::{HostFacts, signs};
 /// A command that neither prints nor computes for so long stands still, unless a deadline says less.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// With a deadline it stands still after this part of it, as a divisor.
+const STILL_SHARE: u32 = 3;
+
 /// The longest run of a command that was not yet seen to fail, unless a deadline says otherwise.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -258,12 +261,15 @@ impl Examiner<'_> {
     /// When a run ends that does not end by itself.
     fn limits(&self, slower: f64) -> Limits {
         let deadline = self.request.deadline;
+        let idle = deadline.map_or(IDLE, |deadline| IDLE.min(deadline / STILL_SHARE));
+        let hangs = self.matrix.failures.iter().any(Signature::is_hang);
         let survived = self.slowest.map(|slowest| {
-            let time = (slowest * OUTLIVES).max(slowest + AT_LEAST);
-            time.mul_f64(slower)
+            let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
+            // A standstill has to be seen before it counts as going on.
+            if hangs { time + idle * 2 } else { time }
         });
         Limits {
-            idle: deadline.unwrap_or(IDLE).min(IDLE),
+            idle,
             deadline: match survived {
                 Some(_) => None,
                 None => Some(deadline.unwrap_or(LONGEST)),
@@ -431,7 +437,7 @@ impl Examiner<'_> {
         };
         let named = self.matrix.notes.rows_not_finite();
         let mut left = match named.is_empty() {
-            true => all,
+            true => all.clone(),
             false => named,
         };
         if !self.fails_with(&of(left.clone()))? {
@@ -448,6 +454,15 @@ impl Examiner<'_> {
                 break;
             }
             left = second;
+        }
+        // Where the others fail, too, it is not the rows.
+        let others: Vec<u64> = all
+            .iter()
+            .copied()
+            .filter(|row| !left.contains(row))
+            .collect();
+        if !others.is_empty() && self.fails_with(&of(others))? {
+            return Ok(None);
         }
         self.matrix.evidence.row = left.len() == 1;
         Ok(Some(of(left)))

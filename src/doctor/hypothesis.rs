@@ -10,7 +10,7 @@ use crate::rank::Ranked;
 use crate::signs::Sign;
 
 /// Causes less likely than this are not told, unless nothing else is.
-const LEAST: f64 = 0.02;
+const LEAST: f64 = 0.05;
 
 /// How many causes are told.
 const MOST: usize = 5;

@@ -7,7 +7,6 @@ fn facts() -> TaskFacts {
         layers: 2,
         computes: true,
         threads: 4,
-        ..TaskFacts::default()
     }
 }
 

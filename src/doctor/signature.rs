@@ -55,13 +55,18 @@ impl Signature {
         })
     }
 
+    /// Whether it stood still.
+    pub fn is_hang(&self) -> bool {
+        self.fault == FaultKind::Hang.word()
+    }
+
     /// Whether both are the same failure. What a message has of numbers and paths may differ; so may the words at
     /// one place, and the place of one message.
     pub fn same(&self, other: &Signature) -> bool {
         if self.fault != other.fault || self.kernel != other.kernel {
             return false;
         }
-        if self.fault == FaultKind::Hang.word() {
+        if self.is_hang() {
             return true;
         }
         let line = |s: &Signature| s.line.as_deref().map(fault::masked);

@@ -236,15 +236,15 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::IndexText,
-        r"(?i)index out of range|index -?\d+ is out of bounds|indexSelect|srcIndex < srcSelectDimSize|list index out of range|out of bounds for (?:dimension|axis)",
+        r"(?i)(?:^|[^t] )index out of range|index -?\d+ is out of bounds|indexSelect|srcIndex < srcSelectDimSize|out of bounds for (?:dimension|axis)",
     ),
     (
         Sign::ShapeText,
-        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|dimension .*(?:out of range|specified as 0)|must have the same|inconsistent tensor size",
+        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
     ),
     (
         Sign::NotFiniteText,
-        r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values|log\(?0|division by zero|math domain error",
+        r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values",
     ),
     (
         Sign::LoaderWorkerDied,

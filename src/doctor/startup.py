@@ -37,7 +37,7 @@ class _Doctor:
         self.rows = os.environ.get("TUNE_DOCTOR_ROWS", "")
         self.main = self.first()
         self.batch = 0
-        self.loaders = 0
+        self.loaders = []
         self.depth = 0
         self.skipped = set()
 
@@ -505,8 +505,7 @@ class _Doctor:
         def watched(self, *args, **kwargs):
             given = dict(zip(names, args))
             given.update(kwargs)
-            number = doctor.loaders
-            doctor.loaders += 1
+            number = doctor.number_of(given.get("dataset"))
             doctor.prepare(torch, number, given)
             init(self, **given)
             self.__dict__["_tune_doctor"] = number
@@ -540,6 +539,15 @@ class _Doctor:
         base.__init__ = watched_first
         base._next_index = watched_index
         base.__next__ = watched_next
+
+    def number_of(self, dataset):
+        """A loader's number, in the order in which they are made. One that is made anew in each epoch is the same: it is
+        made at the same line, of as many rows."""
+        frame = sys._getframe(2)
+        place = (frame.f_code.co_filename, frame.f_lineno, len(dataset) if hasattr(dataset, "__len__") else None)
+        if place not in self.loaders:
+            self.loaders.append(place)
+        return self.loaders.index(place)
 
     def prepare(self, torch, number, given):
         """Notes a loader's settings, and changes them."""

@@ -1,4 +1,4 @@
-# cause: shadowed_library
+# cause: shadowed_module
 # says: statistics
 import pathlib
 import sys

@@ -30,15 +30,16 @@ def model(width=8, classes=3):
 
 def train(model, data, loss=None, epochs=2, check=False, **loader):
     loss = loss or torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = {"batch_size": 16, "shuffle": True, **loader}
     torch.manual_seed(0)
     for epoch in range(epochs):
         for features, labels in DataLoader(data, **loader):
-            optimizer.zero_grad()
+            model.zero_grad()
             value = loss(model(features), labels)
             if check and not torch.isfinite(value):
                 raise ValueError(f"loss is {value.item()}")
             value.backward()
-            optimizer.step()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.01 * parameter.grad
         print(f"epoch {epoch}: loss {value.item():.3f}", flush=True)

@@ -85,7 +85,7 @@ impl Planted {
             .unwrap_or_default();
         let _ = write!(
             line,
-            "exec env DISK={} {variables} {library} {} doctor --json --quiet --budget 4m --deadline 5s --run {} {} {arguments} {today}",
+            "exec env DISK={} {variables} {library} {} doctor --json --quiet --budget 4m --deadline 15s --run {} {} {arguments} {today}",
             disk.display(),
             program().display(),
             *PYTHON,

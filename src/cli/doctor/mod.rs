@@ -33,7 +33,7 @@ pub struct DoctorArgs {
     /// How long the runs may take together
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
     pub budget: std::time::Duration,
-    /// A run that takes longer hangs [default: learned from the first runs, at most 10m]
+    /// A run that takes longer hangs, and so does one that for a third of it, at most 30 s, neither prints nor computes [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub deadline: Option<std::time::Duration>,
     /// One more change: an option of the command, or a key of the task, with another value; repeatable
