@@ -23,6 +23,12 @@ const FAILURES: u32 = 3;
 /// A cause that is more likely than this needs no further run.
 const CERTAIN: f64 = 0.97;
 
+/// A cause that is less likely than this is in doubt.
+const SURE: f64 = 0.9;
+
+/// Clean runs beyond those that clear a change, where the cause is in doubt.
+const CONFIRMING_RUNS: u32 = 2;
+
 /// A run that is expected to tell less than this many bits is not worth its time.
 const LEAST_INFORMATION: f64 = 0.01;
 
@@ -207,8 +213,30 @@ impl Matrix {
         if let Some(setting) = own {
             return Some(Step::Under(BTreeSet::from([setting.clone()])));
         }
-        let change = self.most_telling().or_else(|| self.confirming())?;
-        Some(Step::Under(BTreeSet::from([Setting::Change(change)])))
+        let change = self.most_telling().or_else(|| self.confirming());
+        match change {
+            Some(change) => Some(Step::Under(BTreeSet::from([Setting::Change(change)]))),
+            None => self.cleared_but_doubted().map(Step::Under),
+        }
+    }
+
+    /// A change that ended the failure while the cause is still in doubt: 95 % may have been chance, and two more clean
+    /// runs tell.
+    fn cleared_but_doubted(&self) -> Option<BTreeSet<Setting>> {
+        let first = self
+            .evidence
+            .ranking()
+            .first()
+            .map_or(0.0, |r| r.probability);
+        if first >= SURE {
+            return None;
+        }
+        let most = self.needed()? + CONFIRMING_RUNS;
+        let cleared = self.series.iter().find(|(settings, series)| {
+            let verdict = self.verdict(settings, series);
+            verdict == Verdict::Cleared && settings.len() == 1 && series.runs.all < most
+        });
+        cleared.map(|(settings, _)| settings.clone())
     }
 
     /// Twice in two runs is known to fail each time; else its rate is, after some failures.
