@@ -388,6 +388,12 @@ pub fn signs(
     see(Sign::LocaleSet, host.locale);
     for run in runs {
         see_end(run, failure, &mut see);
+        // A program that is only being loaded grows, too.
+        let long = match &notes.batch {
+            Some(batch) => batch.taken >= LEAST_BATCHES,
+            None => run.memory.len() >= LONG,
+        };
+        see(Sign::MemoryGrows, long && grows(&run.memory));
         let lines: Vec<&str> = run.end.output.lines().collect();
         let text = lines[lines.len().saturating_sub(LINES)..].join("\n");
         for (sign, pattern) in PATTERNS.iter() {
@@ -434,7 +440,6 @@ fn see_end(run: &RunReport, failure: &Signature, see: &mut impl FnMut(Sign, bool
     see(Sign::OutOfMemory, failure.fault == "host_oom");
     let cuda = failure.fault.starts_with("cuda") || text.contains("CUDA error");
     see(Sign::Cuda, cuda);
-    see(Sign::MemoryGrows, grows(&run.memory));
 }
 
 fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
@@ -456,6 +461,12 @@ fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
         .is_some_and(|o| o.contains(" backward "));
     see(Sign::Backward, backward);
 }
+
+/// Batches after which growing memory is a leak's.
+const LEAST_BATCHES: u64 = 8;
+
+/// The same for a program without batches, in samples of its memory (10 s).
+const LONG: usize = 40;
 
 /// Whether memory rose through the whole of a run: in each of its last three quarters by at least a twentieth of its
 /// greatest value, and 64 MiB in all.
