@@ -24,6 +24,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Who has run for so many times as long as a failing run took has survived.
 const OUTLIVES: u32 = 3;
 
+/// A whole pass is waited for up to so many times that many batches.
+const PASS_SHARE: u64 = 4;
+
 /// And at least for so long beyond it.
 const AT_LEAST: Duration = Duration::from_secs(5);
 
@@ -230,8 +233,7 @@ impl Examiner<'_> {
                 .environment
                 .insert("TUNE_DOCTOR_ROWS".into(), Some(value));
         }
-        let slower = settings.iter().map(Setting::slowdown).fold(1.0, f64::max);
-        let limits = self.limits(slower);
+        let limits = self.limits(settings);
         let report = run(&invocation, &limits, &dir, self.stopped)?;
         let failure = match report.stop {
             Some(Stop::Survived | Stop::Budget) => None,
@@ -259,7 +261,21 @@ impl Examiner<'_> {
     }
 
     /// When a run ends that does not end by itself.
-    fn limits(&self, slower: f64) -> Limits {
+    fn limits(&self, settings: &BTreeSet<Setting>) -> Limits {
+        let slower = settings.iter().map(Setting::slowdown).fold(1.0, f64::max);
+        let has = |change: Change| settings.contains(&Setting::Change(change));
+        // Smaller batches are more of them.
+        let smaller = match (has(Change::OneRow), has(Change::HalfBatch)) {
+            (true, _) => self.matrix.notes.batch_size().max(1),
+            (false, true) => 2,
+            (false, false) => 1,
+        };
+        // Another order of the rows may come to the same row at the end of a pass.
+        let pass = self.matrix.notes.pass() + 1;
+        let enough = |taken: u64| {
+            let longer = taken * u64::from(OUTLIVES) + 2;
+            longer.max(pass.min(longer * PASS_SHARE)) * smaller
+        };
         let deadline = self.request.deadline;
         let idle = deadline.map_or(IDLE, |deadline| IDLE.min(deadline / STILL_SHARE));
         let hangs = self.matrix.failures.iter().any(Signature::is_hang);
@@ -275,7 +291,7 @@ impl Examiner<'_> {
                 None => Some(deadline.unwrap_or(LONGEST)),
             },
             survived,
-            batches: self.batches.map(|b| b * u64::from(OUTLIVES) + 2),
+            batches: self.batches.map(enough),
             until: self.until,
         }
     }
@@ -300,7 +316,7 @@ impl Examiner<'_> {
         let idle = report
             .end
             .idle
-            .map_or(Duration::ZERO, |_| self.limits(1.0).idle);
+            .map_or(Duration::ZERO, |_| self.limits(&BTreeSet::new()).idle);
         let time = report.time.saturating_sub(idle);
         self.slowest = Some(self.slowest.map_or(time, |s| s.max(time)));
         let batch = notes.batch.as_ref().map(|b| b.taken);

@@ -20,6 +20,9 @@ const MOST_CLEAN_RUNS: u32 = 40;
 /// Failures of a command that does not fail every time, after which its rate is known well enough.
 const FAILURES: u32 = 3;
 
+/// Changes that seem to help, for each of which the command runs once more as it is.
+const MOST_WEIGHED: u32 = 4;
+
 /// A cause that is more likely than this needs no further run.
 const CERTAIN: f64 = 0.97;
 
@@ -239,10 +242,15 @@ impl Matrix {
         cleared.map(|(settings, _)| settings.clone())
     }
 
-    /// Twice in two runs is known to fail each time; else its rate is, after some failures.
+    /// Twice in two runs is known to fail each time, until changes end it: each of them is weighed against one more run.
+    /// Else its rate is known after some failures.
     fn base_is_known(&self) -> bool {
         let runs = self.base.runs;
-        (runs.failed == runs.all && runs.all >= 2) || runs.failed >= FAILURES
+        let ended = |(_, series): &&(BTreeSet<Setting>, Series)| series.runs.clean() > 0;
+        let ended = self.series.iter().filter(ended).count() as u32;
+        let enough = 2 + ended.min(MOST_WEIGHED);
+        (runs.failed == runs.all && runs.all >= enough)
+            || (runs.clean() > 0 && runs.failed >= FAILURES)
     }
 
     /// Tracing tells the operation of a crash, and the module that makes NaN.
@@ -401,6 +409,7 @@ mod tests {
             number: 0,
             workers: 2,
             batch_size: Some(8),
+            rows: None,
         };
         matrix.notes.loaders.insert(workers);
         matrix.evidence.signs =

@@ -35,6 +35,8 @@ pub struct Loader {
     pub workers: u64,
     /// Rows of a batch; `None`: batches come from a sampler.
     pub batch_size: Option<u64>,
+    /// Rows in all; `None`: it does not say.
+    pub rows: Option<u64>,
 }
 
 /// The batch that the program had taken last.
@@ -152,6 +154,7 @@ impl Notes {
                     number: number("number").unwrap_or_default(),
                     workers: number("workers").unwrap_or_default(),
                     batch_size: number("batch_size"),
+                    rows: number("rows"),
                 });
             }
             "half" => {
@@ -188,6 +191,12 @@ impl Notes {
     pub fn batch_size(&self) -> u64 {
         let sizes = self.loaders.iter().filter_map(|l| l.batch_size);
         sizes.max().unwrap_or(0)
+    }
+
+    /// Most batches of a pass of any loader.
+    pub fn pass(&self) -> u64 {
+        let batches = |l: &Loader| Some(l.rows?.div_ceil(l.batch_size?.max(1)));
+        self.loaders.iter().filter_map(batches).max().unwrap_or(0)
     }
 
     /// The rows of the last batch whose values are not all finite, and those of a batch that has none.
