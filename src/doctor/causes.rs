@@ -160,7 +160,7 @@ impl Cause {
                 "Compare the greatest index with the size of the table: tokenizer and model may not belong together."),
             Cause::BadRow => profile(4.0, "the program cannot digest one row of the data",
                 &[(S::RowFrames, 0.5), (S::NativeCrash, 0.3), (S::Exception, 0.7)],
-                &[(C::Synthetic, 0.5), (C::Seed, 0.1)],
+                &[(C::Synthetic, 0.3), (C::Seed, 0.1)],
                 "Look at the row that is named, and leave it out."),
             Cause::ShapeMismatch => profile(6.0, "shapes do not fit",
                 &[(S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],

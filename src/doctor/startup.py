@@ -518,22 +518,26 @@ class _Doctor:
         following = base.__next__
 
         def watched_first(self, loader):
-            first_call = getattr(loader, "_tune_doctor", 0)
-            self._tune_doctor = (first_call, [], iter(range(1 << 62)))
+            self._tune_doctor = [getattr(loader, "_tune_doctor", 0), [], 0]
             first(self, loader)
 
         def watched_index(self):
             index = next_index(self)
-            self._tune_doctor[1].append(index)
+            number, indices, count = self._tune_doctor
+            indices.append(index)
+            if not getattr(self, "_num_workers", 0):
+                # Reading the rows may be what fails.
+                doctor.batch_note(number, count, index, [])
             return index
 
         def watched_next(self):
             batch = following(self)
             number, indices, count = self._tune_doctor
             rows = indices.pop(0) if indices else None
+            self._tune_doctor[2] += 1
             if doctor.wants("synthetic"):
                 batch = doctor.synthetic(torch, batch)
-            doctor.taken(torch, number, next(count), rows, batch)
+            doctor.taken(torch, number, count, rows, batch)
             return batch
 
         base.__init__ = watched_first
@@ -579,17 +583,22 @@ class _Doctor:
 
     def taken(self, torch, loader, number, rows, batch):
         """Notes a batch before the program sees it: which rows, and what is in them."""
+        self.batch += 1
+        tensors = []
+        if self.main:
+            self.describe(torch, batch, tensors, 0)
+        self.batch_note(loader, number, rows, tensors)
+
+    def batch_note(self, loader, number, rows, tensors):
+        """Writes over the last one: the file says which batch it was when the process ended."""
         if not self.main:
             return
         import json
 
-        self.batch += 1
-        tensors = []
-        self.describe(torch, batch, tensors, 0)
         if rows is not None:
             rows = [int(r) for r in rows][:4096] if isinstance(rows, (list, tuple)) else [int(rows)]
         note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
-        self.write("batch", json.dumps(note) + " " * 64, os.O_TRUNC)
+        self.write("batch", json.dumps(note), os.O_TRUNC)
 
     def describe(self, torch, value, found, depth):
         if depth > 4 or len(found) > 16:

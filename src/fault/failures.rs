@@ -109,7 +109,8 @@ static FRAME: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Where the code of others lies.
-const OF_OTHERS: [&str; 6] = [
+const OF_OTHERS: [&str; 7] = [
+    "/sitecustomize.py",
     "/site-packages/",
     "/dist-packages/",
     "/lib/python",

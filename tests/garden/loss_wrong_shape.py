@@ -1,5 +1,5 @@
 # cause: shape_mismatch
-# says: loss_wrong_shape.py
+# says: training.py
 import torch
 import training
 
