@@ -229,8 +229,8 @@ impl Cause {
                 &[(C::CleanEnvironment, 0.95)],
                 "Unset the variable that is named."),
             Cause::SeedDependent => profile(2.5, "random numbers: some seeds fail",
-                &[(S::Flaky, 0.6)],
-                &[(C::Seed, 0.6)],
+                &[(S::Flaky, 0.35)],
+                &[(C::Seed, 0.7)],
                 "Fix the seed to find the case, then mend the case: it comes back with another seed."),
             Cause::ClockDependent => profile(1.0, "the clock: it fails at some times",
                 &[(S::Flaky, 0.4), (S::Exception, 0.7)],
@@ -320,8 +320,7 @@ impl Cause {
                 &[(S::Killed, 0.9)], &[],
                 "Look for a time limit, a batch system or a person; `journalctl -k` tells of the kernel."),
             Cause::OwnCode => profile(9.0, "the program's own code at the line that is named",
-                &[(S::Exception, 0.93)],
-                &[(C::Seed, 0.03)],
+                &[(S::Exception, 0.93)], &[],
                 "Read the line and the message: nothing that doctor changed makes a difference."),
         }
     }

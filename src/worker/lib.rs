@@ -36,7 +36,7 @@ use task::{Ended, Task, TrialSpec};
 
 use best::BestEpochWeights;
 use checkpoint::Checkpoints;
-use guard::CapturedError;
+pub use guard::{CapturedError, catch};
 use link::Link;
 use log::Output;
 use memory::{Meter, Opened};

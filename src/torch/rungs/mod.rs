@@ -20,7 +20,9 @@ pub fn rung(wanted: &Rung) -> Result<Exit, Failure> {
     at(&format!("libtorch's libraries, for {}", wanted.device));
     load(wanted.device)?;
     // A reader that has gone away wants to hear nothing.
-    let found = tried(wanted).map_err(|e| Failure::new(Exit::Breaker, format!("{e:#}")))?;
+    // Some of libtorch's errors come as panics.
+    let found = worker::catch(|| tried(wanted));
+    let found = found.map_err(|captured| Failure::new(Exit::Breaker, captured.text))?;
     let _ = writeln!(std::io::stdout(), "{found}");
     Ok(Exit::Done)
 }
