@@ -344,6 +344,8 @@ pub enum Setting {
     Option(String, String),
     /// An option of the command left out.
     WithoutOption(String),
+    /// A key of a task's configuration with another value, by `--set`.
+    Key(String, String),
     /// Nothing is changed, but each operation is noted.
     Trace,
 }
@@ -353,7 +355,7 @@ impl Setting {
     pub fn name(&self) -> String {
         match self {
             Setting::Change(change) => change.to_string(),
-            Setting::Variable(name, value) => format!("{name}={value}"),
+            Setting::Variable(name, value) | Setting::Key(name, value) => format!("{name}={value}"),
             Setting::WithoutVariable(name) => format!("no {name}"),
             Setting::Option(name, value) => format!("--{name} {value}"),
             Setting::WithoutOption(name) => format!("no {name}"),
@@ -365,9 +367,11 @@ impl Setting {
     pub fn part(&self) -> String {
         match self {
             Setting::WithoutVariable(name) | Setting::WithoutOption(name) => name.clone(),
-            Setting::Change(_) | Setting::Variable(..) | Setting::Option(..) | Setting::Trace => {
-                self.name()
-            }
+            Setting::Change(_)
+            | Setting::Variable(..)
+            | Setting::Option(..)
+            | Setting::Key(..)
+            | Setting::Trace => self.name(),
         }
     }
 
@@ -377,7 +381,7 @@ impl Setting {
             Setting::Change(change) => change.what().to_owned(),
             Setting::WithoutVariable(name) => format!("without the variable {name}"),
             Setting::WithoutOption(name) => format!("without {name}"),
-            Setting::Variable(..) | Setting::Option(..) => self.name(),
+            Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) => self.name(),
             Setting::Trace => "operations traced".to_owned(),
         }
     }
@@ -388,7 +392,9 @@ impl Setting {
             Setting::Change(change) => change.setting().to_owned(),
             Setting::WithoutVariable(name) => format!("unset {name}"),
             Setting::WithoutOption(name) => format!("leave out {name}"),
-            Setting::Variable(..) | Setting::Option(..) | Setting::Trace => self.name(),
+            Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) | Setting::Trace => {
+                self.name()
+            }
         }
     }
 
@@ -400,6 +406,7 @@ impl Setting {
             Setting::Variable(..)
             | Setting::WithoutVariable(_)
             | Setting::Option(..)
+            | Setting::Key(..)
             | Setting::WithoutOption(_) => 1.0,
         }
     }
@@ -450,6 +457,9 @@ pub fn invocation(
             }
             Setting::Option(name, value) => words = with_option(words, name, Some(value)),
             Setting::WithoutOption(name) => words = with_option(words, name, None),
+            Setting::Key(name, value) => {
+                words.extend(["--set".to_owned(), format!("{name}={value}")]);
+            }
         }
     }
     let inherited = std::env::var("PYTHONPATH").unwrap_or_default();

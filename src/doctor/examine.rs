@@ -40,6 +40,8 @@ const MOST_PARTS: usize = 40;
 pub struct Request {
     /// The command.
     pub words: Vec<String>,
+    /// Whether its options may be left out to see what becomes of it.
+    pub options: bool,
     /// What holds in every run.
     pub fixed: BTreeSet<Setting>,
     /// Settings of one's own to try.
@@ -502,7 +504,10 @@ impl Examiner<'_> {
 
     /// The options without which it does not fail, where nothing else explains it.
     fn locate_options(&mut self) -> io::Result<Vec<String>> {
-        let names = options(&self.request.words);
+        let names = match self.request.options {
+            true => options(&self.request.words),
+            false => Vec::new(),
+        };
         let explained = !self.matrix.workarounds().is_empty();
         if names.is_empty() || names.len() > MOST_PARTS || explained {
             return Ok(Vec::new());

@@ -109,7 +109,9 @@ fn explains(cause: Cause, setting: &Setting) -> bool {
     match setting {
         Setting::Change(change) => ends(*change),
         Setting::WithoutVariable(_) => cause == Cause::Environment,
-        Setting::WithoutOption(_) | Setting::Option(..) => cause == Cause::Options,
+        Setting::WithoutOption(_) | Setting::Option(..) | Setting::Key(..) => {
+            cause == Cause::Options
+        }
         Setting::Variable(..) => true,
         Setting::Trace => false,
     }

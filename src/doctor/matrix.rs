@@ -319,6 +319,7 @@ impl Matrix {
                     Setting::Variable(..)
                     | Setting::WithoutVariable(_)
                     | Setting::Option(..)
+                    | Setting::Key(..)
                     | Setting::WithoutOption(_)
                     | Setting::Trace => 0.5,
                 };

@@ -101,9 +101,20 @@ impl Planted {
 fn examined(planted: &Planted) -> Json {
     let project = Project::empty();
     let scratch = tempfile::tempdir().unwrap();
-    let mut command = Command::new("unshare");
-    let output = command
-        .args(["--mount", "sh", "-c", &planted.line(scratch.path())])
+    // Mounts are seen by this program alone.
+    let own_mounts = ["unshare", "--mount", "sh", "-c"];
+    let mounts = planted
+        .get("shared memory")
+        .or(planted.get("disk"))
+        .is_some();
+    let words = if mounts {
+        &own_mounts[..]
+    } else {
+        &own_mounts[2..]
+    };
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .arg(planted.line(scratch.path()))
         .current_dir(project.path())
         .env_remove("LD_LIBRARY_PATH")
         .env("OMP_NUM_THREADS", "1")

@@ -89,6 +89,25 @@ struct ChangeTold {
 /// Lines of a failing run's output that are told.
 const LINES: usize = 30;
 
+/// The training of a task as a command: one rung of the ladder.
+pub(super) fn training(common: &Common, args: &DoctorArgs, task: &str) -> Vec<String> {
+    // The program itself, wherever it was found.
+    let program =
+        std::env::current_exe().map_or_else(|_| "tune".to_owned(), |p| p.display().to_string());
+    let mut words = vec![program];
+    if let Some(dir) = &common.dir {
+        words.extend(["-C".to_owned(), dir.display().to_string()]);
+    }
+    words.extend(["rung", "pipeline", task].map(str::to_owned));
+    if let Some(device) = &args.device {
+        words.extend(["--device".to_owned(), device.clone()]);
+    }
+    for (key, value) in &args.set {
+        words.extend(["--set".to_owned(), format!("{key}={value}")]);
+    }
+    words
+}
+
 /// Examines the command.
 pub(super) fn examined(
     common: &Common,
@@ -124,7 +143,11 @@ fn request(
     words: Vec<String>,
     dir: &std::path::Path,
 ) -> Result<Request, Failure> {
-    let pair = |(name, value): &(String, String)| Setting::Option(name.clone(), value.clone());
+    let keys = args.task.is_some();
+    let pair = |(name, value): &(String, String)| match keys {
+        true => Setting::Key(name.clone(), value.clone()),
+        false => Setting::Option(name.clone(), value.clone()),
+    };
     let variable =
         |(name, value): &(String, String)| Setting::Variable(name.clone(), value.clone());
     let own = args
@@ -133,7 +156,7 @@ fn request(
         .map(pair)
         .chain(args.vary_env.iter().map(variable));
     let fixed: Result<BTreeSet<Setting>, Failure> =
-        args.fix.iter().map(|text| fixed(text)).collect();
+        args.fix.iter().map(|text| fixed(text, keys)).collect();
     let host = host();
     let facts = HostFacts {
         shared_memory: doctor::run::shared_memory(),
@@ -144,6 +167,7 @@ fn request(
     };
     Ok(Request {
         words,
+        options: !keys,
         fixed: fixed?,
         own: own.collect(),
         budget: args.budget,
@@ -156,11 +180,12 @@ fn request(
 }
 
 /// A change that is to hold in every run.
-fn fixed(text: &str) -> Result<Setting, Failure> {
+fn fixed(text: &str, keys: bool) -> Result<Setting, Failure> {
     if let Ok(change) = text.parse::<Change>() {
         return Ok(Setting::Change(change));
     }
     match text.split_once('=') {
+        Some((name, value)) if keys => Ok(Setting::Key(name.to_owned(), value.to_owned())),
         Some((name, value)) => Ok(Setting::Option(name.to_owned(), value.to_owned())),
         None => {
             let names: Vec<String> = Change::ALL.iter().map(Change::to_string).collect();

@@ -94,11 +94,15 @@ impl Answer for Found {
 pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let machine = machine::checks(common)?;
-    let run = match args.run.is_empty() {
-        true => None,
-        false => Some(matrix::examined(common, args, args.run.clone())?),
-    };
     let climbed = (args.task.as_deref()).map(|task| ladder::climb(common, args, task));
+    let words = match args.task.as_deref().filter(|_| args.differential) {
+        Some(task) => matrix::training(common, args, task),
+        None => args.run.clone(),
+    };
+    let run = match words.is_empty() {
+        true => None,
+        false => Some(matrix::examined(common, args, words)?),
+    };
     let found = Found {
         machine,
         run,
