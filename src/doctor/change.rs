@@ -363,18 +363,6 @@ impl Setting {
         }
     }
 
-    /// What is changed: the variable's or the option's own name.
-    pub fn part(&self) -> String {
-        match self {
-            Setting::WithoutVariable(name) | Setting::WithoutOption(name) => name.clone(),
-            Setting::Change(_)
-            | Setting::Variable(..)
-            | Setting::Option(..)
-            | Setting::Key(..)
-            | Setting::Trace => self.name(),
-        }
-    }
-
     /// What it does, for people.
     pub fn what(&self) -> String {
         match self {

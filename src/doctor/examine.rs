@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::bisect::{Culprits, culprits, halved};
 use crate::change::{Change, Host, Rows, Setting, invocation, options};
-use crate::matrix::{Matrix, Series, Step};
+use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
 use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
 use crate::signature::Signature;
@@ -104,6 +105,20 @@ pub enum CutShort {
     Signal,
 }
 
+/// Why no further run is made.
+enum Halt {
+    /// The budget is used up, or a signal came.
+    Over(CutShort),
+    /// A run was not possible.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Halt {
+    fn from(error: io::Error) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
 struct Examiner<'a> {
     request: &'a Request,
     module: PathBuf,
@@ -116,7 +131,9 @@ struct Examiner<'a> {
     began: Instant,
     until: Instant,
     runs: usize,
-    cut_short: Option<CutShort>,
+    rows: Option<Rows>,
+    options: Vec<String>,
+    variables: Vec<String>,
     heard: &'a mut dyn FnMut(&RunEnded),
     stopped: &'a dyn Fn() -> bool,
 }
@@ -155,31 +172,26 @@ pub fn examine(
         began,
         until: began + request.budget,
         runs: 0,
-        cut_short: None,
+        rows: None,
+        options: Vec::new(),
+        variables: Vec::new(),
         heard,
         stopped,
     };
-    examiner.play()?;
-    let known = examiner.matrix.base.runs.failed > 0 && examiner.cut_short.is_none();
-    let (mut rows, mut left_out, mut variables) = (None, Vec::new(), Vec::new());
-    if known {
-        rows = examiner.locate_rows()?;
-        variables = examiner.locate_variables()?;
-        left_out = examiner.locate_options()?;
-        examiner.play()?;
-        if let Some(pair) = examiner.matrix.best_pair() {
-            examiner.repeat(&pair)?;
-        }
-    }
+    let cut_short = match examiner.investigate() {
+        Ok(()) => None,
+        Err(Halt::Over(why)) => Some(why),
+        Err(Halt::Failed(error)) => return Err(error),
+    };
     Ok(Examined {
-        rows,
-        options: left_out,
-        variables,
+        rows: examiner.rows,
+        options: examiner.options,
+        variables: examiner.variables,
         output: examiner
             .failing
             .first()
             .map_or_else(String::new, |r| r.end.output.clone()),
-        cut_short: examiner.cut_short,
+        cut_short,
         runs: examiner.runs,
         time: examiner.began.elapsed(),
         matrix: examiner.matrix,
@@ -187,16 +199,29 @@ pub fn examine(
 }
 
 impl Examiner<'_> {
-    /// Runs what tells most until nothing is left or the budget is used up.
-    fn play(&mut self) -> io::Result<()> {
+    /// The matrix, then what a change that helps, or none that does, calls for.
+    fn investigate(&mut self) -> Result<(), Halt> {
+        self.play()?;
+        if self.matrix.base.runs.failed == 0 || self.matrix.needed().is_none() {
+            return Ok(());
+        }
+        self.locate_rows()?;
+        self.locate_variables()?;
+        self.locate_options()?;
+        self.play()?;
+        if let Some(pair) = self.matrix.best_pair() {
+            self.ends(&pair)?;
+        }
+        Ok(())
+    }
+
+    /// Runs what tells most until nothing is left.
+    fn play(&mut self) -> Result<(), Halt> {
         while let Some(step) = self.matrix.next() {
-            let base_budget = self.began + self.request.budget / BASE_SHARE;
-            let base = step == Step::Base && self.matrix.base.runs.failed == 0;
-            if base && self.matrix.base.runs.all > 0 && Instant::now() >= base_budget {
-                self.cut_short = Some(CutShort::Budget);
-            }
-            if self.is_over() {
-                return Ok(());
+            let base = self.matrix.base.runs;
+            let share = self.began + self.request.budget / BASE_SHARE;
+            if step == Step::Base && base.failed == 0 && base.all > 0 && Instant::now() >= share {
+                return Err(Halt::Over(CutShort::Budget));
             }
             match step {
                 Step::Base => self.run_base()?,
@@ -208,13 +233,15 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    fn is_over(&mut self) -> bool {
+    /// Whether another run may be made.
+    fn go_on(&self) -> Result<(), Halt> {
         if (self.stopped)() {
-            self.cut_short = Some(CutShort::Signal);
+            Err(Halt::Over(CutShort::Signal))
         } else if Instant::now() >= self.until {
-            self.cut_short = Some(CutShort::Budget);
+            Err(Halt::Over(CutShort::Budget))
+        } else {
+            Ok(())
         }
-        self.cut_short.is_some()
     }
 
     /// One run under these settings and those that always hold.
@@ -223,7 +250,8 @@ impl Examiner<'_> {
         settings: &BTreeSet<Setting>,
         rows: Option<&Rows>,
         repeat: u32,
-    ) -> io::Result<Seen> {
+    ) -> Result<Seen, Halt> {
+        self.go_on()?;
         self.runs += 1;
         let dir = fresh_dir(&self.request.dir, self.runs)?;
         let all: BTreeSet<Setting> = self.request.fixed.union(settings).cloned().collect();
@@ -255,6 +283,9 @@ impl Examiner<'_> {
             time: report.time,
         };
         (self.heard)(&ended);
+        if report.stop == Some(Stop::Budget) {
+            self.go_on()?;
+        }
         Ok(Seen {
             report,
             notes,
@@ -298,11 +329,8 @@ impl Examiner<'_> {
         }
     }
 
-    fn run_base(&mut self) -> io::Result<()> {
+    fn run_base(&mut self) -> Result<(), Halt> {
         let seen = self.once(&BTreeSet::new(), None, 0)?;
-        if seen.report.stop == Some(Stop::Budget) {
-            return Ok(());
-        }
         self.matrix.base.runs.add(seen.failure.is_some());
         match seen.failure {
             Some(failure) => self.failed(failure, seen.report, seen.notes),
@@ -348,7 +376,7 @@ impl Examiner<'_> {
         self.matrix.evidence.signs = signs(failure, &runs, flaky, &self.matrix.notes, facts);
     }
 
-    fn run_traced(&mut self) -> io::Result<()> {
+    fn run_traced(&mut self) -> Result<(), Halt> {
         self.matrix.traced = true;
         let trace = BTreeSet::from([Setting::Trace]);
         let seen = self.once(&trace, None, 0)?;
@@ -360,7 +388,7 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    fn run_under(&mut self, settings: &BTreeSet<Setting>) -> io::Result<()> {
+    fn run_under(&mut self, settings: &BTreeSet<Setting>) -> Result<(), Halt> {
         let at = self.matrix.series.iter().position(|(s, _)| s == settings);
         let repeat = at.map_or(0, |at| self.matrix.series[at].1.runs.all);
         let seen = self.once(settings, None, repeat)?;
@@ -370,9 +398,6 @@ impl Examiner<'_> {
                 .push((settings.clone(), Series::default()));
             self.matrix.series.len() - 1
         });
-        if seen.report.stop == Some(Stop::Budget) {
-            return Ok(());
-        }
         let it = seen.failure.as_ref().is_some_and(|f| self.matrix.is_it(f));
         let named = |s: &Setting| matches!(s, Setting::Change(c) if seen.notes.changed.contains(&c.to_string()));
         let series = &mut self.matrix.series[at].1;
@@ -385,20 +410,10 @@ impl Examiner<'_> {
     }
 
     /// Runs settings until it is known whether they end the failure; says whether they do.
-    fn repeat(&mut self, settings: &BTreeSet<Setting>) -> io::Result<bool> {
+    fn ends(&mut self, settings: &BTreeSet<Setting>) -> Result<bool, Halt> {
         loop {
-            let known = self.matrix.series.iter().find(|(s, _)| s == settings);
-            if let Some((settings, series)) = known {
-                let open = series.runs.failed == 0 && series.other.is_none();
-                let needed = self.matrix.needed().unwrap_or(u32::MAX);
-                if !open || series.runs.all >= needed {
-                    use crate::matrix::Verdict;
-                    let verdict = self.matrix.verdict(settings, series);
-                    return Ok(verdict == Verdict::Cleared);
-                }
-            }
-            if self.is_over() {
-                return Ok(false);
+            if let Some(verdict) = self.matrix.settled(settings) {
+                return Ok(verdict == Verdict::Cleared);
             }
             self.run_under(settings)?;
             self.matrix.weigh();
@@ -406,15 +421,12 @@ impl Examiner<'_> {
     }
 
     /// Whether it fails with these rows alone, in as many runs as would show that it does not.
-    fn fails_with(&mut self, rows: &Rows) -> io::Result<bool> {
+    fn fails_with(&mut self, rows: &Rows) -> Result<bool, Halt> {
         let workers = Setting::Change(Change::Workers0);
         let own =
             self.matrix.notes.loader_workers() > 0 && !self.matrix.workarounds().contains(&workers);
         let settings: BTreeSet<Setting> = own.then_some(workers).into_iter().collect();
         for repeat in 0..self.matrix.needed().unwrap_or(0) {
-            if self.is_over() {
-                return Ok(false);
-            }
             let seen = self.once(&settings, Some(rows), repeat)?;
             if seen.failure.is_some_and(|f| self.matrix.is_it(&f)) {
                 return Ok(true);
@@ -424,118 +436,53 @@ impl Examiner<'_> {
     }
 
     /// The smallest part of the last batch that makes the program fail alone.
-    fn locate_rows(&mut self) -> io::Result<Option<Rows>> {
-        use crate::signs::Sign;
-        let data = [
-            Sign::NotFiniteRows,
-            Sign::RowFrames,
-            Sign::LabelText,
-            Sign::IndexText,
-        ];
-        let signs = data.iter().any(|s| self.matrix.evidence.signs.contains(s));
-        let synthetic = self
-            .matrix
-            .workarounds()
-            .contains(&Setting::Change(Change::Synthetic));
-        let Some(batch) = self
-            .matrix
-            .notes
-            .batch
-            .clone()
-            .filter(|_| signs || synthetic)
-        else {
-            return Ok(None);
+    fn locate_rows(&mut self) -> Result<(), Halt> {
+        let Some((loader, all, suspects)) = self.matrix.suspected_rows() else {
+            return Ok(());
         };
-        let Some(all) = batch.rows.filter(|rows| !rows.is_empty()) else {
-            return Ok(None);
+        let mut fails = |rows: &[u64]| {
+            let rows = rows.to_vec();
+            self.fails_with(&Rows { loader, rows })
         };
-        let of = |rows: Vec<u64>| Rows {
-            loader: batch.loader,
-            rows,
-        };
-        let named = self.matrix.notes.rows_not_finite();
-        let mut left = match named.is_empty() {
-            true => all.clone(),
-            false => named,
-        };
-        if !self.fails_with(&of(left.clone()))? {
-            return Ok(None);
+        if let Culprits::These(rows) = culprits(suspects, &all, &mut fails)? {
+            self.matrix.evidence.row = rows.len() == 1;
+            self.rows = Some(Rows { loader, rows });
         }
-        while left.len() > 1 {
-            let second = left.split_off(left.len() / 2);
-            if self.fails_with(&of(left.clone()))? {
-                continue;
-            }
-            if !self.fails_with(&of(second.clone()))? {
-                // Rows of both halves are needed.
-                left.extend(second);
-                break;
-            }
-            left = second;
-        }
-        // Where the others fail, too, it is not the rows.
-        let others: Vec<u64> = all
-            .iter()
-            .copied()
-            .filter(|row| !left.contains(row))
-            .collect();
-        if !others.is_empty() && self.fails_with(&of(others))? {
-            return Ok(None);
-        }
-        self.matrix.evidence.row = left.len() == 1;
-        Ok(Some(of(left)))
+        Ok(())
     }
 
-    /// The variable without which it does not fail, where a clean environment ends it.
-    fn locate_variables(&mut self) -> io::Result<Vec<String>> {
+    /// The variables without which it does not fail, where a clean environment ends it.
+    fn locate_variables(&mut self) -> Result<(), Halt> {
         let clean = Setting::Change(Change::CleanEnvironment);
         if !self.matrix.workarounds().contains(&clean) {
-            return Ok(Vec::new());
+            return Ok(());
         }
+        let without = |names: &[String]| {
+            names
+                .iter()
+                .cloned()
+                .map(Setting::WithoutVariable)
+                .collect()
+        };
         let names = self.request.host.uncommon();
-        let parts = names
-            .iter()
-            .map(|n| Setting::WithoutVariable(n.clone()))
-            .collect();
-        let found = self.smallest(parts)?;
-        self.matrix.evidence.variable = !found.is_empty();
-        Ok(found.iter().map(Setting::part).collect())
+        self.variables = halved(names, &mut |names| self.ends(&without(names)))?;
+        self.matrix.evidence.variable = !self.variables.is_empty();
+        Ok(())
     }
 
     /// The options without which it does not fail, where nothing else explains it.
-    fn locate_options(&mut self) -> io::Result<Vec<String>> {
-        let names = match self.request.options {
-            true => options(&self.request.words),
-            false => Vec::new(),
-        };
+    fn locate_options(&mut self) -> Result<(), Halt> {
+        let names = options(&self.request.words);
         let explained = !self.matrix.workarounds().is_empty();
-        if names.is_empty() || names.len() > MOST_PARTS || explained {
-            return Ok(Vec::new());
+        if !self.request.options || names.len() > MOST_PARTS || explained {
+            return Ok(());
         }
-        let mut found = Vec::new();
         for name in names {
-            let alone = BTreeSet::from([Setting::WithoutOption(name.clone())]);
-            if self.repeat(&alone)? {
-                found.push(name);
+            if self.ends(&BTreeSet::from([Setting::WithoutOption(name.clone())]))? {
+                self.options.push(name);
             }
         }
-        self.matrix.evidence.options = !found.is_empty();
-        Ok(found)
-    }
-
-    /// Of settings that end the failure together, one that does alone; all of them where none does.
-    fn smallest(&mut self, mut parts: Vec<Setting>) -> io::Result<Vec<Setting>> {
-        while parts.len() > 1 {
-            let second = parts.split_off(parts.len() / 2);
-            if self.repeat(&parts.iter().cloned().collect())? {
-                continue;
-            }
-            if !self.repeat(&second.iter().cloned().collect())? {
-                parts.extend(second);
-                return Ok(parts);
-            }
-            parts = second;
-        }
-        Ok(parts)
+        self.matrix.evidence.options = !self.options.is_empty();
+        Ok(())
     }
 }

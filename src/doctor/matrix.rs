@@ -147,6 +147,31 @@ impl Matrix {
         }
     }
 
+    /// The verdict on settings that were run often enough; `None`: another run is needed.
+    pub fn settled(&self, settings: &BTreeSet<Setting>) -> Option<Verdict> {
+        let (_, series) = self.series.iter().find(|(s, _)| s == settings)?;
+        let clean = series.runs.failed == 0 && series.other.is_none();
+        let more = clean && self.needed().is_none_or(|needed| series.runs.all < needed);
+        (!more).then(|| self.verdict(settings, series))
+    }
+
+    /// The rows that may be what it fails by, where something points to the data: their loader, those of the last batch,
+    /// and the suspects among these.
+    pub fn suspected_rows(&self) -> Option<(u64, Vec<u64>, Vec<u64>)> {
+        use crate::signs::Sign::{IndexText, LabelText, NotFiniteRows, RowFrames};
+        let signs = [NotFiniteRows, RowFrames, LabelText, IndexText];
+        let seen = signs.iter().any(|sign| self.evidence.signs.contains(sign));
+        let synthetic = Setting::Change(Change::Synthetic);
+        if !seen && !self.workarounds().contains(&synthetic) {
+            return None;
+        }
+        let batch = self.notes.batch.as_ref()?;
+        let all = batch.rows.clone().filter(|rows| !rows.is_empty())?;
+        let named = self.notes.rows_not_finite();
+        let suspects = if named.is_empty() { all.clone() } else { named };
+        Some((batch.loader, all, suspects))
+    }
+
     /// Whether more runs of a series could change its verdict.
     fn is_open(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
         if series.other.is_some() {

@@ -15,12 +15,14 @@ use config::kinds::text_classification;
 use config::places::{Wanted, find_task};
 use device::{Device, DevicePolicy};
 use doctor::Outcome;
+use doctor::bisect::{Culprits, culprits};
 use doctor::ladder::{Culprit, Ladder, Rung, RungEnd, Step, TaskFacts, judge, rungs};
 use files::bounded;
 use messages::exit::Failure;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence;
 use search::space::{Params, Value};
+use text::data::Dataset;
 
 /// A rung that takes longer hangs, unless it is said otherwise.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -236,9 +238,10 @@ impl Site {
             .next()
             .map_or(Vec::new(), |round| round.train);
         let mut runs = 0;
-        let mut fails = |rows: &[usize]| -> Result<bool, Failure> {
+        // What was found by the end of the budget is no answer.
+        let mut fails = |rows: &[usize]| -> Result<bool, Option<Failure>> {
             if Instant::now() > ends {
-                return Ok(false);
+                return Err(None);
             }
             runs += 1;
             let more = ["--rows", &self.listed(rows)?];
@@ -247,21 +250,28 @@ impl Site {
                 && end.late.is_none()
                 && !end.succeeded())
         };
-        if !fails(&all)? {
-            return Ok(None);
-        }
-        let mut rows = halved(all.clone(), &mut fails)?;
-        let other = all.iter().find(|row| !rows.contains(row)).copied();
-        if let Some(other) = other
-            && fails(&[other])?
-        {
-            // Of any row as well: it is none of the rows.
-            rows.clear();
-        }
+        let rows = match culprits(all.clone(), &all, &mut fails) {
+            Ok(Culprits::These(rows)) => rows,
+            Ok(Culprits::Any) => Vec::new(),
+            Ok(Culprits::Nothing) | Err(None) => return Ok(None),
+            Err(Some(failure)) => return Err(failure),
+        };
         let shown = if rows.is_empty() { &all[..1] } else { &rows };
         let more = ["--rows", &self.listed(shown)?];
         let end = self.run(TRACE, &pipeline, &more, true)?;
         let operation = (!end.succeeded()).then(|| judge(&pipeline, &end).evidence);
+        Ok(Some(self.culprit(&data, &rows, all.len(), operation, runs)))
+    }
+
+    /// What is told of the rows.
+    fn culprit(
+        &self,
+        data: &Dataset,
+        rows: &[usize],
+        of: usize,
+        operation: Option<String>,
+        runs: usize,
+    ) -> Culprit {
         let config = self.spec.effective(&self.spec.space.point(&Params::new()));
         let path = config
             .get("data.path")
@@ -271,13 +281,13 @@ impl Site {
             .file_name()
             .unwrap_or_default()
             .to_string_lossy();
-        Ok(Some(Culprit {
+        Culprit {
             places: rows
                 .iter()
                 .map(|row| format!("{file}:{}", data.rows[*row].line))
                 .collect(),
             rows: rows.iter().map(|row| row + 1).collect(),
-            of: all.len(),
+            of,
             batch: config
                 .get("train.batch_size")
                 .and_then(Value::as_i64)
@@ -285,7 +295,7 @@ impl Site {
                 .max(1) as usize,
             operation,
             runs,
-        }))
+        }
     }
 
     /// Rows for the command line, in a file: there may be many.
@@ -296,22 +306,4 @@ impl Site {
             .map_err(|e| Failure::internal(format!("{}: {e}", path.display())))?;
         Ok(format!("@{}", path.display()))
     }
-}
-
-/// The smallest part found by halving that still fails; all where neither half does.
-fn halved(
-    mut rows: Vec<usize>,
-    fails: &mut dyn FnMut(&[usize]) -> Result<bool, Failure>,
-) -> Result<Vec<usize>, Failure> {
-    while rows.len() > 1 {
-        let (first, second) = rows.split_at(rows.len() / 2);
-        rows = if fails(first)? {
-            first.to_vec()
-        } else if fails(second)? {
-            second.to_vec()
-        } else {
-            break;
-        };
-    }
-    Ok(rows)
 }

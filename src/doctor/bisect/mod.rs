@@ -1,6 +1,7 @@
 //! The smallest part of a failing input that still fails: of the parameters in which a trial differs from one that
 //! survived, of the rows that it was trained on.
 
+mod halve;
 mod point;
 mod rate;
 mod smallest;
@@ -8,6 +9,7 @@ mod smallest;
 mod tests;
 mod threshold;
 
+pub use halve::{Culprits, culprits, halved};
 pub use point::{Between, distance};
 pub use rate::{Measured, Rate};
 pub use smallest::{Answer, End, Oracle, Parts, smallest};
