@@ -41,18 +41,38 @@ impl Signature {
             return None;
         }
         let fault = classify(end);
-        let kernel = fault.place.as_ref().and_then(|p| p.function.clone());
-        let name = fault.name.clone();
         Some(Signature {
-            fault: fault.kind.word(),
             end: match end.idle {
                 Some(idle) => format!("it stood still for {} s", idle.as_secs()),
                 None => fault::describe_program(end.death),
             },
             message: message(&fault, end),
-            line: fault::own_line(&end.output),
-            kernel: kernel.or(name),
+            ..Signature::of_fault(&fault)
         })
+    }
+
+    /// The failure that a fault is.
+    pub fn of_fault(fault: &Fault) -> Signature {
+        let place = fault.place.as_ref();
+        let kernel = place.and_then(|p| p.function.clone());
+        Signature {
+            fault: fault.kind.word(),
+            end: String::new(),
+            message: match is_silent(fault) {
+                true => fault
+                    .detail
+                    .split(':')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+                false => fault.detail.clone(),
+            },
+            line: fault
+                .own_line
+                .clone()
+                .or_else(|| place.map(ToString::to_string)),
+            kernel: kernel.or_else(|| fault.name.clone()),
+        }
     }
 
     /// Whether it stood still.
@@ -60,19 +80,12 @@ impl Signature {
         self.fault == FaultKind::Hang.word()
     }
 
-    /// Whether both are the same failure. What a message has of numbers and paths may differ; so may the words at
-    /// one place, and the place of one message.
+    /// Whether both are the same failure: the same kind and end, at the same place, in the same words but for numbers and
+    /// paths. A standstill is one wherever it is.
     pub fn same(&self, other: &Signature) -> bool {
-        if self.fault != other.fault || self.kernel != other.kernel {
-            return false;
-        }
-        if self.is_hang() {
-            return true;
-        }
-        let line = |s: &Signature| s.line.as_deref().map(fault::masked);
-        let words = fault::masked(&self.message) == fault::masked(&other.message);
-        let place = line(self).is_some() && self.line == other.line;
-        self.end == other.end && (words || place)
+        let key = |s: &Signature| (s.fault, s.end.clone(), s.kernel.clone(), s.line.clone());
+        let words = || fault::masked(&self.message) == fault::masked(&other.message);
+        self.fault == other.fault && self.is_hang() || key(self) == key(other) && words()
     }
 
     /// One line for people.
@@ -105,16 +118,20 @@ fn classify(end: &RunEnd) -> Fault {
     })
 }
 
+/// Whether it crashed without a word of why: then its last line is of what it did before.
+fn is_silent(fault: &Fault) -> bool {
+    fault.kind == FaultKind::Crash && fault.text == fault.detail
+}
+
 /// The error in its own words, or the last line.
 fn message(fault: &Fault, end: &RunEnd) -> String {
     let exception = end.output.lines().rev().find(|l| is_exception(l));
-    let known = fault.text.trim().trim_start_matches(": ");
     let said = match exception {
         Some(line) => line.trim(),
-        None => known,
+        None if is_silent(fault) => "",
+        None => fault.text.trim().trim_start_matches(": "),
     };
-    let said: String = messages::printable(said).chars().take(300).collect();
-    said
+    messages::printable(said).chars().take(300).collect()
 }
 
 /// Whether a line is the last one of a Python traceback: `ValueError: no`, `torch.OutOfMemoryError: ...`.
@@ -172,7 +189,8 @@ mod tests {
     #[test]
     fn another_signal_is_another_failure() {
         let segv = failure(Death::Signaled(11), "");
-        assert!(segv.same(&failure(Death::Signaled(11), "step 3\n")) || segv.fault == "crash");
+        assert_eq!(segv.fault, "crash");
+        assert!(segv.same(&failure(Death::Signaled(11), "saving step 3\n")));
         assert!(!segv.same(&failure(Death::Signaled(6), "")));
     }
 

@@ -2,7 +2,6 @@
 
 mod rows;
 mod runs;
-mod subset;
 mod told;
 
 use std::path::Path;
@@ -109,7 +108,7 @@ fn search(
     found: &mut Found,
 ) -> Result<Outcome, Stop> {
     while found.rate.measured() == Measured::More && !runs.fails_otherwise(found.rate) {
-        let failed = runs.fails(&format!("trial {}", trial.number), &trial.params)?;
+        let failed = runs.fails(&format!("trial {}", trial.number), &trial.params, None)?;
         found.rate.count(failed);
     }
     if found.rate.failed == 0 {
@@ -232,7 +231,7 @@ impl Oracle for Points<'_> {
                 self.number
             ),
         };
-        self.runs.fails(&what, point)
+        self.runs.fails(&what, point, None)
     }
 }
 
@@ -247,7 +246,7 @@ impl Points<'_> {
     ) -> Result<bool, Stop> {
         let what = format!("{name} = {}", report::format::param(value));
         for _ in 0..runs_to_exclude(rate.estimate()) {
-            if self.runs.fails(&what, point)? {
+            if self.runs.fails(&what, point, None)? {
                 return Ok(false);
             }
         }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::told::{Found, Other};
-use config::StudySpec;
 use doctor::bisect::Rate;
+use doctor::signature::Signature;
 use fault::{Fault, FaultKind, masked};
 use messages::exit::{Exit, Failure};
 use messages::printable;
@@ -87,24 +87,6 @@ fn beginning(message: &str) -> String {
     masked(&start)
 }
 
-/// What two runs have in common that fail alike.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Signature {
-    kind: FaultKind,
-    place: Option<String>,
-    message: String,
-}
-
-impl Signature {
-    fn of(fault: &Fault) -> Signature {
-        Signature {
-            kind: fault.kind,
-            place: place(fault),
-            message: masked(&fault.detail),
-        }
-    }
-}
-
 fn place(fault: &Fault) -> Option<String> {
     let assertion = fault.place.as_ref().map(ToString::to_string);
     fault.own_line.clone().or(assertion)
@@ -174,17 +156,13 @@ impl Runs {
         rate.failed == 0 && others >= OTHERWISE
     }
 
-    /// Runs a point once, in a fresh process: whether it fails as the trial did.
-    pub(super) fn fails(&mut self, what: &str, params: &Params) -> Result<bool, Stop> {
-        self.fails_in(what, params, self.plan.spec.clone())
-    }
-
-    /// The same of a study that is changed for this run, in what it reads.
-    pub(super) fn fails_in(
+    /// Runs a point once, in a fresh process, on these of the rows that it trains on or on all: whether it fails as the
+    /// trial did.
+    pub(super) fn fails(
         &mut self,
         what: &str,
         params: &Params,
-        spec: StudySpec,
+        rows: Option<&[usize]>,
     ) -> Result<bool, Stop> {
         let left = self.budget.saturating_sub(self.began.elapsed());
         if left.is_zero() {
@@ -198,16 +176,14 @@ impl Runs {
             stop: Some(Arc::clone(&self.stop)),
         };
         plan.trial.params = params.clone();
-        plan.trial.config = spec.effective(params);
-        let own = std::mem::replace(&mut plan.spec, spec);
+        plan.trial.config = plan.spec.effective(params);
+        plan.trial.rows = rows.map(<[usize]>::to_vec);
         self.count += 1;
         let name = self.stem.file_name().unwrap_or_default().to_string_lossy();
         let log = format!("{name}-{}.log", self.count);
         plan.log = self.stem.with_file_name(log);
         let began = Instant::now();
-        let played = replay(plan, &mut |_| {});
-        plan.spec = own;
-        let played = played.map_err(Stop::Failure)?;
+        let played = replay(plan, &mut |_| {}).map_err(Stop::Failure)?;
         let took = began.elapsed();
         if self.stop.load(Ordering::Relaxed) {
             return Err(Stop::Signal);
@@ -232,9 +208,9 @@ impl Runs {
                 Some(_) | None => Err(Stop::Budget),
             };
         }
-        let signature = Signature::of(&fault);
+        let signature = Signature::of_fault(&fault);
         let same = match &self.fault {
-            Some((_, known)) => *known == signature,
+            Some((_, known)) => known.same(&signature),
             None => self.recorded.is(&fault),
         };
         if same {
