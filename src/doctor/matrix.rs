@@ -9,7 +9,7 @@ use crate::change::{Change, Host, Setting};
 use crate::notes::Notes;
 use crate::rank::{Evidence, Ranked};
 use crate::signature::Signature;
-use crate::statistics::Runs;
+use crate::statistics::Rate;
 
 /// Most runs of the command as it is before a failure that was not seen counts as too rare.
 pub const MOST_BASE_RUNS: u32 = 60;
@@ -63,7 +63,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
     /// How often the failure came.
-    pub runs: Runs,
+    pub runs: Rate,
     /// A failure that is another one.
     pub other: Option<Signature>,
     /// The start-up module said that it had changed something.
@@ -348,7 +348,7 @@ impl Matrix {
                     | Setting::WithoutOption(_)
                     | Setting::Trace => 0.5,
                 };
-                Some((own + 1.0 - series.runs.rate(), setting))
+                Some((own + 1.0 - series.runs.expected(), setting))
             })
             .collect();
         tried.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
@@ -493,10 +493,10 @@ mod tests {
     #[test]
     fn a_change_that_changed_nothing_says_nothing() {
         let mut matrix = loader();
-        matrix.base.runs = Runs { failed: 2, all: 2 };
+        matrix.base.runs = Rate { failed: 2, all: 2 };
         let settings = BTreeSet::from([Setting::Change(Change::Workers0)]);
         let series = Series {
-            runs: Runs { failed: 0, all: 1 },
+            runs: Rate { failed: 0, all: 1 },
             ..Series::default()
         };
         assert_eq!(matrix.verdict(&settings, &series), Verdict::NotApplied);

@@ -12,7 +12,7 @@ use strum::VariantArray;
 use crate::causes::{Cause, ENDS_BY_CHANCE, Profile};
 use crate::change::Change;
 use crate::signs::Sign;
-use crate::statistics::Runs;
+use crate::statistics::Rate;
 
 /// The weight of a piece of evidence: 1 is that of independent ones.
 pub const TEMPER: f64 = 0.8;
@@ -23,9 +23,9 @@ pub struct Evidence {
     /// Signs of the failing runs.
     pub signs: BTreeSet<Sign>,
     /// The command as it is.
-    pub base: Runs,
+    pub base: Rate,
     /// The command under changes.
-    pub changed: BTreeMap<Change, Runs>,
+    pub changed: BTreeMap<Change, Rate>,
     /// Options, alone or together, without which it does not fail.
     pub options: bool,
     /// A variable without which it does not fail.
@@ -111,7 +111,7 @@ impl Evidence {
 }
 
 /// How likely a series of runs under a change is if this is the cause.
-fn likelihood(cause: Cause, profile: &Profile, change: Change, runs: Runs, base: Runs) -> f64 {
+fn likelihood(cause: Cause, profile: &Profile, change: Change, runs: Rate, base: Rate) -> f64 {
     let ends = ends(profile, change);
     let always = match base.clean() {
         0 => 0.0,
@@ -152,7 +152,7 @@ mod tests {
     fn evidence(signs: &[Sign]) -> Evidence {
         Evidence {
             signs: signs.iter().copied().collect(),
-            base: Runs { failed: 2, all: 2 },
+            base: Rate { failed: 2, all: 2 },
             ..Evidence::default()
         }
     }
@@ -161,8 +161,8 @@ mod tests {
         evidence.ranking()[0].cause
     }
 
-    const CLEAN: Runs = Runs { failed: 0, all: 1 };
-    const FAILS: Runs = Runs { failed: 1, all: 1 };
+    const CLEAN: Rate = Rate { failed: 0, all: 1 };
+    const FAILS: Rate = Rate { failed: 1, all: 1 };
 
     #[test]
     fn probabilities_are_a_distribution() {
@@ -182,12 +182,12 @@ mod tests {
             let signs: Vec<Sign> = likely.collect();
             let mut evidence = evidence(&signs);
             if signs.contains(&Sign::Flaky) {
-                evidence.base = Runs { failed: 3, all: 9 };
+                evidence.base = Rate { failed: 3, all: 9 };
             }
             let enough = evidence.base.clean_runs_needed(50).unwrap();
             for change in Change::ALL {
                 let ended = ends(&profile, *change) >= 0.5;
-                let clean = Runs {
+                let clean = Rate {
                     failed: 0,
                     all: enough,
                 };

@@ -13,16 +13,42 @@ const RESIDUE: f64 = 0.02;
 /// What a clean series must rule out, as a probability.
 pub const DOUBT: f64 = 0.05;
 
-/// Runs that failed, and runs in all.
+/// Whether an input has been run often enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measured {
+    /// Once more.
+    More,
+    /// The rate is known well enough.
+    Known,
+    /// It does not fail: at 95 %, a rate above 26 % is excluded.
+    Never,
+}
+
+/// Failures in a row, from the first run on, that make a fault one that always comes.
+const IN_A_ROW: u32 = 3;
+
+/// Failures after which the rate of a flaky fault is known well enough.
+const FAILURES: u32 = 4;
+
+/// Clean runs in a row, from the first on, that make a fault one that does not come any more.
+const CLEAN: u32 = 10;
+
+/// Most runs, whatever has come.
+const MOST: u32 = 40;
+
+/// The rate of a fault that has always come: not quite 1, so that no clean run excludes anything for good.
+const CERTAIN: f64 = 1.0 - 1e-9;
+
+/// How often something fails, as far as runs have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Runs {
+pub struct Rate {
     /// That failed.
     pub failed: u32,
     /// In all.
     pub all: u32,
 }
 
-impl Runs {
+impl Rate {
     /// Counts one more.
     pub fn add(&mut self, failed: bool) {
         self.failed += u32::from(failed);
@@ -34,8 +60,38 @@ impl Runs {
         self.all - self.failed
     }
 
+    /// Whether the input needs another run.
+    pub fn measured(self) -> Measured {
+        if self.failed == 0 && self.all >= CLEAN {
+            return Measured::Never;
+        }
+        let always = self.every_time() && self.all >= IN_A_ROW;
+        match always || self.failed >= FAILURES || self.all >= MOST {
+            true => Measured::Known,
+            false => Measured::More,
+        }
+    }
+
+    /// Whether every run failed.
+    pub fn every_time(self) -> bool {
+        self.failed == self.all && self.all > 0
+    }
+
+    /// The rate, above 0 and below 1. Runs end with a failure, so the estimate without bias is that of inverse
+    /// sampling, `(failed - 1) / (runs - 1)` (Haldane, On a method of estimating frequencies, Biometrika 1945).
+    pub fn estimate(self) -> f64 {
+        if self.every_time() {
+            return CERTAIN;
+        }
+        let (failed, runs) = (f64::from(self.failed), f64::from(self.all));
+        match self.failed {
+            0 | 1 => (failed.max(0.5) / (runs + 1.0)).min(0.5),
+            _ => (failed - 1.0) / (runs - 1.0),
+        }
+    }
+
     /// How likely the failure comes every time, in 0 to 1.
-    fn always(self) -> f64 {
+    fn certainty(self) -> f64 {
         if self.clean() > 0 {
             return 0.0;
         }
@@ -43,16 +99,16 @@ impl Runs {
         ALWAYS / (ALWAYS + sometimes)
     }
 
-    /// The expected failure rate, in 0 to 1.
-    pub fn rate(self) -> f64 {
-        let always = self.always();
+    /// The failure rate that is to be expected, in 0 to 1.
+    pub fn expected(self) -> f64 {
+        let always = self.certainty();
         let (failed, all) = (f64::from(self.failed), f64::from(self.all));
         always + (1.0 - always) * (failed + 1.0) / (all + 2.0)
     }
 
     /// How likely such a series is where each run fails as often as those of `base` did.
-    pub fn likelihood_unchanged(self, base: Runs) -> f64 {
-        let always = base.always();
+    pub fn likelihood_unchanged(self, base: Rate) -> f64 {
+        let always = base.certainty();
         let every_time = if self.clean() > 0 { 0.0 } else { 1.0 };
         let (a, b) = (f64::from(base.failed + 1), f64::from(base.clean() + 1));
         // The Beta distribution integrated over the series, one run after the other.
@@ -82,7 +138,7 @@ impl Runs {
     /// How many clean runs in a row rule out, at 95 %, that runs still fail as often as these did.
     /// `None`: more than `most`.
     pub fn clean_runs_needed(self, most: u32) -> Option<u32> {
-        (1..=most).find(|&all| Runs { failed: 0, all }.likelihood_unchanged(self) <= DOUBT)
+        (1..=most).find(|&all| Rate { failed: 0, all }.likelihood_unchanged(self) <= DOUBT)
     }
 }
 
@@ -104,8 +160,8 @@ pub fn excluded_rate(clean: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn runs(failed: u32, all: u32) -> Runs {
-        Runs { failed, all }
+    fn runs(failed: u32, all: u32) -> Rate {
+        Rate { failed, all }
     }
 
     #[test]
@@ -147,5 +203,33 @@ mod tests {
             .map(|k| ways[k as usize] * runs(k, 3).likelihood_unchanged(base))
             .sum();
         assert!((sum - 1.0).abs() < 1e-12, "{sum}");
+    }
+
+    #[test]
+    fn as_many_clean_runs_are_asked_for_as_exclude_the_runs() {
+        assert_eq!(runs_to_exclude(runs(3, 3).estimate()), 1);
+        assert_eq!(runs_to_exclude(runs(4, 13).estimate()), 11);
+    }
+
+    #[test]
+    fn a_fault_that_always_comes_takes_three_runs_and_one_that_is_gone_ten() {
+        assert_eq!(runs(2, 2).measured(), Measured::More);
+        assert_eq!(runs(3, 3).measured(), Measured::Known);
+        assert_eq!(runs(0, 9).measured(), Measured::More);
+        assert_eq!(runs(0, 10).measured(), Measured::Never);
+        assert_eq!(runs(3, 9).measured(), Measured::More);
+        assert_eq!(runs(4, 10).measured(), Measured::Known);
+        assert_eq!(runs(1, 40).measured(), Measured::Known);
+    }
+
+    #[test]
+    fn a_rate_lies_between_never_and_always() {
+        for all in 1..30 {
+            for failed in 0..=all {
+                let estimate = runs(failed, all).estimate();
+                assert!(estimate > 0.0 && estimate < 1.0, "{failed} of {all}");
+            }
+        }
+        assert!((runs(4, 11).estimate() - 0.3).abs() < 1e-9);
     }
 }

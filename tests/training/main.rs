@@ -18,6 +18,7 @@ mod cuda;
 mod cuda_memory;
 mod cuda_search;
 mod data;
+mod doctor_bisect;
 mod doctor_garden;
 mod doctor_ladder;
 mod resume;

@@ -12,9 +12,9 @@ use clap::Args;
 use super::{Common, init_logging, replay, run};
 use config::places::Wanted;
 use device::DevicePolicy;
-use doctor::bisect::{Between, End, Measured, Oracle, Parts, Rate, Threshold};
+use doctor::bisect::{Between, End, Oracle, Parts, Threshold};
 use doctor::bisect::{distance, smallest, threshold};
-use doctor::statistics::runs_to_exclude;
+use doctor::statistics::{Measured, Rate};
 use messages::exit::{Exit, Failure};
 use runs::{Recorded, Runs, Stop};
 use search::space::{Params, Space, Value};
@@ -109,7 +109,7 @@ fn search(
 ) -> Result<Outcome, Stop> {
     while found.rate.measured() == Measured::More && !runs.fails_otherwise(found.rate) {
         let failed = runs.fails(&format!("trial {}", trial.number), &trial.params, None)?;
-        found.rate.count(failed);
+        found.rate.add(failed);
     }
     if found.rate.failed == 0 {
         return Ok(match runs.others.is_empty() {
@@ -245,11 +245,7 @@ impl Points<'_> {
         rate: Rate,
     ) -> Result<bool, Stop> {
         let what = format!("{name} = {}", report::format::param(value));
-        for _ in 0..runs_to_exclude(rate.estimate()) {
-            if self.runs.fails(&what, point, None)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let failed = self.runs.ever_fails(&what, point, None, rate)?;
+        Ok(!failed)
     }
 }

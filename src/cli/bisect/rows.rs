@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::runs::{Runs, Stop};
 use config::StudySpec;
 use config::kinds::text_classification;
-use doctor::bisect::{Culprits, Rate, culprits};
-use doctor::statistics::runs_to_exclude;
+use doctor::bisect::{Culprits, culprits};
+use doctor::statistics::Rate;
 use messages::exit::Failure;
 use messages::printable;
 use search::space::{Params, Value};
@@ -101,12 +101,7 @@ pub(super) fn rows(
     runs.say(&format!("rows of {}, {} to train on", found.file, found.of));
     let mut fails = |rows: &[usize]| {
         let what = format!("{} of {} rows", rows.len(), train.len());
-        for _ in 0..runs_to_exclude(rate.estimate()) {
-            if runs.fails(&what, point, Some(rows))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        runs.ever_fails(&what, point, Some(rows), rate)
     };
     let few = match culprits(train.clone(), train, &mut fails) {
         Ok(Culprits::These(rows)) if rows.len() <= FEW => {

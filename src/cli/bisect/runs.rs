@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::told::{Found, Other};
-use doctor::bisect::Rate;
 use doctor::signature::Signature;
+use doctor::statistics::{Rate, runs_to_exclude};
 use fault::{Fault, FaultKind, masked};
 use messages::exit::{Exit, Failure};
 use messages::printable;
@@ -194,6 +194,22 @@ impl Runs {
         };
         self.note(what, &ending, took);
         Ok(matches!(ending, Ending::Failed))
+    }
+
+    /// Whether it fails in any of as many runs as exclude a fault of this rate.
+    pub(super) fn ever_fails(
+        &mut self,
+        what: &str,
+        params: &Params,
+        rows: Option<&[usize]>,
+        rate: Rate,
+    ) -> Result<bool, Stop> {
+        for _ in 0..runs_to_exclude(rate.estimate()) {
+            if self.fails(what, params, rows)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn judge(

@@ -9,8 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::rows::{RowsFound, RowsOutcome};
 use crate::query::Answer;
-use doctor::bisect::Rate;
-use doctor::statistics::excluded_rate;
+use doctor::statistics::{Rate, excluded_rate};
 use fault::{Fault, FaultKind, masked};
 use messages::exit::Exit;
 use messages::printable;
@@ -266,8 +265,8 @@ impl Found {
             Outcome::Found => known,
             Outcome::Gone => format!(
                 "{trial} did not fail in {}: a rate above {:.0} % is excluded (95 %)",
-                plural(self.rate.runs.into(), "run"),
-                100.0 * excluded_rate(self.rate.runs)
+                plural(self.rate.all.into(), "run"),
+                100.0 * excluded_rate(self.rate.all)
             ),
             Outcome::Otherwise => {
                 let first = self.others.first();
@@ -323,7 +322,7 @@ impl Serialize for Found {
         );
         let told = json!({
             "study": self.study, "number": self.number, "outcome": self.outcome, "fault": fault,
-            "rate": {"failed": self.rate.failed, "runs": self.rate.runs},
+            "rate": {"failed": self.rate.failed, "runs": self.rate.all},
             "against": self.against, "differ": self.differ, "fail_too": self.fail_too,
             "cause": self.cause, "among": self.among, "rows": self.rows, "others": self.others, "runs": self.runs,
             "duration_s": self.duration.as_secs_f64(), "log": self.log, "sentence": self.sentence(),
@@ -346,7 +345,7 @@ impl Answer for Found {
                 printable(detail),
                 place.unwrap_or_default()
             );
-            let (failed, runs) = (self.rate.failed, u64::from(self.rate.runs));
+            let (failed, runs) = (self.rate.failed, u64::from(self.rate.all));
             text += &format!(
                 "rate: trial {} failed in {failed} of {}\n",
                 self.number,

@@ -17,7 +17,7 @@ use doctor::notes::Batch;
 use doctor::run::Stop;
 use doctor::signature::Signature;
 use doctor::signs::HostFacts;
-use doctor::statistics::{self, Runs};
+use doctor::statistics::{self, Rate};
 use messages::exit::{Exit, Failure};
 
 /// What the runs have shown.
@@ -54,7 +54,7 @@ pub(super) struct RunAnswer {
     /// One line that says what it is.
     headline: String,
     failures: Vec<Signature>,
-    base: Runs,
+    base: Rate,
     /// How often it fails, in 0 to 1, as estimated.
     rate: Option<f64>,
     changes: Vec<ChangeTold>,
@@ -81,7 +81,7 @@ struct ChangeTold {
     name: String,
     what: String,
     verdict: Verdict,
-    runs: Runs,
+    runs: Rate,
     #[serde(skip_serializing_if = "Option::is_none")]
     other: Option<Signature>,
 }
@@ -254,7 +254,7 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         headline: headline(answer, found),
         failures: matrix.failures.clone(),
         base,
-        rate: (base.failed > 0).then(|| base.rate()),
+        rate: (base.failed > 0).then(|| base.expected()),
         changes: changes.collect(),
         batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
         rows: found.rows.as_ref().map(|r| r.rows.clone()),

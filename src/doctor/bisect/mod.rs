@@ -3,7 +3,6 @@
 
 mod halve;
 mod point;
-mod rate;
 mod smallest;
 #[cfg(test)]
 mod tests;
@@ -11,6 +10,5 @@ mod threshold;
 
 pub use halve::{Culprits, culprits, halved};
 pub use point::{Between, distance};
-pub use rate::{Measured, Rate};
 pub use smallest::{Answer, End, Oracle, Parts, smallest};
 pub use threshold::{Threshold, threshold};

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::rate::Rate;
+use crate::statistics::Rate;
 use crate::statistics::runs_to_exclude;
 
 /// Parts of the failing input, by number.
@@ -72,7 +72,7 @@ pub fn smallest<O: Oracle>(oracle: &mut O, count: usize, rate: Rate) -> Answer<O
     if let Some(all) = search.oracle.input(&(0..count).collect()) {
         search.seen.push(Seen {
             input: all,
-            clean: rate.runs - rate.failed,
+            clean: rate.clean(),
             failed: true,
         });
     }
@@ -243,9 +243,9 @@ impl<O: Oracle> Search<'_, O> {
         if failed {
             seen.failed = true;
             // The fault that always came comes only sometimes.
-            if seen.clean > 0 || !self.rate.always() {
+            if seen.clean > 0 || !self.rate.every_time() {
                 self.rate.failed += 1;
-                self.rate.runs += 1 + seen.clean;
+                self.rate.all += 1 + seen.clean;
             }
         } else {
             seen.clean += 1;

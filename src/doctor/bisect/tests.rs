@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::statistics::{Measured, Rate};
 use search::space::{Condition, Domain, Parameter, Params, Space, Value};
 
 /// Fails at `rate` where all parts of the cause are there.
@@ -38,7 +39,7 @@ impl Simulated {
         let all = (0..parts).collect();
         let mut rate = Rate::default();
         while rate.measured() == Measured::More {
-            rate.count(self.fails(&all).unwrap());
+            rate.add(self.fails(&all).unwrap());
         }
         rate
     }
@@ -110,7 +111,7 @@ fn causes_that_fail_three_times_in_ten_are_found_nearly_always() {
 fn a_rate_that_looked_certain_at_first_is_learned_from_what_comes() {
     let exact = (0..SPACES).filter(|seed| {
         let mut oracle = Simulated::new(PARTS, 2, 0.7, *seed);
-        let three = Rate { failed: 3, runs: 3 };
+        let three = Rate { failed: 3, all: 3 };
         let answer = smallest(&mut oracle, PARTS, three);
         let cause: Parts = oracle.cause.iter().copied().collect();
         answer.end == End::Found && answer.parts.is_superset(&cause)
@@ -125,10 +126,7 @@ fn a_rate_that_looked_certain_at_first_is_learned_from_what_comes() {
 #[test]
 fn a_survivor_that_fails_too_is_no_survivor() {
     let mut oracle = Simulated::new(PARTS, 0, 0.3, 7);
-    let rate = Rate {
-        failed: 4,
-        runs: 12,
-    };
+    let rate = Rate { failed: 4, all: 12 };
     assert_eq!(smallest(&mut oracle, PARTS, rate).end, End::BaseFails);
 }
 
@@ -136,7 +134,7 @@ fn a_survivor_that_fails_too_is_no_survivor() {
 fn what_is_known_when_no_more_runs_are_made_is_told() {
     let mut oracle = Simulated::new(PARTS, 2, 1.0, 3);
     oracle.most = 5;
-    let answer = smallest(&mut oracle, PARTS, Rate { failed: 3, runs: 3 });
+    let answer = smallest(&mut oracle, PARTS, Rate { failed: 3, all: 3 });
     assert_eq!(answer.end, End::Stopped(()));
     let left: Parts = answer.parts.union(&answer.among).copied().collect();
     assert!(oracle.cause.iter().all(|part| left.contains(part)));
@@ -145,7 +143,7 @@ fn what_is_known_when_no_more_runs_are_made_is_told() {
 #[test]
 fn one_row_of_many_thousands_takes_the_logarithm_of_them() {
     let mut oracle = Simulated::new(20_000, 1, 1.0, 11);
-    let answer = smallest(&mut oracle, 20_000, Rate { failed: 3, runs: 3 });
+    let answer = smallest(&mut oracle, 20_000, Rate { failed: 3, all: 3 });
     assert_eq!(answer.parts.into_iter().collect::<Vec<_>>(), oracle.cause);
     assert!(oracle.runs <= 17, "{} runs", oracle.runs);
 }
@@ -208,7 +206,7 @@ fn cause(survivor: &Params, failing: &Params, fails: &dyn Fn(&Params) -> bool) -
         runs: Cell::new(0),
     };
     let count = oracle.between.names().len();
-    let answer = smallest(&mut oracle, count, Rate { failed: 3, runs: 3 });
+    let answer = smallest(&mut oracle, count, Rate { failed: 3, all: 3 });
     assert_eq!(answer.end, End::Found);
     let names = answer
         .parts
