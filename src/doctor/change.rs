@@ -70,92 +70,9 @@ impl Change {
     /// All of them.
     pub const ALL: &[Change] = Change::VARIANTS;
 
-    /// What it does, for people.
-    pub fn what(self) -> &'static str {
-        match self {
-            Change::Blocking => "blocking launches",
-            Change::Tf32Off => "TF32 off",
-            Change::CudnnOff => "cuDNN off",
-            Change::Fp32 => "32-bit floats",
-            Change::Bf16 => "bfloat16 for float16",
-            Change::Deterministic => "deterministic algorithms",
-            Change::AllocatorCacheOff => "the allocator's cache off",
-            Change::Workers0 => "loader workers 0",
-            Change::HalfBatch => "half the batch",
-            Change::OneRow => "one row a batch",
-            Change::Seed => "other seeds",
-            Change::Synthetic => "synthetic data",
-            Change::Cpu => "the CPU",
-            Change::Sanitizer => "compute-sanitizer",
-            Change::OtherThreads => "threads of other modules off",
-            Change::Spawn => "children spawned, not forked",
-            Change::OneThread => "one thread",
-            Change::ImportEffects => "effects of imports taken back",
-            Change::LibraryPath => "no LD_LIBRARY_PATH, LD_PRELOAD",
-            Change::Locale => "locale C.UTF-8",
-            Change::Clock => "another day and time",
-            Change::HashSeed => "hash seed 0",
-            Change::CleanEnvironment => "a clean environment",
-        }
-    }
-
-    /// How a person makes it last.
-    pub fn setting(self) -> &'static str {
-        match self {
-            Change::Blocking => "CUDA_LAUNCH_BLOCKING=1",
-            Change::Tf32Off => "NVIDIA_TF32_OVERRIDE=0",
-            Change::CudnnOff => "torch.backends.cudnn.enabled = False",
-            Change::Fp32 => "32-bit floats: no autocast, no .half()",
-            Change::Bf16 => "bfloat16 instead of float16",
-            Change::Deterministic => {
-                "torch.use_deterministic_algorithms(True), CUBLAS_WORKSPACE_CONFIG=:4096:8"
-            }
-            Change::AllocatorCacheOff => "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
-            Change::Workers0 => "DataLoader(num_workers=0)",
-            Change::HalfBatch => "half the batch size, with twice the accumulation",
-            Change::OneRow => "a batch size of 1",
-            Change::Seed => "another seed",
-            Change::Synthetic => "leave out the rows that are named",
-            Change::Cpu => "CUDA_VISIBLE_DEVICES=",
-            Change::Sanitizer => "compute-sanitizer COMMAND",
-            Change::OtherThreads => "WANDB_MODE=offline, and no threads of that module",
-            Change::Spawn => {
-                "multiprocessing_context='spawn' for loaders, set_start_method('spawn') for processes"
-            }
-            Change::OneThread => "OMP_NUM_THREADS=1 and torch.set_num_threads(1)",
-            Change::ImportEffects => "import that module last, and set back what it changes",
-            Change::LibraryPath => "unset LD_LIBRARY_PATH LD_PRELOAD",
-            Change::Locale => "LC_ALL=C.UTF-8 PYTHONUTF8=1",
-            Change::Clock => "a fixed time instead of the clock's",
-            Change::HashSeed => "PYTHONHASHSEED=0",
-            Change::CleanEnvironment => "env -i with the variables that the program needs",
-        }
-    }
-
-    /// How much longer a run takes, as a rule: a factor of at least 1.
-    pub fn slowdown(self) -> f64 {
-        match self {
-            Change::Sanitizer => 20.0,
-            Change::Cpu => 8.0,
-            Change::OneRow => 4.0,
-            Change::AllocatorCacheOff => 3.0,
-            Change::Workers0 | Change::OneThread | Change::HalfBatch | Change::Deterministic => 2.0,
-            Change::Blocking
-            | Change::Tf32Off
-            | Change::CudnnOff
-            | Change::Fp32
-            | Change::Spawn => 1.5,
-            Change::Bf16
-            | Change::Seed
-            | Change::Synthetic
-            | Change::OtherThreads
-            | Change::ImportEffects
-            | Change::LibraryPath
-            | Change::Locale
-            | Change::Clock
-            | Change::HashSeed
-            | Change::CleanEnvironment => 1.0,
-        }
+    /// What is known of it.
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize].1
     }
 
     /// Whether there is anything that it would change.
@@ -188,82 +105,90 @@ impl Change {
             Change::CleanEnvironment => !host.uncommon().is_empty(),
         }
     }
+}
 
-    /// Whether the start-up module makes it, so that it can say whether it changed anything.
-    pub fn is_noted(self) -> bool {
-        match self {
-            Change::Fp32
-            | Change::Bf16
-            | Change::Workers0
-            | Change::HalfBatch
-            | Change::OneRow
-            | Change::Seed
-            | Change::Synthetic
-            | Change::Spawn
-            | Change::ImportEffects
-            | Change::Clock
-            | Change::Deterministic => true,
-            Change::Blocking
-            | Change::Tf32Off
-            | Change::CudnnOff
-            | Change::AllocatorCacheOff
-            | Change::Cpu
-            | Change::Sanitizer
-            | Change::OtherThreads
-            | Change::OneThread
-            | Change::LibraryPath
-            | Change::Locale
-            | Change::HashSeed
-            | Change::CleanEnvironment => false,
-        }
-    }
-
+/// What is known of a change.
+#[derive(Debug)]
+pub struct Row {
+    /// What it does, for people.
+    pub what: &'static str,
+    /// How a person makes it last.
+    pub setting: &'static str,
+    /// How much longer a run takes, as a rule: a factor of at least 1.
+    pub slowdown: f64,
+    /// The start-up module makes it, and says whether that changed anything.
+    pub noted: bool,
     /// Variables that make it, beside what the start-up module does; `None` removes one.
-    fn environment(self) -> &'static [(&'static str, Option<&'static str>)] {
-        match self {
-            Change::Blocking => &[("CUDA_LAUNCH_BLOCKING", Some("1"))],
-            Change::Tf32Off => &[("NVIDIA_TF32_OVERRIDE", Some("0"))],
-            Change::Deterministic => &[("CUBLAS_WORKSPACE_CONFIG", Some(":4096:8"))],
-            Change::AllocatorCacheOff => &[
-                ("PYTORCH_NO_CUDA_MEMORY_CACHING", Some("1")),
-                ("PYTORCH_CUDA_ALLOC_CONF", None),
-            ],
-            Change::Cpu => &[("CUDA_VISIBLE_DEVICES", Some(""))],
-            Change::OtherThreads => &[
-                ("WANDB_MODE", Some("disabled")),
-                ("COMET_MODE", Some("disabled")),
-                ("NEPTUNE_MODE", Some("debug")),
-                ("TQDM_DISABLE", Some("1")),
-            ],
-            Change::OneThread => &[
-                ("OMP_NUM_THREADS", Some("1")),
-                ("MKL_NUM_THREADS", Some("1")),
-                ("OPENBLAS_NUM_THREADS", Some("1")),
-            ],
-            Change::LibraryPath => &[("LD_LIBRARY_PATH", None), ("LD_PRELOAD", None)],
-            Change::Locale => &[
-                ("LC_ALL", Some("C.UTF-8")),
-                ("LANG", Some("C.UTF-8")),
-                ("PYTHONUTF8", Some("1")),
-                ("PYTHONIOENCODING", None),
-                ("PYTHONCOERCECLOCALE", None),
-            ],
-            Change::HashSeed => &[("PYTHONHASHSEED", Some("0"))],
-            Change::CudnnOff
-            | Change::Fp32
-            | Change::Bf16
-            | Change::Workers0
-            | Change::HalfBatch
-            | Change::OneRow
-            | Change::Seed
-            | Change::Synthetic
-            | Change::Sanitizer
-            | Change::Spawn
-            | Change::ImportEffects
-            | Change::Clock
-            | Change::CleanEnvironment => &[],
-        }
-    }
+    environment: &'static [(&'static str, Option<&'static str>)],
+}
+
+/// Every change, in the order of [`Change`].
+#[rustfmt::skip] // A table: two lines a change.
+const ROWS: &[(Change, Row)] = &[
+    row(Change::Blocking, "blocking launches", "CUDA_LAUNCH_BLOCKING=1",
+        1.5, false, &[("CUDA_LAUNCH_BLOCKING", Some("1"))]),
+    row(Change::Tf32Off, "TF32 off", "NVIDIA_TF32_OVERRIDE=0",
+        1.5, false, &[("NVIDIA_TF32_OVERRIDE", Some("0"))]),
+    row(Change::CudnnOff, "cuDNN off", "torch.backends.cudnn.enabled = False",
+        1.5, false, &[]),
+    row(Change::Fp32, "32-bit floats", "32-bit floats: no autocast, no .half()",
+        1.5, true, &[]),
+    row(Change::Bf16, "bfloat16 for float16", "bfloat16 instead of float16",
+        1.0, true, &[]),
+    row(Change::Deterministic, "deterministic algorithms", "torch.use_deterministic_algorithms(True), CUBLAS_WORKSPACE_CONFIG=:4096:8",
+        2.0, true, &[("CUBLAS_WORKSPACE_CONFIG", Some(":4096:8"))]),
+    row(Change::AllocatorCacheOff, "the allocator's cache off", "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+        3.0, false, &[("PYTORCH_NO_CUDA_MEMORY_CACHING", Some("1")), ("PYTORCH_CUDA_ALLOC_CONF", None)]),
+    row(Change::Workers0, "loader workers 0", "DataLoader(num_workers=0)",
+        2.0, true, &[]),
+    row(Change::HalfBatch, "half the batch", "half the batch size, with twice the accumulation",
+        2.0, true, &[]),
+    row(Change::OneRow, "one row a batch", "a batch size of 1",
+        4.0, true, &[]),
+    row(Change::Seed, "other seeds", "another seed",
+        1.0, true, &[]),
+    row(Change::Synthetic, "synthetic data", "leave out the rows that are named",
+        1.0, true, &[]),
+    row(Change::Cpu, "the CPU", "CUDA_VISIBLE_DEVICES=",
+        8.0, false, &[("CUDA_VISIBLE_DEVICES", Some(""))]),
+    row(Change::Sanitizer, "compute-sanitizer", "compute-sanitizer COMMAND",
+        20.0, false, &[]),
+    row(Change::OtherThreads, "threads of other modules off", "WANDB_MODE=offline, and no threads of that module",
+        1.0, false, &[("WANDB_MODE", Some("disabled")), ("COMET_MODE", Some("disabled")), ("NEPTUNE_MODE", Some("debug")), ("TQDM_DISABLE", Some("1"))]),
+    row(Change::Spawn, "children spawned, not forked", "multiprocessing_context='spawn' for loaders, set_start_method('spawn') for processes",
+        1.5, true, &[]),
+    row(Change::OneThread, "one thread", "OMP_NUM_THREADS=1 and torch.set_num_threads(1)",
+        2.0, false, &[("OMP_NUM_THREADS", Some("1")), ("MKL_NUM_THREADS", Some("1")), ("OPENBLAS_NUM_THREADS", Some("1"))]),
+    row(Change::ImportEffects, "effects of imports taken back", "import that module last, and set back what it changes",
+        1.0, true, &[]),
+    row(Change::LibraryPath, "no LD_LIBRARY_PATH, LD_PRELOAD", "unset LD_LIBRARY_PATH LD_PRELOAD",
+        1.0, false, &[("LD_LIBRARY_PATH", None), ("LD_PRELOAD", None)]),
+    row(Change::Locale, "locale C.UTF-8", "LC_ALL=C.UTF-8 PYTHONUTF8=1",
+        1.0, false, &[("LC_ALL", Some("C.UTF-8")), ("LANG", Some("C.UTF-8")), ("PYTHONUTF8", Some("1")), ("PYTHONIOENCODING", None), ("PYTHONCOERCECLOCALE", None)]),
+    row(Change::Clock, "another day and time", "a fixed time instead of the clock's",
+        1.0, true, &[]),
+    row(Change::HashSeed, "hash seed 0", "PYTHONHASHSEED=0",
+        1.0, false, &[("PYTHONHASHSEED", Some("0"))]),
+    row(Change::CleanEnvironment, "a clean environment", "env -i with the variables that the program needs",
+        1.0, false, &[]),
+];
+
+const fn row(
+    change: Change,
+    what: &'static str,
+    setting: &'static str,
+    slowdown: f64,
+    noted: bool,
+    environment: &'static [(&'static str, Option<&'static str>)],
+) -> (Change, Row) {
+    let row = Row {
+        what,
+        setting,
+        slowdown,
+        noted,
+        environment,
+    };
+    (change, row)
 }
 
 /// What is known of the machine that a command runs on.
@@ -366,7 +291,7 @@ impl Setting {
     /// What it does, for people.
     pub fn what(&self) -> String {
         match self {
-            Setting::Change(change) => change.what().to_owned(),
+            Setting::Change(change) => change.row().what.to_owned(),
             Setting::WithoutVariable(name) => format!("without the variable {name}"),
             Setting::WithoutOption(name) => format!("without {name}"),
             Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) => self.name(),
@@ -377,7 +302,7 @@ impl Setting {
     /// How a person makes it last.
     pub fn setting(&self) -> String {
         match self {
-            Setting::Change(change) => change.setting().to_owned(),
+            Setting::Change(change) => change.row().setting.to_owned(),
             Setting::WithoutVariable(name) => format!("unset {name}"),
             Setting::WithoutOption(name) => format!("leave out {name}"),
             Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) | Setting::Trace => {
@@ -389,7 +314,7 @@ impl Setting {
     /// How much longer a run takes, as a rule.
     pub fn slowdown(&self) -> f64 {
         match self {
-            Setting::Change(change) => change.slowdown(),
+            Setting::Change(change) => change.row().slowdown,
             Setting::Trace => 20.0,
             Setting::Variable(..)
             | Setting::WithoutVariable(_)
@@ -426,7 +351,7 @@ pub fn invocation(
         match setting {
             Setting::Change(change) => {
                 changes.push(change.to_string());
-                let own = change.environment().iter();
+                let own = change.row().environment.iter();
                 environment.extend(own.map(|(n, v)| ((*n).to_owned(), v.map(str::to_owned))));
                 if *change == Change::Sanitizer {
                     words.insert(0, "compute-sanitizer".to_owned());
@@ -563,16 +488,22 @@ mod tests {
     }
 
     #[test]
+    fn the_table_has_every_change_in_order() {
+        let listed: Vec<Change> = ROWS.iter().map(|(change, _)| *change).collect();
+        assert_eq!(listed, Change::ALL);
+    }
+
+    #[test]
     fn every_change_is_made_by_variables_or_by_the_start_up_module() {
         let module = include_str!("startup.py");
         for change in Change::ALL {
             let by_module = module.contains(&format!("\"{change}\""));
             let otherwise = matches!(change, Change::Sanitizer | Change::CleanEnvironment);
             assert!(
-                by_module || !change.environment().is_empty() || otherwise,
+                by_module || !change.row().environment.is_empty() || otherwise,
                 "{change}"
             );
-            assert!(by_module || !change.is_noted(), "{change}");
+            assert!(by_module || !change.row().noted, "{change}");
         }
     }
 }

@@ -78,11 +78,11 @@ fn hypothesis(examined: &Examined, ranked: Ranked) -> Hypothesis {
         let runs = format!("{} of {} runs failed", series.runs.failed, series.runs.all);
         match matrix.verdict(settings, series) {
             Verdict::Cleared if ends >= 0.2 => {
-                speaks_for.push(format!("{}: {runs}", change.what()))
+                speaks_for.push(format!("{}: {runs}", change.row().what))
             }
-            Verdict::Cleared => against.push(format!("{}: {runs}", change.what())),
-            Verdict::Always => speaks_for.push(format!("{}: {runs}", change.what())),
-            Verdict::Fails if ends >= 0.5 => against.push(format!("{}: {runs}", change.what())),
+            Verdict::Cleared => against.push(format!("{}: {runs}", change.row().what)),
+            Verdict::Always => speaks_for.push(format!("{}: {runs}", change.row().what)),
+            Verdict::Fails if ends >= 0.5 => against.push(format!("{}: {runs}", change.row().what)),
             Verdict::Fails | Verdict::Other | Verdict::TooRare | Verdict::NotApplied => {}
         }
     }

@@ -126,7 +126,7 @@ impl Matrix {
 
     /// How a series has come out.
     pub fn verdict(&self, settings: &BTreeSet<Setting>, series: &Series) -> Verdict {
-        let noted = |s: &Setting| matches!(s, Setting::Change(change) if change.is_noted());
+        let noted = |s: &Setting| matches!(s, Setting::Change(change) if change.row().noted);
         let base = self.base.runs;
         if !series.applied && settings.iter().all(noted) {
             Verdict::NotApplied
@@ -294,7 +294,7 @@ impl Matrix {
         let left = self
             .untried()
             .filter(|change| self.all || !certain && worth(change) >= LEAST_INFORMATION);
-        left.max_by(|a, b| (worth(a) / a.slowdown()).total_cmp(&(worth(b) / b.slowdown())))
+        left.max_by(|a, b| (worth(a) / a.row().slowdown).total_cmp(&(worth(b) / b.row().slowdown)))
     }
 
     /// The change that most likely ends what is most likely the cause: it is the work-around, and it was to be tried.

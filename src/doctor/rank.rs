@@ -65,12 +65,12 @@ impl Evidence {
         let profile = cause.profile();
         let signs: f64 = Sign::VARIANTS
             .iter()
-            .map(|s| self.of_sign(&profile, *s))
+            .map(|s| self.of_sign(profile, *s))
             .sum();
         let changes: f64 = self
             .changed
             .iter()
-            .map(|(change, runs)| likelihood(cause, &profile, *change, *runs, self.base).ln())
+            .map(|(change, runs)| likelihood(cause, profile, *change, *runs, self.base).ln())
             .sum();
         let found = [
             (self.options, Cause::Options),
@@ -98,7 +98,7 @@ impl Evidence {
     /// How much a run under a change is expected to tell: the expected fall of the entropy over the causes, in bits.
     pub fn information(&self, change: Change) -> f64 {
         let ranking = self.ranking();
-        let ends = |r: &Ranked| ends(&r.cause.profile(), change);
+        let ends = |r: &Ranked| ends(r.cause.profile(), change);
         let p: f64 = ranking.iter().map(|r| r.probability * ends(r)).sum();
         let after = |ended: bool| {
             let likely = |r: &Ranked| if ended { ends(r) } else { 1.0 - ends(r) };
@@ -186,7 +186,7 @@ mod tests {
             }
             let enough = evidence.base.clean_runs_needed(50).unwrap();
             for change in Change::ALL {
-                let ended = ends(&profile, *change) >= 0.5;
+                let ended = ends(profile, *change) >= 0.5;
                 let clean = Rate {
                     failed: 0,
                     all: enough,
