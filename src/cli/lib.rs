@@ -113,53 +113,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             .report();
         }
     };
-    let result = match &invocation {
-        Invocation::Command(_, Command::Worker) => return work(),
-        Invocation::Command(_, Command::Probe(args)) if args.stream => {
-            return device::probe::stream();
-        }
-        Invocation::Command(_, Command::Probe(args)) if args.libtorch => {
-            libtorch::run(&TorchRequest::Load {
-                device: Device::Cpu,
-            })
-        }
-        Invocation::Command(_, Command::Probe(args)) if args.maps => return doctor::maps(),
-        Invocation::Command(_, Command::Probe(args)) if args.details => {
-            return device::probe::details();
-        }
-        Invocation::Command(_, Command::Probe(_)) => {
-            return device::probe::main(libtorch::load_for);
-        }
-        Invocation::Run(args) => run::run(args),
-        Invocation::Command(common, Command::AskTell) => ask_tell::ask_tell(common),
-        Invocation::Command(common, Command::Adopt(args)) => adopt::adopt(common, args),
-        Invocation::Command(common, Command::Drill(args)) => drill::drill(common, args),
-        Invocation::Command(common, Command::Doctor(args)) => doctor::doctor(common, args),
-        Invocation::Command(common, Command::Bisect(args)) => bisect::bisect(common, args),
-        Invocation::Command(common, Command::Rung(args)) => rung::rung(common, args),
-        Invocation::Command(common, Command::Embed(args)) => embed::embed(common, args),
-        Invocation::Command(common, Command::Init(args)) => init::init(common, args),
-        Invocation::Command(common, Command::InstallService(args)) => {
-            install_service::install_service(common, args)
-        }
-        Invocation::Command(common, Command::Fetch(args)) => fetch::fetch(common, args),
-        Invocation::Command(common, Command::Enqueue(args)) => enqueue::enqueue(common, args),
-        Invocation::Command(common, Command::Stop(args)) => manage::stop(common, args),
-        Invocation::Command(common, Command::Delete(args)) => manage::delete(common, args),
-        Invocation::Command(common, Command::Rename(args)) => manage::rename(common, args),
-        Invocation::Command(common, Command::Export(args)) => export::export(common, args),
-        Invocation::Command(common, Command::Predict(args)) => predict::predict(common, args),
-        Invocation::Command(common, Command::Evaluate(args)) => evaluate::evaluate(common, args),
-        Invocation::Command(common, Command::Rehearse(args)) => {
-            rehearse::rehearse_task(common, args)
-        }
-        Invocation::Command(common, Command::Replay(args)) => replay::replay_trial(common, args),
-        Invocation::Command(common, Command::Check(args)) => run::check(common, args),
-        Invocation::Command(common, Command::Explain(args)) => explain::explain(common, args),
-        Invocation::Command(common, Command::Read(command)) => {
-            read_command::read_command(common, command)
-        }
-    };
+    match &invocation {
+        Invocation::Run(args) => told(run::run(args)),
+        Invocation::Command(common, command) => carry_out(common, command),
+    }
+}
+
+/// What a command exits with; a failure is printed.
+fn told(result: Result<Exit, Failure>) -> ExitCode {
     let exit = match result {
         Ok(exit) => exit,
         Err(failure) => {
@@ -172,18 +133,59 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit.report()
 }
 
+/// A command beside a run.
+fn carry_out(common: &Common, command: &Command) -> ExitCode {
+    let result = match command {
+        Command::Worker => return work(),
+        Command::Probe(args) => return probe(args),
+        Command::AskTell => ask_tell::ask_tell(common),
+        Command::Adopt(args) => adopt::adopt(common, args),
+        Command::Drill(args) => drill::drill(common, args),
+        Command::Doctor(args) => doctor::doctor(common, args),
+        Command::Bisect(args) => bisect::bisect(common, args),
+        Command::Rung(args) => rung::rung(common, args),
+        Command::Embed(args) => embed::embed(common, args),
+        Command::Init(args) => init::init(common, args),
+        Command::InstallService(args) => install_service::install_service(common, args),
+        Command::Fetch(args) => fetch::fetch(common, args),
+        Command::Enqueue(args) => enqueue::enqueue(common, args),
+        Command::Stop(args) => manage::stop(common, args),
+        Command::Delete(args) => manage::delete(common, args),
+        Command::Rename(args) => manage::rename(common, args),
+        Command::Export(args) => export::export(common, args),
+        Command::Predict(args) => predict::predict(common, args),
+        Command::Evaluate(args) => evaluate::evaluate(common, args),
+        Command::Rehearse(args) => rehearse::rehearse_task(common, args),
+        Command::Replay(args) => replay::replay_trial(common, args),
+        Command::Check(args) => run::check(common, args),
+        Command::Explain(args) => explain::explain(common, args),
+        Command::Read(command) => read_command::read_command(common, command),
+    };
+    told(result)
+}
+
+/// One of the probe's ways to look at the GPUs.
+fn probe(args: &commands::ProbeArgs) -> ExitCode {
+    if args.stream {
+        device::probe::stream()
+    } else if args.libtorch {
+        let device = Device::Cpu;
+        told(libtorch::run(&TorchRequest::Load { device }))
+    } else if args.maps {
+        doctor::maps()
+    } else if args.details {
+        device::probe::details()
+    } else {
+        device::probe::main(libtorch::load_for)
+    }
+}
+
 /// Serves the supervisor at the other end of standard input, with libtorch where that is needed.
 fn work() -> ExitCode {
     if std::env::var_os(protocol::NEEDS_LIBTORCH).is_none() {
         return worker::main(&worker::NoLibtorch);
     }
-    match libtorch::run(&TorchRequest::Worker) {
-        Ok(exit) => exit.report(),
-        Err(failure) => {
-            report::err(&format!("error: {failure}"));
-            failure.exit.report()
-        }
-    }
+    told(libtorch::run(&TorchRequest::Worker))
 }
 
 /// Prints what clap says: help and version to stdout, which are no errors, the others to stderr. Its

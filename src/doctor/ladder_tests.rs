@@ -1,3 +1,5 @@
+//! Which rungs a task has, and what the end of one means.
+
 use super::*;
 
 fn facts() -> TaskFacts {
