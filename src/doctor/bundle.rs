@@ -1,6 +1,6 @@
 //! What is sent to somebody who is asked for help: one file, without secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -36,7 +36,7 @@ const SECRET: &str = r"(?i)key|token|secret|passw|credential|auth|cookie|license
 
 /// The same in any text, where `KeyError` and `tokens` are harmless.
 const SECRET_IN_TEXT: &str =
-    r"api[_-]?key|[a-z]_key\b|token\b|secret|passw|credential|authorization|cookie";
+    r"api[_-]?key|[a-z]_key\b|-key\b|token\b|secret|passw|credential|authorization|cookie";
 
 /// Variables that may be told, by name.
 pub fn allowed(variables: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
@@ -55,6 +55,11 @@ fn secret() -> &'static Regex {
     &NAME
 }
 
+fn named_in_text() -> &'static Regex {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("(?i){SECRET_IN_TEXT}")));
+    &NAME
+}
+
 #[expect(
     clippy::expect_used,
     reason = "patterns are constants, and tests use every one"
@@ -63,11 +68,45 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a constant pattern")
 }
 
-/// A text without what follows the name of a secret, without what looks like one, and with `~` for the home directory.
-pub fn redacted(text: &str, home: &str) -> String {
+/// Shorter values are no secrets, and stand in other words; so do numbers (`--max-token 4096`) and these.
+const SHORTEST: usize = 4;
+const PLAIN: [&str; 4] = ["true", "false", "none", "null"];
+
+/// The values that a command's arguments and the environment give to what is named like a secret: `--api-key VALUE`,
+/// `--api-key=VALUE`, `API_KEY=VALUE`.
+pub fn secrets(words: &[String], variables: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut take = |value: &str| {
+        let plain = PLAIN.contains(&value.to_lowercase().as_str()) || value.parse::<f64>().is_ok();
+        if value.len() >= SHORTEST && !plain {
+            found.insert(value.to_owned());
+        }
+    };
+    let secret = |name: &str| named_in_text().is_match(name);
+    for (at, word) in words.iter().enumerate() {
+        match word.split_once('=') {
+            Some((name, value)) if secret(name) => take(value),
+            None if word.starts_with('-') && secret(word) => {
+                let next = words.get(at + 1).filter(|next| !next.starts_with('-'));
+                next.into_iter().for_each(|next| take(next));
+            }
+            Some(_) | None => {}
+        }
+    }
+    for (name, value) in variables {
+        if secret(name) {
+            take(value);
+        }
+    }
+    found
+}
+
+/// A text without the given secrets, without what follows the name of one or looks like one, and with `~` for the home
+/// directory.
+pub fn redacted(text: &str, secrets: &BTreeSet<String>, home: &str) -> String {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         pattern(&format!(
-            r#"(?i)([\w-]*(?:{SECRET_IN_TEXT})[\w-]*["']?\s*[=:]\s*["']?(?:bearer\s+)?|--[\w-]*(?:{SECRET_IN_TEXT})[\w-]*\s+)[^\s"',;]+"#
+            r#"(?i)([\w-]*(?:{SECRET_IN_TEXT})[\w-]*["']?\s*[=:]\s*["']?(?:bearer\s+)?|--[\w-]*(?:{SECRET_IN_TEXT})[\w-]* )[^\s"',;]+"#
         ))
     });
     static SHAPED: LazyLock<Regex> = LazyLock::new(|| {
@@ -75,7 +114,17 @@ pub fn redacted(text: &str, home: &str) -> String {
             r"\b(?:hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_-]{8,}|\b[A-Fa-f0-9]{40,}\b|://[^/\s:@]+:[^/\s@]+@",
         )
     });
-    let text = NAMED.replace_all(text, "${1}<removed>");
+    let mut text = text.to_owned();
+    // The longest first: a secret may lie within another.
+    let mut values: Vec<&String> = secrets.iter().collect();
+    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    for value in values {
+        text = text.replace(value, "<removed>");
+        // As it stands in a string of JSON.
+        let escaped = serde_json::Value::from(value.as_str()).to_string();
+        text = text.replace(escaped.trim_matches('"'), "<removed>");
+    }
+    let text = NAMED.replace_all(&text, "${1}<removed>");
     let text = SHAPED.replace_all(&text, "<removed>");
     match home.len() > 1 {
         true => text.replace(home, "~"),
@@ -116,7 +165,7 @@ mod tests {
             "https://me:12ab@host/x",
             "hf_12abcdefgh",
         ] {
-            let told = redacted(text, "/home/me");
+            let told = redacted(text, &BTreeSet::new(), "/home/me");
             assert!(
                 !told.contains("12ab") && told.contains("<removed>"),
                 "{told}"
@@ -127,8 +176,32 @@ mod tests {
             "KeyError: 'lr'",
             "tokens: 128",
         ] {
-            assert_eq!(redacted(plain, "/root"), plain);
+            assert_eq!(redacted(plain, &BTreeSet::new(), "/root"), plain);
         }
-        assert_eq!(redacted("/home/me/t.py", "/home/me"), "~/t.py");
+        let told = redacted("/home/me/t.py", &BTreeSet::new(), "/home/me");
+        assert_eq!(told, "~/t.py");
+    }
+
+    #[test]
+    fn a_secret_that_is_known_is_removed_wherever_it_stands() {
+        let words = "t.py --api-key 12ab\"34 --token=56cd78 --lr 0.1 --max-token 4096 --epochs 3";
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let variables = [
+            ("DB_PASSWORD", "9876ef"),
+            ("PATH", "/usr/bin"),
+            ("TOKENIZERS_PARALLELISM", "false"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found = secrets(&words, &BTreeMap::from(variables));
+        assert_eq!(
+            found.iter().collect::<Vec<_>>(),
+            ["12ab\"34", "56cd78", "9876ef"]
+        );
+        let text = format!("{words:?}\nlogged in with 9876ef, not 56cd78");
+        let told = redacted(&text, &found, "/root");
+        assert_eq!(told.matches("<removed>").count(), 4, "{told}");
+        assert!(told.contains("\"4096\", \"--epochs\""), "{told}");
+        let table = "without --api-key           0 of 3 failed";
+        assert_eq!(redacted(table, &found, "/root"), table);
     }
 }

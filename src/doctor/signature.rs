@@ -41,13 +41,16 @@ impl Signature {
             return None;
         }
         let fault = classify(end);
+        let known = Signature::of_fault(&fault);
         Some(Signature {
+            // Of a standstill, where it stands is known by the stacks that it was made to print.
+            line: known.line.or_else(|| fault::own_line(&end.output)),
             end: match end.idle {
                 Some(idle) => format!("it stood still for {} s", idle.as_secs()),
                 None => fault::describe_program(end.death),
             },
             message: message(&fault, end),
-            ..Signature::of_fault(&fault)
+            ..known
         })
     }
 
@@ -204,6 +207,8 @@ mod tests {
         let (a, b) = (still("epoch 1\n"), still("epoch 2\n"));
         assert_eq!(a.fault, "hang");
         assert!(a.same(&b));
+        let stacks = "Current thread 0x7 (most recent call first):\n  File \"t.py\", line 14 in save\n  File \"t.py\", line 18 in <module>\n";
+        assert_eq!(still(stacks).line.as_deref(), Some("t.py:14 in save"));
     }
 
     #[test]

@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// Everything else passes its text to this module, and so through [`printable_lines`]. Logs of attempts keep
-    /// bytes as they are; the probe and `ask-tell` say JSON to programs.
+    /// bytes as they are; the probe, a rung of the ladder and `ask-tell` speak to programs.
     #[test]
     fn nothing_else_writes_to_the_terminal() {
         let writers = [
@@ -113,6 +113,7 @@ mod tests {
             "worker/",
             "task/command/attempt.rs",
             "device/probe/",
+            "torch/rungs/",
             "cli/ask_tell.rs",
         ];
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::super::versioned;
 use super::Found;
 use crate::query::Answer;
-use doctor::bundle::{allowed, redacted};
+use doctor::bundle::{allowed, redacted, secrets};
 use files::replace;
 use messages::exit::Failure;
 
@@ -38,7 +38,8 @@ pub(super) fn write(file: &Path, found: &Found) -> Result<(), Failure> {
         "\n## The same for scripts\n\n{:#}\n",
         versioned(found)?
     );
-    let told = redacted(&text, &home);
+    let words: Vec<String> = std::env::args().collect();
+    let told = redacted(&text, &secrets(&words, &variables), &home);
     replace::write(file, told.as_bytes())
         .map_err(|e| Failure::input(format!("{}: cannot be written: {e}", file.display())))
 }
