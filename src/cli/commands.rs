@@ -163,6 +163,9 @@ pub struct ProbeArgs {
     /// Only load libtorch, and say why it cannot be
     #[arg(long)]
     pub libtorch: bool,
+    /// With --libtorch: say whether it has this operation, too
+    #[arg(long, value_name = "OPERATION")]
+    pub fallback_op: Vec<String>,
     /// Load libtorch, and say which libraries are mapped then
     #[arg(long)]
     pub maps: bool,

@@ -170,7 +170,11 @@ fn probe(args: &commands::ProbeArgs) -> ExitCode {
         device::probe::stream()
     } else if args.libtorch {
         let device = Device::Cpu;
-        told(libtorch::run(&TorchRequest::Load { device }))
+        let fallback_ops = args.fallback_op.clone();
+        told(libtorch::run(&TorchRequest::Load {
+            device,
+            fallback_ops,
+        }))
     } else if args.maps {
         doctor::maps()
     } else if args.details {

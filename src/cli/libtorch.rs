@@ -84,8 +84,9 @@ pub fn for_workers(spec: &StudySpec, device: Device) -> Result<Option<PathBuf>, 
         return Ok(None);
     }
     let path = find()?;
-    if device == Device::Cpu {
-        try_out(&path)?;
+    let fallback_ops = &spec.operation.fallback_ops;
+    if device == Device::Cpu || !fallback_ops.is_empty() {
+        try_out(&path, fallback_ops)?;
     }
     let file = File::open(&path).map_err(|e| unusable(&format!("{}: {e}", path.display())))?;
     let kept = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
@@ -94,11 +95,12 @@ pub fn for_workers(spec: &StudySpec, device: Device) -> Result<Option<PathBuf>, 
     Ok(Some(kept.into()))
 }
 
-/// Has another process load the library: this one shall stay without it. What a GPU needs has been tried out by the
-/// probe.
-fn try_out(path: &Path) -> Result<(), Failure> {
+/// Has another process load the library, and look for operations in it: this one shall stay without it. What else a
+/// GPU needs has been tried out by the probe.
+fn try_out(path: &Path, fallback_ops: &[String]) -> Result<(), Failure> {
     let child = Command::new("/proc/self/exe")
         .args(["probe", "--libtorch"])
+        .args(fallback_ops.iter().flat_map(|op| ["--fallback-op", op]))
         .env(NEEDS_LIBTORCH, path)
         .envs(device::search_path())
         .stdin(Stdio::null())
@@ -109,7 +111,9 @@ fn try_out(path: &Path) -> Result<(), Failure> {
             let text = String::from_utf8_lossy(&output.stderr);
             let told = text.trim();
             let told = told.strip_prefix("error: ").unwrap_or(told);
+            let input = output.status.code() == Some(i32::from(Exit::BadInput.code()));
             Err(match told {
+                told if input => Failure::input(told),
                 "" => unusable(&format!("loading it ended with {}", output.status)),
                 told => Failure::new(Exit::Device, told),
             })
@@ -140,7 +144,11 @@ pub fn devices(spec: &StudySpec) -> Result<Vec<Device>, Failure> {
 /// # Errors
 /// See [`run`].
 pub fn load_for(device: Device) -> Result<(), String> {
-    let loaded = run(&TorchRequest::Load { device });
+    let fallback_ops = Vec::new();
+    let loaded = run(&TorchRequest::Load {
+        device,
+        fallback_ops,
+    });
     loaded.map(|_| ()).map_err(|failure| failure.message)
 }
 

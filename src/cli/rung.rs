@@ -157,6 +157,7 @@ fn torch_part(spec: &StudySpec, args: &RungArgs, part: RungPart) -> Result<Exit,
         part,
         device: device(spec)?,
         seed: args.seed,
+        fallback_ops: spec.operation.fallback_ops.clone(),
     }))
 }
 
@@ -178,6 +179,7 @@ fn environment(spec: &StudySpec, args: &RungArgs) -> Result<Exit, Failure> {
         part: RungPart::Environment,
         device,
         seed: args.seed,
+        fallback_ops: spec.operation.fallback_ops.clone(),
     }))?;
     if let Some(path) = mapped("libtorch_cpu.so") {
         say(&path);

@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key; 42] = [
+pub const SETTINGS: [Key; 43] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -84,6 +84,8 @@ pub const SETTINGS: [Key; 42] = [
         .help("part of a GPU's memory that a trial may use which has the GPU to itself; at least gpu.memory"),
     operational("gpu.oom", KeyType::Choice(&["alone", "halve"]), Preset::Text("alone"))
         .help("a trial that ran out of memory runs again alone; halve: with its batches in halves, which gives the same updates"),
+    operational("device.fallback_ops", KeyType::List, Preset::Optional)
+        .help("operations, such as aten::convolution_backward, that are computed on the CPU where trials train on a GPU; their gradients stay right"),
     operational("host.memory", KeyType::Share, Preset::Text("90%"))
         .help("part of the host's memory that all workers together may use"),
     operational("supervisor.recycle_after", int(0, MANY), Preset::Int(50))

@@ -112,6 +112,10 @@ impl Settings {
             gpu_alone: self.share("gpu.alone").max(self.share("gpu.memory")),
             host_memory: self.share("host.memory"),
             halve: self.text("gpu.oom") == Some("halve"),
+            fallback_ops: self
+                .texts("device.fallback_ops")
+                .unwrap_or_default()
+                .to_vec(),
             standby: self.word("run.standby"),
             max_log_bytes: self.size("logging.max_log"),
             max_logs_bytes: self.size("logging.max_logs"),

@@ -217,6 +217,9 @@ pub struct Operation {
     /// A batch that runs out of memory is halved: the same update is computed in parts.
     #[serde(default)]
     pub halve: bool,
+    /// Operations that are computed on the CPU where a trial trains on a GPU, such as `aten::mm`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_ops: Vec<String>,
     /// Whether a spare worker waits to take over.
     #[serde(default)]
     pub standby: Standby,

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use strum::{Display, EnumString, VariantArray};
 
-use crate::notes::Notes;
+use crate::inside::{TRACE, VARIABLES};
+use crate::notes::{Notes, OPERATION_OF_A_TASK};
 use crate::run::Invocation;
 
 /// A change that doctor knows.
@@ -42,6 +43,8 @@ pub enum Change {
     Seed,
     /// Random numbers in place of the data.
     Synthetic,
+    /// The operation at which it fails, on the CPU.
+    OperationOnCpu,
     /// No GPU.
     Cpu,
     /// Under compute-sanitizer.
@@ -83,9 +86,10 @@ impl Change {
             Change::Blocking | Change::AllocatorCacheOff | Change::Cpu | Change::Tf32Off => {
                 host.gpu
             }
-            Change::CudnnOff => host.gpu && torch,
+            Change::CudnnOff => host.gpu && torch && notes.python,
+            Change::OperationOnCpu => host.gpu && torch && notes.operation.is_some(),
             Change::Sanitizer => host.gpu && host.sanitizer,
-            Change::Deterministic => torch && (host.gpu || notes.batch.is_some()),
+            Change::Deterministic => torch && notes.python && (host.gpu || notes.batch.is_some()),
             Change::Fp32 => !notes.half.is_empty(),
             Change::Bf16 => notes
                 .half
@@ -96,7 +100,8 @@ impl Change {
             Change::HalfBatch => notes.batch_size() > 1,
             Change::OneRow => notes.batch_size() > 2,
             Change::Synthetic => notes.batch.is_some(),
-            Change::Seed | Change::Clock | Change::HashSeed => notes.python,
+            Change::Seed => notes.python || notes.seeded,
+            Change::Clock | Change::HashSeed => notes.python,
             Change::OtherThreads => !notes.threads.is_empty() || set("WANDB_API_KEY"),
             Change::OneThread => torch || !notes.python,
             Change::ImportEffects => !notes.import_effects.is_empty(),
@@ -149,6 +154,8 @@ const ROWS: &[(Change, Row)] = &[
         1.0, true, &[]),
     row(Change::Synthetic, "synthetic data", "leave out the rows that are named",
         1.0, true, &[]),
+    row(Change::OperationOnCpu, "the operation that is named on the CPU", "that operation on the CPU: device.fallback_ops of a task; tensor.cpu() before it in a program",
+        3.0, true, &[]),
     row(Change::Cpu, "the CPU", "CUDA_VISIBLE_DEVICES=",
         8.0, false, &[("CUDA_VISIBLE_DEVICES", Some(""))]),
     row(Change::Sanitizer, "compute-sanitizer", "compute-sanitizer COMMAND",
@@ -284,7 +291,7 @@ impl Setting {
             Setting::WithoutVariable(name) => format!("no {name}"),
             Setting::Option(name, value) => format!("--{name} {value}"),
             Setting::WithoutOption(name) => format!("no {name}"),
-            Setting::Trace => "trace".to_owned(),
+            Setting::Trace => TRACE.to_owned(),
         }
     }
 
@@ -361,7 +368,13 @@ pub fn invocation(
                     only = Some(names.filter(|n| is_common(n)).collect());
                 }
             }
-            Setting::Trace => changes.push("trace".to_owned()),
+            Setting::Trace => {
+                changes.push(TRACE.to_owned());
+                // Else an error of the GPU shows at a later operation.
+                environment.insert("CUDA_LAUNCH_BLOCKING".to_owned(), Some("1".to_owned()));
+                let file = notes.join(OPERATION_OF_A_TASK).display().to_string();
+                environment.insert(fault::TRACE_OPERATIONS.to_owned(), Some(file));
+            }
             Setting::Variable(name, value) => {
                 environment.insert(name.clone(), Some(value.clone()));
             }
@@ -381,11 +394,10 @@ pub fn invocation(
         false => format!("{}:{inherited}", module.display()),
     };
     environment.insert("PYTHONPATH".to_owned(), Some(path));
-    let notes = notes.display().to_string();
-    environment.insert("TUNE_DOCTOR_NOTES".to_owned(), Some(notes));
-    environment.insert("TUNE_DOCTOR_CHANGE".to_owned(), Some(changes.join(",")));
     let shift = (repeat + 1).to_string();
-    environment.insert("TUNE_DOCTOR_SHIFT".to_owned(), Some(shift));
+    let own = [notes.display().to_string(), changes.join(","), shift];
+    let own = own.map(Some);
+    environment.extend(VARIABLES.map(str::to_owned).into_iter().zip(own));
     Invocation {
         words,
         environment,

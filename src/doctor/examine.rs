@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::bisect::{Culprits, culprits, halved};
 use crate::change::{Change, Host, Rows, Setting, invocation, options};
+use crate::inside::{VARIABLES, operation_name};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
 use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
@@ -256,12 +257,13 @@ impl Examiner<'_> {
         let dir = fresh_dir(&self.request.dir, self.runs)?;
         let all: BTreeSet<Setting> = self.request.fixed.union(settings).cloned().collect();
         let mut invocation = invocation(&self.request.words, &all, &self.module, &dir, repeat);
+        let [.., listed, named] = VARIABLES.map(str::to_owned);
+        let operation = self.matrix.notes.operation.as_deref().map(operation_name);
+        invocation.environment.insert(named, operation);
         if let Some(rows) = rows {
             let list: Vec<String> = rows.rows.iter().map(u64::to_string).collect();
             let value = format!("{}:{}", rows.loader, list.join(","));
-            invocation
-                .environment
-                .insert("TUNE_DOCTOR_ROWS".into(), Some(value));
+            invocation.environment.insert(listed, Some(value));
         }
         let limits = self.limits(settings);
         let report = run(&invocation, &limits, &dir, self.stopped)?;

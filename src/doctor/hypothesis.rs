@@ -165,11 +165,10 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some(rows) = examined.rows.as_ref().filter(|_| data) {
         let list: Vec<String> = rows.rows.iter().take(8).map(u64::to_string).collect();
         let word = if list.len() == 1 { "row" } else { "rows" };
-        text = format!(
-            "{text}: {word} {} of loader {}",
-            list.join(", "),
-            rows.loader
-        );
+        text = format!("{text}: {word} {}", list.join(", "));
+        if notes.python {
+            text = format!("{text} of loader {}", rows.loader);
+        }
     }
     for (of, named) in [
         (Cause::Options, examined.options.join(" together with ")),
@@ -181,7 +180,11 @@ fn what(examined: &Examined, cause: Cause) -> String {
     }
     let of_operation = matches!(
         cause,
-        Cause::NativeCode | Cause::Tf32Kernel | Cause::CudnnKernel | Cause::GpuOutOfBounds
+        Cause::NativeCode
+            | Cause::Tf32Kernel
+            | Cause::CudnnKernel
+            | Cause::GpuKernel
+            | Cause::GpuOutOfBounds
     );
     if let Some(operation) = notes.operation.as_ref().filter(|_| of_operation) {
         text = format!("{text}; the last operation was {operation}");

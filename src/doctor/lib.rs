@@ -7,6 +7,7 @@ pub mod change;
 pub mod check;
 pub mod examine;
 pub mod hypothesis;
+pub mod inside;
 pub mod ladder;
 pub mod machine;
 pub mod matrix;

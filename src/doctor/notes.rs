@@ -14,6 +14,15 @@ const MODULE: (&str, &str) = ("sitecustomize.py", include_str!("startup.py"));
 /// The file that says that a process prints its stacks when it is sent SIGUSR2.
 pub const STACKS: &str = "stacks";
 
+/// The file of notes, a line of JSON each.
+pub const NOTES: &str = "notes";
+
+/// Where a training of ours notes its operation, among those of other processes.
+pub const OPERATION_OF_A_TASK: &str = "operation-task";
+
+/// The file of the batch that was taken last.
+pub const BATCH: &str = "batch";
+
 /// Most lines of notes that are read.
 const LINES: usize = 2000;
 
@@ -77,6 +86,8 @@ pub struct Tensor {
 pub struct Notes {
     /// It is a Python program that has imported the start-up module.
     pub python: bool,
+    /// It draws random numbers by a seed that doctor may change.
+    pub seeded: bool,
     /// The version of torch, where it was imported.
     pub torch: Option<String>,
     /// Changes that were really made to something.
@@ -110,7 +121,7 @@ pub fn batches(dir: &Path) -> u64 {
 }
 
 fn batch(dir: &Path) -> Option<Batch> {
-    let text = fs::read_to_string(dir.join("batch")).ok()?;
+    let text = fs::read_to_string(dir.join(BATCH)).ok()?;
     serde_json::from_str(text.lines().next()?.trim_end()).ok()
 }
 
@@ -122,7 +133,7 @@ pub fn read(dir: &Path) -> Notes {
         operation: operation(dir),
         ..Notes::default()
     };
-    let text = fs::read(dir.join("notes")).unwrap_or_default();
+    let text = fs::read(dir.join(NOTES)).unwrap_or_default();
     for line in String::from_utf8_lossy(&text).lines().take(LINES) {
         if let Ok(note) = serde_json::from_str(line) {
             notes.take(&note);
@@ -145,6 +156,7 @@ impl Notes {
         let text = |key: &str| note[key].as_str().unwrap_or_default().to_owned();
         let number = |key: &str| note[key].as_u64();
         match note["what"].as_str().unwrap_or_default() {
+            "seed" => self.seeded = true,
             "torch" => self.torch = Some(text("version")),
             "changed" => {
                 self.changed.insert(text("change"));

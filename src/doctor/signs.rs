@@ -7,6 +7,7 @@ use regex::Regex;
 use serde::Serialize;
 use strum::{Display, VariantArray};
 
+use crate::inside::operation_name;
 use crate::notes::Notes;
 use crate::run::RunReport;
 use crate::signature::Signature;
@@ -79,6 +80,10 @@ pub enum Sign {
     Half,
     /// The frames, or the last operation, are those of the backward pass.
     Backward,
+    /// The last operation is one that cuDNN has kernels for.
+    OperationOfCudnn,
+    /// The last operation is one that may use TF32.
+    OperationWithTf32,
     /// The innermost own frame reads a row of the data set.
     RowFrames,
     /// A loader's process ended.
@@ -159,6 +164,8 @@ impl Sign {
             Sign::NotFiniteWeights => "weights are not finite",
             Sign::Half => "it computes with 16-bit floats",
             Sign::Backward => "it happens in the backward pass",
+            Sign::OperationOfCudnn => "the last operation is one that cuDNN has kernels for",
+            Sign::OperationWithTf32 => "the last operation is one that may use TF32",
             Sign::RowFrames => "it happens while a row is read",
             Sign::LoaderWorkerDied => "a loader's process ended",
             Sign::LoaderWorkers => "loaders have processes",
@@ -191,6 +198,7 @@ impl Sign {
             Sign::LoaderWorkers | Sign::LocaleSet => 0.3,
             Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
             Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
+            Sign::OperationOfCudnn | Sign::OperationWithTf32 => 0.05,
             Sign::Cuda | Sign::Hang | Sign::RowFrames | Sign::LossFrames | Sign::MemoryGrows => {
                 0.05
             }
@@ -455,11 +463,31 @@ fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
         see(Sign::NotFiniteWeights, !weights);
         see(Sign::NotFiniteModule, *inputs && *weights);
     }
-    let backward = notes
-        .operation
-        .as_ref()
-        .is_some_and(|o| o.contains(" backward "));
-    see(Sign::Backward, backward);
+    const CUDNN: &[&str] = &[
+        "conv",
+        "cudnn",
+        "rnn",
+        "lstm",
+        "gru",
+        "batch_norm",
+        "ctc_loss",
+    ];
+    const TF32: &[&str] = &["conv", "mm", "linear", "matmul", "einsum", "lstm", "gru"];
+    if let Some(noted) = &notes.operation {
+        let name = operation_name(noted);
+        see(
+            Sign::Backward,
+            noted.contains(" backward ") || name.ends_with("_backward"),
+        );
+        see(
+            Sign::OperationOfCudnn,
+            CUDNN.iter().any(|part| name.contains(part)),
+        );
+        see(
+            Sign::OperationWithTf32,
+            TF32.iter().any(|part| name.contains(part)),
+        );
+    }
 }
 
 /// Batches after which growing memory is a leak's.

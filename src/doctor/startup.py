@@ -421,11 +421,41 @@ class _Doctor:
             "cudnn_off": lambda: setattr(torch.backends.cudnn, "enabled", False),
             "deterministic": deterministic,
             "one_thread": lambda: torch.set_num_threads(1),
+            "operation_on_cpu": lambda: self.on_cpu(torch, os.environ.get("TUNE_DOCTOR_OPERATION", "")),
         }
         for change, act in acts.items():
             if self.wants(change):
                 act()
                 self.changed(change)
+
+    def on_cpu(self, torch, name):
+        """Has an operation computed on the CPU, below autograd: gradients are as they were."""
+        import warnings
+
+        name, _, overload = name.partition("::")[2].partition(".")
+        operation = getattr(getattr(torch.ops.aten, name), overload or "default")
+        from torch.utils._pytree import tree_map_only
+
+        def run(*args, **kwargs):
+            devices = []
+
+            def here(tensor):
+                if tensor.is_cuda:
+                    devices.append(tensor.device)
+                return tensor.cpu()
+
+            copies = tree_map_only(torch.Tensor, here, (args, kwargs))
+            result = operation(*copies[0], **copies[1])
+            given = list(args) + list(kwargs.values())
+            for original, copy in zip(given, list(copies[0]) + list(copies[1].values())):
+                if copy is result:
+                    return original.copy_(copy)
+            return tree_map_only(torch.Tensor, lambda t: t.to(devices[0]) if devices else t, result)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.library = torch.library.Library("aten", "IMPL")
+            self.library.impl(name + ("." + overload if overload else ""), run, "CUDA")
 
     def precision(self, torch):
         """Notes automatic and half precision; with `fp32` or `bf16` another type stands for 16-bit floats."""

@@ -24,6 +24,10 @@ pub use verdict::{Outcome, Tally, Verdict, judge};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+/// The variable that names a file to which a process with libtorch writes each operation before it is begun, over the one
+/// before: evidence of where it died.
+pub const TRACE_OPERATIONS: &str = "TUNE_TRACE_OPERATIONS";
+
 /// What ended an attempt otherwise than by its own result.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,

@@ -32,6 +32,8 @@ pub enum TorchRequest {
     Load {
         /// The device.
         device: Device,
+        /// `device.fallback_ops`
+        fallback_ops: Vec<String>,
     },
     /// Answer rows.
     Predict(Predict),
@@ -120,6 +122,8 @@ pub struct Rung {
     pub device: Device,
     /// Decides what is made up.
     pub seed: u64,
+    /// `device.fallback_ops`
+    pub fallback_ops: Vec<String>,
 }
 
 /// What is tried.

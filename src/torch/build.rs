@@ -2,7 +2,13 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for file in ["shim.h", "shim.cpp", "linear.cpp"] {
+    for file in [
+        "shim.h",
+        "shim.cpp",
+        "linear.cpp",
+        "fallback.cpp",
+        "trace.cpp",
+    ] {
         println!("cargo:rerun-if-changed=gpu/{file}");
     }
     println!("cargo:rerun-if-changed=faults/faults.cpp");
@@ -48,6 +54,8 @@ fn build(libtorch: &std::path::Path) {
         .include(libtorch.join("include/torch/csrc/api/include"))
         .file("gpu/shim.cpp")
         .file("gpu/linear.cpp")
+        .file("gpu/fallback.cpp")
+        .file("gpu/trace.cpp")
         .file("faults/faults.cpp")
         .compile("tune_shim");
     // torch-sys sets an rpath for its own objects only, which does not reach a binary.

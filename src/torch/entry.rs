@@ -49,7 +49,13 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
             let _: ExitCode = worker::main(&LinkedLibtorch);
             Ok(Exit::Done)
         }
-        TorchRequest::Load { device } => load(device).map(|()| Exit::Done),
+        TorchRequest::Load {
+            device,
+            fallback_ops,
+        } => {
+            load(device)?;
+            fall_back(&fallback_ops, device).map(|()| Exit::Done)
+        }
         TorchRequest::Predict(wanted) => predict(&wanted),
         TorchRequest::Evaluate(wanted) => evaluate(&wanted),
         TorchRequest::Embed(wanted) => embed(&wanted),
@@ -60,4 +66,11 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
 /// Makes libtorch ready for a device, before any other call of it.
 pub fn load(device: device::Device) -> Result<(), Failure> {
     gpu::cuda::load(device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))
+}
+
+/// Has operations computed on the CPU where the device is a GPU.
+pub fn fall_back(operations: &[String], device: device::Device) -> Result<(), Failure> {
+    let on_gpu = device != device::Device::Cpu;
+    gpu::fallback_ops(operations, on_gpu)
+        .map_err(|e| Failure::input(format!("device.fallback_ops: {e:#}")))
 }

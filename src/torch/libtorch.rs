@@ -1,5 +1,7 @@
 //! libtorch for a worker.
 
+use std::path::Path;
+
 use device::Device;
 use inject::Kind;
 use task::{Open, Task};
@@ -12,11 +14,15 @@ use crate::{faults, gpu};
 pub struct LinkedLibtorch;
 
 impl Libtorch for LinkedLibtorch {
-    fn start(&self, terminated: fn(&str)) {
+    fn start(&self, terminated: fn(&str), trace: Option<&Path>) {
         // Trials use one operation at a time; the threads within one are set by the environment that
         // the supervisor gives the process.
         tch::set_num_interop_threads(1);
         gpu::on_terminate(terminated);
+        if let Some(file) = trace {
+            // Without it the training goes on, and nobody knows the operation.
+            let _ = gpu::trace_operations(file);
+        }
     }
 
     fn open(&self, kind: &str) -> Option<Open> {
@@ -25,8 +31,9 @@ impl Libtorch for LinkedLibtorch {
         (kind == config::kinds::text_classification::KIND.name).then_some(text)
     }
 
-    fn load(&self, device: Device) -> anyhow::Result<()> {
-        gpu::cuda::load(device)
+    fn load(&self, device: Device, fallback_ops: &[String]) -> anyhow::Result<()> {
+        gpu::cuda::load(device)?;
+        gpu::fallback_ops(fallback_ops, device != Device::Cpu)
     }
 
     fn first_allocation(&self, device: Device) -> anyhow::Result<()> {

@@ -18,6 +18,7 @@ pub use libtorch::{AllocatorStats, Libtorch, NoLibtorch};
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -61,7 +62,8 @@ fn serve(libtorch: &'static dyn Libtorch) -> anyhow::Result<i32> {
     let link = Arc::new(Link::take_stdin()?);
     crash::die_of_signals()?;
     guard::install(link.clone())?;
-    libtorch.start(guard::terminated);
+    let trace = std::env::var_os(fault::TRACE_OPERATIONS);
+    libtorch.start(guard::terminated, trace.as_deref().map(Path::new));
     let inbox = link::read(link.clone(), guard::hung_up)?;
     run(libtorch, &link, &inbox, &mut log::Stdio)
 }
@@ -187,7 +189,8 @@ impl<'a> Worker<'a> {
         };
         let in_process = !spec.runs_programs();
         let opened = guard::catch(|| {
-            let meter = match Meter::open(libtorch, device, in_process)? {
+            let fallback_ops = &spec.operation.fallback_ops;
+            let meter = match Meter::open(libtorch, device, in_process, fallback_ops)? {
                 Opened::Open(meter) => meter,
                 Opened::NotExpandable(error) => return Ok(Err(error)),
             };

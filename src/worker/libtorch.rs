@@ -1,6 +1,8 @@
 //! What a worker needs of libtorch. It is another library's to give ([`Libtorch`]): a worker whose trials need none
 //! goes without.
 
+use std::path::Path;
+
 use device::Device;
 use inject::Kind;
 use task::Open;
@@ -9,19 +11,20 @@ use task::Open;
 /// nothing that could be broken, and no device but the CPU.
 pub trait Libtorch: Sync {
     /// Makes libtorch ready for a worker, before anything else; `terminated` is called with the text of a C++
-    /// exception that nobody catches.
-    fn start(&self, _terminated: fn(&str)) {}
+    /// exception that nobody catches. Each operation is noted in the file `trace` before it is begun.
+    fn start(&self, _terminated: fn(&str), _trace: Option<&Path>) {}
 
     /// How a task of this kind is opened, where libtorch trains it.
     fn open(&self, _kind: &str) -> Option<Open> {
         None
     }
 
-    /// Loads what a device needs. It makes no CUDA context.
+    /// Loads what a device needs, and has these operations computed on the CPU where the device is a GPU. It makes no
+    /// CUDA context.
     ///
     /// # Errors
-    /// A library is missing.
-    fn load(&self, device: Device) -> anyhow::Result<()> {
+    /// A library is missing, or one of the operations.
+    fn load(&self, device: Device, _fallback_ops: &[String]) -> anyhow::Result<()> {
         match device {
             Device::Cpu => Ok(()),
             Device::Cuda(_) => without(),

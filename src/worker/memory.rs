@@ -52,7 +52,7 @@ pub enum Opened {
 }
 
 impl Meter {
-    /// Brings libtorch's CUDA part alive for a GPU, makes the context and measures it; on the CPU,
+    /// Brings libtorch's CUDA part alive for a GPU, with `fallback_ops` on the CPU, makes the context and measures it; on the CPU,
     /// and where programs compute, nothing is to be done.
     ///
     /// # Errors
@@ -61,6 +61,7 @@ impl Meter {
         libtorch: &'static dyn Libtorch,
         device: Device,
         in_process: bool,
+        fallback_ops: &[String],
     ) -> anyhow::Result<Opened> {
         let mut meter = Meter {
             libtorch,
@@ -74,7 +75,7 @@ impl Meter {
         let Some(index) = meter.gpu() else {
             return Ok(Opened::Open(meter));
         };
-        libtorch.load(device)?;
+        libtorch.load(device, fallback_ops)?;
         let before = device::in_use(index, PATIENCE);
         if let Err(error) = libtorch.first_allocation(device) {
             let text = format!("{error:#}");

@@ -317,3 +317,51 @@ fn the_drill_makes_its_faults_in_a_context() {
         assert_eq!(report[zero], 0);
     }
 }
+
+/// `device.fallback_ops` with these operations.
+fn fallback_ops(operations: &str) -> [String; 2] {
+    [
+        "--set".to_owned(),
+        format!("device.fallback_ops=[{operations}]"),
+    ]
+}
+
+#[test]
+fn an_operation_that_the_card_cannot_run_is_computed_on_the_cpu_with_its_gradients() {
+    let rules = "launch/*Gelu*=sticky:715; launch/*adam*=sticky:715";
+    let broken = Cards::with("", rules);
+    run(&broken, &tiny(), 1, &["--set", "run.standby=off"]);
+    assert!(broken.fired() > 0, "the model has that operation");
+    let (cards, project) = (Cards::with("", rules), tiny());
+    let [flag, ops] =
+        fallback_ops("\"aten::gelu\", \"aten::gelu_backward\", \"aten::_fused_adamw_\"");
+    let run = run(&cards, &project, 3, &[&flag, &ops]).ends(0);
+    assert_eq!(cards.fired(), 0, "{run:#?}");
+    // The stand-in computes as the CPU does.
+    assert_eq!(results(&project.trials("tiny")), undisturbed(3));
+}
+
+#[test]
+fn an_operation_that_cannot_be_computed_elsewhere_is_refused_before_anything_starts() {
+    let (cards, project) = (Cards::one(), tiny());
+    for (operation, why) in [
+        ("aten::gleu", "no such operation"),
+        ("aten::linear", "made of other operations"),
+        ("aten::view", "view of its argument"),
+        ("aten::copy_", "copies tensors"),
+    ] {
+        let [flag, ops] = fallback_ops(&format!("\"{operation}\""));
+        let run = run(&cards, &project, 1, &[&flag, &ops]).ends(2);
+        let told = format!("device.fallback_ops: {operation}: ");
+        assert!(
+            run.stderr.contains(&told) && run.stderr.contains(why),
+            "{run:#?}"
+        );
+    }
+    let project = tiny();
+    let names = "device.fallback_ops=[\"aten::mm\"]";
+    project.expect(
+        0,
+        &["tiny", "--trials", "1", "--device", "cpu", "--set", names],
+    );
+}

@@ -167,9 +167,9 @@ fn weights_that_are_no_numbers_are_found_by_the_model_before_any_training() {
     );
 }
 
-/// The word of id 19 stands in one row alone, and its vector overflows a norm.
-#[test]
-fn a_training_that_fails_by_one_row_is_followed_down_to_the_row_and_the_operation() {
+/// A task one of whose rows, given by its number from 1, cannot be trained on: the word of id 19 stands in it alone, and
+/// its vector overflows a norm.
+pub fn one_bad_row() -> (Project, usize) {
     let project = tiny::project(120);
     word_vector(&project.path().join("model"), 19, 3e38);
     let rows = project.path().join("configs/rows.csv");
@@ -183,9 +183,21 @@ fn a_training_that_fails_by_one_row_is_followed_down_to_the_row_and_the_operatio
         _ => format!("{line},{}\n", part((i - 1) / 4)),
     });
     fs::write(&rows, lines.collect::<String>()).unwrap();
-    let allowed = ["--set", "data.duplicates=allow"];
-    let given = ["--set", "data.split.column=set"];
-    let ladder = ladder(&project, 5, &[allowed, given].concat());
+    (project, row)
+}
+
+/// What that task is told.
+pub const SPLIT: [&str; 4] = [
+    "--set",
+    "data.duplicates=allow",
+    "--set",
+    "data.split.column=set",
+];
+
+#[test]
+fn a_training_that_fails_by_one_row_is_followed_down_to_the_row_and_the_operation() {
+    let (project, row) = one_bad_row();
+    let ladder = ladder(&project, 5, &SPLIT);
     let culprit = &ladder["culprit"];
     assert_eq!(culprit["rows"], serde_json::json!([row]), "{ladder:#}");
     assert_eq!(culprit["places"][0], format!("rows.csv:{}", row + 1));

@@ -19,6 +19,7 @@ mod cuda_memory;
 mod cuda_search;
 mod data;
 mod doctor_bisect;
+mod doctor_differential;
 mod doctor_garden;
 mod doctor_ladder;
 mod resume;

@@ -239,7 +239,9 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         Some(CutShort::Budget) if matrix.series.is_empty() => Answer::Unclear,
         Some(CutShort::Budget) | None => Answer::Found,
     };
-    let lines: Vec<&str> = found.output.lines().collect();
+    // Addresses of libtorch's code tell nothing without its symbols.
+    let tells = |line: &&str| !line.starts_with("frame #");
+    let lines: Vec<&str> = found.output.lines().filter(tells).collect();
     let output = lines[lines.len().saturating_sub(LINES)..].join("\n");
     let changes = matrix.series.iter().map(|(settings, series)| ChangeTold {
         name: joined(settings, Setting::name),

@@ -6,6 +6,9 @@ use super::{RungArgs, at, say};
 use crate::libtorch;
 use config::StudySpec;
 use config::kinds::text_classification;
+use device::DevicePolicy;
+use doctor::change::Change;
+use doctor::inside::Inside;
 use fault::Fault;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Value};
@@ -36,11 +39,25 @@ pub(super) fn train(
 ) -> Result<Exit, Failure> {
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::internal(format!("no temporary directory: {e}")))?;
-    if !real {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    // A program notes and changes what is its own by itself.
+    let inside = Inside::of(&variables.collect()).filter(|_| !spec.runs_programs());
+    let synthetic = inside.as_ref().is_some_and(|i| i.makes(Change::Synthetic));
+    if !real || synthetic {
         make_up(&mut spec, dir.path())?;
     }
+    if inside.as_ref().is_some_and(|i| i.makes(Change::Cpu)) {
+        spec.operation.device = DevicePolicy::Cpu;
+    }
+    let named = inside.as_ref().and_then(|i| i.rows.clone());
+    let named = named.map(|rows| rows.iter().map(|row| *row as usize - 1).collect());
+    let rows = rows.or(named);
     let whole = rows.is_some() || spec.runs_programs();
     let mut training = Training::new(spec, rows, args, dir.path())?;
+    if let Some(inside) = inside {
+        training.change(&inside);
+    }
     if whole || args.steps.is_some() {
         let played = training.play(args.steps)?;
         return training.told(&played, args.steps);
@@ -100,6 +117,48 @@ impl Training {
         })
     }
 
+    /// Makes the changes that doctor wants of this run, and notes what is trained.
+    fn change(&mut self, inside: &Inside) {
+        inside.torch();
+        let Replay {
+            trial,
+            spec,
+            threads,
+            ..
+        } = &mut self.plan;
+        let size = trial.config.get("train.batch_size").and_then(Value::as_i64);
+        let size = size.unwrap_or(1).max(1);
+        let half = trial.config.get("train.precision") == Some(&Value::from("bf16"));
+        let rows = trial.rows.clone().or_else(|| training_rows(spec));
+        if let Some(rows) = rows {
+            let numbers: Vec<u64> = rows.iter().map(|row| *row as u64 + 1).collect();
+            inside.training(&numbers, size.unsigned_abs(), half);
+        }
+        if size > 1 && inside.makes(Change::HalfBatch) {
+            let halved = Value::from(size / 2);
+            trial.config.insert("train.batch_size".to_owned(), halved);
+        }
+        if size > 1 && inside.makes(Change::OneRow) {
+            let one = Value::from(1i64);
+            trial.config.insert("train.batch_size".to_owned(), one);
+        }
+        if half && inside.makes(Change::Fp32) {
+            let single = Value::from("fp32");
+            trial.config.insert("train.precision".to_owned(), single);
+        }
+        if inside.makes(Change::Seed) {
+            trial.seed = derive_seed(spec.seed, inside.shift, "trial");
+        }
+        if inside.makes(Change::OneThread) {
+            *threads = 1;
+        }
+        if let Some(operation) = &inside.operation
+            && inside.makes(Change::OperationOnCpu)
+        {
+            spec.operation.fallback_ops.push(operation.clone());
+        }
+    }
+
     /// Trains so many steps, or an epoch.
     fn play(&mut self, steps: Option<u32>) -> Result<ReplayResult, Failure> {
         at(&steps.map_or("a training".to_owned(), |steps| {
@@ -129,6 +188,12 @@ impl Training {
         say(&format!("{what}{result}, on {}", self.plan.device));
         Ok(Exit::Done)
     }
+}
+
+/// The rows that a trial trains on, from 0.
+fn training_rows(spec: &StudySpec) -> Option<Vec<usize>> {
+    let (_, split) = text::prepare::load(spec).ok()?;
+    Some(split.rounds().into_iter().next()?.train)
 }
 
 /// `cuda_sticky: ...`, then the error's whole text and the place, where they say more.

@@ -10,7 +10,8 @@ pub use health::health;
 pub use linear::linear;
 pub use shim::{
     AdamW, Autocast, ParameterGroup, ShimError, adamw_step, allocator_stats, empty_cache,
-    memory_info, on_terminate, reset_allocator_stats, seed, set_memory_fraction,
+    fallback_ops, memory_info, on_terminate, reset_allocator_stats, seed, set_memory_fraction,
+    trace_operations,
 };
 
 use device::Device;

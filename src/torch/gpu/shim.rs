@@ -1,12 +1,22 @@
 //! The Rust side of `shim.cpp`.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use tch::Tensor;
 
 unsafe extern "C" {
     fn tune_on_terminate(handler: extern "C" fn(*const c_char));
     fn tune_compute_on_gpus(message: *mut c_char, capacity: usize) -> c_int;
+    fn tune_fallback_ops(
+        names: *const *const c_char,
+        count: usize,
+        apply: c_int,
+        message: *mut c_char,
+        capacity: usize,
+    ) -> c_int;
+    fn tune_trace_operations(path: *const c_char, message: *mut c_char, capacity: usize) -> c_int;
     fn tune_empty_cache(message: *mut c_char, capacity: usize) -> c_int;
     fn tune_memory_stats(
         device: c_int,
@@ -83,6 +93,37 @@ pub fn seed(seed: u64) -> anyhow::Result<()> {
 pub fn compute_on_gpus() -> anyhow::Result<()> {
     // SAFETY: the message buffer is as long as it is said to be.
     call(|message, capacity| unsafe { tune_compute_on_gpus(message, capacity) })?;
+    Ok(())
+}
+
+/// Has operations such as `aten::mm` or `aten::add.Tensor` computed on the CPU wherever their tensors are on a GPU, for the
+/// rest of the process; their gradients are as they were. Without `apply` their names are looked at only.
+///
+/// # Errors
+/// There is no such operation, or it cannot be computed elsewhere.
+pub fn fallback_ops(names: &[String], apply: bool) -> anyhow::Result<()> {
+    let names: Result<Vec<CString>, _> = names
+        .iter()
+        .map(|name| CString::new(name.as_str()))
+        .collect();
+    let names = names?;
+    let pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: as many C strings as are said, which outlive the call; the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe {
+        let (names, count) = (pointers.as_ptr(), pointers.len());
+        tune_fallback_ops(names, count, c_int::from(apply), message, capacity)
+    })?;
+    Ok(())
+}
+
+/// Has every operation of this process noted in a file before it is begun, over the one before.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn trace_operations(file: &Path) -> anyhow::Result<()> {
+    let path = CString::new(file.as_os_str().as_bytes())?;
+    // SAFETY: a C string that outlives the call; the message buffer is as long as it is said to be.
+    call(|message, capacity| unsafe { tune_trace_operations(path.as_ptr(), message, capacity) })?;
     Ok(())
 }
 

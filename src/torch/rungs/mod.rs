@@ -10,7 +10,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use text::torch_request::{Rung, RungPart};
 
-use crate::entry::load;
+use crate::entry::{fall_back, load};
 use crate::train;
 use crate::{gpu, gpu::tch_device};
 use messages::{Exit, Failure};
@@ -19,6 +19,7 @@ use messages::{Exit, Failure};
 pub fn rung(wanted: &Rung) -> Result<Exit, Failure> {
     at(&format!("libtorch's libraries, for {}", wanted.device));
     load(wanted.device)?;
+    fall_back(&wanted.fallback_ops, wanted.device)?;
     // A reader that has gone away wants to hear nothing.
     // Some of libtorch's errors come as panics.
     let found = worker::catch(|| tried(wanted));
