@@ -40,7 +40,10 @@ fn change<'a>(run: &'a Json, name: &str) -> &'a Json {
 
 #[test]
 fn a_kernel_that_dies_is_named_with_its_operation_and_the_setting_that_goes_round_it() {
-    let cards = Cards::with("", "launch/*GeluBackward*=sticky:715");
+    let cards = Cards::with(
+        "memory 600M\ncontext 16M",
+        "launch/*GeluBackward*=sticky:715",
+    );
     let run = differential(Some(&cards), &tiny::project(60), &[]);
     let first = &run["hypotheses"][0];
     assert_eq!(first["cause"], "gpu_kernel", "{run:#}");
@@ -60,7 +63,10 @@ fn a_kernel_that_dies_is_named_with_its_operation_and_the_setting_that_goes_roun
 
 #[test]
 fn a_kernel_that_dies_with_tf32_alone_is_told_from_others() {
-    let cards = Cards::with("", "launch/*gemm*@9+$NVIDIA_TF32_OVERRIDE!0=sticky:715");
+    let cards = Cards::with(
+        "memory 600M\ncontext 16M",
+        "launch/*gemm*@9+$NVIDIA_TF32_OVERRIDE!0=sticky:715",
+    );
     let run = differential(Some(&cards), &tiny::project(60), &[]);
     assert_eq!(run["hypotheses"][0]["cause"], "tf32_kernel", "{run:#}");
     assert_eq!(change(&run, "tf32_off")["verdict"], "cleared");

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -19,10 +20,13 @@ namespace {
 constexpr size_t WIDTH = 200;
 
 int file = -1;
+// The first operation that ended by an error: what is computed after it only asks what is left.
+std::atomic<bool> failed{false};
 thread_local std::vector<std::string> under_way;
 
 // Over the one before, as wide as all.
 void note(const std::string& name) {
+  if (failed) return;
   std::string line = name.substr(0, WIDTH);
   line.resize(WIDTH, ' ');
   (void)!pwrite(file, line.data(), line.size(), 0);
@@ -36,8 +40,8 @@ std::unique_ptr<at::ObserverContext> begun(const at::RecordFunction& function) {
 
 void ended(const at::RecordFunction&, at::ObserverContext*) {
   if (!under_way.empty()) under_way.pop_back();
-  // Where an error ends them all, the innermost stays.
-  if (!under_way.empty() && std::uncaught_exceptions() == 0) note(under_way.back());
+  if (std::uncaught_exceptions() > 0) failed = true;
+  if (!under_way.empty()) note(under_way.back());
 }
 
 }  // namespace
