@@ -332,6 +332,18 @@ impl Setting {
     }
 }
 
+/// What settings do together, for people; of many, how many there are.
+pub fn told(settings: &BTreeSet<Setting>) -> String {
+    const MOST: usize = 3;
+    let mut texts: Vec<String> = settings.iter().map(Setting::what).collect();
+    if texts.len() > MOST {
+        let more = texts.len() - 1;
+        texts.truncate(1);
+        texts.push(format!("{more} more"));
+    }
+    texts.join(" and ")
+}
+
 /// The rows that a loader is restricted to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {

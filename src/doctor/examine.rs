@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::bisect::{Culprits, culprits, halved};
-use crate::change::{Change, Host, Rows, Setting, invocation, options};
+use crate::change::{Change, Host, Rows, Setting, invocation, options, told};
 use crate::inside::{VARIABLES, operation_name};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
@@ -272,11 +272,12 @@ impl Examiner<'_> {
             Some(Stop::Idle) | None => Signature::of(&report.end),
         };
         let notes = notes::read(&dir);
-        let mut what: Vec<String> = settings.iter().map(Setting::what).collect();
-        what.extend(rows.map(|r| match r.rows.as_slice() {
+        let alone = rows.map(|r| match r.rows.as_slice() {
             [row] => format!("row {row} alone"),
             rows => format!("{} rows alone", rows.len()),
-        }));
+        });
+        let under = (!settings.is_empty()).then(|| told(settings));
+        let what: Vec<String> = under.into_iter().chain(alone).collect();
         let ended = RunEnded {
             number: self.runs,
             what: what.join(" and "),

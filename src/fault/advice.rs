@@ -103,7 +103,7 @@ fn of_code(code: u32) -> &'static str {
         304 | 800 | 801 => "The driver does not offer this call here: under WSL2, in a virtual machine or in a container it is often expandable_segments, pinned memory or peer access. Run without it.",
         400 => "A stream, an event or a library's handle was used on another device, or after a fork.",
         712 | 713 => "Memory of the host was pinned twice, or not at all.",
-        714 | 717 | 718 | 721 => "A kernel ran wild: a defect of a custom kernel, a mismatched build, or failing hardware. The same work on another GPU or another build tells which.",
+        714 | 717 | 718 | 721 => "A kernel ran wild: a defect of a custom kernel, a mismatched build, or failing hardware. The same work on another GPU or another build tells which; `tune doctor --run COMMAND` finds the operation, and what goes round it.",
         900..=908 => "Something ran while a CUDA graph was captured that cannot be captured (a synchronisation, `.item()`, a seeding): take it out, or run without the graph.",
         911 => "Something outside of CUDA that shares the GPU (graphics, a network card) has failed: look at the kernel's log.",
         3 | 34 | 35 | 36 | 803 | 804 => "Driver and CUDA libraries do not fit: compare the version that nvidia-smi shows with that of the libraries; after an update of the driver, restart the machine.",

@@ -277,7 +277,7 @@ impl Task for Failing {
 }
 
 fn meter() -> Meter {
-    match Meter::open(&NoLibtorch, Device::Cpu, true).unwrap() {
+    match Meter::open(&NoLibtorch, Device::Cpu, true, &[]).unwrap() {
         Opened::Open(meter) => meter,
         Opened::NotExpandable(error) => panic!("{error}"),
     }

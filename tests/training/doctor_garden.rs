@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
+use crate::common::card::Cards;
 use crate::common::{Project, program, valid};
 use serde_json::Value as Json;
 
@@ -25,6 +26,9 @@ static PYTHON: LazyLock<String> = LazyLock::new(|| {
         String::from_utf8(made.stdout).unwrap().trim()
     )
 });
+
+/// Where a program uses a GPU.
+const CARD: &str = "memory 600M\ncontext 16M";
 
 /// What the head of a program says of itself.
 struct Planted {
@@ -112,7 +116,12 @@ fn examined(planted: &Planted) -> Json {
     } else {
         &own_mounts[2..]
     };
-    let output = Command::new(words[0])
+    let card = planted.get("card").map(|rules| Cards::with(CARD, rules));
+    let mut command = Command::new(words[0]);
+    if let Some(card) = &card {
+        command = card.given_to(command);
+    }
+    let output = command
         .args(&words[1..])
         .arg(planted.line(scratch.path()))
         .current_dir(project.path())
@@ -194,9 +203,9 @@ macro_rules! garden {
 }
 
 garden! {
-    abort_in_backward bce_nan clock deadlock descriptors exp_overflow fork_after_threads full_disk hash_order
+    abort_in_backward bce_nan card_kernel clock deadlock descriptors exp_overflow fork_after_threads full_disk hash_order
     hides_a_module illegal_instruction import_side_effect label_out_of_range leak library_path
     loader_worker_corrupts loader_worker_deadlocks loss_wrong_shape memory_limit missing_file nan_image
-    no_network one_batch_size one_row own_code rare_crash small_shared_memory smaller_last_batch
+    no_network ocr_detector one_batch_size one_row own_code rare_crash small_shared_memory smaller_last_batch
     third_party_thread token_beyond_vocabulary two_options unlucky_seed variable wrong_locale
 }

@@ -244,8 +244,12 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
     let lines: Vec<&str> = found.output.lines().filter(tells).collect();
     let output = lines[lines.len().saturating_sub(LINES)..].join("\n");
     let changes = matrix.series.iter().map(|(settings, series)| ChangeTold {
-        name: joined(settings, Setting::name),
-        what: joined(settings, Setting::what),
+        name: settings
+            .iter()
+            .map(Setting::name)
+            .collect::<Vec<_>>()
+            .join(" and "),
+        what: doctor::change::told(settings),
         verdict: matrix.verdict(settings, series),
         runs: series.runs,
         other: series.other.clone(),
@@ -266,11 +270,6 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         seconds: found.time.as_secs_f64(),
         output,
     }
-}
-
-fn joined(settings: &BTreeSet<Setting>, text: impl Fn(&Setting) -> String) -> String {
-    let texts: Vec<String> = settings.iter().map(text).collect();
-    texts.join(" and ")
 }
 
 /// What it is, first of all: the two illegal instructions are told apart here.
