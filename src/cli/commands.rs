@@ -55,6 +55,9 @@ pub enum ReadCommand {
     /// Why trials failed: the messages, the most frequent first
     #[command(after_help = "Examples:\n  tune failures\n  tune failures criteria --json")]
     Failures(StudyArgs),
+    /// What each parameter matters
+    #[command(after_help = "Examples:\n  tune importance\n  tune importance criteria --json")]
+    Importance(StudyArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
     #[command(after_help = "Examples:\n  tune memory criteria")]
     Memory(StudyArgs),

@@ -70,6 +70,11 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             let failures = query::failures(&open()?, args.study.as_deref(), &tune()?)?;
             answer(common, &failures)
         }
+        ReadCommand::Importance(args) => {
+            let store = open()?;
+            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            answer(common, &query::importance(&store, Some(&study))?)
+        }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);
             let store = open()?;

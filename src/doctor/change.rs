@@ -47,8 +47,10 @@ pub enum Change {
     OperationOnCpu,
     /// No GPU.
     Cpu,
-    /// Under compute-sanitizer.
+    /// Under compute-sanitizer, which sees accesses outside of memory.
     Sanitizer,
+    /// Under compute-sanitizer, which sees memory read that nothing has written.
+    Initcheck,
     /// Without threads that other modules start, and without services that log over the network.
     OtherThreads,
     /// Child processes are started anew, and not forked.
@@ -78,6 +80,15 @@ impl Change {
         &ROWS[self as usize].1
     }
 
+    /// The tool of compute-sanitizer that it runs the command under.
+    pub fn sanitizer(self) -> Option<&'static str> {
+        match self {
+            Change::Sanitizer => Some("memcheck"),
+            Change::Initcheck => Some("initcheck"),
+            _ => None,
+        }
+    }
+
     /// Whether there is anything that it would change.
     pub fn applies(self, host: &Host, notes: &Notes) -> bool {
         let torch = notes.torch.is_some();
@@ -88,7 +99,7 @@ impl Change {
             }
             Change::CudnnOff => host.gpu && torch && notes.python,
             Change::OperationOnCpu => host.gpu && torch && notes.operation.is_some(),
-            Change::Sanitizer => host.gpu && host.sanitizer,
+            Change::Sanitizer | Change::Initcheck => host.gpu && host.sanitizer,
             Change::Deterministic => torch && notes.python && (host.gpu || notes.batch.is_some()),
             Change::Fp32 => !notes.half.is_empty(),
             Change::Bf16 => notes
@@ -158,7 +169,9 @@ const ROWS: &[(Change, Row)] = &[
         3.0, true, &[]),
     row(Change::Cpu, "the CPU", "CUDA_VISIBLE_DEVICES=",
         8.0, false, &[("CUDA_VISIBLE_DEVICES", Some(""))]),
-    row(Change::Sanitizer, "compute-sanitizer", "compute-sanitizer COMMAND",
+    row(Change::Sanitizer, "compute-sanitizer memcheck", "compute-sanitizer COMMAND",
+        20.0, false, &[]),
+    row(Change::Initcheck, "compute-sanitizer initcheck", "compute-sanitizer --tool initcheck COMMAND",
         20.0, false, &[]),
     row(Change::OtherThreads, "threads of other modules off", "WANDB_MODE=offline, and no threads of that module",
         1.0, false, &[("WANDB_MODE", Some("disabled")), ("COMET_MODE", Some("disabled")), ("NEPTUNE_MODE", Some("debug")), ("TQDM_DISABLE", Some("1"))]),
@@ -372,8 +385,10 @@ pub fn invocation(
                 changes.push(change.to_string());
                 let own = change.row().environment.iter();
                 environment.extend(own.map(|(n, v)| ((*n).to_owned(), v.map(str::to_owned))));
-                if *change == Change::Sanitizer {
-                    words.insert(0, "compute-sanitizer".to_owned());
+                if let Some(tool) = change.sanitizer() {
+                    // What it finds ends nothing by itself.
+                    let tool = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1"];
+                    words.splice(0..0, tool.map(str::to_owned));
                 }
                 if *change == Change::CleanEnvironment {
                     let names = std::env::vars_os().filter_map(|(n, _)| n.into_string().ok());
@@ -522,7 +537,7 @@ mod tests {
         let module = include_str!("startup.py");
         for change in Change::ALL {
             let by_module = module.contains(&format!("\"{change}\""));
-            let otherwise = matches!(change, Change::Sanitizer | Change::CleanEnvironment);
+            let otherwise = change.sanitizer().is_some() || *change == Change::CleanEnvironment;
             assert!(
                 by_module || !change.row().environment.is_empty() || otherwise,
                 "{change}"

@@ -87,6 +87,8 @@ pub struct Examined {
     pub options: Vec<String>,
     /// Variables without which it does not fail.
     pub variables: Vec<String>,
+    /// The kernel that compute-sanitizer has named.
+    pub kernel: Option<String>,
     /// The end of the first failing run's output.
     pub output: String,
     /// Why it ended before everything was run.
@@ -135,6 +137,7 @@ struct Examiner<'a> {
     rows: Option<Rows>,
     options: Vec<String>,
     variables: Vec<String>,
+    kernel: Option<String>,
     heard: &'a mut dyn FnMut(&RunEnded),
     stopped: &'a dyn Fn() -> bool,
 }
@@ -176,6 +179,7 @@ pub fn examine(
         rows: None,
         options: Vec::new(),
         variables: Vec::new(),
+        kernel: None,
         heard,
         stopped,
     };
@@ -188,6 +192,7 @@ pub fn examine(
         rows: examiner.rows,
         options: examiner.options,
         variables: examiner.variables,
+        kernel: examiner.kernel,
         output: examiner
             .failing
             .first()
@@ -401,6 +406,10 @@ impl Examiner<'_> {
                 .push((settings.clone(), Series::default()));
             self.matrix.series.len() - 1
         });
+        self.kernel = self
+            .kernel
+            .take()
+            .or_else(|| sanitizer_kernel(&seen.report.end.output));
         let it = seen.failure.as_ref().is_some_and(|f| self.matrix.is_it(f));
         let named = |s: &Setting| matches!(s, Setting::Change(c) if seen.notes.changed.contains(&c.to_string()));
         let series = &mut self.matrix.series[at].1;
@@ -487,5 +496,50 @@ impl Examiner<'_> {
         }
         self.matrix.evidence.options = !self.options.is_empty();
         Ok(())
+    }
+}
+
+/// The kernel that the first finding of compute-sanitizer is of: `=========     at NAME(int *)+0x160 in file.cu:6`, or of
+/// older versions `=========     at 0x160 in file.cu:10:NAME(int *)`.
+fn sanitizer_kernel(output: &str) -> Option<String> {
+    let mut places = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("=========")?.trim().strip_prefix("at "));
+    let place = places.find(|place| place.contains('('))?;
+    let named = match place.strip_prefix("0x") {
+        Some(old) => old.split_once(" in ")?.1.rsplit(".cu:").next()?,
+        None => place,
+    };
+    let named = named.trim_start_matches(|c: char| c.is_ascii_digit());
+    let name = named.trim_start_matches(':').split('(').next()?.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_of_the_first_finding_is_named() {
+        for (line, name) in [
+            (
+                "=========     at dgrad<float, 3>(void)+0x160 in conv.cu:6",
+                "dgrad<float, 3>",
+            ),
+            ("=========     at 0x160 in conv.cu:10:dgrad(void)", "dgrad"),
+            (
+                "=========     at 0x3d0 in at::native::index(int)",
+                "at::native::index",
+            ),
+        ] {
+            let output = format!(
+                "step 1\n========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4 bytes\n{line}\n=========     by thread (0,0,0)\n"
+            );
+            assert_eq!(sanitizer_kernel(&output).as_deref(), Some(name));
+        }
+        assert_eq!(
+            sanitizer_kernel("at f(x)\n========= ERROR SUMMARY: 0 errors"),
+            None
+        );
     }
 }

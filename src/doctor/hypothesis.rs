@@ -189,6 +189,9 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some(operation) = notes.operation.as_ref().filter(|_| of_operation) {
         text = format!("{text}; the last operation was {operation}");
     }
+    if let Some(kernel) = examined.kernel.as_ref().filter(|_| of_operation) {
+        text = format!("{text}; compute-sanitizer names the kernel {kernel}");
+    }
     let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
     if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
         text = format!("{text}; {module} is the first module whose result is not finite");

@@ -174,7 +174,8 @@ impl Matrix {
 
     /// Whether more runs of a series could change its verdict.
     fn is_open(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
-        if series.other.is_some() {
+        let sanitizer = |s: &Setting| matches!(s, Setting::Change(c) if c.sanitizer().is_some());
+        if series.other.is_some() || settings.iter().any(sanitizer) {
             return false;
         }
         match self.verdict(settings, series) {
@@ -227,6 +228,9 @@ impl Matrix {
         if !self.traced && self.traceable() {
             return Some(Step::Trace);
         }
+        if let Some(change) = self.sanitizing() {
+            return Some(Step::Under(BTreeSet::from([Setting::Change(change)])));
+        }
         if let Some((settings, _)) = self
             .series
             .iter()
@@ -276,6 +280,24 @@ impl Matrix {
         let enough = 2 + ended.min(MOST_WEIGHED);
         (runs.failed == runs.all && runs.all >= enough)
             || (runs.clean() > 0 && runs.failed >= FAILURES)
+    }
+
+    /// compute-sanitizer ends no failure, but names the kernel, in one run.
+    fn sanitizing(&self) -> Option<Change> {
+        use crate::signs::Sign;
+        let seen = |sign: Sign| self.evidence.signs.contains(&sign);
+        let kernel = [
+            Sign::CudaIllegalInstruction,
+            Sign::CudaAddress,
+            Sign::CudaAssert,
+        ];
+        let read = seen(Sign::Flaky) && (seen(Sign::Cuda) || seen(Sign::NotFiniteText));
+        let wanted = |change: &Change| match change {
+            Change::Sanitizer => kernel.into_iter().any(seen),
+            Change::Initcheck => read,
+            _ => false,
+        };
+        self.untried().find(wanted)
     }
 
     /// Tracing tells the operation of a crash, and the module that makes NaN.

@@ -80,6 +80,8 @@ pub struct RunReport {
     pub time: Duration,
     /// Memory of it and all that it had started, in bytes, four times a second.
     pub memory: Vec<u64>,
+    /// The first of these that was taken once the program had taken a batch.
+    pub training_from: Option<usize>,
 }
 
 /// Runs it to its end. `dir` is where its notes come ([`crate::notes`]); `stopped` says whether a signal came.
@@ -124,13 +126,14 @@ pub fn run(
         dir,
         started,
         memory: Vec::new(),
+        training_from: None,
         sampled: None,
         active: started,
         printed: 0,
         ticks: 0,
     };
     let stop = watch.until_end(limits, stopped);
-    let memory = watch.memory;
+    let (memory, training_from) = (watch.memory, watch.training_from);
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
     // What its last processes have printed is in the pipe by now.
@@ -149,6 +152,7 @@ pub fn run(
         stop,
         time,
         memory,
+        training_from,
     })
 }
 
@@ -210,6 +214,7 @@ struct Watch<'a> {
     dir: &'a Path,
     started: Instant,
     memory: Vec<u64>,
+    training_from: Option<usize>,
     sampled: Option<Instant>,
     /// When it last did something.
     active: Instant,
@@ -254,6 +259,9 @@ impl Watch<'_> {
 
     fn sample(&mut self, now: Instant) {
         let pid = self.leader.pid();
+        if self.training_from.is_none() && self.dir.join(crate::notes::BATCH).exists() {
+            self.training_from = Some(self.memory.len());
+        }
         if let Some(sample) = host::look(&BTreeSet::from([pid]), None) {
             self.memory.extend(sample.processes.get(&pid));
         }

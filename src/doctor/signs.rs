@@ -68,6 +68,14 @@ pub enum Sign {
     ShapeText,
     /// The innermost frames are those of a loss.
     LossFrames,
+    /// It names types or devices of tensors that do not belong together.
+    TypeText,
+    /// It names weights that a model lacks, or does not have.
+    StateDictText,
+    /// It names a file that cannot be read as what it should be.
+    BrokenFileText,
+    /// It names an address or port that is in use.
+    AddressText,
     /// It names NaN, infinity or a value that is not in 0 to 1.
     NotFiniteText,
     /// Rows of the last batch have values that are not finite.
@@ -84,6 +92,8 @@ pub enum Sign {
     OperationOfCudnn,
     /// The last operation is one that may use TF32.
     OperationWithTf32,
+    /// It had not taken a batch of any loader.
+    NoBatch,
     /// The innermost own frame reads a row of the data set.
     RowFrames,
     /// A loader's process ended.
@@ -158,12 +168,17 @@ impl Sign {
             Sign::EmbeddingFrames => "it happens in an embedding",
             Sign::ShapeText => "it names shapes that do not fit",
             Sign::LossFrames => "it happens in a loss",
+            Sign::TypeText => "it names types or devices of tensors that do not belong together",
+            Sign::StateDictText => "it names weights that the model lacks, or does not have",
+            Sign::BrokenFileText => "it names a file that cannot be read as what it should be",
+            Sign::AddressText => "it names an address or port that is in use",
             Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
             Sign::NotFiniteRows => "rows of the last batch are not finite",
             Sign::NotFiniteModule => "a module makes values that are not finite of finite ones",
             Sign::NotFiniteWeights => "weights are not finite",
             Sign::Half => "it computes with 16-bit floats",
             Sign::Backward => "it happens in the backward pass",
+            Sign::NoBatch => "it had not taken a batch yet",
             Sign::OperationOfCudnn => "the last operation is one that cuDNN has kernels for",
             Sign::OperationWithTf32 => "the last operation is one that may use TF32",
             Sign::RowFrames => "it happens while a row is read",
@@ -195,7 +210,7 @@ impl Sign {
     pub fn background(self) -> f64 {
         match self {
             Sign::Exception => 0.5,
-            Sign::LoaderWorkers | Sign::LocaleSet => 0.3,
+            Sign::LoaderWorkers | Sign::LocaleSet | Sign::NoBatch => 0.3,
             Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
             Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
             Sign::OperationOfCudnn | Sign::OperationWithTf32 => 0.05,
@@ -217,6 +232,10 @@ impl Sign {
             | Sign::GpuLost
             | Sign::GpuBusy
             | Sign::LabelText
+            | Sign::TypeText
+            | Sign::StateDictText
+            | Sign::BrokenFileText
+            | Sign::AddressText
             | Sign::NotFiniteRows
             | Sign::NotFiniteWeights
             | Sign::CudaInFork
@@ -251,6 +270,22 @@ const TEXTS: &[(Sign, &str)] = &[
         r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
     ),
     (
+        Sign::TypeText,
+        r"(?i)expected scalar type|not implemented for '\w+'|must have the same dtype|found dtype|expected all tensors to be on the same device|should be the same|is on \w+(?::\d)?,? (?:but|different)|expected object of (?:scalar|device) type|tensor for argument .* (?:type|device)|can't convert \w+:?\d? device type tensor",
+    ),
+    (
+        Sign::StateDictText,
+        r"(?i)loading state_dict|missing key\(s\)|unexpected key\(s\)|size mismatch for [\w.]+:",
+    ),
+    (
+        Sign::BrokenFileText,
+        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed|unpickler",
+    ),
+    (
+        Sign::AddressText,
+        r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use",
+    ),
+    (
         Sign::NotFiniteText,
         r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values",
     ),
@@ -268,7 +303,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::SymbolText,
-        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|compiled using NumPy 1",
+        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|module '[\w.]+' has no attribute|compiled using NumPy 1",
     ),
     (
         Sign::NoModule,
@@ -397,11 +432,12 @@ pub fn signs(
     for run in runs {
         see_end(run, failure, &mut see);
         // A program that is only being loaded grows, too.
-        let long = match &notes.batch {
-            Some(batch) => batch.taken >= LEAST_BATCHES,
-            None => run.memory.len() >= LONG,
+        let (long, from) = match (&notes.batch, run.training_from) {
+            (Some(batch), Some(from)) => (batch.taken >= LEAST_BATCHES, from),
+            (Some(_), None) => (false, 0),
+            (None, _) => (run.memory.len() >= LONG, 0),
         };
-        see(Sign::MemoryGrows, long && grows(&run.memory));
+        see(Sign::MemoryGrows, long && grows(&run.memory[from..]));
         let lines: Vec<&str> = run.end.output.lines().collect();
         let text = lines[lines.len().saturating_sub(LINES)..].join("\n");
         for (sign, pattern) in PATTERNS.iter() {
@@ -454,6 +490,7 @@ fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::LoaderWorkers, notes.loader_workers() > 0);
     see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
     see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
+    see(Sign::NoBatch, notes.python && notes.batch.is_none());
     see(Sign::Half, !notes.half.is_empty());
     see(Sign::OtherThreads, !notes.threads.is_empty());
     see(Sign::ImportEffect, !notes.import_effects.is_empty());

@@ -300,3 +300,67 @@ fn a_mistyped_word_is_told_what_was_probably_meant() {
         assert!(!nowhere.exists(), "{command:?}");
     }
 }
+
+/// A task whose value depends on `strong` alone: a program that computes it with the shell.
+fn one_of_three_matters() -> Project {
+    let project = Project::empty();
+    let script = "echo \"loss=$(awk -v x=$0 'BEGIN { print (x - 0.3) * (x - 0.3) }')\"";
+    let run = json!(["sh", "-c", script, "{strong}", "{dead}", "{other}"]);
+    let range = "{ low = 0.0, high = 1.0 }";
+    project.config(
+        "t",
+        &format!(
+            "[task]\nkind = \"command\"\nrun = {run}\nvalue = 'loss=([0-9.e-]+)'\n\
+             [objective]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
+             [space]\nstrong = {range}\ndead = {range}\nother = {range}\n"
+        ),
+    );
+    project
+}
+
+#[test]
+fn the_parameter_that_matters_comes_first_and_dead_ones_show_no_effect() {
+    let project = one_of_three_matters();
+    project.expect(0, &["t", "--trials", "5", "--sampler", "random"]);
+    let (_, stderr) = project.expect(2, &["importance"]);
+    assert!(stderr.contains("5 complete trials"), "{stderr}");
+    project.expect(0, &["t", "--trials", "60", "--sampler", "random"]);
+    let answer = ask(&project, &["importance", "t"]);
+    valid("importance", &answer);
+    let parameters = &answer["importance"][0]["parameters"];
+    assert_eq!(parameters[0]["name"], "strong", "{answer:#}");
+    assert_eq!(parameters[0]["effect"], "shows");
+    assert_eq!(parameters[1]["effect"], "none_seen", "{answer:#}");
+    assert_eq!(parameters[2]["effect"], "none_seen", "{answer:#}");
+    let sum: f64 = (0..3)
+        .map(|at| parameters[at]["importance"].as_f64().unwrap())
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    let (told, _) = project.expect(0, &["importance"]);
+    assert!(told.contains("shows an effect (p < 0.001)"), "{told}");
+}
+
+#[test]
+fn each_objective_has_importances_of_its_own() {
+    let project = Project::synthetic();
+    let args = [
+        "synthetic",
+        "--trials",
+        "40",
+        "--sampler",
+        "random",
+        "--objective",
+        "loss:min",
+        "--objective",
+        "cost:min",
+    ];
+    project.expect(0, &args);
+    let answer = ask(&project, &["importance"]);
+    valid("importance", &answer);
+    assert_eq!(answer["importance"][0]["metric"], "loss");
+    assert_eq!(answer["importance"][1]["metric"], "cost");
+    assert_ne!(
+        answer["importance"][0]["parameters"],
+        answer["importance"][1]["parameters"]
+    );
+}

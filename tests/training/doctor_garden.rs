@@ -203,9 +203,9 @@ macro_rules! garden {
 }
 
 garden! {
-    abort_in_backward bce_nan card_kernel clock deadlock descriptors exp_overflow fork_after_threads full_disk hash_order
+    abort_in_backward bce_nan card_kernel clock deadlock descriptors exp_overflow fork_after_threads full_disk half_a_checkpoint hash_order
     hides_a_module illegal_instruction import_side_effect label_out_of_range leak library_path
     loader_worker_corrupts loader_worker_deadlocks loss_wrong_shape memory_limit missing_file nan_image
-    no_network ocr_detector one_batch_size one_row own_code rare_crash small_shared_memory smaller_last_batch
+    no_network ocr_detector one_batch_size one_row own_code port_in_use rare_crash small_shared_memory smaller_last_batch
     third_party_thread token_beyond_vocabulary two_options unlucky_seed variable wrong_locale
 }

@@ -61,6 +61,8 @@ pub(super) struct RunAnswer {
     batch: Option<Batch>,
     rows: Option<Vec<u64>>,
     operation: Option<String>,
+    /// The kernel that compute-sanitizer has named.
+    kernel: Option<String>,
     hypotheses: Vec<Hypothesis>,
     runs: usize,
     seconds: f64,
@@ -265,6 +267,7 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
         rows: found.rows.as_ref().map(|r| r.rows.clone()),
         operation: matrix.notes.operation.clone(),
+        kernel: found.kernel.clone(),
         hypotheses: hypotheses(found),
         runs: found.runs,
         seconds: found.time.as_secs_f64(),
@@ -351,7 +354,7 @@ fn table(text: &mut String, changes: &[ChangeTold]) {
 
 /// Where it happens: batch, rows, operation.
 fn place(text: &mut String, answer: &RunAnswer) {
-    if let Some(batch) = &answer.batch {
+    if let Some(batch) = answer.batch.as_ref().filter(|batch| batch.taken > 0) {
         let _ = writeln!(
             text,
             "  last batch: number {} of loader {}",
@@ -365,5 +368,8 @@ fn place(text: &mut String, answer: &RunAnswer) {
     }
     if let Some(operation) = &answer.operation {
         let _ = writeln!(text, "  last operation: {operation}");
+    }
+    if let Some(kernel) = &answer.kernel {
+        let _ = writeln!(text, "  compute-sanitizer names the kernel {kernel}");
     }
 }

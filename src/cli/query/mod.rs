@@ -32,6 +32,7 @@ pub use columns::Width;
 pub use enqueued::Enqueued;
 pub use failures::failures;
 pub use format::{printable, stored as stored_time};
+pub use importance::importance;
 pub use list::{TaskLine, list, tasks};
 pub use memory::memory;
 pub use replay::Replayed;
