@@ -11,36 +11,37 @@ use supervisor::Origin;
 
 const AFTER_HELP: &str = "\
 Commands:
-  tune list              Tasks and studies
-  tune tasks             The tasks, with their files
-  tune status [STUDY]    How far studies are, and what runs now
-  tune best [STUDY]      The best trial
-  tune trials [STUDY]    The trials: all, the best, those that failed
-  tune show STUDY N      Everything about one trial
-  tune logs STUDY [N]    What trial N, or the last run, has printed
-  tune failures [STUDY]  Why trials failed
-  tune memory [STUDY]    What trials use of memory, and why
-  tune enqueue STUDY K=V Points to be tried next
-  tune stop STUDY        Ask the run of a study to stop
-  tune delete STUDY      Delete a study with all its trials and files
-  tune rename OLD NEW    Give a study another name
-  tune replay STUDY N    Train one trial again; records nothing
-  tune init              A first task file
-  tune install-service   A systemd unit for a run
-  tune check TASK        Check configuration and data; writes nothing
-  tune rehearse TASK     A few steps: what fits, how long the search will take
-  tune adopt FILE        Take in a study that Optuna made
-  tune export STUDY      The winner's model, as a directory
-  tune predict DIR FILE  Classes and probabilities of rows, by an exported model
-  tune evaluate DIR FILE Scores of an exported model on labelled rows
-  tune fetch MODEL       Fetch a model from the hub
-  tune embed MODEL FILE  What a model makes of texts
-  tune drill [TASK]      Fire drill: faults on purpose
-  tune doctor [TASK]     Why the machine, a task or any program fails
-  tune bisect STUDY N    The smallest cause of a trial's failure
-  tune explain [FILE]    What an error or a log means, and what to do
-  tune ask-tell          Search for another program: JSON lines on stdin and stdout
-  tune help COMMAND      A command's options
+  tune list               Tasks and studies
+  tune tasks              The tasks, with their files
+  tune status [STUDY]     How far studies are, and what runs now
+  tune best [STUDY]       The best trial
+  tune trials [STUDY]     The trials: all, the best, those that failed
+  tune show STUDY N       Everything about one trial
+  tune logs STUDY [N]     What trial N, or the last run, has printed
+  tune failures [STUDY]   Why trials failed
+  tune importance [STUDY] What each parameter matters
+  tune memory [STUDY]     What trials use of memory, and why
+  tune enqueue STUDY K=V  Points to be tried next
+  tune stop STUDY         Ask the run of a study to stop
+  tune delete STUDY       Delete a study with all its trials and files
+  tune rename OLD NEW     Give a study another name
+  tune replay STUDY N     Train one trial again; records nothing
+  tune init               A first task file
+  tune install-service    A systemd unit for a run
+  tune check TASK         Check configuration and data; writes nothing
+  tune rehearse TASK      A few steps: what fits, how long the search will take
+  tune adopt FILE         Take in a study that Optuna made
+  tune export STUDY       The winner's model, as a directory
+  tune predict DIR FILE   Classes and probabilities of rows, by an exported model
+  tune evaluate DIR FILE  Scores of an exported model on labelled rows
+  tune fetch MODEL        Fetch a model from the hub
+  tune embed MODEL FILE   What a model makes of texts
+  tune drill [TASK]       Fire drill: faults on purpose
+  tune doctor [TASK]      Why the machine, a task or any program fails
+  tune bisect STUDY N     The smallest cause of a trial's failure
+  tune explain [FILE]     What an error or a log means, and what to do
+  tune ask-tell           Search for another program: JSON lines on stdin and stdout
+  tune help COMMAND       A command's options
 
 Examples:
   tune criteria --trials 5000 --parallel 2

@@ -95,6 +95,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "delete",
     "rename",
     "failures",
+    "importance",
     "init",
     "install-service",
 ];

@@ -63,6 +63,21 @@ fn reserved_words_are_no_tasks_but_files_may_be_named_so() {
 }
 
 #[test]
+fn every_command_is_a_reserved_word_and_stands_in_the_help() {
+    let help = RunArgs::command().render_long_help().to_string();
+    let commands = commands::CommandArgs::command();
+    let named = commands
+        .get_subcommands()
+        .filter(|c| c.get_name() != "help");
+    for command in named {
+        let name = command.get_name();
+        assert!(SUBCOMMANDS.contains(&name), "{name}");
+        let told = help.contains(&format!("  tune {name} "));
+        assert!(told || command.is_hide_set(), "{name}");
+    }
+}
+
+#[test]
 fn flags_become_overrides_and_win_over_set() {
     let args = run_args("tune t --trials x --set run.trials=5 --deadline off --seed -1");
     let flag = |s: &str| Source::Flag(s.to_owned());

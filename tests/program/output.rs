@@ -74,6 +74,8 @@ fn the_help_of_every_command() {
         "enqueue --help",
         "ask-tell --help",
         "memory --help",
+        "importance --help",
+        "failures --help",
         "rehearse --help",
         "fetch --help",
         "embed --help",
