@@ -269,7 +269,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::HashSeed, 0.5)],
         "Sort what comes out of sets; PYTHONHASHSEED=0 makes runs repeat.")),
     (Cause::ImportSideEffect, profile(1.5, "an import changes what is not its own",
-        &[(S::ImportEffect, 0.95), (S::Exception, 0.6)],
+        &[(S::ImportEffect, 0.95), (S::TypeText, 0.2), (S::Exception, 0.6)],
         &[(C::ImportEffects, 0.93)],
         "Set back what the module that is named changes, or import it elsewhere.")),
     (Cause::ThirdPartyThread, profile(2.0, "a thread that another module starts",

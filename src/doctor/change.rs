@@ -82,11 +82,11 @@ impl Change {
 
     /// The tool of compute-sanitizer that it runs the command under.
     pub fn sanitizer(self) -> Option<&'static str> {
-        match self {
-            Change::Sanitizer => Some("memcheck"),
-            Change::Initcheck => Some("initcheck"),
-            _ => None,
-        }
+        let tools = [
+            (Change::Sanitizer, "memcheck"),
+            (Change::Initcheck, "initcheck"),
+        ];
+        tools.into_iter().find(|t| t.0 == self).map(|t| t.1)
     }
 
     /// Whether there is anything that it would change.

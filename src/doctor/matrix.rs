@@ -292,10 +292,9 @@ impl Matrix {
             Sign::CudaAssert,
         ];
         let read = seen(Sign::Flaky) && (seen(Sign::Cuda) || seen(Sign::NotFiniteText));
-        let wanted = |change: &Change| match change {
-            Change::Sanitizer => kernel.into_iter().any(seen),
-            Change::Initcheck => read,
-            _ => false,
+        let wanted = |change: &Change| {
+            *change == Change::Sanitizer && kernel.into_iter().any(seen)
+                || *change == Change::Initcheck && read
         };
         self.untried().find(wanted)
     }

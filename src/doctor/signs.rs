@@ -303,7 +303,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::SymbolText,
-        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|module '[\w.]+' has no attribute|compiled using NumPy 1",
+        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|compiled using NumPy 1",
     ),
     (
         Sign::NoModule,

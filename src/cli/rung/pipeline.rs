@@ -51,7 +51,11 @@ pub(super) fn train(
         spec.operation.device = DevicePolicy::Cpu;
     }
     let named = inside.as_ref().and_then(|i| i.rows.clone());
-    let named = named.map(|rows| rows.iter().map(|row| *row as usize - 1).collect());
+    let named = named.map(|rows| {
+        rows.iter()
+            .map(|row| row.saturating_sub(1) as usize)
+            .collect()
+    });
     let rows = rows.or(named);
     let whole = rows.is_some() || spec.runs_programs();
     let mut training = Training::new(spec, rows, args, dir.path())?;
@@ -119,13 +123,16 @@ impl Training {
 
     /// Makes the changes that doctor wants of this run, and notes what is trained.
     fn change(&mut self, inside: &Inside) {
-        inside.torch();
         let Replay {
             trial,
             spec,
             threads,
+            device,
             ..
         } = &mut self.plan;
+        if spec.needs_libtorch(*device) {
+            inside.torch();
+        }
         let size = trial.config.get("train.batch_size").and_then(Value::as_i64);
         let size = size.unwrap_or(1).max(1);
         let half = trial.config.get("train.precision") == Some(&Value::from("bf16"));
