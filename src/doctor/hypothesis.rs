@@ -204,7 +204,13 @@ fn what(examined: &Examined, cause: Cause) -> String {
     match line.filter(|_| {
         matches!(
             cause,
-            Cause::OwnCode | Cause::ShapeMismatch | Cause::Deadlock
+            Cause::OwnCode
+                | Cause::ShapeMismatch
+                | Cause::TypeMismatch
+                | Cause::CheckpointMismatch
+                | Cause::BrokenFile
+                | Cause::AddressInUse
+                | Cause::Deadlock
         )
     }) {
         Some(line) => format!("{text}: {line}"),
