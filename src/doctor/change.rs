@@ -319,6 +319,19 @@ impl Setting {
         }
     }
 
+    /// Whether its runs are made for what they tell: nobody would keep it.
+    pub fn only_tells(&self) -> bool {
+        match self {
+            Setting::Change(change) => change.sanitizer().is_some(),
+            Setting::Trace => true,
+            Setting::Variable(..)
+            | Setting::WithoutVariable(_)
+            | Setting::Option(..)
+            | Setting::Key(..)
+            | Setting::WithoutOption(_) => false,
+        }
+    }
+
     /// How a person makes it last.
     pub fn setting(&self) -> String {
         match self {

@@ -147,6 +147,12 @@ impl Matrix {
         }
     }
 
+    /// Whether it no longer fails under settings that somebody could keep.
+    fn goes_round(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
+        let kept = !settings.iter().any(Setting::only_tells);
+        kept && self.verdict(settings, series) == Verdict::Cleared
+    }
+
     /// The verdict on settings that were run often enough; `None`: another run is needed.
     pub fn settled(&self, settings: &BTreeSet<Setting>) -> Option<Verdict> {
         let (_, series) = self.series.iter().find(|(s, _)| s == settings)?;
@@ -174,8 +180,7 @@ impl Matrix {
 
     /// Whether more runs of a series could change its verdict.
     fn is_open(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
-        let sanitizer = |s: &Setting| matches!(s, Setting::Change(c) if c.sanitizer().is_some());
-        if series.other.is_some() || settings.iter().any(sanitizer) {
+        if series.other.is_some() || settings.iter().any(Setting::only_tells) {
             return false;
         }
         match self.verdict(settings, series) {
@@ -265,8 +270,7 @@ impl Matrix {
         }
         let most = self.needed()? + CONFIRMING_RUNS;
         let cleared = self.series.iter().find(|(settings, series)| {
-            let verdict = self.verdict(settings, series);
-            verdict == Verdict::Cleared && settings.len() == 1 && series.runs.all < most
+            self.goes_round(settings, series) && settings.len() == 1 && series.runs.all < most
         });
         cleared.map(|(settings, _)| settings.clone())
     }
@@ -336,9 +340,8 @@ impl Matrix {
 
     /// The two settings that most likely end it together, where none does alone.
     pub fn best_pair(&self) -> Option<BTreeSet<Setting>> {
-        let cleared = |(settings, series): &(BTreeSet<Setting>, Series)| {
-            self.verdict(settings, series) == Verdict::Cleared
-        };
+        let cleared =
+            |(settings, series): &(BTreeSet<Setting>, Series)| self.goes_round(settings, series);
         if self.series.iter().any(cleared) {
             return None;
         }
@@ -383,9 +386,7 @@ impl Matrix {
         let mut found: Vec<Setting> = self
             .series
             .iter()
-            .filter(|(settings, series)| {
-                settings.len() == 1 && self.verdict(settings, series) == Verdict::Cleared
-            })
+            .filter(|(settings, series)| settings.len() == 1 && self.goes_round(settings, series))
             .filter_map(|(settings, _)| settings.first().cloned())
             .collect();
         found.sort_by(|a, b| a.slowdown().total_cmp(&b.slowdown()));
@@ -509,6 +510,18 @@ mod tests {
         let mut cured = loader();
         play(&mut cured, &[Change::Workers0], |_| true);
         assert_eq!(cured.best_pair(), None);
+    }
+
+    #[test]
+    fn compute_sanitizer_runs_once_and_is_no_way_round() {
+        let mut matrix = loader();
+        (matrix.host.gpu, matrix.host.sanitizer) = (true, true);
+        matrix.evidence.signs = [Sign::Cuda, Sign::CudaAddress].into();
+        let steps = play(&mut matrix, &[Change::Sanitizer], |_| true);
+        let alone = BTreeSet::from([Setting::Change(Change::Sanitizer)]);
+        let runs = steps.iter().filter(|s| **s == Step::Under(alone.clone()));
+        assert_eq!(runs.count(), 1, "{steps:?}");
+        assert!(!matrix.workarounds().iter().any(Setting::only_tells));
     }
 
     #[test]

@@ -38,7 +38,9 @@ pub(super) fn write(file: &Path, found: &Found) -> Result<(), Failure> {
         "\n## The same for scripts\n\n{:#}\n",
         versioned(found)?
     );
-    let words: Vec<String> = std::env::args().collect();
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let told = redacted(&text, &secrets(&words, &variables), &home);
     replace::write(file, told.as_bytes())
         .map_err(|e| Failure::input(format!("{}: cannot be written: {e}", file.display())))
