@@ -144,7 +144,10 @@ pub enum Command {
     )]
     Explain(ExplainArgs),
     /// Search for another program: a JSON request a line on stdin, a reply a line on stdout
-    #[command(name = "ask-tell")]
+    #[command(
+        name = "ask-tell",
+        after_help = "Examples:\n  tune ask-tell < requests.jsonl\n\ndocs/ask-tell.md has the requests and the replies."
+    )]
     AskTell,
     /// A worker process; started by a run
     #[command(hide = true)]

@@ -42,8 +42,9 @@ pub struct EmbedArgs {
     #[arg(long, value_name = "N", default_value_t = 32,
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub batch_size: u32,
-    /// What `pooled` is [default: pooler where the model has one, else mean]
-    #[arg(long, value_name = "KIND")]
+    /// What `pooled` is: pooler (the model's own), mean (over the tokens) or cls (the first token) [default: pooler
+    /// where the model has one, else mean]
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub pooling: Option<PoolingArg>,
     /// auto, cpu or cuda
     #[arg(long, value_name = "DEVICE", default_value = "auto")]

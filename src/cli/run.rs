@@ -148,7 +148,10 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
     let prepared = prepare(&spec)?;
     match common.json {
         true => super::print_json(&check_report::check_json(&spec, &prepared)),
-        false => super::print(&check_report::check_report(&spec, &prepared)),
+        false => {
+            let report = check_report::check_report(&spec, &prepared);
+            super::print(&report::for_terminal(&report))
+        }
     }
 }
 

@@ -181,7 +181,7 @@ pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<
     }
     let tasks = list_tasks(project, subcommands)?;
     let there = if tasks.is_empty() {
-        "there are no tasks".to_owned()
+        "there are no tasks; `tune init` makes a first one".to_owned()
     } else {
         format!("there are: {}", tasks.join(", "))
     };
@@ -316,7 +316,7 @@ mod tests {
             dir: dir.path().to_owned(),
         };
         let message = |task| find_task(&project, task, &["run"]).unwrap_err().message;
-        assert!(message("x").ends_with("there are no tasks"));
+        assert!(message("x").ends_with("there are no tasks; `tune init` makes a first one"));
         std::fs::create_dir(project.configs()).unwrap();
         for name in ["criteria.toml", "synthetic.toml", "run.toml", "notes.md"] {
             std::fs::write(project.configs().join(name), "").unwrap();

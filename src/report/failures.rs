@@ -80,6 +80,23 @@ pub fn failure_lines(about: &About, groups: &[FailureGroup], most: usize) -> Vec
     lines
 }
 
+/// What to say where trials have been pruned and none has come to a value: so many of them, by a loss or value that was
+/// NaN or infinite; `latest` is one to look at.
+pub fn no_value(about: &About, pruned: u64, diverged: u64, latest: u64) -> String {
+    match diverged {
+        0 => format!(
+            "no trial has come to a value, all {pruned} were pruned; the reason of each: {} --columns number,state,reason",
+            about.command("trials")
+        ),
+        _ => format!(
+            "no trial gave a finite value: {diverged} of {pruned} diverged, which means that the loss or the value was NaN \
+             or infinite. Look for a learning rate that is too large, a division by 0, a logarithm of 0, or NaN in the \
+             data: {} {latest}",
+            about.command("logs")
+        ),
+    }
+}
+
 /// `trials 3, 4, 9 and 2 more`.
 fn named(trials: &[u64]) -> String {
     let shown: Vec<String> = trials.iter().take(NAMED).map(u64::to_string).collect();
@@ -159,6 +176,18 @@ mod tests {
         for key in FAILURE_ATTRS {
             assert_ne!(read(key), read(""), "{key}");
         }
+    }
+
+    #[test]
+    fn trials_without_a_value_are_told_with_what_to_look_for() {
+        let about = About::new("s", "tune");
+        let told = no_value(&about, 4, 3, 7);
+        assert!(
+            told.contains("3 of 4 diverged") && told.ends_with("tune logs s 7"),
+            "{told}"
+        );
+        let told = no_value(&about, 4, 0, 7);
+        assert!(told.contains("all 4 were pruned"), "{told}");
     }
 
     #[test]

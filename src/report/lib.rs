@@ -28,7 +28,7 @@ pub use event::{Best, Counts, Event, Fault, event_json};
 pub use event::{
     RepeatFinished, RunFinished, RunStarted, SlotGivenUp, StopRequested, TrialFinished,
 };
-pub use failures::{FAILURE_ATTRS, TOLD, failure, failure_lines};
+pub use failures::{FAILURE_ATTRS, TOLD, failure, failure_lines, no_value};
 pub use fork::Fork;
 pub use format::param_lines;
 pub use json_lines::left_out_json;

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
 use super::format::{duration, finished_of, param_lines, params_short, plural, value};
-use super::{About, SlotGivenUp, StopRequested, TOLD, failure_lines};
+use super::{About, SlotGivenUp, StopRequested, TOLD, failure_lines, no_value};
 use super::{Best, Counts, Event, Fault, RepeatFinished, RunFinished, RunStarted, TrialFinished};
 use config::{Baseline, Objective};
+use fault::FaultKind;
 use messages::exit::Exit;
 use messages::number_from_json;
 use search::space::Params;
@@ -37,6 +38,8 @@ pub(super) struct Narrator {
     /// With several objectives: all of them, and the trials that none dominates.
     several: Option<(Vec<Objective>, Front<u64>)>,
     started: BTreeMap<u64, Timestamp>,
+    /// Trials of this run that were pruned, those of them that diverged, and the latest of these.
+    pruned: (u64, u64, u64),
     /// The first lines of a run that may have nothing to do, until something happens.
     held: Vec<String>,
     /// The point of the defaults.
@@ -59,6 +62,7 @@ impl Narrator {
             best: None,
             several: None,
             started: BTreeMap::new(),
+            pruned: (0, 0, 0),
             held: Vec::new(),
         }
     }
@@ -245,6 +249,14 @@ impl Narrator {
         let began = self.started.remove(&trial.number);
         let took = runtime(&trial.attrs).or_else(|| began.map(|t| since(t, time)));
         let complete = trial.state == TrialState::Complete;
+        if trial.state == TrialState::Pruned {
+            let (pruned, diverged, latest) = &mut self.pruned;
+            *pruned += 1;
+            if trial.attrs.get("fault").and_then(Json::as_str) == Some(FaultKind::Diverged.word()) {
+                *diverged += 1;
+                *latest = trial.number;
+            }
+        }
         let why = refused(&trial.attrs);
         // Only a trial that counts towards the goal says how many there are.
         let mut line = match trial.state != TrialState::Fail && why.is_none() {
@@ -332,10 +344,12 @@ impl Narrator {
         match (&run.best, &run.front) {
             (Some(best), _) => lines.extend(self.best_lines(best)),
             (None, Some(front)) => lines.extend(self.front_lines(front)),
+            (None, None) if self.pruned.0 > 0 => {
+                let (pruned, diverged, latest) = self.pruned;
+                let why = no_value(&self.about, pruned, diverged, latest);
+                lines.push(format!("  warning: {why}"));
+            }
             (None, None) => lines.push("  no trial is complete yet".to_owned()),
-        }
-        if run.best.is_none() && run.front.is_none() && run.counts.finished() > 0 {
-            lines.push("  warning: no trial has come to a result; `reason` says why: tune trials --columns number,state,reason".to_owned());
         }
         if let Some(baseline) = &run.baseline {
             let mut leading = run.best.iter().chain(run.front.iter().flatten());

@@ -17,7 +17,7 @@ pub fn for_terminal(text: &str) -> String {
 }
 
 /// The lines of a text, each at most so many characters as far as its words allow it. What goes on stands below the
-/// second column where the line has one, as `heading  text` has.
+/// second column where the line has one, as `heading  text` has. A line of more columns is broken between them.
 fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -27,9 +27,12 @@ fn wrapped(text: &str, width: usize) -> String {
         let indent = second.unwrap_or(lead(&rest) + 2);
         while rest.len() > width {
             let space = |at: &usize| rest[*at] == ' ';
+            let gap =
+                |at: &usize| space(at) && (space(&(at - 1)) || rest.get(at + 1) == Some(&' '));
             // At least a word of the column that goes on stays on the line.
             let word = lead(&rest).max(second.unwrap_or(0));
-            let before = (word + 1..=width).rev().find(space);
+            let before = (word + 1..=width).rev().find(gap);
+            let before = before.or_else(|| (word + 1..=width).rev().find(space));
             let Some(at) = before.or_else(|| (width..rest.len()).find(space)) else {
                 break;
             };
@@ -109,6 +112,13 @@ mod tests {
             "a\n  /very/long/path\n  b\n"
         );
         assert_eq!(wrapped("/very/long/path\n", 6), "/very/long/path\n");
+    }
+
+    #[test]
+    fn a_row_of_a_table_is_broken_between_its_columns() {
+        let text = "study  trials  last activity\nt          12  some time ago\n";
+        let told = "study  trials\n       last activity\nt          12\n       some time ago\n";
+        assert_eq!(wrapped(text, 21), told);
     }
 
     #[test]

@@ -175,7 +175,10 @@ impl StoreErrorKind {
     /// What to do, or where it comes from; `{path}` stands for the file.
     fn advice(&self) -> &'static str {
         match self {
-            Kind::NotFound => "a run of `tune` makes it, or give its directory with -C",
+            Kind::NotFound => {
+                "a run makes it (`tune TASK`; `tune init` makes a first task). Without -C it is looked for from the \
+                 working directory upward"
+            }
             Kind::NotADatabase | Kind::NotAFile(_) => {
                 "it is left as it is: move it away, or use another project directory with -C"
             }

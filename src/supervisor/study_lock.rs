@@ -371,7 +371,14 @@ fn read(file: &mut File) -> Option<LockOwner> {
 
 fn held(study: &str, lock_owner: Option<&LockOwner>) -> Failure {
     let who = match lock_owner {
-        Some(h) => format!("process {} on {} since {}", h.pid, h.host, h.since),
+        Some(h) => {
+            let since = h.since.parse::<jiff::Timestamp>();
+            let since = since.map_or_else(
+                |_| h.since.clone(),
+                |since| since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+            );
+            format!("process {} on {} since {since}", h.pid, h.host)
+        }
         None => "another process".to_owned(),
     };
     Failure::new(

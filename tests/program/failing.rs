@@ -186,3 +186,44 @@ fn a_goal_that_is_reached_already_is_one_line() {
     let names: Vec<&str> = names.iter().map(|e| e["event"].as_str().unwrap()).collect();
     assert_eq!(names, ["run_started", "run_finished"]);
 }
+
+#[test]
+fn a_study_of_trials_without_a_finite_value_says_so_everywhere() {
+    let project = shell("echo nan", "");
+    let (printed, _) = project.expect(0, &["t", "--trials", "3"]);
+    let why = "no trial gave a finite value: 3 of 3 diverged";
+    assert!(printed.contains(&format!("warning: {why}")), "{printed}");
+    for command in ["status", "failures"] {
+        let (printed, _) = project.expect(0, &[command, "t"]);
+        assert!(printed.contains(why), "{printed}");
+        assert!(printed.contains("logs t 2"), "{printed}");
+    }
+    let (_, stderr) = project.expect(2, &["best", "t"]);
+    assert!(stderr.contains("tune status t says more"), "{stderr}");
+    let (printed, _) = project.expect(0, &["failures", "t", "--json"]);
+    let failures: Json = serde_json::from_str(&printed).unwrap();
+    assert_eq!(failures["diverged"], 3);
+    // By the word of the fault, too.
+    let (printed, _) = project.expect(0, &["trials", "t", "--json", "--where", "reason=diverged"]);
+    let found: Vec<Json> = serde_json::from_str(&printed).unwrap();
+    assert_eq!(found.len(), 3);
+    let (printed, _) = project.expect(0, &["trials", "t", "--json", "--where", "reason!=diverged"]);
+    assert_eq!(
+        serde_json::from_str::<Vec<Json>>(&printed).unwrap(),
+        Vec::<Json>::new()
+    );
+}
+
+#[test]
+fn a_value_on_standard_error_is_told_of() {
+    let project = shell("echo value=0.5 >&2", "");
+    let file = project.path().join("configs/t.toml");
+    let task = std::fs::read_to_string(&file).unwrap();
+    let task = task.replace("[objective]", "value = 'value=([0-9.]+)'\n[objective]");
+    std::fs::write(&file, task).unwrap();
+    let (printed, _) = project.expect(5, &["t", "--trials", "3"]);
+    assert!(
+        printed.contains("but a line on standard error does"),
+        "{printed}"
+    );
+}

@@ -66,6 +66,7 @@ fn what_cannot_become_a_task_writes_nothing() {
         ("echo nothing to see --lr {lr}", "no value"),
         ("echo val=0.5", "{lr}"),
         ("no-such-program --lr {lr}", "no-such-program"),
+        ("echo val_f1=nan {lr}", "no finite value (val_f1=nan"),
     ] {
         let text = expect(2, home.path(), dir.path(), &["init", "--script", script]);
         assert!(text.contains(part), "{text}");
@@ -361,4 +362,69 @@ fn two_task_files_that_share_a_study_are_told_of_each_other() {
     );
     let (stdout, _) = project.expect(0, &[&copy, "--trials", "4"]);
     assert!(!stdout.contains("give this one a name"), "{stdout}");
+}
+
+/// Its own words are those of the run, whatever they hold; systemd finds nothing to complain about.
+#[test]
+fn systemd_takes_a_printed_unit_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("my sweeps, 100% $é");
+    std::fs::create_dir_all(dir.join("configs")).unwrap();
+    let shipped = Path::new(crate::ROOT).join("configs/synthetic.toml");
+    std::fs::copy(&shipped, dir.join("configs/synthetic.toml")).unwrap();
+    let lr = "space.optim.lr={low=1e-5, high=0.1, log=true}";
+    let words = [
+        "install-service",
+        "synthetic",
+        "--trials",
+        "10",
+        "--set",
+        lr,
+    ];
+    let text = expect(0, home.path(), &dir, &words);
+    let unit = home.path().join("tune-synthetic.service");
+    std::fs::write(&unit, &text).unwrap();
+    let verified = Command::new("systemd-analyze")
+        .arg("verify")
+        .arg(&unit)
+        .output();
+    let Ok(verified) = verified else {
+        println!(
+            "skipped: systemd_takes_a_printed_unit_as_it_is: there is no systemd-analyze here"
+        );
+        return;
+    };
+    let told = String::from_utf8_lossy(&verified.stderr).into_owned();
+    let of_unit: Vec<&str> = told
+        .lines()
+        .filter(|line| line.contains("tune-synthetic"))
+        .collect();
+    assert!(
+        verified.status.success() && of_unit.is_empty(),
+        "{text}\n{told}"
+    );
+    // It would complain.
+    std::fs::write(&unit, text.replace("WatchdogSec=5min", "WatchdogSec=soon")).unwrap();
+    let verified = Command::new("systemd-analyze")
+        .arg("verify")
+        .arg(&unit)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&verified.stderr).into_owned();
+    assert!(told.contains("tune-synthetic.service"), "{told}");
+}
+
+#[test]
+fn a_script_in_a_directory_that_the_line_goes_to_is_watched() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("sub/t.py");
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    std::fs::write(&script, SCRIPT).unwrap();
+    let init = ["init", "--script", "cd sub && python3 t.py --lr {lr}"];
+    expect(0, home.path(), dir.path(), &init);
+    expect(0, home.path(), dir.path(), &["t", "--trials", "1"]);
+    std::fs::write(&script, format!("# another\n{SCRIPT}")).unwrap();
+    let text = expect(8, home.path(), dir.path(), &["t", "--trials", "2"]);
+    assert!(text.contains("sub/t.py has changed"), "{text}");
 }

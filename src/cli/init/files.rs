@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::output::{self, ValueGuess};
-use super::program::{ParameterGuess, ProgramGuess};
+use super::program::{ParameterGuess, ProgramGuess, is_shell};
 use messages::printable;
 use task::command::template;
 use text::data::guess::LikelyColumns;
@@ -58,10 +58,12 @@ pub(super) fn program_head(
 ) -> String {
     let mut text = format!(
         "[task]\nkind = \"command\"\n# {}\nrun = {}\n",
-        match template::names(&guess.run).is_empty() {
-            false => "A trial's values go where the names in braces are.",
-            true =>
+        match (template::names(&guess.run).is_empty(), guess.run.first()) {
+            (false, _) => "A trial's values go where the names in braces are.",
+            (true, Some(program)) if is_shell(program) =>
                 "A trial's values are in variables (docs/command.md): a shell takes them as they are, spaces included.",
+            (true, _) =>
+                "A trial's values are in the JSON file that $TUNE_PARAMS_FILE names (docs/command.md).",
         },
         list(&guess.run)
     );

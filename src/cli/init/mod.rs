@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use super::{Common, SUBCOMMANDS, answer as tell, init_logging, run};
@@ -118,7 +119,7 @@ impl Answer for Made {
         let mut text = format!("wrote {file}, which passes tune check\n");
         if let Some(script) = &self.script {
             let script = shown(script, &self.told.cwd);
-            text += &format!("wrote also {script}: put what your objective does there\n");
+            text += &format!("wrote also {script}\n");
         }
         if let (Some(metric), Some(others)) = (&self.metric, &self.told.others) {
             text += &format!("the value is {metric}; {others}\n");
@@ -167,10 +168,14 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
         let script = shown(script, &cwd);
         format!("put what your objective does into {script}")
     });
-    let commands = [
-        format!("{tune} check {name}"),
-        format!("{tune} {name} --trials 50"),
-    ];
+    let history = args.optuna.as_ref().map(|file| {
+        let file = shell_word(&file.display().to_string());
+        format!("{tune} adopt {file} --task {name}     # takes its trials over; --dry-run says what they are worth")
+    });
+    let commands = [format!("{tune} check {name}")]
+        .into_iter()
+        .chain(history)
+        .chain([format!("{tune} {name} --trials 50")]);
     let others = planned.value.as_ref().and_then(output::others);
     let (metric, other_metrics) = planned.value.map(|v| (v.metric, v.others)).unzip();
     tell(
@@ -282,7 +287,18 @@ fn new_file(
             shown(&file, cwd)
         )));
     }
-    Ok(file)
+    // A program may run for minutes before it is known what is to be written.
+    let there = file.ancestors().skip(1).find(|dir| dir.exists());
+    match there.map(|dir| (dir, access(dir, AccessFlags::W_OK))) {
+        Some((dir, Err(error))) => {
+            let why = error.desc();
+            let dir = dir.display();
+            Err(Failure::input(format!(
+                "the task file cannot be written to {dir}: {why}; begin in a directory of your own, or name one with -C"
+            )))
+        }
+        Some((_, Ok(()))) | None => Ok(file),
+    }
 }
 
 /// The way from the project's `configs/` to a file, as the task file has it.
@@ -406,6 +422,11 @@ fn no_value(seen: &trial_run::Seen) -> Failure {
         Ok(Some(output::ValueGuess { found: Some(line), .. })) => format!(
             "the value is on standard error ({line}), where it is not looked for: have the program print it, or put \
              2>&1 behind the command line"
+        ),
+        _ if output::no_number(&seen.printed).is_some() => format!(
+            "the program printed no finite value ({}), which no search can compare: mend that first, or --no-run writes \
+             the file without it",
+            output::no_number(&seen.printed).unwrap_or_default()
         ),
         _ => "the program ran, but printed no value that has a name: have it print one, such as val_f1=0.71, or \
               report it (docs/command.md); --no-run writes the file without it"

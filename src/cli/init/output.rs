@@ -13,6 +13,13 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a pattern")
 });
 
+/// What stands in a number's place and is none.
+#[expect(clippy::expect_used, reason = "a constant, which tests compile")]
+static NO_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?i)([a-z][\w@./-]*)["']?\s*[:=]\s*[+-]?(?:nan|inf|infinity)\b"#)
+        .expect("a pattern")
+});
+
 /// Metrics of which more is better.
 const MORE: [&str; 18] = [
     "accuracy",
@@ -152,6 +159,12 @@ fn others_of<'a>(ranked: impl Iterator<Item = (usize, &'a str)>, taken: &str) ->
         }
     }
     names
+}
+
+/// The last line in which a value is NaN or infinite.
+pub fn no_number(printed: &[String]) -> Option<&str> {
+    let of_metric = |line: &&String| NO_NUMBER.captures_iter(line).any(|c| rank(&c[1]).is_some());
+    printed.iter().rfind(of_metric).map(|line| line.trim())
 }
 
 /// Looks for the value: in the metric lines that the program reported, else in the lines that it printed. `None` where

@@ -200,7 +200,8 @@ fn needs_shell(words: &[String]) -> bool {
             .any(|w| SHELL.contains(&w.as_str()) || w.ends_with(';'))
 }
 
-fn is_shell(program: &str) -> bool {
+/// Whether a program is a shell.
+pub fn is_shell(program: &str) -> bool {
     ["sh", "bash", "dash", "zsh"].contains(&program)
 }
 

@@ -106,8 +106,9 @@ pub(super) fn winning(store: &Store, study: &StudySummary) -> Result<(FrozenTria
 fn none_yet(study: &StudySummary) -> Failure {
     let counts = plural(study.counts.total(), "trial");
     Failure::input(format!(
-        "study {:?} has no complete trial yet, of {counts}",
-        study.name
+        "study {:?} has no complete trial yet, of {counts}; tune status {} says more",
+        study.name,
+        report::shell_word(&study.name)
     ))
 }
 

@@ -1,13 +1,15 @@
 //! `tune failures`: why trials failed.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{Answer, choose};
-use fault::{FailureGroup, group_failures};
+use fault::{FailureGroup, FaultKind, group_failures};
 use files::paths::directory_of;
 use messages::exit::Failure;
 use report::format::plural;
-use report::{About, FAILURE_ATTRS, failure, failure_lines};
+use report::{About, FAILURE_ATTRS, failure, failure_lines, no_value};
 use search::space::Params;
 use search::study::{FrozenTrial, TrialState};
 use store::{Store, StudySummary};
@@ -19,6 +21,11 @@ pub struct Failures {
     /// Failed trials in all.
     failed: usize,
     failures: Vec<FailureGroup>,
+    /// Trials whose loss or value was NaN or infinite: a result of the search, and no failure.
+    diverged: u64,
+    /// What to say where none of the others has a value.
+    #[serde(skip)]
+    no_value: Option<String>,
     #[serde(skip)]
     about: About,
 }
@@ -31,12 +38,37 @@ pub fn failures(store: &Store, name: Option<&str>, tune: &str) -> Result<Failure
     let study = choose(store, name)?;
     let trials = store.outlines(study.study_id)?;
     let failures = failure_groups(store, &study, &trials, usize::MAX)?;
+    let faults = store.faults(study.study_id)?;
+    let about = About::new(&study.name, tune);
     Ok(Failures {
         failed: failures.iter().map(|group| group.count).sum(),
-        about: About::new(&study.name, tune),
+        diverged: diverged(&faults),
+        no_value: without_value(&about, &trials, &faults),
+        about,
         study: study.name,
         failures,
     })
+}
+
+/// Attempts that have diverged; no trial diverges twice.
+fn diverged(faults: &BTreeMap<String, u64>) -> u64 {
+    let word = FaultKind::Diverged.word();
+    faults.get(word).copied().unwrap_or_default()
+}
+
+/// What to say where trials have been pruned and none is complete, by the faults of a study.
+pub(super) fn without_value(
+    about: &About,
+    trials: &[FrozenTrial],
+    faults: &BTreeMap<String, u64>,
+) -> Option<String> {
+    let complete = trials.iter().any(|t| t.state == TrialState::Complete);
+    let pruned = trials
+        .iter()
+        .filter(|t| t.state == TrialState::Pruned && t.counts());
+    let latest = pruned.clone().map(|t| t.number).max()?;
+    let told = || no_value(about, pruned.count() as u64, diverged(faults), latest);
+    (!complete).then(told)
 }
 
 /// The failed trials of a study by what they say, the most frequent first; the first `logs` groups with the log of
@@ -72,12 +104,24 @@ pub(super) fn failure_groups(
 
 impl Answer for Failures {
     fn text(&self) -> String {
-        if self.failures.is_empty() {
-            return format!("no trial of {} has failed\n", self.study);
-        }
-        let failed = plural(self.failed as u64, "failed trial");
-        let mut lines = vec![format!("{}: {failed}", self.study)];
+        let mut lines = match self.failures.is_empty() {
+            true => vec![format!("no trial of {} has failed", self.study)],
+            false => {
+                let failed = plural(self.failed as u64, "failed trial");
+                vec![format!("{}: {failed}", self.study)]
+            }
+        };
         lines.extend(failure_lines(&self.about, &self.failures, usize::MAX));
+        if let Some(no_value) = &self.no_value {
+            lines.push(no_value.clone());
+        } else if self.diverged > 0 {
+            let trials = plural(self.diverged, "trial");
+            let which = self.about.command("trials");
+            lines.push(format!(
+                "{trials} diverged (the loss or the value was NaN or infinite), which the search has learned from: {which} \
+                 --where reason=diverged"
+            ));
+        }
         lines.join("\n") + "\n"
     }
 }

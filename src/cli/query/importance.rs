@@ -120,7 +120,8 @@ impl Answer for Importance {
             }
         }
         text + "\nThe share is the part of each parameter in what distinguishes the best tenth of the trials (PED-ANOVA); \
-                an effect is one\nthat chance does not explain, in trials made at about the same time.\n"
+                an effect is one \
+                that chance does not explain, in trials made at about the same time.\n"
     }
 }
 

@@ -4,8 +4,11 @@ use serde_json::{Map, Value as Json};
 
 use search::study::TrialState;
 
+/// The attribute with the word of the fault.
+pub(super) const FAULT: &str = "fault";
+
 /// The attributes that [`reason`] reads.
-pub(super) const KEYS: [&str; 3] = ["fault", "error_msg", "cuda_error_msg"];
+pub(super) const KEYS: [&str; 3] = [FAULT, "error_msg", "cuda_error_msg"];
 
 /// Why a trial was pruned or failed, in one line; empty where it was neither.
 pub(super) fn reason(state: TrialState, attrs: &Map<String, Json>) -> String {
@@ -17,7 +20,7 @@ pub(super) fn reason(state: TrialState, attrs: &Map<String, Json>) -> String {
         TrialState::Waiting | TrialState::Running | TrialState::Complete => String::new(),
         TrialState::Pruned | TrialState::Fail => {
             let message = line("error_msg").or_else(|| line("cuda_error_msg"));
-            match (line("fault"), message) {
+            match (line(FAULT), message) {
                 (Some("task_error") | None, Some(message)) => message.to_owned(),
                 (Some(fault), Some(message)) => format!("{fault}: {message}"),
                 (Some(fault), None) => fault.to_owned(),

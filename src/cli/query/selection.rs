@@ -114,7 +114,10 @@ impl Selection {
         for (key, comparison, literal) in wanted {
             trials.retain(|t| {
                 let value = key.value(t, attempts.get(&t.number).copied());
-                value.is_some_and(|value| comparison.holds(&value, literal))
+                value.is_some_and(|value| match (&key, t.user_attrs.get(reason::FAULT)) {
+                    (Key::Reason, Some(word)) => comparison.holds_of(&[&value, word], literal),
+                    (_, _) => comparison.holds(&value, literal),
+                })
             });
         }
         trials.retain(|t| self.is_in_state(t.state));
@@ -307,6 +310,18 @@ impl Comparison {
         }
     }
 
+    /// Whether one of several names of a thing is what was given, or none of them is.
+    fn holds_of(self, names: &[&Json], given: &str) -> bool {
+        match self {
+            Comparison::Unequal => names.iter().all(|name| self.holds(name, given)),
+            Comparison::Equal
+            | Comparison::Less
+            | Comparison::AtMost
+            | Comparison::More
+            | Comparison::AtLeast => names.iter().any(|name| self.holds(name, given)),
+        }
+    }
+
     /// Whether a value compares so with what was given.
     fn holds(self, value: &Json, given: &str) -> bool {
         if let (Some(x), Ok(y)) = (number_from_json(value), given.parse::<f64>()) {
@@ -382,6 +397,21 @@ mod tests {
         assert!(holds(json!("sgd"), "x!=adam") && !holds(json!("sgd"), "x<5"));
         assert!(holds(json!(true), "x=true") && holds(json!(null), "x=null"));
         assert!(!holds(json!("NaN"), "x<5") && holds(json!("NaN"), "x!=5"));
+    }
+
+    #[test]
+    fn a_reason_is_named_by_its_fault_too() {
+        let names = [&json!("oom: out of memory"), &json!("oom")];
+        for (text, holds) in [
+            ("x=oom", true),
+            ("x=oom: out of memory", true),
+            ("x=hang", false),
+            ("x!=oom", false),
+            ("x!=hang", true),
+        ] {
+            let (_, comparison, given) = parsed(text).unwrap();
+            assert_eq!(comparison.holds_of(&names, given), holds, "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::failures::failure_groups;
+use super::failures::{failure_groups, without_value};
 use super::format::{self, stored_field};
 use super::gpus::Gpu;
 use super::live::{RunningTrial, rate, running_trials, step_word};
@@ -81,6 +81,9 @@ pub struct Status {
     /// With several objectives, in place of the best.
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<Best>>,
+    /// What to say where trials have ended and none has a value.
+    #[serde(skip)]
+    no_value: Option<String>,
     #[serde(skip)]
     about: About,
     #[serde(skip)]
@@ -132,8 +135,11 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         false => Vec::new(),
     };
     let mut leading = leading(store, &study, &trials)?;
+    let about = About::new(&study.name, &context.tune);
+    let faults = store.faults(study.study_id)?;
     Ok(Status {
-        about: About::new(&study.name, &context.tune),
+        no_value: without_value(&about, &trials, &faults),
+        about,
         study: study.name.clone(),
         state,
         objectives: Objectives::of(&study),
@@ -148,7 +154,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         running,
         failures: failure_groups(store, &study, &trials, REASONS)?,
         slots_given_up: slots_given_up(&study),
-        faults: store.faults(study.study_id)?,
+        faults,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
         spooled: context.spooled,
         holder: Holder::of(&study.name, context.owner.as_ref(), last_run.as_ref()),
@@ -266,7 +272,10 @@ impl Answer for Status {
         }
         facts.push(match &self.front {
             Some(front) => ("front", plural(front.len() as u64, "trial")),
-            None => ("best", self.best_text()),
+            None => {
+                let none = self.no_value.as_ref().map(|why| format!("none: {why}"));
+                ("best", none.unwrap_or_else(|| self.best_text()))
+            }
         });
         let winner = Winner::of(&self.summary).number();
         facts.extend(winner.map(|n| ("winner", format!("trial {n}, by repeats"))));

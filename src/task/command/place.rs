@@ -44,11 +44,17 @@ pub fn own_files(run: &[String], is_file: impl Fn(&str) -> bool) -> Vec<&str> {
 }
 
 /// The files that a command line names and that are a program's own, the file of a Python module (`-m pkg.train`)
-/// among them. `words` are those of the line, also of one for a shell.
-pub fn named_files(words: &[String], is_file: impl Fn(&str) -> bool) -> Vec<String> {
+/// among them. `words` are those of the line, also of one for a shell, which may go to another directory first
+/// (`cd sub && python train.py`).
+pub fn named_files(words: &[String], is_file: &dyn Fn(&str) -> bool) -> Vec<String> {
+    if let Some((dir, rest)) = elsewhere(words) {
+        let from = |name: &str| Path::new(dir).join(name).to_string_lossy().into_owned();
+        let files = named_files(rest, &|name| is_file(&from(name)));
+        return files.iter().map(|name| from(name)).collect();
+    }
     let assigned = |word: &&String| word.contains('=') && !word.starts_with('-');
     let words = &words[words.iter().take_while(assigned).count()..];
-    let mut files: Vec<String> = own_files(words, &is_file)
+    let mut files: Vec<String> = own_files(words, is_file)
         .into_iter()
         .map(str::to_owned)
         .collect();
@@ -60,6 +66,15 @@ pub fn named_files(words: &[String], is_file: impl Fn(&str) -> bool) -> Vec<Stri
         }
     }
     files
+}
+
+/// The directory to which a line for a shell goes first, and what follows there.
+fn elsewhere(words: &[String]) -> Option<(&str, &[String])> {
+    match words {
+        [cd, dir, and, rest @ ..] if cd == "cd" && and == "&&" => Some((dir, rest)),
+        [cd, dir, rest @ ..] if cd == "cd" => Some((dir.strip_suffix(';')?, rest)),
+        _ => None,
+    }
 }
 
 /// The directory that a program of this configuration runs in, where none is given: that of the
@@ -222,10 +237,12 @@ mod tests {
             "pkg/run/__main__.py",
             "./fit",
             "log",
+            "sub/t.py",
+            "sub/pkg/n.py",
         ];
         let of = |line: &str| -> Vec<String> {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            named_files(&words, |name| there.contains(&name))
+            named_files(&words, &|name| there.contains(&name))
         };
         assert_eq!(of("A=1 python train.py --lr {lr}"), ["train.py"]);
         assert_eq!(of("python train.py | tee log"), ["train.py"]);
@@ -234,6 +251,9 @@ mod tests {
         assert_eq!(of("python -m torch.run train.py"), ["train.py"]);
         assert_eq!(of("A=1 ./fit | tee log"), ["./fit"]);
         assert!(of("python -m pip list").is_empty());
+        assert_eq!(of("cd sub && A=1 python t.py --lr {lr}"), ["sub/t.py"]);
+        assert_eq!(of("cd sub; python -m pkg.n | tail -n 1"), ["sub/pkg/n.py"]);
+        assert_eq!(of("cd sub && cd pkg && python n.py"), ["sub/pkg/n.py"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a program that has ended by itself comes to. Pure.
 
+use regex::Regex;
+
 use super::lines::diverged;
 use super::output::Scanner;
 use crate::{Ended, Metrics, ProgramFailed};
@@ -53,7 +55,10 @@ pub fn conclude(
             metrics.insert(seen.objective.clone(), value);
             Ok(returned(seen, metrics))
         }
-        Ok(None) => fail(end, missing(seen)),
+        Ok(None) => {
+            let message = missing(seen, &end.output);
+            fail(end, message)
+        }
         Err(problem) => {
             // What was printed says nothing else of why it failed.
             let output = String::new();
@@ -71,12 +76,24 @@ fn returned(seen: &ResultInputs, metrics: Metrics) -> Ended {
     }
 }
 
-fn missing(seen: &ResultInputs) -> String {
+/// Why there is no value; `output` is the end of both outputs.
+fn missing(seen: &ResultInputs, output: &str) -> String {
     match &seen.pattern {
-        Some(pattern) => format!(
-            "the program ended without a value: no line of its standard output matched \
-             task.value = '{pattern}'"
-        ),
+        Some(pattern) => {
+            // The scanner has found none in standard output.
+            let is_match = |regex: Regex| output.lines().any(|line| regex.is_match(line));
+            let elsewhere = match Regex::new(pattern).is_ok_and(is_match) {
+                true => {
+                    ", but a line on standard error does: print it to standard output, or put 2>&1 behind the \
+                         command line of a shell"
+                }
+                false => "",
+            };
+            format!(
+                "the program ended without a value: no line of its standard output matched task.value = \
+                 '{pattern}'{elsewhere}"
+            )
+        }
         None => format!(
             "the program ended without a value: there was no metric line with \"{0}\", and \
              the last line of its standard output is no number (task.value is the pattern that \

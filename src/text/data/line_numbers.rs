@@ -1,6 +1,7 @@
 //! On which line a CSV record starts. The reader's own count takes line feeds for lines: it knows no
 //! others, and between the two characters of a line end it is one behind. And how long a record is: a
-//! quote that nobody closes makes one of the whole file, which must not all be read.
+//! quote that nobody closes makes one of the whole file, which must not all be read. And whether it has such a
+//! quote: the reader takes the end of the file for one that closes it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,11 +23,41 @@ struct Ends {
     passed: usize,
     /// Where the record begins that is being read.
     begun: u64,
+    /// Behind the last byte read.
+    within: Within,
+}
+
+/// What a byte of CSV stands in, as the reader sees it (RFC 4180, and a quote that is not a cell's first character is
+/// a character like any other).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// The next byte begins a cell.
+    #[default]
+    Nothing,
+    /// A cell without quotes.
+    Cell,
+    /// A cell in quotes.
+    Quotes,
+    /// Such a cell, behind a quote: the one that closes it, or the first of two that mean one.
+    Quote,
+}
+
+impl Within {
+    /// Behind one byte more.
+    fn then(self, byte: u8) -> Within {
+        match (self, byte) {
+            (Within::Quotes, b'"') => Within::Quote,
+            (Within::Quotes, _) | (Within::Nothing | Within::Quote, b'"') => Within::Quotes,
+            (_, b',' | b'\r' | b'\n') => Within::Nothing,
+            (_, _) => Within::Cell,
+        }
+    }
 }
 
 impl Ends {
     fn note(&mut self, bytes: &[u8]) {
         for byte in bytes {
+            self.within = self.within.then(*byte);
             let ends = matches!(byte, b'\r' | b'\n');
             let follows = self.read > 0 && matches!(self.last, b'\r' | b'\n');
             let second_half = (self.last, *byte) == (b'\r', b'\n');
@@ -86,6 +117,8 @@ pub enum Next {
     End,
     /// A record that starts on this line and is longer than any may be.
     TooLong(usize),
+    /// The last record, which starts on this line and has a quote that is open at the end of the file.
+    Open(usize),
 }
 
 impl Lines {
@@ -105,11 +138,19 @@ impl Lines {
             Ok(true) if reader.position().byte() - begun > longest => {
                 Ok(Next::TooLong(self.line(begun)))
             }
+            Ok(true) if self.is_open(reader) => Ok(Next::Open(self.line(begun))),
             Ok(true) => Ok(Next::Record(self.line(begun))),
             Ok(false) => Ok(Next::End),
             Err(error) if is_too_long(&error) => Ok(Next::TooLong(self.line(begun))),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the record that was read, or the header, has a quote that nobody closes. The end of the file has ended
+    /// it then: a record that ends otherwise leaves no quote open, unless the reader has read ahead.
+    pub fn is_open<R: Read>(&self, reader: &csv::Reader<Noted<R>>) -> bool {
+        let ends = self.0.borrow();
+        ends.within == Within::Quotes && reader.position().byte() == ends.read
     }
 
     /// The line on which the record starts whose first byte this is, from 1, once it was read. Records
@@ -140,15 +181,25 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<usize> {
+        let (all, open) = lines_and_open(text);
+        assert_eq!(open, None, "{text:?}");
+        all
+    }
+
+    /// The lines of the records, and that of one that has an open quote.
+    fn lines_and_open(text: &str) -> (Vec<usize>, Option<usize>) {
         let (bytes, lines) = noted(text.as_bytes(), 1000);
         let mut reader = reader(bytes);
         let _header = reader.byte_headers().unwrap();
         let mut record = ByteRecord::new();
         let mut all = Vec::new();
-        while let Next::Record(line) = lines.next(&mut reader, &mut record).unwrap() {
-            all.push(line);
+        loop {
+            match lines.next(&mut reader, &mut record).unwrap() {
+                Next::Record(line) => all.push(line),
+                Next::Open(line) => return (all, Some(line)),
+                Next::End | Next::TooLong(_) => return (all, None),
+            }
         }
-        all
     }
 
     fn reader<R: Read>(bytes: R) -> csv::Reader<R> {
@@ -176,6 +227,22 @@ mod tests {
         let (bytes, _lines) = noted(Endless { first: then, then }, 20);
         let mut reader = reader(bytes);
         assert!(is_too_long(&reader.byte_headers().unwrap_err()));
+    }
+
+    #[test]
+    fn a_quote_that_is_open_at_the_end_of_the_file_is_found() {
+        for (text, open) in [
+            ("t,s\na,1\nb,\"2", Some(3)),
+            ("t,s\na,1\n\nb,\"2\nc,3\n", Some(4)),
+            ("t,s\n\"a\nb\",\"1\"\"\n", Some(2)),
+            ("t,s\na,\"1\"\nb,\"2\"\"\"\n", None),
+            ("t,s\na,\"1\nb\"", None),
+            ("t,s\n5\" b,2\"", None),
+            ("t,s\na,\"1\"x\"\n", None),
+            ("t,s\na,\"\"", None),
+        ] {
+            assert_eq!(lines_and_open(text).1, open, "{text:?}");
+        }
     }
 
     #[test]

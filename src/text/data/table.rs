@@ -30,6 +30,8 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 const HEADER: &str = "CSV with a header line";
 /// What is asked of every cell.
 pub const UTF_8: &str = "text in UTF-8";
+const OPEN: &str = "a quote (\") that is still open at the end of the file";
+const CLOSED: &str = "a quote at the end of each cell that begins with one; a quote within it is written twice (\"\")";
 const OBJECT: &str = "one JSON object a line";
 const READABLE: &str = "a file that can be read";
 
@@ -155,6 +157,10 @@ impl Table {
                 let (file, lines) = noted(file, MAX_ROW);
                 let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
                 let columns = header(&mut reader, key, problems)?;
+                if lines.is_open(&reader) {
+                    problems.last_row(1, "the header".to_owned(), OPEN.to_owned(), CLOSED);
+                    return None;
+                }
                 (Records::Csv(Box::new(reader), lines), columns)
             }
             Format::Jsonl => (Records::Lines(file), Vec::new()),
@@ -210,6 +216,11 @@ impl Table {
             Ok(Next::TooLong(line)) => {
                 self.place.line = line;
                 return self.too_long(" (an open quote?)", problems);
+            }
+            Ok(Next::Open(line)) => {
+                self.place.line = line;
+                problems.last_row(line, self.place.row(), OPEN.to_owned(), CLOSED);
+                return Step::End;
             }
             Err(error) => {
                 problems.file(self.key, error.to_string(), HEADER);

@@ -302,6 +302,25 @@ fn a_row_longer_than_any_is_named_and_ends_the_reading() {
 }
 
 #[test]
+fn a_quote_that_nobody_closes_is_one_error_with_its_line() {
+    for (content, place) in [
+        (
+            "text,status,post\na,0,1\nb,1,\"2\nc,0,3\n",
+            "line 3: row 2: a quote",
+        ),
+        (
+            "text,status,post\na,0,1\n\"b,1,2\nc,0,3\n",
+            "line 3: row 2: a quote",
+        ),
+        ("text,status,\"post\na,0,1\n", "line 1: the header: a quote"),
+    ] {
+        let errors = read("a.csv", content.as_bytes()).unwrap_err();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].starts_with(place), "{errors:?}");
+    }
+}
+
+#[test]
 fn of_a_million_columns_some_are_named() {
     let header = format!("{}\n", "c,".repeat(1_000_000));
     let errors = read("a.csv", header.as_bytes()).unwrap_err();
