@@ -164,9 +164,39 @@ fn asks(c: &mut Criterion) {
     }
 }
 
+/// What it costs to keep away from pruned points: asks for random points, which cost next to nothing, in studies of which
+/// none or half of the trials were pruned.
+fn avoiding(c: &mut Criterion) {
+    for (name, conditional) in [("mixed", false), ("conditional", true)] {
+        let space = space(conditional);
+        let mut group = c.benchmark_group(format!("avoid/{name}"));
+        for n in [1000, 5000] {
+            for (what, half) in [("none", false), ("half", true)] {
+                let mut history = History::new(vec![Direction::Minimize]);
+                for number in 0..n {
+                    let params = ask(&mut RandomSampler, &space, &history, number);
+                    let state = match half && number % 2 == 1 {
+                        true => TrialState::Pruned,
+                        false => TrialState::Complete,
+                    };
+                    put(&space, &mut history, number, state, params);
+                }
+                group.bench_function(BenchmarkId::new(what, n), |b| {
+                    let mut number = n;
+                    b.iter(|| {
+                        number += 1;
+                        black_box(ask(&mut RandomSampler, &space, &history, number))
+                    });
+                });
+            }
+        }
+        group.finish();
+    }
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(30);
-    targets = asks
+    targets = asks, avoiding
 }
 criterion_main!(benches);

@@ -9,7 +9,6 @@ those of the machine. Needs tmux and Python 3 alone.
 
 import argparse
 import html
-import os
 import re
 import shutil
 import subprocess
@@ -129,7 +128,7 @@ class Terminal:
 
     def __init__(self, home, project, columns, rows):
         self.socket = str(home / f"tmux-{columns}-{rows}-{time.monotonic_ns()}")
-        environment = ["env", "-i", f"HOME={home}", f"PATH={home}/bin:{os.environ['PATH']}", "LANG=C.UTF-8", "PS1=$ "]
+        environment = ["env", "-i", f"HOME={home}", f"PATH={home}/bin:/usr/bin:/bin", "LANG=C.UTF-8", "PS1=$ "]
         shell = [*environment, "TERM=screen-256color", "bash", "--norc", "--noprofile"]
         size = ["-x", str(columns), "-y", str(rows)]
         self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "picture", *size, "-c", str(project), *shell)
@@ -144,6 +143,8 @@ class Terminal:
 
     def type(self, line):
         self.tmux("send-keys", "-t", "picture", "-l", line)
+        # Until it stands there, the prompt would be taken for that of a command that is done.
+        self.wait(re.escape(line[-8:]) + r"\s*\Z")
         self.tmux("send-keys", "-t", "picture", "Enter")
 
     def wait(self, pattern, seconds=120):
@@ -164,32 +165,32 @@ RUN = "tune train --trials 60 --timeout 1h"
 
 
 def pictures():
-    """Each picture: what it shows, columns and rows, whether the run goes on beside it, what is typed, what is waited for."""
+    """Each picture: what it shows, columns and rows, what the study has come to before, what is typed, what is waited for."""
     init = 'tune init --script "python3 train.py --lr {lr} --hidden {hidden} --dropout {dropout}"'
     return {
-        "init": ("tune init makes a task file of a command line", (106, 18), False, ["cat train.py | tail -n 1", init], DONE),
-        "run": ("A search as its terminal shows it", (118, 24), False, [RUN], r"\b2[0-9]/60 \|"),
-        "status": ("tune status, from a second terminal", (104, 18), True, ["tune status", "tune status train"], DONE),
-        "trials": ("The best trials and what matters", (104, 26), True, ["tune trials --top 8", "tune importance"], DONE),
-        "failures": ("Why trials failed", (104, 18), True, ["tune failures"], DONE),
+        "init": ("tune init makes a task file of a command line", (104, 16), None, [init], DONE),
+        "run": ("A search as its terminal shows it", (118, 24), None, [RUN], r"\b2[0-9]/60 \|"),
+        "status": ("tune status from a second terminal", (104, 16), "running", ["tune status train"], DONE),
+        "trials": ("The best trials, and what matters", (104, 26), "ended", ["tune trials --top 8", "tune importance"], DONE),
+        "failures": ("Why trials failed", (104, 14), "ended", ["tune failures"], DONE),
     }
 
 
 def draw(home, project, name):
-    title, (columns, rows), beside, lines, until = pictures()[name]
-    run = None
-    if beside:
-        run = Terminal(home, project, 118, 24)
+    title, (columns, rows), before, lines, until = pictures()[name]
+    run = Terminal(home, project, 118, 24) if before else None
+    if run:
         run.type(RUN)
-        run.wait(r"\b[34][0-9]/60 \|")
+        run.wait(DONE if before == "ended" else r"\b[34][0-9]/60 \|")
     terminal = Terminal(home, project, columns, rows)
     for line in lines:
         terminal.type(line)
         terminal.wait(DONE if line != lines[-1] else until)
-    screen = terminal.screen("-e")
-    if until == DONE:
-        screen = screen.rstrip().rpartition("\n")[0]
+    # The prompt that waits is no part of the picture, nor is where the project was.
+    screen = terminal.screen("-e").rstrip().removesuffix("\n$").replace(str(project), "/home/me/moons")
     (HERE / f"{name}.svg").write_text(svg(screen, title, columns))
+    # A run goes on without its terminal.
+    subprocess.run([home / "bin/tune", "-C", project, "stop", "train", "--now"], capture_output=True, check=False)
     for each in [terminal, run]:
         if each:
             each.close()
@@ -200,7 +201,7 @@ def main():
     parser.add_argument("--tune", default="target/debug/tune", help="the program")
     parser.add_argument("pictures", nargs="*", metavar="PICTURE", help=", ".join(pictures()))
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pictures-") as directory:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         home = Path(directory)
         for part in ["bin", "project"]:
             (home / part).mkdir()

@@ -46,7 +46,9 @@ fn tasks_table(heading: &[&str], tasks: impl Iterator<Item = Vec<String>>) -> St
     let heading = heading.iter().map(|word| (*word).to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(heading).chain(tasks).collect();
     match rows.len() {
-        1 => "no tasks: there is no configs/*.toml here\n".to_owned(),
+        1 => {
+            "no tasks: there is no configs/*.toml here; `tune init` makes a first one\n".to_owned()
+        }
         _ => table(&rows),
     }
 }
