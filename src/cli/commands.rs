@@ -1,6 +1,7 @@
 //! The commands beside a run, and the arguments of those that have no file of their own.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -207,7 +208,7 @@ pub struct TrialsArgs {
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
     /// Only the N best, the best first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub top: Option<usize>,
     /// Only those in this state: complete, pruned, fail, running, waiting; repeatable
     #[arg(long, value_name = "STATE", value_parser = trial_state)]
@@ -254,7 +255,12 @@ impl TrialsArgs {
             conditions: self.conditions.clone(),
             sort: self.sort.clone(),
             reverse: self.reverse,
-            columns: (!all).then(|| self.columns.clone()),
+            columns: (!all).then(|| {
+                self.columns
+                    .iter()
+                    .map(|key| key.trim().to_owned())
+                    .collect()
+            }),
         }
     }
 
@@ -262,6 +268,12 @@ impl TrialsArgs {
     pub fn all_columns(&self) -> bool {
         self.columns == ["all"]
     }
+}
+
+/// A number of something, or of a trial.
+pub(super) fn whole<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number, from 0".to_owned())
 }
 
 fn trial_state(word: &str) -> Result<TrialState, String> {
@@ -276,6 +288,7 @@ pub struct ShowArgs {
     /// Study
     pub study: String,
     /// Trial number
+    #[arg(value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub number: u64,
 }
 
@@ -285,15 +298,16 @@ pub struct LogsArgs {
     /// Study
     pub study: String,
     /// Trial number [default: the log of the last run]
+    #[arg(value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub number: Option<u64>,
     /// Only this attempt, from 0
-    #[arg(long, value_name = "K", requires = "number")]
+    #[arg(long, value_name = "K", requires = "number", value_parser = whole::<u32>, allow_negative_numbers = true)]
     pub attempt: Option<u32>,
     /// Go on with what comes, until the trial or the run ends
     #[arg(long, short, conflicts_with = "json")]
     pub follow: bool,
     /// Only the last lines of each log
-    #[arg(long, short = 'n', value_name = "LINES")]
+    #[arg(long, short = 'n', value_name = "LINES", value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub tail: Option<usize>,
 }
 
@@ -349,6 +363,7 @@ pub struct ReplayArgs {
     /// Study
     pub study: String,
     /// Trial number
+    #[arg(value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub number: u64,
     /// With blocking launches and full stacks, to find the place of a CUDA error
     #[arg(long)]

@@ -33,6 +33,7 @@ pub struct ExportArgs {
     /// Study
     pub study: String,
     /// Trial number [default: the winner: of the repeats where there are some, else the best trial]
+    #[arg(value_parser = crate::commands::whole::<u64>)]
     pub number: Option<u64>,
     /// Where to: a new directory
     #[arg(short, long, value_name = "DIR")]

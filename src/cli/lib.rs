@@ -258,7 +258,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
         Some("version") => run_flag("--version"),
         Some(name) if is_query(name) => commands::CommandArgs::try_parse_from(&args)
             .map(|q| Invocation::Command(q.common, q.command))
-            .map_err(|error| flagged_study(name, &args, &error).unwrap_or(error)),
+            .map_err(|error| {
+                let better = flagged_study(name, &args, &error).or_else(|| no_help(&error));
+                better.unwrap_or(error)
+            }),
         Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
             ErrorKind::InvalidValue,
             format!("`{name}` is reserved for a command and cannot be a task's name"),
@@ -292,6 +295,23 @@ fn flagged_study(command: &str, args: &[OsString], error: &clap::Error) -> Optio
     Some(RunArgs::command().error(ErrorKind::UnknownArgument, text))
 }
 
+/// The command whose name is nearest to a word.
+fn nearest_command(word: &str) -> Option<String> {
+    let commands = commands::CommandArgs::command();
+    let shown = commands.get_subcommands().filter(|c| !c.is_hide_set());
+    config::nearest_command(word, shown.map(clap::Command::get_name)).map(str::to_owned)
+}
+
+/// What is wrong with `tune help WORD`, where no command is called so.
+fn no_help(error: &clap::Error) -> Option<clap::Error> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let near = nearest_command(word).filter(|_| error.kind() == ErrorKind::InvalidSubcommand)?;
+    let text = format!("`tune {word}` is no command. Did you mean `tune help {near}`?");
+    Some(RunArgs::command().error(ErrorKind::InvalidSubcommand, text))
+}
+
 /// What is wrong with a line whose first word is no command and takes no words behind it.
 fn mistyped(name: Option<&str>, error: &clap::Error) -> Option<clap::Error> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
@@ -299,11 +319,12 @@ fn mistyped(name: Option<&str>, error: &clap::Error) -> Option<clap::Error> {
     };
     let unexpected = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
     let name = name.filter(|_| unexpected)?;
-    let commands = commands::CommandArgs::command();
-    let shown = commands.get_subcommands().filter(|c| !c.is_hide_set());
-    let text = match config::nearest_command(name, shown.map(clap::Command::get_name)) {
+    let text = match nearest_command(name) {
         _ if name == "resume" => config::places::RESUME.to_owned(),
-        Some(near) => format!("`tune {name}` is no command. Did you mean `tune {near}`?"),
+        Some(near) => format!(
+            "`tune {name}` is no command. Did you mean `tune {near}`? If {name} is a task: options follow it, and no word \
+             such as {word}"
+        ),
         None => return None,
     };
     Some(RunArgs::command().error(ErrorKind::InvalidSubcommand, text))

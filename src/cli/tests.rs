@@ -212,3 +212,22 @@ fn fetch_and_embed_are_read_with_their_options() {
         .is_err()
     );
 }
+
+#[test]
+fn a_word_too_many_a_number_that_is_none_and_unknown_help_are_told_plainly() {
+    for (line, part) in [
+        (
+            "tune slow extra",
+            "If slow is a task: options follow it, and no word such as extra",
+        ),
+        ("tune staus mine", "Did you mean `tune status`?"),
+        ("tune help statsu", "Did you mean `tune help status`?"),
+        ("tune trials --top -1", "expected a whole number"),
+        ("tune logs mine --tail x", "expected a whole number"),
+        ("tune show mine 1.5", "expected a whole number"),
+        ("tune bisect mine x", "expected a whole number"),
+    ] {
+        let error = read(line).err().map(|e| e.to_string()).unwrap();
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}

@@ -28,6 +28,7 @@ pub struct BisectArgs {
     /// Study
     pub study: String,
     /// Trial number
+    #[arg(value_parser = crate::commands::whole::<u64>)]
     pub number: u64,
     /// How long the runs may take together
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = super::doctor::duration)]

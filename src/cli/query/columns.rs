@@ -12,8 +12,8 @@ use report::format::{plural, short_name, table};
 use search::importance;
 use search::study::{Direction, FrozenTrial, TrialState};
 
-/// The widest that a reason is shown where not everything fits, in characters.
-const REASON: usize = 40;
+/// The widest that a reason is shown where not everything fits, in characters, and the narrowest that says anything.
+const REASON: (usize, usize) = (16, 40);
 
 /// Spaces between two columns.
 const BETWEEN: usize = 2;
@@ -108,13 +108,17 @@ pub(super) fn trials_table(selected: &Selected, objectives: &Objectives, width: 
 /// Shortens the cells of the last column where not all columns fit as they are.
 fn shorten_last(columns: &mut [Column], width: Width) {
     let total: usize = columns.iter().map(Column::width).sum();
-    let fits = match width {
-        Width::Of(width) => total <= width + BETWEEN,
-        Width::Any => true,
+    let Width::Of(width) = width else {
+        return;
     };
-    if let (false, Some(last)) = (fits, columns.last_mut()) {
+    if total <= width + BETWEEN {
+        return;
+    }
+    if let Some((last, before)) = columns.split_last_mut() {
+        let kept: usize = before.iter().filter(|c| c.kept).map(Column::width).sum();
+        let room = width.saturating_sub(kept).clamp(REASON.0, REASON.1);
         let cells = last.cells.iter_mut();
-        cells.for_each(|cell| *cell = format::shortened(cell, REASON));
+        cells.for_each(|cell| *cell = format::shortened(cell, room));
     }
 }
 
@@ -258,6 +262,8 @@ mod tests {
             shown(Width::Of(50)),
             "a reason of more than forty character..."
         );
+        assert_eq!(shown(Width::Of(40)), "a reason of more than fort...");
+        assert_eq!(shown(Width::Of(9)), "a reason of m...");
     }
 
     #[test]

@@ -156,7 +156,8 @@ fn condition(text: &str) -> Result<(&str, Comparison, &str), Failure> {
     };
     match comparison.orders() && value.parse::<f64>().is_err() {
         true => Err(Failure::input(format!(
-            "--where '{text}': {value} is no number, and other values are compared by = and != only"
+            "--where '{text}': {value} is no number, and other values are compared by = and != only (the key stands first; \
+             each further condition has a --where of its own)"
         ))),
         false => Ok((key, comparison, value)),
     }
