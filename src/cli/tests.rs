@@ -231,3 +231,31 @@ fn a_word_too_many_a_number_that_is_none_and_unknown_help_are_told_plainly() {
         assert!(error.contains(part), "{line}: {error}");
     }
 }
+
+#[test]
+fn the_help_of_every_command_has_examples_and_its_groups_in_one_order() {
+    let order = [
+        "Goal and study:",
+        "Training:",
+        "Search:",
+        "Time:",
+        "Changed study:",
+        "Every command:",
+        "Examples:",
+    ];
+    let commands = commands::CommandArgs::command();
+    let shown = commands.get_subcommands().filter(|c| !c.is_hide_set());
+    for name in shown.map(clap::Command::get_name) {
+        let help = read(&format!("tune {name} --help"))
+            .err()
+            .map(|e| e.to_string())
+            .unwrap();
+        let groups = order
+            .iter()
+            .filter_map(|group| help.find(&format!("\n{group}\n")));
+        assert!(groups.is_sorted(), "{help}");
+        assert!(help.contains("\nExamples:\n"), "{help}");
+        // One option whose help is long would make that of all others long, too.
+        assert!(!help.contains("see a summary"), "{help}");
+    }
+}

@@ -116,8 +116,9 @@ mod tests {
 
     #[test]
     fn a_row_of_a_table_is_broken_between_its_columns() {
-        let text = "study  trials  last activity\nt          12  some time ago\n";
-        let told = "study  trials\n       last activity\nt          12\n       some time ago\n";
+        let text = "study  objective  last activity\nt      minimize   some time ago\n";
+        let told =
+            "study  objective\n       last activity\nt      minimize\n       some time ago\n";
         assert_eq!(wrapped(text, 21), told);
     }
 

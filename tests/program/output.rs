@@ -72,6 +72,8 @@ fn the_help_of_every_command() {
         "replay --help",
         "adopt --help",
         "enqueue --help",
+        "init --help",
+        "install-service --help",
         "ask-tell --help",
         "memory --help",
         "importance --help",

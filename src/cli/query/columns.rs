@@ -262,7 +262,7 @@ mod tests {
             shown(Width::Of(50)),
             "a reason of more than forty character..."
         );
-        assert_eq!(shown(Width::Of(40)), "a reason of more than fort...");
+        assert_eq!(shown(Width::Of(40)), "a reason of more than forty ch...");
         assert_eq!(shown(Width::Of(9)), "a reason of m...");
     }
 
