@@ -14,7 +14,7 @@ use messages::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tune install-service criteria --trials 5000 --parallel 2 > ~/.config/systemd/user/tune-criteria.service
+  tune install-service criteria --trials 5000 > ~/.config/systemd/user/tune-criteria.service
   systemctl --user daemon-reload && systemctl --user enable --now tune-criteria
   loginctl enable-linger $USER          # goes on when nobody is logged in")]
 pub struct InstallServiceArgs {
