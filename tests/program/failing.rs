@@ -215,6 +215,16 @@ fn a_study_of_trials_without_a_finite_value_says_so_everywhere() {
 }
 
 #[test]
+fn so_does_one_of_several_objectives() {
+    let project = shell("echo '{\"loss\": NaN, \"cost\": 1}'", "");
+    let objectives = ["--objective", "loss:min", "--objective", "cost:min"];
+    project.expect(0, &[&["t", "--trials", "2"], &objectives[..]].concat());
+    let (printed, _) = project.expect(0, &["status", "t"]);
+    let why = "none: no trial gave a finite value: 2 of 2 diverged";
+    assert!(printed.contains(why), "{printed}");
+}
+
+#[test]
 fn a_value_on_standard_error_is_told_of() {
     let project = shell("echo value=0.5 >&2", "");
     let file = project.path().join("configs/t.toml");

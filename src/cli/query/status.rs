@@ -270,13 +270,12 @@ impl Answer for Status {
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             facts.push(("rate", parts.join(", ")));
         }
-        facts.push(match &self.front {
+        let why = self.no_value.as_ref().map(|why| format!("none: {why}"));
+        let (word, leading) = match &self.front {
             Some(front) => ("front", plural(front.len() as u64, "trial")),
-            None => {
-                let none = self.no_value.as_ref().map(|why| format!("none: {why}"));
-                ("best", none.unwrap_or_else(|| self.best_text()))
-            }
-        });
+            None => ("best", self.best_text()),
+        };
+        facts.push((word, why.unwrap_or(leading)));
         let winner = Winner::of(&self.summary).number();
         facts.extend(winner.map(|n| ("winner", format!("trial {n}, by repeats"))));
         let baseline = self.baseline.as_ref();
