@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin deny lint-scripts \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -117,6 +117,10 @@ test-all: test ## The same with the slow tests: soak, all supported versions of 
 test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a GPU
 	export TUNE_TESTS=$$($(CARGO) test --locked --package tune-torch --lib --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$$/\1/p'); \
 	tests/standin/gpu.sh "$(TUNE)"
+
+test-web: ## Look at pages of `tune report` in Chromium: console, requests, widths, keyboard, axe-core
+	$(CARGO) build --locked --package tune
+	tests/web.sh "$(CARGO_TARGET_DIR)/debug/tune" $(PICTURES)
 
 soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times
 	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 TUNE_ATTACK_SEED=all TUNE_ATTACKS=20 $(CARGO) test --release --locked --package tune \

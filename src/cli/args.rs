@@ -20,6 +20,8 @@ Commands:
   tune logs STUDY [N]     What trial N, or the last run, has printed
   tune failures [STUDY]   Why trials failed
   tune importance [STUDY] What each parameter matters
+  tune report [STUDY]     A page for the morning: what won, what went wrong, charts
+  tune plot KIND [STUDY]  One chart as SVG
   tune memory [STUDY]     What trials use of memory, and why
   tune enqueue STUDY K=V  Points to be tried next
   tune stop STUDY         Ask the run of a study to stop

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::RungArgs;
 use super::args::{Common, ConfigFlags, key_value};
+use super::report_page::{PlotArgs, ReportArgs};
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
 use crate::query::Selection;
@@ -59,6 +60,16 @@ pub enum ReadCommand {
     /// What each parameter matters
     #[command(after_help = "Examples:\n  tune importance\n  tune importance criteria --json")]
     Importance(StudyArgs),
+    /// A page for the morning: what won, what went wrong, what next, with charts; one HTML file
+    #[command(
+        after_help = "Examples:\n  tune report\n  tune report criteria -o report.html\n  tune report criteria --with criteria-max --json"
+    )]
+    Report(ReportArgs),
+    /// One chart as SVG, for papers and slides
+    #[command(
+        after_help = "Examples:\n  tune plot history criteria -o history.svg\n  tune plot slice criteria --param optim.lr --width 85 -o lr.svg"
+    )]
+    Plot(PlotArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
     #[command(after_help = "Examples:\n  tune memory criteria")]
     Memory(StudyArgs),

@@ -26,6 +26,7 @@ pub mod query;
 mod read_command;
 mod rehearse;
 mod replay;
+mod report_page;
 mod run;
 mod rung;
 mod status;
@@ -54,6 +55,7 @@ pub use install_service::InstallServiceArgs;
 pub use logging::init_logging;
 pub use predict::{PredictArgs, RowsArgs};
 pub use rehearse::RehearseArgs;
+pub use report_page::{PlotArgs, ReportArgs};
 pub use rung::RungArgs;
 
 use device::Device;
@@ -96,6 +98,8 @@ pub const SUBCOMMANDS: &[&str] = &[
     "rename",
     "failures",
     "importance",
+    "report",
+    "plot",
     "init",
     "install-service",
 ];

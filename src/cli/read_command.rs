@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::logs::logs;
+use super::report_page::{plot, report_page};
 use super::status::status;
 use super::{Common, ReadCommand, answer, init_logging, run};
 use crate::query::{self, Selection, TaskLine, Width};
@@ -74,6 +75,16 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             let store = open()?;
             let study = meant(common, &store, &dir, args.study.as_deref())?;
             answer(common, &query::importance(&store, Some(&study))?)
+        }
+        ReadCommand::Report(args) => {
+            let store = open()?;
+            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            report_page(common, &store, &study, args, &tune()?)
+        }
+        ReadCommand::Plot(args) => {
+            let store = open()?;
+            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            plot(&store, &study, args, &tune()?)
         }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);

@@ -93,14 +93,7 @@ impl Answer for Seen {
 
 fn look(store: &Store, study: Option<&str>, tune: &str) -> Result<Seen, Failure> {
     let stands = |study: StudySummary| {
-        let owner = lock_owner(store.path(), &study);
-        let context = Context {
-            suspended: owner.as_ref().is_some_and(supervisor::suspended),
-            spooled: spool::waiting(&directory_of(store.path()), &study.name),
-            now: messages::clock::now(),
-            owner,
-            tune: tune.to_owned(),
-        };
+        let context = context(store, &study, tune);
         query::status(store, study, &context)
     };
     match study {
@@ -112,6 +105,18 @@ fn look(store: &Store, study: Option<&str>, tune: &str) -> Result<Seen, Failure>
             let studies = store.studies()?.into_iter().map(stands);
             Ok(Seen::All(Statuses::new(studies.collect::<Result<_, _>>()?)))
         }
+    }
+}
+
+/// What the database does not know of a study; `tune`: how commands begin.
+pub(super) fn context(store: &Store, study: &StudySummary, tune: &str) -> Context {
+    let owner = lock_owner(store.path(), study);
+    Context {
+        suspended: owner.as_ref().is_some_and(supervisor::suspended),
+        spooled: spool::waiting(&directory_of(store.path()), &study.name),
+        now: messages::clock::now(),
+        owner,
+        tune: tune.to_owned(),
     }
 }
 

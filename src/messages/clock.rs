@@ -18,6 +18,12 @@ fn nearest(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or(beyond)
 }
 
+/// A time of a database, naive UTC (`2026-11-21 23:59:59.5`); `None` for other text.
+pub fn stored(text: &str) -> Option<Timestamp> {
+    let time: jiff::civil::DateTime = text.parse().ok()?;
+    Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -47,6 +47,7 @@ mod optuna;
 mod output;
 mod probe;
 mod repeats;
+mod report;
 mod storage;
 mod supervision;
 mod views;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+pub(super) use messages::clock::stored as timestamp;
 use messages::printable as harmless;
 use report::format;
 use search::space::Value;
@@ -64,16 +65,8 @@ pub(super) fn time(stored: &str) -> String {
 
 /// Seconds from one time of the database to another.
 pub(super) fn seconds(from: &str, to: &str) -> Option<f64> {
-    let parse = |text: &str| text.parse::<jiff::civil::DateTime>().ok();
-    let span = parse(to)?.duration_since(parse(from)?);
+    let span = timestamp(to)?.duration_since(timestamp(from)?);
     Some(span.as_secs_f64())
-}
-
-/// A time of the database; `None` for other text.
-pub(super) fn timestamp(stored: &str) -> Option<jiff::Timestamp> {
-    let time = stored.parse::<jiff::civil::DateTime>().ok()?;
-    let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    Some(time.timestamp())
 }
 
 /// A text of at most so many characters; dots stand for what is cut off.

@@ -9,12 +9,9 @@ use super::objectives::Objectives;
 use super::{Answer, choose};
 use messages::exit::Failure;
 use report::format::plural;
-use search::importance::{Effect, FEWEST, effects, shares};
-use search::study::{Direction, FrozenTrial, TrialState};
+use search::importance::{Effect, FEWEST, Ranked, ranked, shares};
+use search::study::Direction;
 use store::{Store, StudySummary};
-
-/// Seed of the permutations that an effect is compared with: the same study gives the same answer.
-const SEED: u64 = 0;
 
 /// What each parameter of a study matters.
 #[derive(Debug, Serialize)]
@@ -33,17 +30,7 @@ pub struct Importance {
 struct OfObjective {
     metric: String,
     direction: Direction,
-    parameters: Vec<OfParameter>,
-}
-
-/// What one parameter matters.
-#[derive(Debug, Serialize)]
-struct OfParameter {
-    name: String,
-    /// Its part in what distinguishes the best tenth of the trials, in 0 to 1: PED-ANOVA, as in Optuna 5.
-    importance: f64,
-    #[serde(flatten)]
-    effect: Effect,
+    parameters: Vec<Ranked>,
 }
 
 /// What the parameters of a study matter.
@@ -65,7 +52,7 @@ pub fn importance(store: &Store, name: Option<&str>) -> Result<Importance, Failu
     let of = |(at, (metric, direction)): (usize, (String, &Direction))| OfObjective {
         metric,
         direction: *direction,
-        parameters: parameters(&of_objective(&trials, at), *direction),
+        parameters: ranked(&trials, at, *direction),
     };
     let importance = metrics.zip(&study.directions).enumerate().map(of).collect();
     Ok(Importance {
@@ -76,47 +63,17 @@ pub fn importance(store: &Store, name: Option<&str>) -> Result<Importance, Failu
     })
 }
 
-/// The complete trials with their value of one objective alone, in the order in which they were made.
-fn of_objective(trials: &[FrozenTrial], at: usize) -> Vec<FrozenTrial> {
-    let complete = trials.iter().filter(|t| t.state == TrialState::Complete);
-    let of = |trial: &FrozenTrial| {
-        let value = *trial.values.get(at)?;
-        let values = vec![value];
-        (!value.is_nan()).then(|| FrozenTrial {
-            values,
-            ..trial.clone()
-        })
-    };
-    complete.filter_map(of).collect()
-}
-
-fn parameters(trials: &[FrozenTrial], direction: Direction) -> Vec<OfParameter> {
-    let scored: Vec<_> = trials.iter().map(|t| (&t.params, t.values[0])).collect();
-    let effects = effects(&scored, SEED);
-    let of = |(name, importance): (String, f64)| {
-        let effect = effects.get(&name).copied().unwrap_or(Effect::TooFew);
-        OfParameter {
-            name,
-            importance,
-            effect,
-        }
-    };
-    let mut found: Vec<OfParameter> = shares(trials, direction).into_iter().map(of).collect();
-    found.sort_by(|a, b| b.importance.total_cmp(&a.importance));
-    found
-}
-
 impl Answer for Importance {
     fn text(&self) -> String {
         let complete = plural(self.complete, "complete trial");
         let mut text = format!("{}: {complete}\n", printable(&self.study));
         let parameters = || self.importance.iter().flat_map(|of| &of.parameters);
-        let wide = |p: &OfParameter| printable(&p.name).chars().count();
+        let wide = |p: &Ranked| printable(&p.name).chars().count();
         let width = parameters().map(wide).max().unwrap_or(0);
         for of in &self.importance {
             text += &format!("\n{} ({}):\n", printable(&of.metric), of.direction);
             for parameter in &of.parameters {
-                text += &parameter.line(width);
+                text += &line(parameter, width);
             }
         }
         text + "\nThe share is the part of each parameter in what distinguishes the best tenth of the trials (PED-ANOVA); \
@@ -128,22 +85,19 @@ impl Answer for Importance {
 /// Characters of the longest bar.
 const BAR: f64 = 20.0;
 
-impl OfParameter {
-    fn line(&self, width: usize) -> String {
-        let bar = "#".repeat((BAR * self.importance).round() as usize);
-        let effect = match self.effect {
-            Effect::Constant => "one value in all trials".to_owned(),
-            Effect::TooFew => format!("fewer than {FEWEST} trials have it"),
-            Effect::Nothing { p } => format!("no effect seen (p = {p:.2})"),
-            Effect::Shows { p, .. } if p < 0.001 => "shows an effect (p < 0.001)".to_owned(),
-            Effect::Shows { p, .. } => format!("shows an effect (p = {p:.3})"),
-        };
-        let share = format!("{:.0} %", 100.0 * self.importance);
-        format!(
-            "  {:width$}  {share:>5}  {bar:<20}  {effect}\n",
-            printable(&self.name)
-        )
-    }
+fn line(parameter: &Ranked, width: usize) -> String {
+    let share = parameter.importance;
+    let bar = "#".repeat((BAR * share).round() as usize);
+    let effect = match parameter.effect {
+        Effect::Constant => "one value in all trials".to_owned(),
+        Effect::TooFew => format!("fewer than {FEWEST} trials have it"),
+        Effect::Nothing { p } => format!("no effect seen (p = {p:.2})"),
+        Effect::Shows { p, .. } if p < 0.001 => "shows an effect (p < 0.001)".to_owned(),
+        Effect::Shows { p, .. } => format!("shows an effect (p = {p:.3})"),
+    };
+    let share = format!("{:.0} %", 100.0 * share);
+    let name = printable(&parameter.name);
+    format!("  {name:width$}  {share:>5}  {bar:<20}  {effect}\n")
 }
 
 /// So many parameters are named to people.

@@ -8,8 +8,8 @@ use store::StudySummary;
 
 /// What the study tells of its winner.
 pub(super) struct Winner {
-    selection: Option<Selected>,
-    test: Option<Tested>,
+    pub(super) selection: Option<Selected>,
+    pub(super) test: Option<Tested>,
 }
 
 impl Winner {

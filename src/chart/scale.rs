@@ -1,0 +1,281 @@
+//! Scales: from the data's units to a share of an axis, and round numbers along it.
+
+/// How an axis is divided. Ends are included.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scale {
+    /// Evenly.
+    Linear {
+        /// The lower end.
+        low: f64,
+        /// The upper end, above the lower one.
+        high: f64,
+    },
+    /// Evenly, of whole numbers.
+    Whole {
+        /// The lower end.
+        low: f64,
+        /// The upper end, above the lower one.
+        high: f64,
+    },
+    /// By powers; both ends above 0.
+    Log {
+        /// The lower end.
+        low: f64,
+        /// The upper end, above the lower one.
+        high: f64,
+    },
+    /// Seconds, told in units of time.
+    Seconds {
+        /// The lower end.
+        low: f64,
+        /// The upper end, above the lower one.
+        high: f64,
+    },
+    /// Names beside each other; the i-th is at i.
+    Names(Vec<String>),
+    /// Evenly, and nothing is written beside it.
+    Bare {
+        /// The lower end.
+        low: f64,
+        /// The upper end, above the lower one.
+        high: f64,
+    },
+}
+
+/// A place on an axis that is named.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tick {
+    /// In the data's units.
+    pub at: f64,
+    /// What is written there.
+    pub text: String,
+}
+
+/// Part of the extent that is left free at each end.
+const FREE: f64 = 0.04;
+
+impl Scale {
+    /// Evenly over all finite values, with a little room at both ends.
+    pub fn linear(values: impl IntoIterator<Item = f64>) -> Scale {
+        let (low, high) = extent(values).unwrap_or((0.0, 1.0));
+        let room = FREE * (high - low);
+        Scale::Linear {
+            low: low - room,
+            high: high + room,
+        }
+    }
+
+    /// From the first whole number to the last.
+    pub fn whole(values: impl IntoIterator<Item = f64>) -> Scale {
+        let (low, high) = extent(values).unwrap_or((0.0, 1.0));
+        Scale::Whole { low, high }
+    }
+
+    /// By powers over all values above 0; evenly where there are none.
+    pub fn log(values: impl IntoIterator<Item = f64>) -> Scale {
+        let logs = values.into_iter().filter(|x| *x > 0.0).map(f64::ln);
+        let Some((low, high)) = extent(logs) else {
+            return Scale::linear([]);
+        };
+        let room = FREE * (high - low);
+        // Beyond these the ends would be no numbers.
+        Scale::Log {
+            low: (low - room).max(-700.0).exp(),
+            high: (high + room).min(700.0).exp(),
+        }
+    }
+
+    /// Whether it is one of names.
+    pub(crate) fn is_named(&self) -> bool {
+        match self {
+            Scale::Names(_) => true,
+            Scale::Linear { .. }
+            | Scale::Whole { .. }
+            | Scale::Log { .. }
+            | Scale::Seconds { .. }
+            | Scale::Bare { .. } => false,
+        }
+    }
+
+    fn ends(&self) -> (f64, f64) {
+        match self {
+            Scale::Linear { low, high }
+            | Scale::Whole { low, high }
+            | Scale::Log { low, high }
+            | Scale::Seconds { low, high }
+            | Scale::Bare { low, high } => (*low, *high),
+            Scale::Names(names) => (-0.5, names.len() as f64 - 0.5),
+        }
+    }
+
+    /// Where a value is, as a share of the axis, 0 to 1; `None` outside of it.
+    pub fn place(&self, x: f64) -> Option<f64> {
+        let (low, high) = self.ends();
+        let share = match self {
+            Scale::Log { .. } if x <= 0.0 => return None,
+            Scale::Log { .. } => (x.ln() - low.ln()) / (high.ln() - low.ln()),
+            Scale::Linear { .. }
+            | Scale::Whole { .. }
+            | Scale::Seconds { .. }
+            | Scale::Bare { .. }
+            | Scale::Names(_) => (x - low) / (high - low),
+        };
+        // Rounding may carry an end a little beyond itself.
+        ((-1e-9..=1.0 + 1e-9).contains(&share)).then(|| share.clamp(0.0, 1.0))
+    }
+
+    /// The same for an end of a mark, which stops at the end of the axis; `None` for what is no number.
+    pub fn held(&self, x: f64) -> Option<f64> {
+        let (low, high) = self.ends();
+        // Not `clamp`: an axis of no names has no room between its ends.
+        self.place(x.max(low).min(high)).filter(|_| !x.is_nan())
+    }
+
+    /// At most about `most` places with their words.
+    pub fn ticks(&self, most: usize) -> Vec<Tick> {
+        let most = most.max(2);
+        match self {
+            Scale::Linear { low, high } => linear(*low, *high, step(high - low, most)),
+            Scale::Whole { low, high } => linear(*low, *high, step(high - low, most).max(1.0)),
+            Scale::Log { low, high } => log(*low, *high, most),
+            Scale::Seconds { low, high } => seconds(*low, *high, most),
+            Scale::Bare { .. } => Vec::new(),
+            Scale::Names(names) => names
+                .iter()
+                .enumerate()
+                .map(|(i, name)| Tick {
+                    at: i as f64,
+                    text: name.clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The least and the greatest finite value; a single one gets room at both sides.
+fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let mut finite = values.into_iter().filter(|x| x.is_finite());
+    let first = finite.next()?;
+    let (low, high) = finite.fold((first, first), |(a, b), x| (a.min(x), b.max(x)));
+    // Sums of the ends must stay numbers.
+    let (low, high) = (low.max(-1e300), high.min(1e300));
+    let least = 1e-9 * low.abs().max(high.abs());
+    match high - low > least {
+        true => Some((low, high)),
+        false if low == 0.0 => Some((-0.5, 0.5)),
+        false => Some((low - 0.1 * low.abs(), high + 0.1 * high.abs())),
+    }
+}
+
+/// The distance of round numbers of which about `most` lie in an extent: 1, 2 or 5 times a power of ten.
+fn step(extent: f64, most: usize) -> f64 {
+    let rough = extent / most as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let round = [1.0, 2.0, 5.0].into_iter().find(|m| m * power >= rough);
+    round.unwrap_or(10.0) * power
+}
+
+fn linear(low: f64, high: f64, step: f64) -> Vec<Tick> {
+    let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
+    let at = |i: usize| (first + i as f64) * step;
+    let count = (last - first + 1.0).clamp(0.0, 100.0) as usize;
+    let text = |x: f64| number(x, step);
+    (0..count)
+        .map(|i| Tick {
+            at: at(i),
+            text: text(at(i)),
+        })
+        .collect()
+}
+
+/// A tick's number, with the digits that tell it from its neighbours.
+fn number(x: f64, step: f64) -> String {
+    // What should be 0 is what is left of a subtraction.
+    let x = if x.abs() < 1e-6 * step { 0.0 } else { x };
+    let power = step.log10().floor();
+    if x != 0.0 && (x.abs() >= 1e6 || power < -5.0) {
+        let digits = (x.abs().log10().floor() - power).clamp(0.0, 6.0) as usize;
+        return format!("{x:.digits$e}");
+    }
+    let decimals = (-power).clamp(0.0, 8.0) as usize;
+    format!("{x:.decimals$}")
+}
+
+fn log(low: f64, high: f64, most: usize) -> Vec<Tick> {
+    let (first, last) = (low.log10(), high.log10());
+    let decades = (last - first).max(1e-9);
+    if decades < 0.7 {
+        return linear(low, high, step(high - low, most));
+    }
+    // Several a decade where there is room for all of them.
+    let of_decade: &[f64] = match most as f64 / decades {
+        room if room >= 4.0 => &[1.0, 2.0, 5.0],
+        room if room >= 2.5 => &[1.0, 3.0],
+        _ => &[1.0],
+    };
+    let every = (decades / most as f64).ceil().max(1.0) as i32;
+    let decades = (first.floor() as i32)..=(last.ceil() as i32);
+    let decades = decades.filter(|d| d.rem_euclid(every) == 0);
+    let all = decades.flat_map(|d| of_decade.iter().map(move |m| m * 10f64.powi(d)));
+    all.filter(|x| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(x))
+        .map(|at| Tick {
+            at,
+            text: power(at),
+        })
+        .collect()
+}
+
+/// A number on an axis of powers.
+fn power(x: f64) -> String {
+    match (1e-3..1e5).contains(&x) {
+        true => {
+            let decimals = (-x.log10().floor()).clamp(0.0, 3.0) as usize;
+            format!("{x:.decimals$}")
+        }
+        false => format!("{x:.0e}"),
+    }
+}
+
+/// Distances of ticks on an axis of time, in seconds, with the unit that they are told in.
+const STEPS: [(f64, &str, f64); 18] = [
+    (1.0, "s", 1.0),
+    (5.0, "s", 1.0),
+    (15.0, "s", 1.0),
+    (30.0, "s", 1.0),
+    (60.0, "min", 60.0),
+    (300.0, "min", 60.0),
+    (900.0, "min", 60.0),
+    (1800.0, "min", 60.0),
+    (3600.0, "h", 3600.0),
+    (7200.0, "h", 3600.0),
+    (10_800.0, "h", 3600.0),
+    (21_600.0, "h", 3600.0),
+    (43_200.0, "h", 3600.0),
+    (86_400.0, "d", 86_400.0),
+    (172_800.0, "d", 86_400.0),
+    (604_800.0, "d", 86_400.0),
+    (1_209_600.0, "d", 86_400.0),
+    (2_592_000.0, "d", 86_400.0),
+];
+
+fn seconds(low: f64, high: f64, most: usize) -> Vec<Tick> {
+    let rough = (high - low) / most as f64;
+    let round = STEPS.iter().find(|(step, _, _)| *step >= rough);
+    let (step, unit, size) = match round {
+        Some((step, unit, size)) if rough >= 0.5 => (*step, *unit, *size),
+        Some(_) => (step(high - low, most), "s", 1.0),
+        None => (
+            step((high - low) / 86_400.0, most) * 86_400.0,
+            "d",
+            86_400.0,
+        ),
+    };
+    let text = |at: f64| format!("{} {unit}", number(at / size, step / size));
+    let ticks = linear(low, high, step).into_iter();
+    ticks
+        .map(|tick| Tick {
+            text: text(tick.at),
+            ..tick
+        })
+        .collect()
+}

@@ -1,0 +1,194 @@
+//! `tune report [STUDY] -o FILE` and `tune plot KIND [STUDY] -o FILE`.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{Common, print, print_json, status};
+use crate::query;
+use files::name::part;
+use files::{bounded, replace};
+use messages::exit::{Exit, Failure};
+use store::Store;
+use summary::{Facts, Figure, GENERATOR, Kind, Material, figure, page};
+
+/// `tune report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Study [default: the one with the latest activity]
+    pub study: Option<String>,
+    /// Where to: an HTML file; an earlier report is replaced [default: STUDY-report.html; with --json none]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Another study of this database beside it; repeatable
+    #[arg(long, value_name = "STUDY")]
+    pub with: Vec<String>,
+}
+
+/// `tune plot`
+#[derive(Debug, Args)]
+pub struct PlotArgs {
+    /// Which chart
+    #[arg(value_parser = kinds())]
+    pub kind: Kind,
+    /// Study [default: the one with the latest activity]
+    pub study: Option<String>,
+    /// Where to: an SVG file; an earlier one is replaced [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A parameter to show: one for slice, two for contour, any number for parallel [default: those that matter most]
+    #[arg(long = "param", value_name = "NAME")]
+    pub parameters: Vec<String>,
+    /// Another study of this database beside it, for edf; repeatable
+    #[arg(long, value_name = "STUDY")]
+    pub with: Vec<String>,
+    /// Width in millimetres: 85 is a column of many journals, 170 their page
+    #[arg(long, value_name = "MM", default_value_t = 170.0, value_parser = millimetres)]
+    pub width: f64,
+    /// Colours; auto follows the reader's system, where the program that shows it can
+    #[arg(long, value_enum, default_value_t = ThemeArg::Light)]
+    pub theme: ThemeArg,
+}
+
+/// The colours of a chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ThemeArg {
+    /// On white.
+    Light,
+    /// On black.
+    Dark,
+    /// As the reader's system has it.
+    Auto,
+}
+
+impl From<ThemeArg> for chart::Theme {
+    fn from(theme: ThemeArg) -> chart::Theme {
+        match theme {
+            ThemeArg::Light => chart::Theme::Light,
+            ThemeArg::Dark => chart::Theme::Dark,
+            ThemeArg::Auto => chart::Theme::Auto,
+        }
+    }
+}
+
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let words = Kind::ALL.iter().map(|kind| <&'static str>::from(*kind));
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<Kind>().map_err(|e| e.to_string()))
+}
+
+fn millimetres(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|x| (40.0..=1000.0).contains(x));
+    number.ok_or_else(|| "expected millimetres from 40 to 1000".to_owned())
+}
+
+/// What a report answers for scripts.
+#[derive(Serialize)]
+struct Reported {
+    /// The page's file; null where none was asked for.
+    page: Option<PathBuf>,
+    #[serde(flatten)]
+    facts: Facts,
+}
+
+/// `study`: the one that is meant; `tune`: how commands begin.
+pub(super) fn report_page(
+    common: &Common,
+    store: &Store,
+    study: &str,
+    args: &ReportArgs,
+    tune: &str,
+) -> Result<Exit, Failure> {
+    let material = material(store, study, &args.with, tune)?;
+    let facts = Facts::new(&material);
+    let usual = || PathBuf::from(format!("{}-report.html", part(study)));
+    let out = (args.out.clone()).or_else(|| (!common.json).then(usual));
+    if let Some(out) = &out {
+        let ours = format!("content=\"{GENERATOR}\"");
+        write(out, &page(&material, &facts), &ours)?;
+    }
+    if common.json {
+        return print_json(&Reported { page: out, facts });
+    }
+    let mut text = String::new();
+    for sentence in &facts.verdict {
+        text += &format!("{}\n  {}\n", sentence.about, sentence.text);
+    }
+    if let Some(out) = &out {
+        text += &format!("page: {}\n", out.display());
+    }
+    print(&report::for_terminal(&text))
+}
+
+/// `study`: the one that is meant; `tune`: how commands begin.
+pub(super) fn plot(
+    store: &Store,
+    study: &str,
+    args: &PlotArgs,
+    tune: &str,
+) -> Result<Exit, Failure> {
+    if let Some(out) = args.out.as_deref().filter(|out| !ends_in(out, "svg")) {
+        return Err(Failure::input(format!(
+            "--out {}: expected a name that ends in .svg. A browser prints SVG as PDF, and \
+             `rsvg-convert --zoom 3 x.svg -o x.png` makes PNG of it",
+            out.display()
+        )));
+    }
+    let material = material(store, study, &args.with, tune)?;
+    let facts = Facts::new(&material);
+    let drawn = figure(args.kind, &material, &facts, &args.parameters);
+    let drawn = drawn.map_err(|why| Failure::input(format!("plot {}: {why}", args.kind)))?;
+    let svg = svg(&drawn, args)?;
+    match &args.out {
+        None => super::print_data(&svg),
+        Some(out) => {
+            write(out, &svg, "class=\"chart\"")?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn svg(figure: &Figure, args: &PlotArgs) -> Result<String, Failure> {
+    // CSS has 96 pixels to the inch.
+    let pixels = args.width * 96.0 / 25.4;
+    let drawn = figure.svg(pixels, args.theme.into());
+    drawn
+        .map(|svg| svg + "\n")
+        .ok_or_else(|| Failure::internal("a figure without a chart"))
+}
+
+fn ends_in(path: &Path, extension: &str) -> bool {
+    path.extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case(extension))
+}
+
+fn material(
+    store: &Store,
+    study: &str,
+    beside: &[String],
+    tune: &str,
+) -> Result<Material, Failure> {
+    let study = store::choose(store, Some(study))?;
+    let context = status::context(store, &study, tune);
+    query::material(store, study, beside, &context)
+}
+
+/// So many bytes of a file say whether it is ours.
+const HEAD: u64 = 64 << 20;
+
+/// Writes a file. One that is there is replaced only if it has `ours` in it: another's is nobody's to delete.
+fn write(path: &Path, text: &str, ours: &str) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::input(format!("--out {}: {e}", path.display()));
+    if path.symlink_metadata().is_ok() {
+        let there = bounded::read(path, HEAD).map_err(failed)?;
+        if !there.is_empty() && !String::from_utf8_lossy(&there).contains(ours) {
+            return Err(Failure::input(format!(
+                "--out {}: this file is there already, and tune has not made it. Name another one",
+                path.display()
+            )));
+        }
+    }
+    replace::write(path, text.as_bytes()).map_err(failed)
+}
