@@ -47,12 +47,12 @@ pub struct PlotArgs {
     /// Width in millimetres: 85 is a column of many journals, 170 their page
     #[arg(long, value_name = "MM", default_value_t = 170.0, value_parser = millimetres)]
     pub width: f64,
-    /// Colours; auto follows the reader's system, where the program that shows it can
-    #[arg(long, value_enum, default_value_t = ThemeArg::Light)]
+    /// Colours: light, dark, or auto, which follows the reader's system where the program that shows it can
+    #[arg(long, value_enum, default_value_t = ThemeArg::Light, hide_possible_values = true)]
     pub theme: ThemeArg,
 }
 
-/// The colours of a chart.
+/// The colours of a chart, as [`chart::Theme`] has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ThemeArg {
     /// On white.

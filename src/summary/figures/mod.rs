@@ -186,6 +186,12 @@ fn chart(kind: Kind, see: &str, (x, y): (Axis, Axis), layers: Vec<Layer>) -> Cha
     }
 }
 
+/// A figure of one chart.
+fn one(kind: Kind, see: &str, axes: (Axis, Axis), layers: Vec<Layer>) -> Built {
+    let panel = Panel::new(chart(kind, see, axes, layers));
+    Ok((see.to_owned(), vec![panel]))
+}
+
 /// An axis of values of the first objective.
 fn values_axis(material: &Material, scale: Scale) -> Axis {
     let better = match material.study.direction() {

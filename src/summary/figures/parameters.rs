@@ -211,23 +211,7 @@ pub(super) fn contour(m: &Material, facts: &Facts, asked: &[String]) -> Built {
     // Ranks, so that one bad value does not paint a region.
     let rank = |loss: f64| losses.partition_point(|x| *x < loss) as f64 / losses.len() as f64;
     let ranked: Vec<_> = placed.iter().map(|(at, loss)| (*at, rank(*loss))).collect();
-    let mut cells: Vec<Vec<[f64; 4]>> = vec![Vec::new(); usize::from(LEVELS)];
-    for (y0, y1) in up.cells(UP) {
-        for (x0, x1) in across.cells(ACROSS) {
-            let (x, y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
-            let weight = |at: (f64, f64)| across.near(x, at.0) * up.near(y, at.1);
-            let sums = ranked.iter().fold((0.0, 0.0), |(sum, all), (at, rank)| {
-                let w = weight(*at);
-                (sum + w * rank, all + w)
-            });
-            if sums.1 < 1.0 {
-                continue;
-            }
-            let level = ((1.0 - sums.0 / sums.1) * f64::from(LEVELS)) as usize;
-            let cell = [across.back(x0), up.back(y0), across.back(x1), up.back(y1)];
-            cells[level.min(usize::from(LEVELS) - 1)].push(cell);
-        }
-    }
+    let cells = painted(&across, &up, &ranked);
     let named = |level: usize| match level {
         0 => "worst trials",
         3 => "middle",
@@ -257,6 +241,28 @@ pub(super) fn contour(m: &Material, facts: &Facts, asked: &[String]) -> Built {
     let mut panel = Panel::new(chart(Kind::Contour, &see, axes, layers));
     panel.height = 400.0;
     Ok((see, vec![panel]))
+}
+
+/// The cells of each level, by the ranks (0 the best, 1 the worst) of the trials around them; none where there are too few.
+fn painted(across: &Places, up: &Places, ranked: &[((f64, f64), f64)]) -> Vec<Vec<[f64; 4]>> {
+    let mut cells: Vec<Vec<[f64; 4]>> = vec![Vec::new(); usize::from(LEVELS)];
+    for (y0, y1) in up.cells(UP) {
+        for (x0, x1) in across.cells(ACROSS) {
+            let (x, y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
+            let weight = |at: (f64, f64)| across.near(x, at.0) * up.near(y, at.1);
+            let sums = ranked.iter().fold((0.0, 0.0), |(sum, all), (at, rank)| {
+                let w = weight(*at);
+                (sum + w * rank, all + w)
+            });
+            if sums.1 < 1.0 {
+                continue;
+            }
+            let level = ((1.0 - sums.0 / sums.1) * f64::from(LEVELS)) as usize;
+            let cell = [across.back(x0), up.back(y0), across.back(x1), up.back(y1)];
+            cells[level.min(usize::from(LEVELS) - 1)].push(cell);
+        }
+    }
+    cells
 }
 
 /// Axes beside each other: on a wide page, on a phone.

@@ -1,6 +1,6 @@
 //! Charts of how it ran: what when, with how much memory, and what went wrong.
 
-use super::{Built, Kind, Panel, chart, spread};
+use super::{Built, Kind, Panel, chart, one, spread};
 use crate::timeline::{End, Span};
 use crate::verdict::told_hours;
 use crate::{Facts, Material, shown, timeline};
@@ -147,10 +147,7 @@ pub(super) fn memory(m: &Material) -> Built {
             Scale::linear(used.chain([low, high])),
         ),
     );
-    Ok((
-        see.clone(),
-        vec![Panel::new(chart(Kind::Memory, &see, axes, layers))],
-    ))
+    one(Kind::Memory, &see, axes, layers)
 }
 
 /// So many values are shown.

@@ -1,6 +1,6 @@
 //! Charts of values: over time, by repeats, step by step, and as a distribution.
 
-use super::{Built, Kind, Panel, beyond_text, chart, spread, values_axis, values_scale};
+use super::{Built, Kind, Panel, beyond_text, chart, one, spread, values_axis, values_scale};
 use crate::{Facts, Material, scored, shown};
 use ::chart::{Axis, Ink, Layer, Mark, Scale, Stroke};
 use report::format::{plural, value};
@@ -32,13 +32,7 @@ pub(super) fn history(m: &Material, facts: &Facts) -> Built {
     let top = best.last().map(|b| b.1);
     if let Some((noise, top)) = facts.noise.zip(top) {
         let worse = direction.loss(direction.loss(top) + noise.difference);
-        let (low, high) = (top.min(worse), top.max(worse));
-        let band = Mark::Band(vec![(0.0, low, high), (last, low, high)]);
-        let name = format!(
-            "as good as the best, for one training (± {})",
-            value(noise.difference)
-        );
-        layers.push(Layer::new(name, Ink::Third, band));
+        layers.push(noise_band(noise.difference, (top, worse), last));
     }
     let pruned: Vec<(f64, f64)> = pruned.collect();
     if !pruned.is_empty() {
@@ -66,27 +60,33 @@ pub(super) fn history(m: &Material, facts: &Facts) -> Built {
         Ink::Second,
         Mark::Steps(best.clone()),
     ));
-    let see = match latest {
-        Some((number, top)) => format!(
-            "The best value became better {} and has stood at {} since trial {number}, of {}. {}{}",
-            match best.len() - 1 {
-                0 => "not once after the first".to_owned(),
-                1 => "once".to_owned(),
-                n => format!("{n} times"),
-            },
+    let see = latest.map_or_else(String::new, |(number, top)| {
+        let times = match best.len() - 1 {
+            0 => "not once after the first".to_owned(),
+            1 => "once".to_owned(),
+            n => format!("{n} times"),
+        };
+        format!(
+            "The best value became better {times} and has stood at {} since trial {number}, of {}. {}{}",
             value(top),
             m.trials.len(),
             trend(m, &scored),
             beyond_text(beyond)
-        ),
-        None => String::new(),
-    };
-    let see = see.trim_end().to_owned();
+        )
+    });
     let axes = (Axis::new("trial", x), values_axis(m, scale));
-    Ok((
-        see.clone(),
-        vec![Panel::new(chart(Kind::History, &see, axes, layers))],
-    ))
+    one(Kind::History, see.trim_end(), axes, layers)
+}
+
+/// Everything that one training cannot tell from the best.
+fn noise_band(difference: f64, (top, worse): (f64, f64), last: f64) -> Layer {
+    let (low, high) = (top.min(worse), top.max(worse));
+    let band = Mark::Band(vec![(0.0, low, high), (last, low, high)]);
+    let name = format!(
+        "as good as the best, for one training (± {})",
+        value(difference)
+    );
+    Layer::new(name, Ink::Third, band)
 }
 
 /// Whether the trials become better, by the medians of their halves.
@@ -190,29 +190,12 @@ pub(super) fn curves(m: &Material) -> Built {
     if all.is_empty() {
         return Err("No trial has told more than one step.".to_owned());
     }
-    let direction = m.study.direction();
-    let line = |t: &FrozenTrial| {
-        let finite = t.intermediate.iter().filter(|(_, v)| v.is_finite());
-        let points: Vec<(f64, f64)> = finite.map(|(s, v)| (*s as f64, *v)).collect();
-        let mut kept = spread(&points, POINTS);
-        if let (Some(last), true) = (points.last(), kept.last() != points.last()) {
-            kept.push(*last);
-        }
-        kept
-    };
     let of = |state: TrialState| -> Vec<&FrozenTrial> {
         all.iter().filter(|t| t.state == state).copied().collect()
     };
     let (complete, pruned) = (of(TrialState::Complete), of(TrialState::Pruned));
-    let mut best: Vec<&FrozenTrial> = complete
-        .iter()
-        .filter(|t| t.value().is_some())
-        .copied()
-        .collect();
-    best.sort_by(|a, b| {
-        let loss = |t: &FrozenTrial| direction.loss(t.value().unwrap_or(f64::NAN));
-        loss(a).total_cmp(&loss(b))
-    });
+    let valued = complete.iter().filter_map(|t| Some((*t, t.value()?)));
+    let best = m.study.direction().best(valued).map(|(trial, _)| trial);
     let lines = |trials: &[&FrozenTrial]| Mark::Lines {
         lines: trials.iter().map(|t| line(t)).collect(),
         stroke: Stroke::Thin,
@@ -238,7 +221,7 @@ pub(super) fn curves(m: &Material) -> Built {
         Ink::Main,
         lines(&through),
     ));
-    if let Some(first) = best.first() {
+    if let Some(first) = best {
         let mark = Mark::Lines {
             lines: vec![line(first)],
             stroke: Stroke::Full,
@@ -252,7 +235,7 @@ pub(super) fn curves(m: &Material) -> Built {
     let drawn = || {
         cut.iter()
             .chain(&through)
-            .chain(best.first())
+            .chain(&best)
             .flat_map(|t| line(t))
     };
     let (scale, beyond) = values_scale(m, &drawn().map(|p| p.1).collect::<Vec<_>>(), &[]);
@@ -274,10 +257,18 @@ pub(super) fn curves(m: &Material) -> Built {
         Axis::new("step", Scale::whole(drawn().map(|p| p.0))),
         values_axis(m, scale),
     );
-    Ok((
-        see.clone(),
-        vec![Panel::new(chart(Kind::Curves, &see, axes, layers))],
-    ))
+    one(Kind::Curves, &see, axes, layers)
+}
+
+/// A trial's curve, of at most so many points and its last one.
+fn line(t: &FrozenTrial) -> Vec<(f64, f64)> {
+    let finite = t.intermediate.iter().filter(|(_, v)| v.is_finite());
+    let points: Vec<(f64, f64)> = finite.map(|(s, v)| (*s as f64, *v)).collect();
+    let mut kept = spread(&points, POINTS);
+    if let (Some(last), true) = (points.last(), kept.last() != points.last()) {
+        kept.push(*last);
+    }
+    kept
 }
 
 /// The steps of the median pruned trial as a share of the median complete one's.
@@ -349,8 +340,5 @@ pub(super) fn edf(m: &Material) -> Built {
         values_axis(m, scale),
         Axis::new("share of the trials", share),
     );
-    Ok((
-        see.clone(),
-        vec![Panel::new(chart(Kind::Edf, &see, axes, layers))],
-    ))
+    one(Kind::Edf, &see, axes, layers)
 }
