@@ -27,6 +27,7 @@ mod read_command;
 mod rehearse;
 mod replay;
 mod report_page;
+mod report_server;
 mod run;
 mod rung;
 mod status;

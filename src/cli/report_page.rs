@@ -6,13 +6,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::report_server::serve;
 use super::{Common, print, print_json, status};
 use crate::query;
 use files::name::part;
 use files::{bounded, replace};
 use messages::exit::{Exit, Failure};
 use store::Store;
-use summary::{Facts, Figure, GENERATOR, Kind, Material, figure, page};
+use summary::{Facts, Figure, GENERATOR, Kind, Material, Scripts, figure, page};
 
 /// `tune report`
 #[derive(Debug, Args)]
@@ -25,6 +26,18 @@ pub struct ReportArgs {
     /// Another study of this database beside it; repeatable
     #[arg(long, value_name = "STUDY")]
     pub with: Vec<String>,
+    /// Show it live in a browser on this machine, instead of writing a file
+    #[arg(long, conflicts_with_all = ["out", "with", "json"])]
+    pub open: bool,
+    /// With --open: the port on 127.0.0.1 [default: a free one]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "open",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub port: u16,
 }
 
 /// `tune plot`
@@ -101,13 +114,16 @@ pub(super) fn report_page(
     args: &ReportArgs,
     tune: &str,
 ) -> Result<Exit, Failure> {
+    if args.open {
+        return serve(store.path(), study, args.port, tune);
+    }
     let material = material(store, study, &args.with, tune)?;
     let facts = Facts::new(&material);
     let usual = || PathBuf::from(format!("{}-report.html", part(study)));
     let out = (args.out.clone()).or_else(|| (!common.json).then(usual));
     if let Some(out) = &out {
         let ours = format!("content=\"{GENERATOR}\"");
-        write(out, &page(&material, &facts), &ours)?;
+        write(out, &page(&material, &facts, Scripts::Alone), &ours)?;
     }
     if common.json {
         return print_json(&Reported { page: out, facts });
@@ -164,7 +180,7 @@ fn ends_in(path: &Path, extension: &str) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case(extension))
 }
 
-fn material(
+pub(super) fn material(
     store: &Store,
     study: &str,
     beside: &[String],

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 
 pub use facts::Facts;
 pub use figures::{Figure, Kind, Panel, figure};
-pub use page::{GENERATOR, page};
+pub use page::{GENERATOR, Scripts, index, page};
 
 use config::Baseline;
 use fault::FailureGroup;

@@ -11,9 +11,11 @@ use crate::{Material, shown};
 use chart::{Chart, Size, Theme, css, escaped};
 use report::format::{param, plural, value};
 use search::study::FrozenTrial;
+use store::StudySummary;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const LIVE: &str = include_str!("live.js");
 
 /// Pixels of a chart that has the width of the page, of one on a phone, and of a small one.
 const WIDE: f64 = 880.0;
@@ -24,28 +26,27 @@ const SMALL: f64 = 300.0;
 const TRIALS: usize = 25;
 const PARAMETERS: usize = 8;
 
+/// What a page does beside showing itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scripts {
+    /// It is a file, and asks nobody.
+    Alone,
+    /// It comes from a server, which tells it when the study has changed.
+    Live,
+}
+
 /// The whole page.
-pub fn page(material: &Material, facts: &Facts) -> String {
-    let style = css(Theme::Auto) + STYLE;
+pub fn page(material: &Material, facts: &Facts, scripts: Scripts) -> String {
     let figures: Vec<Figure> = Kind::ALL
         .iter()
         .filter_map(|kind| figure(*kind, material, facts, &[]).ok())
         .collect();
-    let name = escaped(&shown(&facts.study));
-    let mut out = String::with_capacity(1 << 20);
-    // Writing to a string does not fail.
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; script-src '{}'; \
-         base-uri 'none'; form-action 'none'\">\
-         <meta name=\"generator\" content=\"{GENERATOR}\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <title>{name}: a tune report</title><style>{style}</style></head><body>\
-         <a class=\"skip\" href=\"#verdict\">To the verdict</a>",
-        hash(&style),
-        hash(SCRIPT),
-    );
+    let scripts = match scripts {
+        Scripts::Alone => &[SCRIPT][..],
+        Scripts::Live => &[SCRIPT, LIVE],
+    };
+    let mut out = head(&facts.study, scripts);
+    out += "<a class=\"skip\" href=\"#verdict\">To the verdict</a>";
     header(&mut out, material, facts, &figures);
     out += "<main>";
     verdict(&mut out, facts);
@@ -55,8 +56,61 @@ pub fn page(material: &Material, facts: &Facts) -> String {
     best_trials(&mut out, material, facts);
     left_out(&mut out, facts);
     provenance(&mut out, material);
-    let _ = writeln!(out, "</main><script>{SCRIPT}</script></body></html>");
+    out += "</main>";
+    for script in scripts {
+        let _ = write!(out, "<script>{script}</script>");
+    }
+    out + "</body></html>\n"
+}
+
+/// Everything before the body's content. The policy lets the browser use what is in the page by these very bytes, and
+/// ask nobody but the server that a live page comes from.
+fn head(study: &str, scripts: &[&str]) -> String {
+    let style = css(Theme::Auto) + STYLE;
+    let sources: String = scripts
+        .iter()
+        .map(|script| format!(" '{}'", hash(script)))
+        .collect();
+    let sources = if sources.is_empty() {
+        " 'none'".to_owned()
+    } else {
+        sources
+    };
+    let connect = if scripts.contains(&LIVE) {
+        " connect-src 'self';"
+    } else {
+        ""
+    };
+    let mut out = String::with_capacity(1 << 20);
+    // Writing to a string does not fail.
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; script-src{sources};{connect} \
+         base-uri 'none'; form-action 'none'\">\
+         <meta name=\"generator\" content=\"{GENERATOR}\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <title>{}: a tune report</title><style>{style}</style></head><body>",
+        hash(&style),
+        escaped(&shown(study)),
+    );
     out
+}
+
+/// A page that names studies, each with the address of its own page.
+pub fn index<'a>(studies: impl IntoIterator<Item = (String, &'a StudySummary)>) -> String {
+    let mut out = head("studies", &[]);
+    out += "<main><section aria-labelledby=\"h-studies\"><h1 id=\"h-studies\">Studies</h1><ul>";
+    for (address, study) in studies {
+        let _ = write!(
+            out,
+            "<li><a href=\"{}\">{}</a> <span class=\"soft\">{}</span></li>",
+            escaped(&address),
+            escaped(&shown(&study.name)),
+            plural(study.counts.total(), "trial")
+        );
+    }
+    out + "</ul></section></main></body></html>\n"
 }
 
 /// By this an earlier page is known, which a new one may replace.

@@ -281,7 +281,7 @@ fn every_chart_is_well_formed_or_says_why_it_is_not_there() {
             }
         }
         let told = facts.left_out.len();
-        let page = page(&material, &facts);
+        let page = page(&material, &facts, Scripts::Alone);
         assert_eq!(
             page.matches("<section id=").count(),
             Kind::ALL.len() - told + 2 + usize::from(page.contains("id=\"trials\""))

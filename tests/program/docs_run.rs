@@ -13,7 +13,11 @@ use crate::common::program;
 const TRIALS: u64 = 40;
 
 /// Commands that this test leaves to others, by how they begin, and why.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 7] = [
+    (
+        "tune report criteria --open",
+        "goes on until it is ended: tests/program/report.rs",
+    ),
     ("tune drill", "takes a minute: the drill's own tests"),
     (
         "tune fetch",

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 
 use messages::testing::{HOSTILE, harmful_in};
 use report::format::value;
@@ -270,4 +272,60 @@ fn a_file_of_somebody_else_is_not_replaced() {
     }
     let (_, stderr) = project.expect(2, &["report", "-o", "/nowhere/x.html"]);
     assert!(stderr.contains("/nowhere/x.html"), "{stderr}");
+}
+
+/// Asks a server of this machine, and gives all that it answers.
+fn ask(port: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    write!(stream, "{request}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_page_that_is_open_changes_with_its_study() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "3"]);
+    let mut server = project.tune(&["report", "--open"]).spawn().unwrap();
+    let mut address = String::new();
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    out.read_line(&mut address).unwrap();
+    let path = address.trim().strip_prefix("http://127.0.0.1:").unwrap();
+    let (port, path) = path.split_once('/').unwrap();
+    let host = format!("Host: 127.0.0.1:{port}");
+    let first = ask(port, &format!("GET /{path} HTTP/1.1\r\n{host}"));
+    assert!(first.starts_with("HTTP/1.1 200") && first.contains("connect-src 'self'"));
+    assert!(first.contains(">complete (3)<"), "{first}");
+    let tag = first
+        .lines()
+        .find_map(|l| l.strip_prefix("ETag: "))
+        .unwrap();
+    let again = ask(
+        port,
+        &format!("GET /{path} HTTP/1.1\r\n{host}\r\nIf-None-Match: {tag}"),
+    );
+    assert!(again.starts_with("HTTP/1.1 304"), "{again}");
+    let elsewhere = ask(
+        port,
+        &format!("GET /{path} HTTP/1.1\r\nHost: evil.example:{port}"),
+    );
+    assert!(elsewhere.starts_with("HTTP/1.1 403"), "{elsewhere}");
+    let guessed = ask(port, &format!("GET /0123/1 HTTP/1.1\r\n{host}"));
+    assert!(guessed.starts_with("HTTP/1.1 404"), "{guessed}");
+    let (token, _) = path.split_once('/').unwrap();
+    let index = ask(port, &format!("GET /{token}/ HTTP/1.1\r\n{host}"));
+    assert!(index.contains(">synthetic</a>"), "{index}");
+    // It is told of what comes.
+    let mut events = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    write!(events, "GET /{path}/events HTTP/1.1\r\n{host}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(events).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "HTTP/1.1 200 OK");
+    while !lines.next().unwrap().unwrap().is_empty() {}
+    project.expect(0, &["synthetic", "--trials", "5", "--quiet"]);
+    assert!(lines.any(|line| line.unwrap() == "data: changed"));
+    let page = ask(port, &format!("GET /{path} HTTP/1.1\r\n{host}"));
+    assert!(page.contains(">complete (5)<"), "{page}");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }

@@ -1,0 +1,334 @@
+//! `tune report --open`: the pages of a database's studies, live, for a browser on this machine.
+//!
+//! Only this machine reaches it (127.0.0.1), only who knows the address with its token, and only by an address of this
+//! machine: a page from elsewhere that has its own name point here is refused. It reads, and changes nothing.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use messages::exit::{Exit, Failure};
+use store::{Store, StudySummary};
+use summary::{Facts, Scripts, index, page};
+
+/// Connections at a time; a browser has a handful for each page.
+const CONNECTIONS: usize = 64;
+
+/// Bytes of a request: ours are of a line and what a browser says of itself.
+const REQUEST: u64 = 16 << 10;
+
+/// How long a request may take to come, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a study is looked at.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What all connections share.
+struct Server {
+    storage: PathBuf,
+    tune: String,
+    port: u16,
+    token: String,
+    connections: AtomicUsize,
+    /// The latest page of each study, with the state that it is of.
+    pages: Mutex<BTreeMap<i64, (String, Arc<str>)>>,
+}
+
+/// Serves until the process is ended. `study`: whose page is opened; `tune`: how commands begin.
+pub(super) fn serve(storage: &Path, study: &str, port: u16, tune: &str) -> Result<Exit, Failure> {
+    let failed = |what: &str, e: io::Error| Failure::input(format!("{what}: {e}"));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .map_err(|e| failed(&format!("--port {port}"), e))?;
+    let port = listener
+        .local_addr()
+        .map_err(|e| failed("--open", e))?
+        .port();
+    let server = Arc::new(Server {
+        storage: storage.to_owned(),
+        tune: tune.to_owned(),
+        port,
+        token: token().map_err(|e| failed("/dev/urandom", e))?,
+        connections: AtomicUsize::new(0),
+        pages: Mutex::default(),
+    });
+    let id = store::choose(&server.store()?, Some(study))?.study_id;
+    let address = format!("http://127.0.0.1:{port}/{}/{id}", server.token);
+    super::print(&format!("{address}\nCtrl-C ends it\n"))?;
+    show(&address);
+    for stream in listener.incoming().flatten() {
+        let server = Arc::clone(&server);
+        if server.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+            server.connections.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        thread::spawn(move || {
+            // A browser that has gone away is no error.
+            let _ = server.answer(&stream);
+            server.connections.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+    Ok(Exit::Done)
+}
+
+/// 128 bits that nobody guesses.
+fn token() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Opens it in a browser, where there is a screen.
+fn show(address: &str) {
+    let screen = ["DISPLAY", "WAYLAND_DISPLAY"];
+    if screen.iter().any(|name| std::env::var_os(name).is_some()) {
+        let mut command = Command::new("xdg-open");
+        command
+            .arg(address)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // Without one the address is on the terminal.
+        let _ = command.spawn();
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    /// All studies.
+    Index,
+    /// The page of the study with this id.
+    Page(i64),
+    /// A line whenever the study has changed.
+    Events(i64),
+    /// An answer of this status and words.
+    Refused(u16, &'static str),
+}
+
+/// The head of a request: its first line, and the headers that are looked at.
+#[derive(Debug, Default)]
+struct Head {
+    line: String,
+    host: String,
+    known: String,
+}
+
+fn read_head(stream: &TcpStream) -> io::Result<Head> {
+    let mut lines = BufReader::new(stream.take(REQUEST)).lines();
+    let mut head = Head {
+        line: lines.next().transpose()?.unwrap_or_default(),
+        ..Head::default()
+    };
+    for line in lines {
+        let line = line?;
+        match line.split_once(':') {
+            _ if line.is_empty() => return Ok(head),
+            Some((name, text)) if name.eq_ignore_ascii_case("host") => {
+                head.host = text.trim().to_owned();
+            }
+            Some((name, text)) if name.eq_ignore_ascii_case("if-none-match") => {
+                head.known = text.trim().to_owned();
+            }
+            Some(_) | None => {}
+        }
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
+}
+
+/// What a request asks for of a server with this port and token.
+fn asked(head: &Head, port: u16, token: &str) -> Asked {
+    let here = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
+    let mut words = head.line.split(' ');
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    if !here.contains(&head.host) {
+        return Asked::Refused(403, "another host");
+    }
+    if method != "GET" {
+        return Asked::Refused(405, "this only reads");
+    }
+    let unknown = Asked::Refused(404, "not here");
+    let mut parts = path.trim_matches('/').split('/');
+    if parts.next() != Some(token) {
+        return unknown;
+    }
+    let Some(study) = parts.next() else {
+        return Asked::Index;
+    };
+    match (study.parse(), parts.next(), parts.next()) {
+        (Ok(study), None, None) => Asked::Page(study),
+        (Ok(study), Some("events"), None) => Asked::Events(study),
+        _ => unknown,
+    }
+}
+
+impl Server {
+    fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::open_read_only(&self.storage)?)
+    }
+
+    fn answer(&self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let head = read_head(stream)?;
+        let found = match asked(&head, self.port, &self.token) {
+            Asked::Refused(status, why) => return send(stream, status, "text/plain", "", why),
+            Asked::Events(study) => return self.events(stream, study),
+            Asked::Index => self.index().map(|text| (String::new(), Arc::from(text))),
+            Asked::Page(study) => self.page(study),
+        };
+        match found {
+            Ok((state, _)) if !state.is_empty() && state == head.known => {
+                send(stream, 304, "text/html", &state, "")
+            }
+            Ok((state, page)) => send(stream, 200, "text/html", &state, &page),
+            Err(failure) => send(stream, 404, "text/plain", "", &failure.to_string()),
+        }
+    }
+
+    fn study(&self, store: &Store, id: i64) -> Result<StudySummary, Failure> {
+        let found = store
+            .studies()?
+            .into_iter()
+            .find(|study| study.study_id == id);
+        found.ok_or_else(|| Failure::input("this study is not there any more"))
+    }
+
+    fn index(&self) -> Result<String, Failure> {
+        let studies = self.store()?.studies()?;
+        let listed = studies
+            .iter()
+            .map(|s| (format!("/{}/{}", self.token, s.study_id), s));
+        Ok(index(listed))
+    }
+
+    /// The page of a study with its state, made anew where that has changed.
+    fn page(&self, id: i64) -> Result<(String, Arc<str>), Failure> {
+        let store = self.store()?;
+        let study = self.study(&store, id)?;
+        let state = state(&study);
+        let pages = || self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = pages().get(&id).filter(|(of, _)| *of == state) {
+            return Ok(known.clone());
+        }
+        let material = super::report_page::material(&store, &study.name, &[], &self.tune)?;
+        let made = page(&material, &Facts::new(&material), Scripts::Live);
+        let made = (state, Arc::from(made));
+        pages().insert(id, made.clone());
+        Ok(made)
+    }
+
+    /// Server-sent events: one whenever the study is another than before.
+    fn events(&self, mut stream: &TcpStream, id: i64) -> io::Result<()> {
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )?;
+        let look = || Ok(state(&self.study(&self.store()?, id)?));
+        let mut last = look().map_err(|f: Failure| io::Error::other(f.to_string()))?;
+        loop {
+            thread::sleep(EVERY);
+            let now = look().map_err(|f: Failure| io::Error::other(f.to_string()))?;
+            // A comment tells whether the browser is still there.
+            let line = if now == last {
+                ":\n\n"
+            } else {
+                "data: changed\n\n"
+            };
+            stream.write_all(line.as_bytes())?;
+            last = now;
+        }
+    }
+}
+
+/// What a study's page depends on, as a tag.
+fn state(study: &StudySummary) -> String {
+    let counts = study.counts;
+    let activity = study.last_activity.as_deref().unwrap_or_default();
+    let activity: String = activity.chars().filter(char::is_ascii_digit).collect();
+    let counted = [
+        counts.complete,
+        counts.pruned,
+        counts.fail,
+        counts.running,
+        counts.waiting,
+    ];
+    format!(
+        "\"{activity}-{}\"",
+        counted.map(|n| n.to_string()).join("-")
+    )
+}
+
+fn send(mut stream: &TcpStream, status: u16, kind: &str, tag: &str, body: &str) -> io::Result<()> {
+    let reason = match status {
+        200 => "OK",
+        304 => "Not Modified",
+        403 => "Forbidden",
+        405 => "Method Not Allowed",
+        _ => "Not Found",
+    };
+    let tag = match tag {
+        "" => String::new(),
+        tag => format!("ETag: {tag}\r\n"),
+    };
+    // The page says itself what it may load.
+    let head = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\n{tag}\
+         Cache-Control: no-cache\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
+         Referrer-Policy: no-referrer\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_knows_the_token_and_comes_from_here_gets_a_page() {
+        let ask = |line: &str, host: &str| {
+            let head = Head {
+                line: line.to_owned(),
+                host: host.to_owned(),
+                known: String::new(),
+            };
+            asked(&head, 80, "t0")
+        };
+        let here = "127.0.0.1:80";
+        assert_eq!(ask("GET /t0/3 HTTP/1.1", here), Asked::Page(3));
+        assert_eq!(
+            ask("GET /t0/3/events HTTP/1.1", "localhost:80"),
+            Asked::Events(3)
+        );
+        assert_eq!(ask("GET /t0/ HTTP/1.1", here), Asked::Index);
+        let status = |line: &str, host: &str| match ask(line, host) {
+            Asked::Refused(status, _) => status,
+            Asked::Index | Asked::Page(_) | Asked::Events(_) => 200,
+        };
+        assert_eq!(status("GET /t0/3 HTTP/1.1", "evil.example:80"), 403);
+        assert_eq!(status("GET /t0/3 HTTP/1.1", "127.0.0.1"), 403);
+        assert_eq!(status("POST /t0/3 HTTP/1.1", here), 405);
+        for path in [
+            "/",
+            "/t1/3",
+            "/3",
+            "/t0/x",
+            "/t0/3/other",
+            "/t0/3/events/more",
+            "/t0/../3",
+        ] {
+            assert_eq!(status(&format!("GET {path} HTTP/1.1"), here), 404, "{path}");
+        }
+        assert_eq!(status("", here), 405);
+    }
+}
