@@ -26,7 +26,7 @@ use text::torch_request::{self, RungPart, TaskPart, TorchRequest};
 const SHARE: f64 = 0.5;
 
 /// `tune rung`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RungArgs {
     /// Its name
     pub name: String,
@@ -86,6 +86,7 @@ pub(super) fn rung(common: &Common, args: &RungArgs) -> Result<Exit, Failure> {
         Rung::Backward(Part::Embeddings) => task(TaskPart::Embeddings),
         Rung::Loader { .. } => loader(&spec),
         Rung::Pipeline { real } => pipeline::train(spec, real, rows, args),
+        Rung::LongestKernel => pipeline::longest_kernel(spec, args),
         Rung::Supervision => supervision(),
     }
 }

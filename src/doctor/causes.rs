@@ -35,6 +35,28 @@ pub enum Cause {
     BrokenFile,
     /// A port that is in use.
     AddressInUse,
+    /// A data set in which nothing is.
+    EmptyData,
+    /// A GPU that is not there.
+    NoDevice,
+    /// A question that nobody answers.
+    NeedsInput,
+    /// The graph of gradients.
+    AutogradGraph,
+    /// What cannot be sent to another process.
+    NotPicklable,
+    /// A checkpoint that holds more than tensors.
+    UntrustedCheckpoint,
+    /// A lock of another process.
+    Locked,
+    /// What an earlier run has left behind.
+    LeftBehind,
+    /// A variable of the environment that is not set.
+    UnsetVariable,
+    /// A limit of processor time.
+    TimeLimit,
+    /// A card that fails once it is hot.
+    HotCard,
     /// The network makes NaN of finite numbers.
     Diverged,
     /// Numbers beyond what 16 bits hold.
@@ -194,6 +216,43 @@ const PROFILES: &[(Cause, Profile)] = &[
     (Cause::AddressInUse, profile(2.0, "a port is in use: by another program, or by an earlier run that is still there",
         &[(S::AddressText, 0.97), (S::Exception, 0.9), (S::NoBatch, 0.95)], &[],
         "Find who listens there (ss -ltnp), end it, or choose another port (MASTER_PORT).")),
+    (Cause::EmptyData, profile(4.0, "there is no data: a folder, a pattern or a filter finds nothing",
+        &[(S::EmptyText, 0.95), (S::Exception, 0.97), (S::NoBatch, 0.8)], &[],
+        "Print how many files and rows there are and where they are looked for: paths are relative to the working directory.")),
+    (Cause::NoDevice, profile(4.0, "it asks for a GPU that is not there",
+        &[(S::NoDeviceText, 0.97), (S::Exception, 0.97), (S::NoBatch, 0.9)],
+        &[(C::Cpu, 0.15)],
+        "Load with map_location='cpu', choose the device by torch.cuda.is_available(), and compare CUDA_VISIBLE_DEVICES with nvidia-smi.")),
+    (Cause::NeedsInput, profile(1.5, "it asks a question, and nobody is there to answer",
+        &[(S::InputText, 0.97), (S::Exception, 0.95), (S::NoBatch, 0.9)], &[],
+        "Give the answer beforehand, by an option or a variable (WANDB_MODE=offline, for one); doctor gives no input.")),
+    (Cause::AutogradGraph, profile(4.0, "the graph of gradients: a tensor changed in place, a graph used twice, or none at all",
+        &[(S::GraphText, 0.96), (S::Exception, 0.97), (S::Backward, 0.6)], &[],
+        "x = x + 1 in place of x += 1, one backward() a forward pass, no .detach() or no_grad() on the way; torch.autograd.set_detect_anomaly(True) names the operation.")),
+    (Cause::NotPicklable, profile(4.0, "something cannot be sent to another process: a lambda, an open file, or a program without `if __name__ == \"__main__\"`",
+        &[(S::PickleText, 0.95), (S::LoaderWorkers, 0.8), (S::Exception, 0.97), (S::NoBatch, 0.7)],
+        &[(C::Workers0, 0.85)],
+        "Use functions and classes of a module's top level, open files in the process that reads them, and start the program below `if __name__ == \"__main__\":`.")),
+    (Cause::UntrustedCheckpoint, profile(3.0, "the checkpoint holds more than tensors, which torch.load refuses since version 2.6",
+        &[(S::UntrustedText, 0.97), (S::BrokenFileText, 0.7), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
+        "Save state_dict() alone, allow the class that is named (torch.serialization.add_safe_globals), or, of a file of your own, weights_only=False.")),
+    (Cause::Locked, profile(2.0, "another process holds a lock: of a database, a file or a cache",
+        &[(S::LockedText, 0.95), (S::Exception, 0.9), (S::NoBatch, 0.8)], &[],
+        "Find who has it open (fuser, lsof), end what an earlier run has left, and keep SQLite off network file systems.")),
+    (Cause::LeftBehind, profile(2.0, "something of an earlier run is in the way",
+        &[(S::ExistsText, 0.95), (S::Exception, 0.95), (S::Flaky, 0.5), (S::NoBatch, 0.8)], &[],
+        "Delete it, give each run a directory of its own, or os.makedirs(path, exist_ok=True).")),
+    (Cause::UnsetVariable, profile(2.0, "a variable of the environment is not set",
+        &[(S::UnsetText, 0.95), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
+        "Set the variable that is named; for several processes torchrun sets RANK, WORLD_SIZE and MASTER_ADDR.")),
+    (Cause::TimeLimit, profile(1.0, "a limit of processor time ends it",
+        &[(S::ProcessorTime, 0.97), (S::Killed, 0.9)],
+        &[(C::OneRow, 0.05)],
+        "Raise the limit (ulimit -t, or the batch system's), or save checkpoints and go on from them.")),
+    (Cause::HotCard, profile(1.0, "the card fails once it is hot",
+        &[(S::Hot, 0.95), (S::Cuda, 0.95), (S::CudaIllegalInstruction, 0.4), (S::CudaAddress, 0.3)],
+        &[(C::Cpu, 0.9)],
+        "Look at fans, dust and airflow; lower the power cap (nvidia-smi --power-limit, as root), take back overclocking; if it fails all the same, replace the card.")),
     (Cause::Diverged, profile(4.0, "the network makes NaN or infinity of finite numbers",
         &[(S::NotFiniteText, 0.85), (S::NotFiniteModule, 0.5), (S::NotFiniteWeights, 0.4), (S::CudaAssert, 0.1), (S::Exception, 0.9)],
         &[(C::Seed, 0.15), (C::Synthetic, 0.2), (C::OneRow, 0.1), (C::Fp32, 0.1)],
@@ -345,7 +404,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::Cpu, 0.9)],
         "See who uses it (nvidia-smi), its compute mode and MIG.")),
     (Cause::WindowsTimeout, profile(0.7, "Windows resets the GPU under a kernel that takes longer than 2 s",
-        &[(S::CudaNotReady, 0.95), (S::Cuda, 0.9)],
+        &[(S::CudaNotReady, 0.95), (S::LongKernel, 0.7), (S::Cuda, 0.9)],
         &[(C::Cpu, 0.95), (C::HalfBatch, 0.5), (C::OneRow, 0.8)],
         "Raise TdrDelay in Windows' registry, or make kernels shorter by a smaller batch.")),
     (Cause::KilledFromOutside, profile(1.0, "something outside kills it",

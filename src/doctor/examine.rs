@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use crate::bisect::{Culprits, culprits, halved};
 use crate::change::{Change, Host, Rows, Setting, invocation, options, told};
 use crate::inside::{VARIABLES, operation_name};
+use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
 use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
 use crate::signature::Signature;
-use crate::signs::{HostFacts, signs};
+use crate::signs::{HostFacts, Sign, signs};
 
 /// A command that neither prints nor computes for so long stands still, unless a deadline says less.
 const IDLE: Duration = Duration::from_secs(30);
@@ -89,6 +90,8 @@ pub struct Examined {
     pub variables: Vec<String>,
     /// The kernel that compute-sanitizer has named.
     pub kernel: Option<String>,
+    /// How hot the hottest card was after the first failing run.
+    pub heat: Option<Heat>,
     /// The end of the first failing run's output.
     pub output: String,
     /// Why it ended before everything was run.
@@ -138,6 +141,10 @@ struct Examiner<'a> {
     options: Vec<String>,
     variables: Vec<String>,
     kernel: Option<String>,
+    /// The cards before the first run.
+    idle_cards: Option<Cards>,
+    /// How hot they were after each failing run.
+    heats: Vec<Option<Heat>>,
     heard: &'a mut dyn FnMut(&RunEnded),
     stopped: &'a dyn Fn() -> bool,
 }
@@ -180,6 +187,8 @@ pub fn examine(
         options: Vec::new(),
         variables: Vec::new(),
         kernel: None,
+        idle_cards: request.host.gpu.then(Cards::look).flatten(),
+        heats: Vec::new(),
         heard,
         stopped,
     };
@@ -193,6 +202,7 @@ pub fn examine(
         options: examiner.options,
         variables: examiner.variables,
         kernel: examiner.kernel,
+        heat: examiner.heats.into_iter().flatten().next(),
         output: examiner
             .failing
             .first()
@@ -362,11 +372,16 @@ impl Examiner<'_> {
         if !self.matrix.is_it(&failure) {
             self.matrix.failures.push(failure);
         }
+        let idle = self.idle_cards.as_ref();
+        let heat = idle.and_then(|idle| Cards::look()?.heat_since(idle));
+        self.heats.push(heat);
+        let longest = self.matrix.notes.longest.take();
         let traced = self.matrix.notes.operation.take();
         let module = self.matrix.notes.not_finite.take();
         self.matrix.notes = Notes {
             operation: notes.operation.clone().or(traced),
             not_finite: notes.not_finite.clone().or(module),
+            longest: notes.longest.clone().or(longest),
             ..notes
         };
         self.failing.push(report);
@@ -381,7 +396,15 @@ impl Examiner<'_> {
         };
         let runs: Vec<&RunReport> = self.failing.iter().collect();
         let facts = self.request.facts;
-        self.matrix.evidence.signs = signs(failure, &runs, flaky, &self.matrix.notes, facts);
+        let mut seen = signs(failure, &runs, flaky, &self.matrix.notes, facts);
+        if self
+            .heats
+            .iter()
+            .all(|heat| heat.is_some_and(|heat| heat.is_hot()))
+        {
+            seen.insert(Sign::Hot);
+        }
+        self.matrix.evidence.signs = seen;
     }
 
     fn run_traced(&mut self) -> Result<(), Halt> {
@@ -391,6 +414,7 @@ impl Examiner<'_> {
         if seen.failure.is_some() {
             self.matrix.notes.operation = seen.notes.operation;
             self.matrix.notes.not_finite = seen.notes.not_finite;
+            self.matrix.notes.longest = seen.notes.longest;
             self.see();
         }
         Ok(())

@@ -139,6 +139,8 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         Sign::ForkWithThreads => notes.forked_with_threads.map(|n| format!("{n} threads")),
         Sign::LoaderWorkers => Some(format!("{} each", notes.loader_workers())),
         Sign::NotFiniteModule => notes.not_finite.as_ref().map(|(m, ..)| m.clone()),
+        Sign::Hot => examined.heat.map(|heat| heat.to_string()),
+        Sign::LongKernel => notes.longest.as_ref().map(ToString::to_string),
         Sign::Half => notes.half.iter().next().cloned(),
         Sign::InImport => notes.raised_in_import.clone(),
         Sign::Flaky => {
@@ -210,6 +212,15 @@ fn what(examined: &Examined, cause: Cause) -> String {
                 | Cause::CheckpointMismatch
                 | Cause::BrokenFile
                 | Cause::AddressInUse
+                | Cause::EmptyData
+                | Cause::NoDevice
+                | Cause::NeedsInput
+                | Cause::AutogradGraph
+                | Cause::NotPicklable
+                | Cause::UntrustedCheckpoint
+                | Cause::Locked
+                | Cause::LeftBehind
+                | Cause::UnsetVariable
                 | Cause::Deadlock
         )
     }) {

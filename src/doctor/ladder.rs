@@ -79,6 +79,8 @@ pub enum Rung {
         /// On the task's rows; else on made-up ones.
         real: bool,
     },
+    /// Steps with every operation timed: Windows bounds how long a kernel may take.
+    LongestKernel,
     /// A small study whose worker is killed.
     Supervision,
 }
@@ -102,6 +104,7 @@ impl fmt::Display for Rung {
             Rung::Loader { threads } => write!(f, "loader.{threads}"),
             Rung::Pipeline { real: true } => f.write_str("pipeline"),
             Rung::Pipeline { real: false } => f.write_str("pipeline.synthetic"),
+            Rung::LongestKernel => f.write_str("longest_kernel"),
             Rung::Supervision => f.write_str("supervision"),
         }
     }
@@ -128,6 +131,7 @@ impl Rung {
             Rung::Backward(Part::Embeddings),
             Rung::Pipeline { real: false },
             Rung::Pipeline { real: true },
+            Rung::LongestKernel,
             Rung::Supervision,
         ];
         if let Some(found) = fixed.into_iter().find(|rung| rung.to_string() == name) {
@@ -169,13 +173,17 @@ impl Rung {
             Rung::Loader { threads } => format!("loader, {threads} threads"),
             Rung::Pipeline { real: true } => "whole pipeline".to_owned(),
             Rung::Pipeline { real: false } => "whole pipeline on made-up rows".to_owned(),
+            Rung::LongestKernel => "longest kernel".to_owned(),
             Rung::Supervision => "supervision: a worker killed and replaced".to_owned(),
         }
     }
 
     /// Whether it says something of a GPU alone.
     pub fn needs_gpu(&self) -> bool {
-        matches!(self, Rung::ExpandableSegments | Rung::Uncached)
+        matches!(
+            self,
+            Rung::ExpandableSegments | Rung::Uncached | Rung::LongestKernel
+        )
     }
 
     /// Whether it launches kernels in its own process.
@@ -194,6 +202,7 @@ impl Rung {
             | Rung::Data
             | Rung::Loader { .. }
             | Rung::Pipeline { .. }
+            | Rung::LongestKernel
             | Rung::Supervision => false,
         }
     }
@@ -205,6 +214,8 @@ impl Rung {
                 "PYTORCH_CUDA_ALLOC_CONF",
                 "expandable_segments:True".to_owned(),
             )],
+            // Else kernels are not in the time of the operation that launches them.
+            Rung::LongestKernel => vec![("CUDA_LAUNCH_BLOCKING", "1".to_owned())],
             Rung::Uncached => vec![("PYTORCH_NO_CUDA_MEMORY_CACHING", "1".to_owned())],
             // Of the library that makes tokens.
             Rung::Loader { threads: 0 } => vec![("TOKENIZERS_PARALLELISM", "false".to_owned())],
@@ -241,6 +252,7 @@ impl Rung {
             | Rung::Model
             | Rung::Loss { real: false, .. }
             | Rung::Backward(_)
+            | Rung::LongestKernel
             | Rung::Pipeline { .. } => Some(Rung::Environment),
         }
     }
@@ -294,7 +306,7 @@ pub fn rungs(facts: &TaskFacts) -> Vec<Rung> {
         );
         all.push(Rung::Backward(Part::Embeddings));
         all.extend([0, facts.threads.max(1)].map(|threads| Rung::Loader { threads }));
-        all.push(Rung::Pipeline { real: false });
+        all.extend([Rung::Pipeline { real: false }, Rung::LongestKernel]);
     }
     all.extend([Rung::Pipeline { real: true }, Rung::Supervision]);
     all

@@ -1,6 +1,7 @@
 //! What the start-up module has noted of a Python program.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -111,8 +112,36 @@ pub struct Notes {
     pub not_finite: Option<(String, bool, bool)>,
     /// The last operation, where they were traced.
     pub operation: Option<String>,
+    /// The one that took longest, where they were traced.
+    pub longest: Option<Longest>,
     /// The last batch.
     pub batch: Option<Batch>,
+}
+
+/// An operation with the time that it took, its kernels included.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Longest {
+    /// Its name, as PyTorch or libtorch has it.
+    pub operation: String,
+    /// Of the longest call, without operations that it called.
+    pub seconds: f64,
+}
+
+impl Longest {
+    /// Of the file in which a process notes its operations: the last one, then a line `MICROSECONDS NAME`.
+    pub fn read(text: &str) -> Option<Longest> {
+        let (micros, operation) = text.lines().nth(1)?.trim().split_once(' ')?;
+        Some(Longest {
+            operation: operation.to_owned(),
+            seconds: micros.parse::<f64>().ok()? / 1e6,
+        })
+    }
+}
+
+impl fmt::Display for Longest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {:.3} s", self.operation, self.seconds)
+    }
 }
 
 /// How many batches the program has taken.
@@ -127,10 +156,18 @@ fn batch(dir: &Path) -> Option<Batch> {
 
 /// Reads what a run has left in its directory.
 pub fn read(dir: &Path) -> Notes {
+    let operation = operation(dir);
     let mut notes = Notes {
         python: dir.join("main").exists(),
         batch: batch(dir),
-        operation: operation(dir),
+        operation: operation.as_deref().map(|text| {
+            text.lines()
+                .next()
+                .unwrap_or_default()
+                .trim_end()
+                .to_owned()
+        }),
+        longest: operation.as_deref().and_then(Longest::read),
         ..Notes::default()
     };
     let text = fs::read(dir.join(NOTES)).unwrap_or_default();
@@ -147,8 +184,8 @@ fn operation(dir: &Path) -> Option<String> {
     let files = fs::read_dir(dir).ok()?.flatten();
     let named = files.filter(|f| f.file_name().to_string_lossy().starts_with("operation-"));
     let newest = named.max_by_key(|f| f.metadata().and_then(|m| m.modified()).ok())?;
-    let text = fs::read_to_string(newest.path()).ok()?;
-    Some(text.trim_end().to_owned())
+    let text = fs::read(newest.path()).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 impl Notes {

@@ -302,6 +302,12 @@ pub fn shared_memory() -> Option<u64> {
     Some(found.blocks() * found.fragment_size())
 }
 
+/// Whether a process that is started here may use the processor for some time only (`ulimit -t`).
+pub fn processor_time_is_limited() -> bool {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_CPU).is_ok_and(|(soft, _)| soft != RLIM_INFINITY)
+}
+
 /// A directory for the notes of one run, below `base`.
 ///
 /// # Errors

@@ -76,6 +76,30 @@ pub enum Sign {
     BrokenFileText,
     /// It names an address or port that is in use.
     AddressText,
+    /// It names a data set, a list or a folder in which nothing is.
+    EmptyText,
+    /// It names a GPU that is not there.
+    NoDeviceText,
+    /// It wants an answer from its standard input.
+    InputText,
+    /// It names the graph of gradients: changed in place, used up, or not there.
+    GraphText,
+    /// It names something that cannot be sent to another process.
+    PickleText,
+    /// It names a class that a checkpoint may not bring.
+    UntrustedText,
+    /// It names a lock that another process holds.
+    LockedText,
+    /// It names a file or directory that is there already.
+    ExistsText,
+    /// It names a variable of the environment that is not set.
+    UnsetText,
+    /// The time of the processor that it may use is used up.
+    ProcessorTime,
+    /// The card was near where it slows down each time it failed, and cooler before.
+    Hot,
+    /// Under WSL, an operation took longer than half of what Windows allows.
+    LongKernel,
     /// It names NaN, infinity or a value that is not in 0 to 1.
     NotFiniteText,
     /// Rows of the last batch have values that are not finite.
@@ -172,6 +196,18 @@ impl Sign {
             Sign::StateDictText => "it names weights that the model lacks, or does not have",
             Sign::BrokenFileText => "it names a file that cannot be read as what it should be",
             Sign::AddressText => "it names an address or port that is in use",
+            Sign::EmptyText => "it names a data set, a list or a folder in which nothing is",
+            Sign::NoDeviceText => "it names a GPU that is not there",
+            Sign::InputText => "it asks for input, and there is none",
+            Sign::GraphText => "it names the graph of gradients",
+            Sign::PickleText => "it names something that cannot be sent to another process",
+            Sign::UntrustedText => "it names a class that a checkpoint may not bring",
+            Sign::LockedText => "it names a lock that another process holds",
+            Sign::ExistsText => "it names a file or directory that is there already",
+            Sign::UnsetText => "it names a variable of the environment that is not set",
+            Sign::ProcessorTime => "its processor time is limited, and used up",
+            Sign::Hot => "the card was hot each time it failed",
+            Sign::LongKernel => "an operation takes longer than half of Windows' 2 s",
             Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
             Sign::NotFiniteRows => "rows of the last batch are not finite",
             Sign::NotFiniteModule => "a module makes values that are not finite of finite ones",
@@ -236,6 +272,18 @@ impl Sign {
             | Sign::StateDictText
             | Sign::BrokenFileText
             | Sign::AddressText
+            | Sign::EmptyText
+            | Sign::NoDeviceText
+            | Sign::InputText
+            | Sign::GraphText
+            | Sign::PickleText
+            | Sign::UntrustedText
+            | Sign::LockedText
+            | Sign::ExistsText
+            | Sign::UnsetText
+            | Sign::ProcessorTime
+            | Sign::Hot
+            | Sign::LongKernel
             | Sign::NotFiniteRows
             | Sign::NotFiniteWeights
             | Sign::CudaInFork
@@ -267,11 +315,11 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::ShapeText,
-        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
+        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
     ),
     (
         Sign::TypeText,
-        r"(?i)expected scalar type|not implemented for '\w+'|must have the same dtype|found dtype|expected all tensors to be on the same device|should be the same|is on \w+(?::\d)?,? (?:but|different)|expected object of (?:scalar|device) type|tensor for argument .* (?:type|device)|can't convert \w+:?\d? device type tensor",
+        r"(?i)expected scalar type|not implemented for '\w+'|must have the same dtype|found dtype|expected all tensors to be on the same device|should be the same|is on \w+(?::\d)?,? (?:but|different)|not on the expected device|dtypes? not supported|unsupported (?:data ?type|dtype|scalartype)|got unsupported|expected object of (?:scalar|device) type|tensor for argument .* (?:type|device)|can't convert \w+:?\d? device type tensor",
     ),
     (
         Sign::StateDictText,
@@ -279,11 +327,44 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::BrokenFileText,
-        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed|unpickler",
+        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed",
     ),
     (
         Sign::AddressText,
         r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use",
+    ),
+    (
+        Sign::EmptyText,
+        r"(?i)num_samples should be a positive|num_samples=0|expects? a non-empty|expected a non-empty|found (?:0|no) (?:\w+ )?(?:files|images|samples|rows|examples|valid)|no (?:files|images|samples|rows|examples|data) (?:found|in|match)|dataset is empty|empty (?:dataset|sequence|list|batch)|max\(\) (?:arg|iterable argument) is|zero-size array",
+    ),
+    (
+        Sign::NoDeviceText,
+        r"(?i)no cuda gpus are available|deserialize object on (?:a )?cuda|invalid device ordinal|not compiled with cuda|found no nvidia driver|cuda\.is_available\(\) is false|invalid device id",
+    ),
+    (Sign::InputText, r"EOFError: EOF when reading a line"),
+    (
+        Sign::GraphText,
+        r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|can't call numpy\(\) on tensor that requires grad",
+    ),
+    (
+        Sign::PickleText,
+        r"(?i)picklingerror|can't (?:pickle|get (?:local )?(?:object|attribute))|cannot (?:be pickled|pickle)|finished its\s+bootstrapping phase|daemonic processes are not allowed",
+    ),
+    (
+        Sign::UntrustedText,
+        r"(?i)unsupported global|weights_only|add_safe_globals",
+    ),
+    (
+        Sign::LockedText,
+        r"(?i)(?:database|table|file) is locked|(?:acquire|obtain) (?:the )?lock|lock .*(?:timed? ?out|held by)|resource temporarily unavailable|BlockingIOError",
+    ),
+    (
+        Sign::ExistsText,
+        r"(?i)FileExistsError|file exists|already exists|directory not empty",
+    ),
+    (
+        Sign::UnsetText,
+        r"(?i)environment variable \S+ (?:expected, but )?(?:is )?not set|please set (?:the )?\S* ?environment variable|(?:<frozen os>|/os\.py).{1,3}line \d+, in __getitem__",
     ),
     (
         Sign::NotFiniteText,
@@ -303,7 +384,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::SymbolText,
-        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|compiled using NumPy 1",
+        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|compiled using NumPy 1|'_OpNamespace' '\w+' object has no attribute|operator \S+ does not exist|Couldn't load custom C\+\+ ops",
     ),
     (
         Sign::NoModule,
@@ -398,9 +479,37 @@ static PATTERNS: LazyLock<Vec<(Sign, Regex)>> = LazyLock::new(|| {
 /// How many of the last lines of an output are read for signs.
 const LINES: usize = 80;
 
+/// Signs that are looked for in the frames of tracebacks, too: others are in what was said alone.
+const OF_FRAMES: [Sign; 5] = [
+    Sign::LossFrames,
+    Sign::EmbeddingFrames,
+    Sign::Backward,
+    Sign::RowFrames,
+    Sign::UnsetText,
+];
+
+/// The text without the frames of tracebacks, whose lines of code name much that has not happened.
+fn said(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut in_frame = false;
+    for line in text.lines() {
+        let frame = line.trim_start().starts_with("File \"");
+        in_frame = frame || in_frame && line.starts_with("    ");
+        if !in_frame {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
 /// What the host tells of itself that matters here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostFacts {
+    /// The processor time of a process is limited (`ulimit -t`).
+    pub processor_time: bool,
+    /// It is WSL, where Windows bounds the time of a kernel.
+    pub wsl: bool,
     /// Bytes of `/dev/shm`.
     pub shared_memory: Option<u64>,
     /// `LD_LIBRARY_PATH` or `LD_PRELOAD` is set.
@@ -430,7 +539,7 @@ pub fn signs(
     see(Sign::LibraryPathSet, host.library_path);
     see(Sign::LocaleSet, host.locale);
     for run in runs {
-        see_end(run, failure, &mut see);
+        see_end(run, failure, host, &mut see);
         // A program that is only being loaded grows, too.
         let (long, from) = match (&notes.batch, run.training_from) {
             (Some(batch), Some(from)) => (batch.taken >= LEAST_BATCHES, from),
@@ -440,8 +549,13 @@ pub fn signs(
         see(Sign::MemoryGrows, long && grows(&run.memory[from..]));
         let lines: Vec<&str> = run.end.output.lines().collect();
         let text = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        let said = said(&text);
         for (sign, pattern) in PATTERNS.iter() {
-            see(*sign, pattern.is_match(&text));
+            let of_frames = OF_FRAMES.contains(sign);
+            see(
+                *sign,
+                pattern.is_match(if of_frames { &text } else { &said }),
+            );
         }
         let bus = text.contains("Bus error");
         let small = host.shared_memory.is_some_and(|b| b < SMALL_SHARED_MEMORY);
@@ -452,10 +566,20 @@ pub fn signs(
         );
     }
     see_notes(notes, &mut see);
+    let long = notes
+        .longest
+        .as_ref()
+        .is_some_and(|l| l.seconds >= WINDOWS_ALLOWS / 2.0);
+    see(Sign::LongKernel, host.wsl && long);
     found
 }
 
-fn see_end(run: &RunReport, failure: &Signature, see: &mut impl FnMut(Sign, bool)) {
+fn see_end(
+    run: &RunReport,
+    failure: &Signature,
+    host: HostFacts,
+    see: &mut impl FnMut(Sign, bool),
+) {
     let text = &run.end.output;
     let signal = match run.end.death {
         Death::Signaled(signal) => Some(signal),
@@ -474,16 +598,42 @@ fn see_end(run: &RunReport, failure: &Signature, see: &mut impl FnMut(Sign, bool
         Sign::IllegalInstruction,
         is(&[libc::SIGILL]) || text.contains("Illegal instruction (core"),
     );
-    see(Sign::Killed, is(&[libc::SIGKILL]));
+    see(
+        Sign::Killed,
+        is(&[libc::SIGKILL, libc::SIGTERM, libc::SIGXCPU]),
+    );
+    see(
+        Sign::ProcessorTime,
+        is(&[libc::SIGXCPU]) || is(&[libc::SIGKILL]) && host.processor_time,
+    );
     see(Sign::OomKilled, run.end.oom_kills > 0);
     see(
         Sign::Exception,
         text.contains("Traceback (most recent call last)"),
     );
+    see(Sign::Recursion, is_deep(text));
     see(Sign::OutOfGpuMemory, failure.fault == "oom");
     see(Sign::OutOfMemory, failure.fault == "host_oom");
     let cuda = failure.fault.starts_with("cuda") || text.contains("CUDA error");
     see(Sign::Cuda, cuda);
+}
+
+/// Whether a dump of a stack has the same frame again and again.
+fn is_deep(text: &str) -> bool {
+    const DEEP: usize = 30;
+    let mut lines = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("File \""));
+    let mut before = lines.next();
+    let mut alike = 0;
+    for line in lines {
+        alike = if Some(line) == before { alike + 1 } else { 0 };
+        if alike >= DEEP {
+            return true;
+        }
+        before = Some(line);
+    }
+    false
 }
 
 fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
@@ -526,6 +676,9 @@ fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
         );
     }
 }
+
+/// How long a kernel may take under Windows, in seconds (TdrDelay's default).
+pub const WINDOWS_ALLOWS: f64 = 2.0;
 
 /// Batches after which growing memory is a leak's.
 const LEAST_BATCHES: u64 = 8;

@@ -40,6 +40,7 @@ class _Doctor:
         self.loaders = []
         self.depth = 0
         self.skipped = set()
+        self.longest = 0.0
 
     # --- Notes -----------------------------------------------------------------------------------
 
@@ -685,6 +686,8 @@ class _Doctor:
 
     def trace(self, torch):
         """Notes each operation before it is called, and the first module whose result is not finite."""
+        from time import monotonic
+
         from torch.utils._python_dispatch import TorchDispatchMode
 
         doctor = self
@@ -693,10 +696,15 @@ class _Doctor:
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                if str(func) not in CHECKS:
-                    shapes = [list(a.shape) for a in args if isinstance(a, torch.Tensor)]
-                    doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
-                return func(*args, **(kwargs or {}))
+                if str(func) in CHECKS:
+                    return func(*args, **(kwargs or {}))
+                shapes = [list(a.shape) for a in args if isinstance(a, torch.Tensor)]
+                doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
+                begun = monotonic()
+                try:
+                    return func(*args, **(kwargs or {}))
+                finally:
+                    doctor.took(str(func), monotonic() - begun)
 
         def finite(value):
             tensors = []
@@ -732,6 +740,13 @@ class _Doctor:
             path = os.path.join(self.notes, "operation-%d" % os.getpid())
             self._operation = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
         os.pwrite(self._operation, data, 0)
+
+    def took(self, name, seconds):
+        """Behind it, the operation that took longest; launches block, so that its kernels count."""
+        if seconds > self.longest:
+            self.longest = seconds
+            line = "\n%d %s" % (seconds * 1e6, name)
+            os.pwrite(self._operation, line[:200].ljust(200).encode("utf-8", "replace"), 400)
 
 
 def _begin():

@@ -209,3 +209,29 @@ fn a_budget_and_a_signal_end_it_with_what_is_known_until_then() {
     assert_eq!(bisect.wait().unwrap().code(), Some(4));
     assert!(project.workers().is_empty());
 }
+
+#[test]
+fn a_row_of_the_file_that_a_program_is_given_is_named_with_its_line() {
+    let project = Project::empty();
+    // A record of two lines stands before the one that it dies of.
+    let mut rows = String::from("text,label\n\"first\nof two lines\",0\n");
+    for row in 2..=40 {
+        let word = if row == 23 { "poison" } else { "word" };
+        rows.push_str(&format!("{word} {row},{}\n", row % 2));
+    }
+    fs::write(project.path().join("rows.csv"), rows).unwrap();
+    let script = "head -1 \"$1\" | grep -q text || exit 3\nif [ $TUNE_PARAM_P -gt 4 ] && grep -q poison \"$1\"; then kill -SEGV $$; fi\necho 1\n";
+    fs::write(project.path().join("t.sh"), script).unwrap();
+    let task = "[task]\nkind = \"command\"\nrun = [\"sh\", \"t.sh\", \"rows.csv\"]\n\
+        [objective]\ndirection = \"minimize\"\n[space]\np = { low = 0, high = 9, int = true, default = 0 }\n";
+    project.config("t", task);
+    project.expect(0, &["t", "--trials", "1"]);
+    project.expect(0, &["enqueue", "t", "p=9"]);
+    project.expect(0, &["t", "--trials", "2"]);
+    let found = bisected(&project, 0);
+    assert_eq!(
+        found["sentence"], "p >= 5; row 23 (line 25 of rows.csv)",
+        "{found:#}"
+    );
+    assert_eq!(found["rows"]["of"], 40);
+}

@@ -130,3 +130,9 @@ void account_xid(int card, unsigned xid)
     if (at->xids < XIDS) at->xid[at->xids++] = xid;
     writing(0);
 }
+
+int account_celsius(const struct account *of, int card)
+{
+    int now = settings()->celsius + (int)of->card[card].launches / settings()->heats;
+    return now < HOTTEST ? now : HOTTEST;
+}

@@ -128,6 +128,7 @@ static int make_context(struct side *side)
         code = carry_out(rules_at("context", NULL), &ignored);
         if (!code && account_join()->card[machine_card(current)].lost) code = account_join()->card[machine_card(current)].lost;
         if (!code && settings()->driver == DRIVER_BUSY) code = cudaErrorDevicesUnavailable;
+        if (!code && !account_used(machine_card(current))) account_join()->card[machine_card(current)].launches = 0;
         if (!code && !account_charge(machine_card(current), settings()->context)) code = cudaErrorMemoryAllocation;
         side->live = !code;
     }
@@ -155,6 +156,7 @@ int gate(const char *call, int touches, const char *kernel)
     int sticky, code;
     if (touches && !visible_cards()) return failed(settings()->driver == DRIVER_OK ? cudaErrorNoDevice : cudaErrorInsufficientDriver);
     if ((touches & CONTEXT) && !side->live && (code = make_context(side))) return failed(code);
+    if (kernel) __atomic_fetch_add(&account_join()->card[machine_card(current)].launches, 1, __ATOMIC_RELAXED);
     struct fault fault = rules_at(kernel ? "launch" : call, kernel);
     code = fault.action ? carry_out(fault, &sticky) : cudaSuccess;
     if (touches & CONTEXT) {

@@ -299,8 +299,16 @@ int nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout) {
 
 int nvmlDeviceGetUtilizationRates(void *device, unsigned out[2]) { return ask(device, "utilization", out); }
 
+// The temperature of a card of the account, which the script goes before.
+static int celsius(void *device) {
+    const struct account *account = account_look();
+    return account && settings()->celsius ? account_celsius(account, gpu_of(device)) : 0;
+}
+
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) {
-    return sensor == 0 ? ask(device, "temperature", out) : INVALID;
+    int code = sensor == 0 ? ask(device, "temperature", out) : INVALID;
+    if (code == NOT_SUPPORTED && celsius(device)) code = SUCCESS, *out = (unsigned)celsius(device);
+    return code;
 }
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *out) { return ask(device, "power", out); }
@@ -312,6 +320,8 @@ int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *out) {
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out) {
     unsigned value = 0;
     int code = ask(device, "throttle", &value);
+    // 0x40: the hardware slows it down for heat.
+    if (code == NOT_SUPPORTED && celsius(device)) code = SUCCESS, value = celsius(device) >= SLOWDOWN ? 0x40 : 0;
     *out = value;
     return code;
 }
@@ -354,7 +364,10 @@ int nvmlDeviceGetGpcClkVfOffset(void *device, int *out) { return at(device, "off
 int nvmlDeviceGetMemClkVfOffset(void *device, int *out) { return at(device, "offsets", 1, out); }
 
 int nvmlDeviceGetTemperatureThreshold(void *device, int kind, int *out) {
-    return kind == 1 ? at(device, "slowdown", 0, out) : NOT_SUPPORTED;
+    if (kind != 1) return NOT_SUPPORTED;
+    int code = at(device, "slowdown", 0, out);
+    if (code == NOT_SUPPORTED && celsius(device)) code = SUCCESS, *out = SLOWDOWN;
+    return code;
 }
 
 int nvmlDeviceGetEccMode(void *device, int *current, int *pending) {

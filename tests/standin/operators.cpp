@@ -16,7 +16,10 @@
 // the assertion's line on stderr and a broken device (error 710).
 //
 // cuDNN is switched off, because its stand-in cannot compute: convolutions, batch norm and recurrent
-// layers take libtorch's own kernels. Without arithmetic, and so with arbitrary results, are: sparse,
+// layers take libtorch's own kernels. Before a convolution, there or back, stands the launch of the kernel
+// that cuDNN would have for it, as long as the program leaves cuDNN on: `cudnn_convolution`,
+// `cudnn_convolution_backward`, with `_tf32` behind it where TF32 is allowed, so that rules can have
+// such a kernel fail. Without arithmetic, and so with arbitrary results, are: sparse,
 // quantized and nested tensors, the statistics of a batch norm over several devices, products with an
 // explicit dtype of the result (mm.dtype), 4-bit and scaled (fp8) products, attention called past
 // scaled_dot_product_attention (_flash_attention_forward and its like), the log-sum-exp that attention
@@ -36,6 +39,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <mutex>
 #include <vector>
 
@@ -47,6 +51,9 @@ extern "C" int cudaPeekAtLastError(void);
 
 namespace standin {
 namespace {
+
+// Whether the program has cuDNN on, as it is from the beginning.
+bool cudnn_wanted = true;
 
 using c10::DispatchKey;
 using c10::IValue;
@@ -287,9 +294,20 @@ private:
         return {generator.current_seed(), generator.get_offset()};
     }
 
+    // The kernel that cuDNN would have here, which computes nothing.
+    void launch_cudnns(const Stack &args) const {
+        if (!base_.starts_with("convolution") || !cudnn_wanted || args.empty() || !args[0].isTensor()) return;
+        std::string name = "cudnn_" + base_;
+        const char *override = getenv("NVIDIA_TF32_OVERRIDE");
+        bool allowed = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV);
+        if (args[0].toTensor().scalar_type() == at::kFloat && (override ? atoi(override) != 0 : allowed)) name += "_tf32";
+        check(standin_launch(name.c_str()), name.c_str());
+    }
+
     // What the real kernel returns, or nothings.
     Stack run_real(const c10::OperatorHandle &op, c10::DispatchKeySet keys, const Stack &args, Numbers numbers) const {
         if (reads_back_ || (reads_masks_ && has_mask(args))) return pretend(op, args, numbers);
+        launch_cudnns(args);
         Stack stack = args;
         try {
             real_.callBoxed(op, keys, &stack);
@@ -406,7 +424,9 @@ void wrap_operators() {
 __attribute__((constructor)) void at_load() {
     const char *compute = getenv("STANDIN_COMPUTE");
     if (compute && std::string_view(compute) == "0") return;
-    at::globalContext().setUserEnabledCuDNN(false);
+    // libtorch's own, which this library hides.
+    auto *switch_cudnn = dlsym(dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD), "_ZN2at7Context19setUserEnabledCuDNNEb");
+    reinterpret_cast<void (*)(at::Context *, bool)>(switch_cudnn)(&at::globalContext(), false);
     at::globalContext().setSDPUseCuDNN(false);
     wrap_operators();
 }
@@ -441,3 +461,7 @@ at::Generator Numbers::generator() const {
 }
 
 }   // namespace standin
+
+// In the place of libtorch's own for whoever finds this library before that one, as Python does: what the program asks
+// for is noted, and cuDNN stays off.
+void at::Context::setUserEnabledCuDNN(bool on) { standin::cudnn_wanted = on; }

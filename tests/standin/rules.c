@@ -1,11 +1,11 @@
 /* Fault rules: the file `rules`, read anew when it changes. A rule a line, or several with `;` between them:
  *
- *   CALL[/KERNEL][@N[+][xM]][#P][$NAME:VALUE]=ACTION
+ *   CALL[/KERNEL][@N[+][xM]][#P][^C][$NAME:VALUE]=ACTION
  *
  * CALL and KERNEL are shell patterns. Every launch, a library's too, is the call `launch`, with the kernel's mangled
  * or the function's name; the making of a context is the call `context`. @N: the N-th match of the process (1);
  * with `+` that one and all after it. xM: M times at most, in all processes together. #P: only in the P-th
- * process that made a context. $NAME:VALUE: only in processes whose environment has this variable with this value;
+ * process that made a context. ^C: only on a card of C degrees Celsius or more. $NAME:VALUE: only in processes whose environment has this variable with this value;
  * $NAME!VALUE: only in others. ACTION is
  *
  *   N            this call fails with this cudaError
@@ -35,7 +35,7 @@
 
 struct rule {
     char call[64], kernel[160], variable[64], value[64];
-    unsigned long nth, seen, most, process;
+    unsigned long nth, seen, most, process, celsius;
     int onwards, otherwise;
     struct fault fault;
 };
@@ -89,7 +89,7 @@ static int parse(char *text, struct rule *rule)
     if (!equals || !parse_action(equals + 1, &rule->fault)) return 0;
     *equals = 0;
     if (!parse_condition(text, rule)) return 0;
-    char *counts = text + strcspn(text, "@#");
+    char *counts = text + strcspn(text, "@#^");
     rule->nth = 1;
     while (*counts) {
         char kind = *counts;
@@ -98,6 +98,7 @@ static int parse(char *text, struct rule *rule)
         if (kind == '@') rule->nth = number;
         else if (kind == 'x') rule->most = number;
         else if (kind == '#') rule->process = number;
+        else if (kind == '^') rule->celsius = number;
         else return 0;
         if (kind == '@' && *counts == '+') rule->onwards = 1, counts++;
     }
@@ -152,6 +153,7 @@ static int fires(struct rule *rule, int index, const char *call, const char *ker
     if (fnmatch(rule->call, call, 0)) return 0;
     if (*rule->kernel && (!kernel || fnmatch(rule->kernel, kernel, 0))) return 0;
     if (rule->process && rule->process != gate_process()) return 0;
+    if (rule->celsius && account_celsius(account_join(), machine_card(current_card())) < (int)rule->celsius) return 0;
     if (!holds(rule)) return 0;
     rule->seen++;
     if (rule->onwards ? rule->seen < rule->nth : rule->seen != rule->nth) return 0;

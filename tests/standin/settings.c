@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static struct settings said = {
-    .cards = 1, .major = 8, .minor = 0, .lag = 8, .memory = (size_t)8 << 30, .context = (size_t)256 << 20,
+    .cards = 1, .major = 8, .minor = 0, .lag = 8, .heats = 10, .memory = (size_t)8 << 30, .context = (size_t)256 << 20,
 };
 
 size_t settings_bytes(const char *text)
@@ -37,6 +37,8 @@ static void set(const char *word, const char *value)
     else if (!strcmp(word, "context")) said.context = settings_bytes(value);
     else if (!strcmp(word, "capability")) sscanf(value, "%d.%d", &said.major, &said.minor);
     else if (!strcmp(word, "lag")) said.lag = atoi(value);
+    else if (!strcmp(word, "celsius")) said.celsius = atoi(value);
+    else if (!strcmp(word, "heats")) said.heats = atoi(value) > 0 ? atoi(value) : 1;
     else if (!strcmp(word, "driver"))
         said.driver = !strcmp(value, "absent") ? DRIVER_ABSENT
                       : !strcmp(value, "old")  ? DRIVER_OLD

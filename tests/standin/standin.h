@@ -30,6 +30,8 @@ enum { CARDS = 8, PROCESSES = 64, RULES = 64, XIDS = 64 };
 enum driver { DRIVER_OK, DRIVER_ABSENT, DRIVER_OLD, DRIVER_BUSY };
 struct settings {
     int cards, major, minor, lag, blocking;
+    /* Degrees of a card that is idle, and launches that make it a degree hotter; 0: NVML tells no temperature. */
+    int celsius, heats;
     enum driver driver;
     size_t memory, context;
 };
@@ -57,6 +59,8 @@ struct account {
         /* The largest piece that cudaMalloc finds; 0: any. */
         size_t pieces;
         unsigned ecc, xids, xid[XIDS];
+        /* Launches since the card was idle. */
+        unsigned launches;
     } card[CARDS];
 };
 /* The account; makes this process a line of it. NULL without STANDIN_DIR if `shared` only is wanted. */
@@ -74,6 +78,10 @@ void account_release(int card, size_t bytes);
 void account_neighbour(int card, long long bytes);
 /* The card has an Xid. */
 void account_xid(int card, unsigned xid);
+/* How hot the card is. A model: what is launched heats it, and it is cold again when a process comes to an idle card. */
+int account_celsius(const struct account *of, int card);
+/* Where it slows down. */
+enum { SLOWDOWN = 90, HOTTEST = 95 };
 
 /* --- rules.c: faults on command ------------------------------------------------------------------------------ */
 

@@ -1,5 +1,6 @@
 //! `tune bisect STUDY N`: the smallest cause of a trial's failure.
 
+mod program_rows;
 mod rows;
 mod runs;
 mod told;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::program_rows;
 use super::runs::{Runs, Stop};
 use config::StudySpec;
 use config::kinds::text_classification;
@@ -74,14 +75,17 @@ impl RowsFound {
 /// Rows of a cause, at most.
 const FEW: usize = 3;
 
-/// Looks for the rows of the training part with which alone this point fails; nothing where the kind of task has no rows
-/// that are known, or trains several models.
+/// Looks for the rows with which alone this point fails: of the training part, or of a file that a program is given. Nothing
+/// where no rows are known, or several models are trained.
 pub(super) fn rows(
     runs: &mut Runs,
     spec: &StudySpec,
     point: &Params,
     rate: Rate,
 ) -> Result<Option<RowsFound>, Stop> {
+    if spec.runs_programs() {
+        return program_rows::rows(runs, spec, point, rate);
+    }
     if spec.kind != text_classification::KIND.name {
         return Ok(None);
     }
@@ -92,39 +96,37 @@ pub(super) fn rows(
         return Ok(None);
     };
     let file = spec.fixed.get("data.path").and_then(Value::as_str);
-    let mut found = RowsFound {
-        file: file.unwrap_or_default().to_owned(),
-        of: train.len(),
-        outcome: RowsOutcome::Any,
-        rows: Vec::new(),
-    };
-    runs.say(&format!("rows of {}, {} to train on", found.file, found.of));
+    let file = file.unwrap_or_default().to_owned();
+    runs.say(&format!("rows of {file}, {} to train on", train.len()));
     let mut fails = |rows: &[usize]| {
         let what = format!("{} of {} rows", rows.len(), train.len());
         runs.ever_fails(&what, point, Some(rows), rate)
     };
-    let few = match culprits(train.clone(), train, &mut fails) {
-        Ok(Culprits::These(rows)) if rows.len() <= FEW => {
-            found.outcome = RowsOutcome::Found;
-            rows
-        }
-        Ok(Culprits::These(_) | Culprits::Nothing) => {
-            found.outcome = RowsOutcome::Many;
-            Vec::new()
-        }
-        Ok(Culprits::Any) => Vec::new(),
-        Err(Stop::Budget) => {
-            found.outcome = RowsOutcome::Budget;
-            Vec::new()
-        }
+    few(file, train, |row| data.rows[row].line, &mut fails).map(Some)
+}
+
+/// Halves these rows of a file, each at its line, until few are left.
+pub(super) fn few(
+    file: String,
+    all: &[usize],
+    line: impl Fn(usize) -> usize,
+    fails: &mut dyn FnMut(&[usize]) -> Result<bool, Stop>,
+) -> Result<RowsFound, Stop> {
+    let (outcome, rows) = match culprits(all.to_vec(), all, fails) {
+        Ok(Culprits::These(rows)) if rows.len() <= FEW => (RowsOutcome::Found, rows),
+        Ok(Culprits::These(_) | Culprits::Nothing) => (RowsOutcome::Many, Vec::new()),
+        Ok(Culprits::Any) => (RowsOutcome::Any, Vec::new()),
+        Err(Stop::Budget) => (RowsOutcome::Budget, Vec::new()),
         Err(stop) => return Err(stop),
     };
-    found.rows = few
-        .into_iter()
-        .map(|row| Row {
-            row: row + 1,
-            line: data.rows[row].line,
-        })
-        .collect();
-    Ok(Some(found))
+    let row = |row: usize| Row {
+        row: row + 1,
+        line: line(row),
+    };
+    Ok(RowsFound {
+        file,
+        of: all.len(),
+        outcome,
+        rows: rows.into_iter().map(row).collect(),
+    })
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::told::{Found, Other};
+use config::kinds::command::RUN;
 use doctor::signature::Signature;
 use doctor::statistics::{Rate, runs_to_exclude};
 use fault::{Fault, FaultKind, masked};
@@ -154,6 +155,12 @@ impl Runs {
     pub(super) fn fails_otherwise(&self, rate: Rate) -> bool {
         let others: u32 = self.others.iter().map(|other| other.runs).sum();
         rate.failed == 0 && others >= OTHERWISE
+    }
+
+    /// Gives the program another file in the place of an argument that names one; says what stood there.
+    pub(super) fn set_argument(&mut self, at: usize, word: String) -> Option<String> {
+        let run = self.plan.spec.lists.get_mut(RUN)?.get_mut(at)?;
+        Some(std::mem::replace(run, word))
     }
 
     /// Runs a point once, in a fresh process, on these of the rows that it trains on or on all: whether it fails as the

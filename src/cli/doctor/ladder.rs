@@ -165,6 +165,9 @@ impl Site {
             .envs(device::search_path())
             .env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         command.envs(rung.environment());
+        if *rung == Rung::LongestKernel {
+            command.env(fault::TRACE_OPERATIONS, self.dir.path().join("operations"));
+        }
         if blocking {
             command.env("CUDA_LAUNCH_BLOCKING", "1");
         }

@@ -13,7 +13,7 @@ use doctor::change::{Change, Host, Setting};
 use doctor::examine::{CutShort, Examined, Request, RunEnded, examine};
 use doctor::hypothesis::{Hypothesis, hypotheses};
 use doctor::matrix::Verdict;
-use doctor::notes::Batch;
+use doctor::notes::{Batch, Longest};
 use doctor::run::Stop;
 use doctor::signature::Signature;
 use doctor::signs::HostFacts;
@@ -61,6 +61,8 @@ pub(super) struct RunAnswer {
     batch: Option<Batch>,
     rows: Option<Vec<u64>>,
     operation: Option<String>,
+    /// The operation that took longest, where they were traced.
+    longest: Option<Longest>,
     /// The kernel that compute-sanitizer has named.
     kernel: Option<String>,
     hypotheses: Vec<Hypothesis>,
@@ -166,6 +168,8 @@ fn request(
             .iter()
             .any(|n| host.variables.contains_key(*n)),
         locale: host.locale_differs(),
+        processor_time: doctor::run::processor_time_is_limited(),
+        wsl: doctor::machine::wsl(),
     };
     Ok(Request {
         words,
@@ -267,6 +271,7 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
         rows: found.rows.as_ref().map(|r| r.rows.clone()),
         operation: matrix.notes.operation.clone(),
+        longest: matrix.notes.longest.clone(),
         kernel: found.kernel.clone(),
         hypotheses: hypotheses(found),
         runs: found.runs,
@@ -368,6 +373,12 @@ fn place(text: &mut String, answer: &RunAnswer) {
     }
     if let Some(operation) = &answer.operation {
         let _ = writeln!(text, "  last operation: {operation}");
+    }
+    if let Some(longest) = answer.longest.as_ref().filter(|_| doctor::machine::wsl()) {
+        let _ = writeln!(
+            text,
+            "  longest operation: {longest}; Windows resets a GPU after 2 s in one kernel"
+        );
     }
     if let Some(kernel) = &answer.kernel {
         let _ = writeln!(text, "  compute-sanitizer names the kernel {kernel}");

@@ -14,6 +14,7 @@ use super::args::key_value;
 use super::query::Answer;
 use super::{Common, init_logging};
 use doctor::ladder::Ladder;
+use doctor::machine::Cards;
 use doctor::{Check, Outcome};
 pub(super) use machine::maps;
 use messages::exit::{Exit, Failure};
@@ -93,7 +94,9 @@ impl Answer for Found {
 
 pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let machine = machine::checks(common)?;
+    let mut machine = machine::checks(common)?;
+    let runs = args.task.is_some() || !args.run.is_empty();
+    let before = runs.then(Cards::look).flatten();
     let climbed = (args.task.as_deref()).map(|task| ladder::climb(common, args, task));
     let words = match args.task.as_deref().filter(|_| args.differential) {
         Some(task) => matrix::training(common, args, task),
@@ -103,6 +106,9 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         true => None,
         false => Some(matrix::examined(common, args, words)?),
     };
+    if let Some((before, after)) = before.and_then(|before| Some((before, Cards::look()?))) {
+        machine = doctor::machine::under_load(machine, &before, &after);
+    }
     let found = Found {
         machine,
         run,

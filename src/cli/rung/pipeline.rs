@@ -9,6 +9,9 @@ use config::kinds::text_classification;
 use device::DevicePolicy;
 use doctor::change::Change;
 use doctor::inside::Inside;
+use doctor::ladder::WARNING;
+use doctor::notes::Longest;
+use doctor::signs::WINDOWS_ALLOWS;
 use fault::Fault;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Value};
@@ -74,6 +77,30 @@ pub(super) fn train(
     let limit = (steps * seconds > EPOCH).then(|| (EPOCH / seconds) as u32);
     let played = training.play(limit)?;
     training.told(&played, limit)
+}
+
+/// Trains the steps that need the most memory, and tells the operation that took longest of those that are noted in the
+/// file of [`fault::TRACE_OPERATIONS`].
+///
+/// # Errors
+/// Exit 5: the training fails.
+pub(super) fn longest_kernel(spec: StudySpec, args: &RungArgs) -> Result<Exit, Failure> {
+    let steps = RungArgs {
+        steps: Some(FIRST),
+        ..args.clone()
+    };
+    train(spec, false, None, &steps)?;
+    let file = std::env::var_os(fault::TRACE_OPERATIONS).unwrap_or_default();
+    let noted = std::fs::read(&file).unwrap_or_default();
+    let Some(longest) = Longest::read(&String::from_utf8_lossy(&noted)) else {
+        return Err(Failure::internal("no operation was noted"));
+    };
+    let near = doctor::machine::wsl() && longest.seconds >= WINDOWS_ALLOWS / 2.0;
+    let warning = if near { WARNING } else { "" };
+    say(&format!(
+        "{warning}the longest operation is {longest}; Windows resets a GPU after {WINDOWS_ALLOWS} s in one kernel"
+    ));
+    Ok(Exit::Done)
 }
 
 struct Training {

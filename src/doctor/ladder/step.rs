@@ -162,6 +162,7 @@ pub fn judge(rung: &Rung, end: &RungEnd) -> Step {
             | Rung::Loss { .. }
             | Rung::Backward(_)
             | Rung::Loader { .. }
+            | Rung::LongestKernel
             | Rung::Supervision => {
                 let place = end.at().map_or_else(String::new, |at| format!(": {at}"));
                 let found = format!("no end within {limit}{place}");
@@ -196,6 +197,7 @@ pub fn judge(rung: &Rung, end: &RungEnd) -> Step {
         | Rung::Backward(_)
         | Rung::Loader { .. }
         | Rung::Pipeline { .. }
+        | Rung::LongestKernel
         | Rung::Supervision => step(Outcome::Failed, evidence, remedy, fault),
     }
 }

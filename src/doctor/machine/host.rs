@@ -103,8 +103,13 @@ pub fn look() -> Host {
             .into_iter()
             .filter_map(|what| Some((what, pressure(&text(format!("/proc/pressure/{what}")))?)))
             .collect(),
-        wsl: text("/proc/version").to_lowercase().contains("microsoft"),
+        wsl: wsl(),
     }
+}
+
+/// Whether Windows' own words stand in the kernel's version.
+pub(super) fn wsl() -> bool {
+    text("/proc/version").to_lowercase().contains("microsoft")
 }
 
 /// Bytes in all and free for us in a file system.

@@ -8,6 +8,7 @@ mod host;
 mod kernel_log;
 mod libraries;
 mod limits;
+mod load;
 mod process_checks;
 mod software;
 pub mod table;
@@ -23,6 +24,7 @@ use crate::{Check, Outcome};
 use device::probe::{self, Details};
 
 pub use libraries::Loaded;
+pub use load::{Cards, Heat, under_load};
 pub use text::{problems, text};
 
 /// How long NVML may take where somebody waits for a short answer.
@@ -134,6 +136,11 @@ impl Facts {
 fn libtorch() -> Option<PathBuf> {
     let dir = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty());
     dir.map(PathBuf::from)
+}
+
+/// Whether this is WSL.
+pub fn wsl() -> bool {
+    host::wsl()
 }
 
 fn details(limit: Duration) -> Result<Details, String> {

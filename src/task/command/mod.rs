@@ -114,6 +114,39 @@ pub fn once(
     Ok(command)
 }
 
+/// An argument of the program that names a file of rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowsArgument {
+    /// Its place in `task.run`.
+    pub at: usize,
+    /// What stands before the file: `--data=`, or nothing.
+    pub before: String,
+    /// The file.
+    pub file: PathBuf,
+}
+
+/// What the names of files of rows end with.
+const ROWS: [&str; 4] = [".csv", ".tsv", ".jsonl", ".ndjson"];
+
+/// The arguments that name a file of rows which is there, where a trial has this point.
+pub fn rows_arguments(spec: &StudySpec, point: &Params) -> Vec<RowsArgument> {
+    let values = parameters(&spec.effective(point));
+    let dir = directory(spec);
+    let run = spec.lists.get(RUN).map_or(&[][..], Vec::as_slice);
+    let named = run.iter().enumerate().skip(1).filter_map(|(at, argument)| {
+        // Alone, as one whose parameter is not active takes the one before it along.
+        let filled = template::fill(std::slice::from_ref(argument), &values).pop()?;
+        let (before, name) = match filled.split_once('=') {
+            Some((option, name)) if option.starts_with('-') => (format!("{option}="), name),
+            Some(_) | None => (String::new(), filled.as_str()),
+        };
+        let file = dir.join(name);
+        let rows = ROWS.iter().any(|ending| name.ends_with(ending)) && file.is_file();
+        rows.then_some(RowsArgument { at, before, file })
+    });
+    named.collect()
+}
+
 /// The value that a trial would find in lines that a program has printed; without a pattern as
 /// `Scanner::value` does.
 ///

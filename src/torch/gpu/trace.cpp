@@ -1,4 +1,5 @@
-// Which operation is under way, in a file: it is there when the process is not any more.
+// Which operation is under way, in a file: it is there when the process is not any more. Behind it, on a line of its own,
+// the one that took longest, with its kernels where launches block: microseconds and name.
 
 #include "shim.h"
 
@@ -9,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -22,7 +24,17 @@ constexpr size_t WIDTH = 200;
 int file = -1;
 // The first operation that ended by an error: what is computed after it only asks what is left.
 std::atomic<bool> failed{false};
-thread_local std::vector<std::string> under_way;
+using Clock = std::chrono::steady_clock;
+
+struct Operation {
+  std::string name;
+  Clock::time_point begun;
+  // What it called took so long.
+  Clock::duration within{};
+};
+
+thread_local std::vector<Operation> under_way;
+std::atomic<int64_t> longest{0};
 
 // Over the one before, as wide as all.
 void note(const std::string& name) {
@@ -33,15 +45,32 @@ void note(const std::string& name) {
 }
 
 std::unique_ptr<at::ObserverContext> begun(const at::RecordFunction& function) {
-  under_way.emplace_back(function.name());
-  note(under_way.back());
+  under_way.push_back({function.name(), Clock::now()});
+  note(under_way.back().name);
   return nullptr;
 }
 
+void took(const Operation& operation, Clock::duration time) {
+  auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  auto known = longest.load();
+  while (micros > known && !longest.compare_exchange_weak(known, micros)) {
+  }
+  if (micros <= known) return;
+  std::string line = "\n" + std::to_string(micros) + " " + operation.name;
+  line.resize(WIDTH, ' ');
+  (void)!pwrite(file, line.data(), line.size(), WIDTH);
+}
+
 void ended(const at::RecordFunction&, at::ObserverContext*) {
-  if (!under_way.empty()) under_way.pop_back();
+  if (!under_way.empty()) {
+    Operation last = std::move(under_way.back());
+    under_way.pop_back();
+    auto time = Clock::now() - last.begun;
+    took(last, time - last.within);
+    if (!under_way.empty()) under_way.back().within += time;
+  }
   if (std::uncaught_exceptions() > 0) failed = true;
-  if (!under_way.empty()) note(under_way.back());
+  if (!under_way.empty()) note(under_way.back().name);
 }
 
 }  // namespace
