@@ -17,5 +17,9 @@ pub mod run;
 pub mod signature;
 pub mod signs;
 pub mod statistics;
+pub mod texts;
+
+#[cfg(test)]
+mod recorded_tests;
 
 pub use check::{Check, Outcome};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use strum::Display;
 
+use crate::causes::Cause;
 use crate::change::{Change, Host, Setting};
 use crate::notes::Notes;
 use crate::rank::{Evidence, Ranked};
@@ -33,7 +34,10 @@ const SURE: f64 = 0.9;
 const CONFIRMING_RUNS: u32 = 2;
 
 /// A run that is expected to tell less than this many bits is not worth its time.
-const LEAST_INFORMATION: f64 = 0.01;
+const LEAST_INFORMATION: f64 = 0.02;
+
+/// A cause that is less likely than this is not worth many runs.
+const UNLIKELY: f64 = 0.1;
 
 /// How the runs under one setting came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
@@ -187,11 +191,22 @@ impl Matrix {
             Verdict::TooRare => self.needed().is_some(),
             // A rare failure that comes at once may come each time now, where that would tell something.
             Verdict::Fails => {
-                let seed =
-                    |s: &Setting| matches!(s, Setting::Change(Change::HashSeed | Change::Seed));
+                let of = |setting: &Setting| match setting {
+                    Setting::Change(Change::HashSeed) => Some(Cause::HashOrder),
+                    Setting::Change(Change::Seed) => Some(Cause::SeedDependent),
+                    Setting::Change(_)
+                    | Setting::Variable(..)
+                    | Setting::WithoutVariable(_)
+                    | Setting::Option(..)
+                    | Setting::Key(..)
+                    | Setting::WithoutOption(_)
+                    | Setting::Trace => None,
+                };
                 let base = self.base.runs;
                 let settled = base.clean() == 0 || series.runs.clean() > 0;
-                !settled && settings.iter().any(seed) && series.runs.all < MOST_CLEAN_RUNS
+                let likely = |cause| self.evidence.probability(cause) >= UNLIKELY;
+                let tells = settings.iter().filter_map(of).any(likely);
+                !settled && tells && series.runs.all < MOST_CLEAN_RUNS
             }
             Verdict::Cleared | Verdict::Always | Verdict::Other | Verdict::NotApplied => false,
         }
@@ -260,12 +275,7 @@ impl Matrix {
     /// A change that ended the failure while the cause is still in doubt: 95 % may have been chance, and two more clean
     /// runs tell.
     fn cleared_but_doubted(&self) -> Option<BTreeSet<Setting>> {
-        let first = self
-            .evidence
-            .ranking()
-            .first()
-            .map_or(0.0, |r| r.probability);
-        if first >= SURE {
+        if self.is_sure() {
             return None;
         }
         let most = self.needed()? + CONFIRMING_RUNS;
@@ -273,6 +283,12 @@ impl Matrix {
             self.goes_round(settings, series) && settings.len() == 1 && series.runs.all < most
         });
         cleared.map(|(settings, _)| settings.clone())
+    }
+
+    /// Whether the most likely cause is hardly in doubt.
+    fn is_sure(&self) -> bool {
+        let ranking = self.evidence.ranking();
+        ranking.first().is_some_and(|r| r.probability >= SURE)
     }
 
     /// Twice in two runs is known to fail each time, until changes end it: each of them is weighed against one more run.
@@ -338,11 +354,11 @@ impl Matrix {
         best.filter(|_| !tried)
     }
 
-    /// The two settings that most likely end it together, where none does alone.
+    /// The two settings that most likely end it together, where none does alone and the cause is in doubt.
     pub fn best_pair(&self) -> Option<BTreeSet<Setting>> {
         let cleared =
             |(settings, series): &(BTreeSet<Setting>, Series)| self.goes_round(settings, series);
-        if self.series.iter().any(cleared) {
+        if self.is_sure() || self.series.iter().any(cleared) {
             return None;
         }
         let ranking = self.evidence.ranking();

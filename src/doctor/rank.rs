@@ -61,6 +61,13 @@ impl Evidence {
         ranked
     }
 
+    /// How likely a cause is.
+    pub fn probability(&self, cause: Cause) -> f64 {
+        let ranking = self.ranking();
+        let found = ranking.iter().find(|ranked| ranked.cause == cause);
+        found.map_or(0.0, |ranked| ranked.probability)
+    }
+
     fn log_weight(&self, cause: Cause) -> f64 {
         let profile = cause.profile();
         let signs: f64 = Sign::VARIANTS

@@ -1,9 +1,7 @@
 //! Signs: what is seen of a failure before anything was changed.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
-use regex::Regex;
 use serde::Serialize;
 use strum::{Display, VariantArray};
 
@@ -11,6 +9,7 @@ use crate::inside::operation_name;
 use crate::notes::Notes;
 use crate::run::RunReport;
 use crate::signature::Signature;
+use crate::texts;
 use fault::Death;
 
 /// A sign. Its doc comment is what people read of it.
@@ -303,206 +302,6 @@ impl Sign {
     }
 }
 
-/// Texts that are signs, each looked for in the last lines of the output.
-const TEXTS: &[(Sign, &str)] = &[
-    (
-        Sign::LabelText,
-        r"(?i)target -?\d+ is out of bounds|label\w* .*out of range|class (?:label|index|values?) .*(?:range|bounds|smaller)|t >= 0 && t < n_classes|cur_target|all elements of target should be",
-    ),
-    (
-        Sign::IndexText,
-        r"(?i)(?:^|[^t] )index out of range|index -?\d+ is out of bounds|indexSelect|srcIndex < srcSelectDimSize|out of bounds for (?:dimension|axis)",
-    ),
-    (
-        Sign::ShapeText,
-        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
-    ),
-    (
-        Sign::TypeText,
-        r"(?i)expected scalar type|not implemented for '\w+'|must have the same dtype|found dtype|expected all tensors to be on the same device|should be the same|is on \w+(?::\d)?,? (?:but|different)|not on the expected device|dtypes? not supported|unsupported (?:data ?type|dtype|scalartype)|got unsupported|expected object of (?:scalar|device) type|tensor for argument .* (?:type|device)|can't convert \w+:?\d? device type tensor",
-    ),
-    (
-        Sign::StateDictText,
-        r"(?i)loading state_dict|missing key\(s\)|unexpected key\(s\)|size mismatch for [\w.]+:",
-    ),
-    (
-        Sign::BrokenFileText,
-        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed",
-    ),
-    (
-        Sign::AddressText,
-        r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use",
-    ),
-    (
-        Sign::EmptyText,
-        r"(?i)num_samples should be a positive|num_samples=0|expects? a non-empty|expected a non-empty|found (?:0|no) (?:\w+ )?(?:files|images|samples|rows|examples|valid)|no (?:files|images|samples|rows|examples|data) (?:found|in|match)|dataset is empty|empty (?:dataset|sequence|list|batch)|max\(\) (?:arg|iterable argument) is|zero-size array",
-    ),
-    (
-        Sign::NoDeviceText,
-        r"(?i)no cuda gpus are available|deserialize object on (?:a )?cuda|invalid device ordinal|not compiled with cuda|found no nvidia driver|cuda\.is_available\(\) is false|invalid device id",
-    ),
-    (Sign::InputText, r"EOFError: EOF when reading a line"),
-    (
-        Sign::GraphText,
-        r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|can't call numpy\(\) on tensor that requires grad",
-    ),
-    (
-        Sign::PickleText,
-        r"(?i)picklingerror|can't (?:pickle|get (?:local )?(?:object|attribute))|cannot (?:be pickled|pickle)|finished its\s+bootstrapping phase|daemonic processes are not allowed",
-    ),
-    (
-        Sign::UntrustedText,
-        r"(?i)unsupported global|weights_only|add_safe_globals",
-    ),
-    (
-        Sign::LockedText,
-        r"(?i)(?:database|table|file) is locked|(?:acquire|obtain) (?:the )?lock|lock .*(?:timed? ?out|held by)|resource temporarily unavailable|BlockingIOError",
-    ),
-    (
-        Sign::ExistsText,
-        r"(?i)FileExistsError|file exists|already exists|directory not empty",
-    ),
-    (
-        Sign::UnsetText,
-        r"(?i)environment variable \S+ (?:expected, but )?(?:is )?not set|please set (?:the )?\S* ?environment variable|(?:<frozen os>|/os\.py).{1,3}line \d+, in __getitem__",
-    ),
-    (
-        Sign::NotFiniteText,
-        r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values",
-    ),
-    (
-        Sign::LoaderWorkerDied,
-        r"DataLoader worker|Pin memory thread exited|worker process .*(?:died|exited)|BrokenProcessPool",
-    ),
-    (
-        Sign::CudaInFork,
-        r"re-initialize CUDA in forked subprocess|initialization error.*fork",
-    ),
-    (
-        Sign::SharedMemory,
-        r"(?i)shared memory|/dev/shm|torch_\d+_\d+.*(?:no space|resize)|shm_open|insufficient shm",
-    ),
-    (
-        Sign::SymbolText,
-        r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|compiled using NumPy 1|'_OpNamespace' '\w+' object has no attribute|operator \S+ does not exist|Couldn't load custom C\+\+ ops",
-    ),
-    (
-        Sign::NoModule,
-        r"ModuleNotFoundError|No module named|cannot import name",
-    ),
-    (
-        Sign::NoFile,
-        r"FileNotFoundError|No such file or directory|does not exist|can't open file",
-    ),
-    (
-        Sign::Permission,
-        r"PermissionError|Permission denied|Operation not permitted|Read-only file system",
-    ),
-    (
-        Sign::DiskFull,
-        r"(?i)no space left on device|disk quota exceeded|\bENOSPC\b|disk is full|database or disk is full",
-    ),
-    (
-        Sign::Descriptors,
-        r"(?i)too many open files|\bEMFILE\b|received 0 items of ancdata",
-    ),
-    (
-        Sign::OutOfMemory,
-        r"MemoryError|std::bad_alloc|(?i:cannot allocate memory)|DefaultCPUAllocator|Unable to allocate .*(?:GiB|MiB|KiB)|\bENOMEM\b",
-    ),
-    (
-        Sign::LocaleText,
-        r"UnicodeDecodeError|UnicodeEncodeError|codec can't (?:de|en)code|could not convert string to float|unsupported locale|locale\.Error",
-    ),
-    (
-        Sign::NetworkText,
-        r"(?i)ConnectionError|Connection refused|Max retries exceeded|Name or service not known|Temporary failure in name resolution|HTTPSConnectionPool|network is unreachable|read timed out|SSLError|ProxyError",
-    ),
-    (
-        Sign::OpenMpText,
-        r"OMP: Error|libiomp5|libgomp: |OpenBLAS blas_thread_init|KMP_DUPLICATE",
-    ),
-    (
-        Sign::Recursion,
-        r"RecursionError|maximum recursion depth|stack overflow",
-    ),
-    (
-        Sign::CudaIllegalInstruction,
-        r"(?i)an illegal instruction was encountered|CUDA_ERROR_ILLEGAL_INSTRUCTION|cudaErrorIllegalInstruction",
-    ),
-    (
-        Sign::CudaAddress,
-        r"(?i)illegal memory access|misaligned address|CUDA_ERROR_ILLEGAL_ADDRESS|invalid __global__",
-    ),
-    (Sign::CudaAssert, r"(?i)device-side assert"),
-    (
-        Sign::CudaNotReady,
-        r"(?i)device not ready|handles_\.at\(i\)|dxgk",
-    ),
-    (
-        Sign::CudaInstallation,
-        r"(?i)no kernel image|driver version is insufficient|unsupported toolchain|forward compatibility|driver.*too old|PTX JIT|CUDNN_STATUS_(?:NOT_INITIALIZED|VERSION_MISMATCH)|version mismatch.*NVML|libcudnn|libcublas",
-    ),
-    (
-        Sign::GpuLost,
-        r"(?i)GPU is lost|fallen off the bus|no CUDA-capable device|unknown error.*cuda|uncorrectable ECC|cudaErrorDevicesUnavailable.*lost",
-    ),
-    (
-        Sign::GpuBusy,
-        r"(?i)all CUDA-capable devices are busy|devices? .*unavailable|exclusive",
-    ),
-    (
-        Sign::LossFrames,
-        r"(?m)/nn/modules/loss\.py|_loss\b.*$|binary_cross_entropy|nll_loss|cross_entropy|, in \w*(?:loss|criterion)\w*$",
-    ),
-    (
-        Sign::EmbeddingFrames,
-        r"/nn/modules/sparse\.py|, in embedding|embedding\(",
-    ),
-    (
-        Sign::Backward,
-        r"torch/autograd/|, in backward|\.backward\(|BackwardBackend|Backward\d",
-    ),
-    (
-        Sign::RowFrames,
-        r", in __getitem__|, in fetch\b|/utils/data/_utils/fetch\.py|, in collate|line \d+ in __getitem__",
-    ),
-];
-
-static PATTERNS: LazyLock<Vec<(Sign, Regex)>> = LazyLock::new(|| {
-    let compiled = TEXTS
-        .iter()
-        .filter_map(|(sign, text)| Some((*sign, Regex::new(text).ok()?)));
-    compiled.collect()
-});
-
-/// How many of the last lines of an output are read for signs.
-const LINES: usize = 80;
-
-/// Signs that are looked for in the frames of tracebacks, too: others are in what was said alone.
-const OF_FRAMES: [Sign; 5] = [
-    Sign::LossFrames,
-    Sign::EmbeddingFrames,
-    Sign::Backward,
-    Sign::RowFrames,
-    Sign::UnsetText,
-];
-
-/// The text without the frames of tracebacks, whose lines of code name much that has not happened.
-fn said(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut in_frame = false;
-    for line in text.lines() {
-        let frame = line.trim_start().starts_with("File \"");
-        in_frame = frame || in_frame && line.starts_with("    ");
-        if !in_frame {
-            kept.push_str(line);
-            kept.push('\n');
-        }
-    }
-    kept
-}
-
 /// What the host tells of itself that matters here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostFacts {
@@ -547,15 +346,9 @@ pub fn signs(
             (None, _) => (run.memory.len() >= LONG, 0),
         };
         see(Sign::MemoryGrows, long && grows(&run.memory[from..]));
-        let lines: Vec<&str> = run.end.output.lines().collect();
-        let text = lines[lines.len().saturating_sub(LINES)..].join("\n");
-        let said = said(&text);
-        for (sign, pattern) in PATTERNS.iter() {
-            let of_frames = OF_FRAMES.contains(sign);
-            see(
-                *sign,
-                pattern.is_match(if of_frames { &text } else { &said }),
-            );
+        let text = texts::end(&run.end.output);
+        for sign in texts::signs(&text) {
+            see(sign, true);
         }
         let bus = text.contains("Bus error");
         let small = host.shared_memory.is_some_and(|b| b < SMALL_SHARED_MEMORY);
@@ -620,7 +413,7 @@ fn see_end(
 
 /// Whether a dump of a stack has the same frame again and again.
 fn is_deep(text: &str) -> bool {
-    const DEEP: usize = 30;
+    const DEEP: usize = 20;
     let mut lines = text
         .lines()
         .filter(|line| line.trim_start().starts_with("File \""));
@@ -704,11 +497,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_compiles() {
-        assert_eq!(PATTERNS.len(), TEXTS.len());
-    }
-
-    #[test]
     fn memory_that_levels_off_does_not_grow() {
         let mib = |n: u64| n << 20;
         let rising: Vec<u64> = (0..20).map(|i| mib(100 + 50 * i)).collect();
@@ -716,28 +504,5 @@ mod tests {
         let level: Vec<u64> = (0..20).map(|i| mib(100 + 50 * i.min(5))).collect();
         assert!(!grows(&level));
         assert!(!grows(&rising[..4]));
-    }
-
-    #[test]
-    fn texts_are_signs_of_what_they_name() {
-        let seen = |text: &str| -> Vec<Sign> {
-            let of = |(sign, pattern): &(Sign, Regex)| pattern.is_match(text).then_some(*sign);
-            PATTERNS.iter().filter_map(of).collect()
-        };
-        assert_eq!(
-            seen("IndexError: Target 7 is out of bounds."),
-            [Sign::LabelText]
-        );
-        assert_eq!(
-            seen("IndexError: index out of range in self"),
-            [Sign::IndexText]
-        );
-        assert_eq!(
-            seen("OSError: [Errno 28] No space left on device"),
-            [Sign::DiskFull]
-        );
-        assert_eq!(seen("loss 0.3 at step 4, information"), []);
-        let text = "The size of tensor a (3) must match the size of tensor b (4)";
-        assert_eq!(seen(text), [Sign::ShapeText]);
     }
 }

@@ -40,6 +40,7 @@ impl Cards {
     /// * `capability 8.0`
     /// * `driver ok | absent | old | busy`
     /// * `lag N`: calls that still succeed after a launch that faults
+    /// * `celsius C`, `heats N`: how hot an idle card is, and how many launches make it a degree hotter
     pub fn new(settings: &str) -> Cards {
         let cards = Cards {
             dir: tempfile::tempdir().unwrap(),

@@ -116,7 +116,11 @@ fn examined(planted: &Planted) -> Json {
     } else {
         &own_mounts[2..]
     };
-    let card = planted.get("card").map(|rules| Cards::with(CARD, rules));
+    let settings = planted.get("settings").unwrap_or_default();
+    let settings = [CARD, &settings.replace(", ", "\n")].join("\n");
+    let card = planted
+        .get("card")
+        .map(|rules| Cards::with(&settings, rules));
     let mut command = Command::new(words[0]);
     if let Some(card) = &card {
         command = card.given_to(command);
@@ -203,9 +207,9 @@ macro_rules! garden {
 }
 
 garden! {
-    abort_in_backward bce_nan card_kernel clock deadlock descriptors exp_overflow fork_after_threads full_disk half_a_checkpoint hash_order
-    hides_a_module illegal_instruction import_side_effect label_out_of_range leak library_path
+    abort_in_backward bce_nan card_cudnn card_hot card_kernel clock deadlock descriptors exp_overflow fork_after_threads full_disk half_a_checkpoint hash_order
+    hides_a_module illegal_instruction import_side_effect label_out_of_range leak left_behind library_path
     loader_worker_corrupts loader_worker_deadlocks loss_wrong_shape memory_limit missing_file nan_image
-    no_network ocr_detector one_batch_size one_row own_code port_in_use rare_crash small_shared_memory smaller_last_batch
+    native_stack no_network ocr_detector one_batch_size one_row own_code port_in_use rare_crash small_shared_memory smaller_last_batch
     third_party_thread token_beyond_vocabulary two_options unlucky_seed variable wrong_locale
 }
