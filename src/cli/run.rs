@@ -75,14 +75,17 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         same_program: args.same_program,
         locked,
     });
-    if let Ok(Exit::Breaker) = ended {
-        look_at_machine(&args.common, &project.dir);
+    let exit = ended
+        .as_ref()
+        .map_or_else(|failure| failure.exit, |exit| *exit);
+    if exit == Exit::Breaker {
+        look_at_machine(&args.common, &project.dir, &tune, &args.task);
     }
     ended.map_err(with_variables)
 }
 
 /// The last words of a run that gave up: what is wrong with the machine, if anything is, and how to find out more.
-fn look_at_machine(common: &Common, project: &Path) {
+fn look_at_machine(common: &Common, project: &Path, tune: &str, task: &str) {
     if common.quiet {
         return;
     }
@@ -91,7 +94,10 @@ fn look_at_machine(common: &Common, project: &Path) {
         true => "nothing is wrong with the machine as far as a short look tells\n".to_owned(),
         false => doctor::machine::problems(&checks),
     };
-    report::err(&format!("{found}`tune doctor` looks closer"));
+    let task = shell_word(task);
+    report::err(&format!(
+        "{found}`{tune} doctor {task}` looks closer, and tries the parts of the task one by one"
+    ));
 }
 
 /// A study may differ by what an environment variable sets, of which the command line shows nothing.

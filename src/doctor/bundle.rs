@@ -32,11 +32,13 @@ const ALLOWED: [&str; 22] = [
 ];
 
 /// A variable's name that has one of these may name a secret.
-const SECRET: &str = r"(?i)key|token|secret|passw|credential|auth|cookie|license";
+const SECRET: &str = r"(?i)key|token|secret|passw|passphrase|credential|auth|cookie|license";
 
 /// The same in any text, where `KeyError` and `tokens` are harmless.
-const SECRET_IN_TEXT: &str =
-    r"api[_-]?key|[a-z]_key\b|-key\b|token\b|secret|passw|credential|authorization|cookie";
+const SECRET_IN_TEXT: &str = r"api[_-]?key|[a-z]_key\b|-key\b|token\b|secret|passw|passphrase|\bpwd\b|credential|auth\b|authorization|cookie";
+
+/// Variables that are named like one and are none: the working directory.
+const NO_SECRETS: [&str; 2] = ["PWD", "OLDPWD"];
 
 /// Variables that may be told, by name.
 pub fn allowed(variables: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
@@ -94,7 +96,7 @@ pub fn secrets(words: &[String], variables: &BTreeMap<String, String>) -> BTreeS
         }
     }
     for (name, value) in variables {
-        if secret(name) {
+        if secret(name) && !NO_SECRETS.contains(&name.as_str()) {
             take(value);
         }
     }
@@ -106,12 +108,12 @@ pub fn secrets(words: &[String], variables: &BTreeMap<String, String>) -> BTreeS
 pub fn redacted(text: &str, secrets: &BTreeSet<String>, home: &str) -> String {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         pattern(&format!(
-            r#"(?i)([\w-]*(?:{SECRET_IN_TEXT})[\w-]*["']?\s*[=:]\s*["']?(?:bearer\s+)?|--[\w-]*(?:{SECRET_IN_TEXT})[\w-]* )[^\s"',;]+"#
+            r#"(?i)([\w-]*(?:{SECRET_IN_TEXT})[\w-]*\\?["']?\s*[=:]\s*(?:(?:bearer|basic|token)\s+)?|--[\w-]*(?:{SECRET_IN_TEXT})[\w-]* )(?:\\?"[^"]*"|'[^']*'|[^\s"',;]+)"#
         ))
     });
     static SHAPED: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"\b(?:hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_-]{8,}|\b[A-Fa-f0-9]{40,}\b|://[^/\s:@]+:[^/\s@]+@",
+            r"(?s)-----BEGIN [^-]*PRIVATE KEY-----.*?(?:-----END[^-]*-----|\z)|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\b(?:hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_-]{8,}|\b[A-Fa-f0-9]{40,}\b|://[^/\s:@]+:[^/\s@]+@",
         )
     });
     let mut text = text.to_owned();
@@ -163,6 +165,13 @@ mod tests {
             "{\"password\": \"12ab\"}",
             "Authorization: Bearer 12ab",
             "https://me:12ab@host/x",
+            "Authorization: Basic 12ab",
+            "{'pwd': 'one 12ab'}",
+            r#"{\"passphrase\": \"one 12ab\"}"#,
+            "--auth 'Bearer 12ab'",
+            "eyJhbGciOiJI.eyJzdWIi12ab.x12ab",
+            "-----BEGIN RSA PRIVATE KEY-----\n12ab\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN PRIVATE KEY-----\n12ab\n",
             "hf_12abcdefgh",
         ] {
             let told = redacted(text, &BTreeSet::new(), "/home/me");
@@ -187,15 +196,17 @@ mod tests {
         let words = "t.py --api-key 12ab\"34 --token=56cd78 --lr 0.1 --max-token 4096 --epochs 3";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let variables = [
+            ("MY_PASSPHRASE", "open sesame"),
             ("DB_PASSWORD", "9876ef"),
             ("PATH", "/usr/bin"),
+            ("PWD", "/home/me/project"),
             ("TOKENIZERS_PARALLELISM", "false"),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let found = secrets(&words, &BTreeMap::from(variables));
         assert_eq!(
             found.iter().collect::<Vec<_>>(),
-            ["12ab\"34", "56cd78", "9876ef"]
+            ["12ab\"34", "56cd78", "9876ef", "open sesame"]
         );
         let text = format!("{words:?}\nlogged in with 9876ef, not 56cd78");
         let told = redacted(&text, &found, "/root");

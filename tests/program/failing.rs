@@ -29,7 +29,11 @@ fn a_program_that_keeps_crashing_costs_no_slot_and_the_goal_is_reached() {
 fn three_trials_that_fail_alike_end_a_run_in_which_nothing_has_worked() {
     let script = "echo \"ValueError: x is $1, no good\" >&2; exit 1";
     let project = shell(script, "");
-    let (printed, _) = project.expect(5, &["t", "--trials", "10"]);
+    let (printed, last_words) = project.expect(5, &["t", "--trials", "10"]);
+    assert!(
+        last_words.contains("`tune doctor t` looks closer"),
+        "{last_words}"
+    );
     assert_eq!(project.trials("t").len(), 3);
     assert!(printed.contains("no trial has worked yet, and the first 3 failed alike"));
     assert!(

@@ -133,7 +133,7 @@ pub const ROWS: &[Row] = &[
         "never. Warns: the kernel's clock is a slow one (hpet, acpi_pm, jiffies)",
         "Every look at the clock is a system call. If `dmesg` says that TSC is unstable, update the firmware."),
     row("pcie", gpu::pcie,
-        "never. Warns: a card has fewer lanes than it could have, or packets are sent again while it is looked at",
+        "never. Warns: a card has fewer lanes than it could have, or packets are sent again, while it is looked at or under what doctor runs",
         "Seat the card anew, or use another slot or cable: loading data is slower by that share."),
     row("persistence", gpu::persistence,
         "never. Warns: the driver unloads while nobody uses the card",
