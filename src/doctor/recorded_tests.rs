@@ -1,4 +1,5 @@
-//! What programs printed that failed for a known cause (`tests/garden/outputs`): their signs alone have to rank it first.
+//! What programs printed that failed for a known cause (`tests/garden/outputs`): what is asked of doctor, that the true
+//! cause comes first in 90 % and among the first three in 98 %, here by the signs alone, before anything was changed.
 
 use std::fs;
 use std::time::Duration;
@@ -58,7 +59,8 @@ impl Recorded {
         }
     }
 
-    fn first(&self) -> String {
+    /// The place of its cause, from 0.
+    fn place(&self) -> Option<usize> {
         let end = RunEnd {
             death: Death::Exited(1),
             idle: None,
@@ -79,7 +81,8 @@ impl Recorded {
             base: Rate { failed: 2, all: 2 },
             ..Evidence::default()
         };
-        evidence.ranking()[0].cause.to_string()
+        let mut causes = evidence.ranking().into_iter().map(|r| r.cause.to_string());
+        causes.position(|cause| cause == self.cause)
     }
 }
 
@@ -87,16 +90,19 @@ impl Recorded {
 fn the_signs_of_what_was_printed_rank_the_cause_first() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/garden/outputs");
     let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-    let mut wrong = Vec::new();
-    let mut count = 0;
-    for path in files {
-        let recorded = Recorded::read(&fs::read_to_string(&path).unwrap());
-        let first = recorded.first();
-        count += 1;
-        if first != recorded.cause {
-            wrong.push(format!("{}: {first}", path.display()));
-        }
-    }
-    assert!(count >= 20, "{count}");
-    assert_eq!(wrong, Vec::<String>::new());
+    let mut places: Vec<(Option<usize>, String)> = files
+        .map(|path| {
+            let recorded = Recorded::read(&fs::read_to_string(&path).unwrap());
+            (recorded.place(), path.display().to_string())
+        })
+        .collect();
+    places.sort();
+    let within = |most: usize| {
+        let near = places
+            .iter()
+            .filter(|(place, _)| place.is_some_and(|p| p < most));
+        near.count() as f64 / places.len() as f64
+    };
+    assert!(places.len() >= 20, "{places:?}");
+    assert!(within(1) >= 0.9 && within(3) >= 0.98, "{places:?}");
 }

@@ -74,7 +74,7 @@ fn of_a_healthy_task_no_rung_fails_and_what_needs_a_gpu_is_skipped_by_name() {
     assert_eq!(ladder["first_failed"], Json::Null);
     assert_eq!(
         names(&ladder, "not_run"),
-        ["expandable_segments", "uncached"]
+        ["expandable_segments", "uncached", "longest_kernel"]
     );
     assert_eq!(evidence(&ladder, "uncached"), "no GPU");
     let passed = names(&ladder, "passed");
@@ -264,12 +264,17 @@ fn the_pipeline_alone_ends_with_the_faults_text_and_takes_rows_and_settings() {
 // --- On cards of the stand-in -------------------------------------------------------------------------
 
 #[test]
-fn a_healthy_card_passes_all_rungs() {
-    let (cards, project) = (Cards::new("memory 600M\ncontext 16M"), tiny::project(60));
+fn a_healthy_card_passes_all_rungs_and_its_longest_kernel_is_named() {
+    // Launches block in the rung that times them alone.
+    let slow = "launch/*GeluBackward*@1$CUDA_LAUNCH_BLOCKING:1=slow:1300";
+    let cards = Cards::with("memory 600M\ncontext 16M", slow);
+    let project = tiny::project(60);
     let ladder = on_cards(&cards, &project);
     assert_eq!(failed(&ladder), Vec::<&str>::new(), "{ladder:#}");
     assert_eq!(names(&ladder, "not_run"), Vec::<&str>::new());
     assert_eq!(ladder["device"], "cuda:0");
+    let longest = evidence(&ladder, "longest_kernel");
+    assert!(longest.contains("aten::gelu_backward, 1."), "{ladder:#}");
     assert!(
         evidence(&ladder, "convolution").contains("as on the CPU"),
         "{ladder:#}"
