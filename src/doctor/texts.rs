@@ -18,7 +18,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::ShapeText,
-        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
+        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|multi-target not supported|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
     ),
     (
         Sign::TypeText,
@@ -26,11 +26,11 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::StateDictText,
-        r"(?i)loading state_dict|missing key\(s\)|unexpected key\(s\)|size mismatch for [\w.]+:",
+        r"(?i)loading state_dict|loaded state dict (?:contains|has)|missing key\(s\)|unexpected key\(s\)|size mismatch for [\w.]+:",
     ),
     (
         Sign::BrokenFileText,
-        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed",
+        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed|cannot reshape array of size|No data left in file|Ran out of input",
     ),
     (
         Sign::AddressText,
@@ -247,6 +247,22 @@ mod tests {
             [Sign::DiskFull]
         );
         assert_eq!(signs("loss 0.3 at step 4, information"), []);
+        for (text, sign) in [
+            (
+                "ValueError: loaded state dict contains a parameter group",
+                Sign::StateDictText,
+            ),
+            (
+                "ValueError: cannot reshape array of size 234 into (128,8)",
+                Sign::BrokenFileText,
+            ),
+            (
+                "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
+                Sign::ShapeText,
+            ),
+        ] {
+            assert_eq!(signs(text), [sign], "{text}");
+        }
         let text = "The size of tensor a (3) must match the size of tensor b (4)";
         assert_eq!(signs(text), [Sign::ShapeText]);
     }
