@@ -14,6 +14,7 @@ Commands:
   tune list               Tasks and studies
   tune tasks              The tasks, with their files
   tune status [STUDY]     How far studies are, and what runs now
+  tune watch [STUDY]      A study on the whole terminal, as it goes on
   tune best [STUDY]       The best trial
   tune trials [STUDY]     The trials: all, the best, those that failed
   tune show STUDY N       Everything about one trial

@@ -35,6 +35,9 @@ pub enum ReadCommand {
         after_help = "Examples:\n  tune status\n  tune status criteria --watch\n  tune -C ~/sweeps status --json"
     )]
     Status(StatusArgs),
+    /// A study on the whole terminal, as it goes on; changes nothing
+    #[command(after_help = "Examples:\n  tune watch\n  tune watch criteria")]
+    Watch(StudyArgs),
     /// The best trial
     #[command(after_help = "Examples:\n  tune best criteria\n  tune best criteria --json")]
     Best(StudyArgs),

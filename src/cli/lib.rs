@@ -31,6 +31,7 @@ mod report_server;
 mod run;
 mod rung;
 mod status;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
@@ -101,6 +102,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "importance",
     "report",
     "plot",
+    "watch",
     "init",
     "install-service",
 ];

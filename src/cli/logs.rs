@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The longest log that is shown, in bytes; logs are kept below a size (`logs.attempt`).
 const MOST: u64 = 1 << 30;
 
+/// So much of the end of a log is read where only its last lines are shown, in bytes.
+const END: u64 = 1 << 20;
+
 /// Logs, in the order in which they were begun.
 #[derive(Serialize)]
 struct Logs {
@@ -169,6 +172,25 @@ fn log_name<'a>(names: &'a [String], pid: u32, recorded: Option<&str>) -> Option
 fn read(path: &Path) -> io::Result<String> {
     let file = plain::open(path, plain::For::Reading)?;
     Ok(String::from_utf8_lossy(&bounded::all(file, MOST)?).into_owned())
+}
+
+/// The last so many lines of a log, of which no more than its last megabyte is read; `None`: it is gone. The path is
+/// relative to `dir`, and does not lead out of it.
+pub(super) fn end(dir: &Path, log: &str, lines: usize) -> io::Result<Option<String>> {
+    let Some(path) = inside(dir, log) else {
+        return Ok(None);
+    };
+    let mut file = match plain::open(&path, plain::For::Reading) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
+    let mut bytes = Vec::new();
+    file.take(END).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Some(last_lines(&text, Some(lines)).to_owned()))
 }
 
 /// The last so many lines of a text; without a number all.

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::logs::logs;
 use super::report_page::{plot, report_page};
 use super::status::status;
+use super::watch::watch;
 use super::{Common, ReadCommand, answer, init_logging, run};
 use crate::query::{self, Selection, TaskLine, Width};
 use config::places::{Project, Wanted, list_tasks};
@@ -33,6 +34,7 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         ReadCommand::Tasks(_) => answer(common, &query::tasks(tasks(&project)?)),
         ReadCommand::Logs(args) => logs(common, &storage, args),
         ReadCommand::Status(args) => status(common, &storage, args, &tune()?),
+        ReadCommand::Watch(args) => watch(common, &storage, args, &tune()?),
         ReadCommand::Best(args) => {
             let store = open()?;
             let study = meant(common, &store, &dir, args.study.as_deref())?;

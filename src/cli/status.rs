@@ -91,6 +91,18 @@ impl Answer for Seen {
     }
 }
 
+/// What the database does not know of a study.
+pub(super) fn context(store: &Store, study: &StudySummary, tune: &str) -> Context {
+    let owner = lock_owner(store.path(), study);
+    Context {
+        suspended: owner.as_ref().is_some_and(supervisor::suspended),
+        spooled: spool::waiting(&directory_of(store.path()), &study.name),
+        now: messages::clock::now(),
+        owner,
+        tune: tune.to_owned(),
+    }
+}
+
 fn look(store: &Store, study: Option<&str>, tune: &str) -> Result<Seen, Failure> {
     let stands = |study: StudySummary| {
         let context = context(store, &study, tune);

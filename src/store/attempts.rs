@@ -176,11 +176,37 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn faults(&self, study_id: i64) -> Result<BTreeMap<String, u64>, StoreError> {
-        let query = "SELECT a.outcome, COUNT(*)
+        let query = format!(
+            "SELECT a.outcome, COUNT(*)
              FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND a.outcome NOT IN ('completed', 'pruned', 'interrupted')
-             GROUP BY a.outcome";
-        self.count(query, study_id)
+             WHERE t.study_id = ?1 AND {FAULTED} GROUP BY a.outcome"
+        );
+        self.count(&query, study_id)
+    }
+
+    /// The last so many attempts of a study that a fault ended, the latest first, each with its trial's number.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn last_faults(
+        &self,
+        study_id: i64,
+        most: usize,
+    ) -> Result<Vec<(u64, AttemptRecord)>, StoreError> {
+        if !self.own_tables {
+            return Ok(Vec::new());
+        }
+        self.read(|conn| {
+            let mut statement = conn.prepare_cached(&format!(
+                "SELECT t.number, NULL, NULL, {COLUMNS}
+                 FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND {FAULTED} ORDER BY a.ended DESC, t.number DESC LIMIT ?2"
+            ))?;
+            let rows = statement.query_and_then((study_id, most), |row| {
+                Ok::<_, Kind>((row.get(0)?, record(row)?))
+            })?;
+            rows.collect()
+        })
     }
 
     /// The counts that a query about a study gives.
@@ -199,6 +225,9 @@ impl Store {
         })
     }
 }
+
+/// The condition on attempts `a` that a fault ended them.
+const FAULTED: &str = "a.outcome NOT IN ('completed', 'pruned', 'interrupted')";
 
 /// Attempts by what they are attempts at, in order.
 type ByJob = BTreeMap<Job, Vec<AttemptRecord>>;

@@ -89,7 +89,7 @@ impl LockOwner {
     }
 
     /// Whether its process id is one of this host, as far as is known.
-    pub(super) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         self.host == THIS_MACHINE || self.host == this_host()
     }
 }

@@ -53,7 +53,10 @@ pub(super) fn trials_table(selected: &Selected, objectives: &Objectives, width: 
     }
     let column = |key: &Key, kept: bool| {
         let heading = heading(key, objectives, &selected.parameters);
-        let cells = selected.trials.iter().map(|t| cell(key, t, selected));
+        let cells = selected.trials.iter().map(|t| {
+            let attempts = selected.attempts.get(&t.number).copied();
+            cell(key, t, attempts, selected.live)
+        });
         Column {
             cells: std::iter::once(heading).chain(cells).collect(),
             kept,
@@ -170,7 +173,7 @@ pub(super) fn order_of_parameters(
     order.into_iter().map(|(_, _, name)| name.clone()).collect()
 }
 
-fn heading(key: &Key, objectives: &Objectives, parameters: &BTreeSet<String>) -> String {
+pub(super) fn heading(key: &Key, objectives: &Objectives, parameters: &BTreeSet<String>) -> String {
     match key {
         Key::Number => "trial".to_owned(),
         Key::State => "state".to_owned(),
@@ -183,13 +186,11 @@ fn heading(key: &Key, objectives: &Objectives, parameters: &BTreeSet<String>) ->
     }
 }
 
-fn cell(key: &Key, trial: &FrozenTrial, selected: &Selected) -> String {
-    let attempts = selected.attempts.get(&trial.number).copied();
+/// What a trial has of a key, for people; `live`: whether a process works on the study.
+pub(super) fn cell(key: &Key, trial: &FrozenTrial, attempts: Option<u32>, live: bool) -> String {
     match (key, key.value(trial, attempts)) {
         // As `tune status` says it; RUNNING is Optuna's word, and that of JSON and CSV.
-        (Key::State, _) if trial.state == TrialState::Running && !selected.live => {
-            "unfinished".to_owned()
-        }
+        (Key::State, _) if trial.state == TrialState::Running && !live => "unfinished".to_owned(),
         (Key::Parameter(name), _) => trial
             .params
             .get(name)

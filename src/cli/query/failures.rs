@@ -92,6 +92,16 @@ pub(super) fn failure_groups(
         trial.user_attrs = attributes.remove(&t.number).unwrap_or_default();
         failure(&trial, None)
     });
+    grouped(store, study, failed, logs)
+}
+
+/// The same of failures that were read.
+pub(super) fn grouped(
+    store: &Store,
+    study: &StudySummary,
+    failed: impl Iterator<Item = fault::Failure>,
+    logs: usize,
+) -> Result<Vec<FailureGroup>, Failure> {
     let mut groups = group_failures(failed);
     let dir = directory_of(store.path());
     for group in groups.iter_mut().take(logs) {

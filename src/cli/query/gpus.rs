@@ -13,7 +13,7 @@ const FRESH: f64 = 90.0;
 #[derive(Serialize)]
 pub(super) struct Gpu {
     #[serde(flatten)]
-    minute: GpuMinute,
+    pub(super) minute: GpuMinute,
     #[serde(serialize_with = "stored_field")]
     time: Option<String>,
 }
@@ -26,6 +26,12 @@ impl Gpu {
 
     /// In one line.
     pub(super) fn text(&self, now: jiff::Timestamp) -> String {
+        let parts = [self.figures(), self.trouble(now)].concat();
+        format!("{}: {}", self.minute.gpu, parts.join(", "))
+    }
+
+    /// What it is at.
+    pub(super) fn figures(&self) -> Vec<String> {
         let gpu = &self.minute;
         let mut parts = Vec::new();
         if gpu.memory_total > 0 {
@@ -37,6 +43,13 @@ impl Gpu {
         }
         parts.extend(gpu.utilization.map(|u| format!("{u:.0} % busy")));
         parts.extend(gpu.temperature_peak.map(|t| format!("{t} °C")));
+        parts
+    }
+
+    /// Why it is slow or not to be used, and that the figures are old.
+    pub(super) fn trouble(&self, now: jiff::Timestamp) -> Vec<String> {
+        let gpu = &self.minute;
+        let mut parts = Vec::new();
         if !gpu.throttle.is_empty() {
             parts.push(format!("slowed down by {}", gpu.throttle.join(", ")));
         }
@@ -45,7 +58,7 @@ impl Gpu {
         let time = self.time.as_deref().unwrap_or_default();
         let age = format::seconds(time, &format::stored(now)).filter(|s| *s > FRESH);
         parts.extend(age.map(|s| format!("{} ago", format::duration(s))));
-        format!("{}: {}", gpu.gpu, parts.join(", "))
+        parts
     }
 }
 

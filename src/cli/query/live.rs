@@ -18,19 +18,22 @@ const MOST: usize = 64;
 /// A trial that is under way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RunningTrial {
-    number: u64,
+    pub(super) number: u64,
     /// From 0; null for a trial that another program runs.
-    attempt: Option<u32>,
-    worker: Option<u64>,
-    pid: Option<u32>,
-    device: Option<String>,
+    pub(super) attempt: Option<u32>,
+    pub(super) worker: Option<u64>,
+    pub(super) pid: Option<u32>,
+    pub(super) device: Option<String>,
     /// The last step that was reported: of most tasks an epoch.
-    step: Option<i64>,
+    pub(super) step: Option<i64>,
     /// What was reported at it.
     #[serde(with = "any_float")]
     value: Option<f64>,
     /// When its attempt started, RFC 3339.
-    started: Option<String>,
+    pub(super) started: Option<String>,
+    /// All that was reported, in order.
+    #[serde(skip)]
+    pub(super) curve: Vec<f64>,
     /// Seconds since then.
     age_s: Option<f64>,
 }
@@ -82,6 +85,7 @@ pub(super) fn running_trials(
             device: attempt.map(|a| a.device.clone()),
             step: last.map(|(step, _)| *step),
             value: last.map(|(_, value)| *value),
+            curve: trial.intermediate.values().copied().collect(),
             age_s: started.and_then(|s| format::seconds(s, &now)),
             started: started.map(|s| rfc3339(s)),
         });
@@ -133,6 +137,7 @@ mod tests {
             device: Some("cpu".to_owned()),
             step: Some(4),
             value: Some(0.3125),
+            curve: Vec::new(),
             started: None,
             age_s: Some(75.0),
         };

@@ -24,7 +24,9 @@ mod state;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trial_table;
 mod trials;
+mod watched;
 mod winner;
 
 pub use adopt::{Adoption, adopted, alive};
@@ -44,6 +46,7 @@ pub use show::{read as read_trial, show};
 pub use state::waits_text;
 pub use status::{Context, Status, Statuses, status};
 pub use trials::{trials_csv, trials_json, trials_table};
+pub use watched::Watched;
 
 use ::adopt::fit::adopted_params;
 use config::Baseline;

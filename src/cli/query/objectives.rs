@@ -39,6 +39,17 @@ impl Objectives {
         }
     }
 
+    /// One objective of this name.
+    #[cfg(test)]
+    pub(super) fn named(metric: &str, direction: Direction) -> Objectives {
+        Objectives {
+            direction: Some(direction),
+            directions: vec![direction],
+            metric: Some(metric.to_owned()),
+            metrics: vec![metric.to_owned()],
+        }
+    }
+
     /// The names, one an objective; `value` where nobody has noted one.
     pub(super) fn names(&self) -> &[String] {
         &self.metrics

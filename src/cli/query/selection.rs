@@ -78,8 +78,9 @@ impl Selection {
     /// A condition that is none, a key that no trial has, a value that a parameter never has (2); reading failed (7).
     pub(super) fn of(&self, store: &Store, study: &StudySummary) -> Result<Selected, Failure> {
         let id = study.study_id;
+        let wrong = |why: String| Failure::input(format!("--where{why}"));
         let conditions = self.conditions.iter().map(|text| condition(text));
-        let conditions: Vec<_> = conditions.collect::<Result<_, _>>()?;
+        let conditions: Vec<Condition<'_>> = conditions.collect::<Result<_, _>>().map_err(wrong)?;
         let sort = self
             .sort
             .as_deref()
@@ -103,23 +104,14 @@ impl Selection {
         let key = |name: &str| {
             Key::named(name, objectives.names(), &parameters, &attributes).map_err(Failure::input)
         };
-        let mut wanted = Vec::new();
-        for (name, comparison, literal) in conditions {
-            let key = key(name)?;
-            if let Some(why) = never(&key, literal, &trials) {
-                return Err(Failure::input(format!("--where: {why}")));
-            }
-            wanted.push((key, comparison, literal));
-        }
-        for (key, comparison, literal) in wanted {
-            trials.retain(|t| {
-                let value = key.value(t, attempts.get(&t.number).copied());
-                value.is_some_and(|value| match (&key, t.user_attrs.get(reason::FAULT)) {
-                    (Key::Reason, Some(word)) => comparison.holds_of(&[&value, word], literal),
-                    (_, _) => comparison.holds(&value, literal),
-                })
-            });
-        }
+        let wanted = conditions
+            .into_iter()
+            .map(|c| Wanted::of(c, key(c.0)?, &trials).map_err(wrong));
+        let wanted: Vec<Wanted<'_>> = wanted.collect::<Result<_, _>>()?;
+        trials.retain(|t| {
+            let attempts = attempts.get(&t.number).copied();
+            wanted.iter().all(|wanted| wanted.holds(t, attempts))
+        });
         trials.retain(|t| self.is_in_state(t.state));
         if let Some(top) = self.top {
             trials = best(store, study, trials, top)?;
@@ -147,19 +139,61 @@ impl Selection {
     }
 }
 
-/// Key, comparison and value of a condition that can be true of something.
-fn condition(text: &str) -> Result<(&str, Comparison, &str), Failure> {
+/// The name of a key, a comparison and what to compare with.
+type Condition<'a> = (&'a str, Comparison, &'a str);
+
+/// Reads a condition.
+///
+/// # Errors
+/// It is none; the text goes on behind what asked for it.
+pub(super) fn condition(text: &str) -> Result<Condition<'_>, String> {
     let Some((key, comparison, value)) = parsed(text) else {
-        return Err(Failure::input(format!(
-            "--where '{text}': expected KEY<VALUE, with one of < <= > >= = == !="
-        )));
+        return Err(format!(
+            " '{text}': expected KEY<VALUE, with one of < <= > >= = == !="
+        ));
     };
     match comparison.orders() && value.parse::<f64>().is_err() {
-        true => Err(Failure::input(format!(
-            "--where '{text}': {value} is no number, and other values are compared by = and != only (the key stands first; \
+        true => Err(format!(
+            " '{text}': {value} is no number, and other values are compared by = and != only (the key stands first; \
              each further condition has a --where of its own)"
-        ))),
+        )),
         false => Ok((key, comparison, value)),
+    }
+}
+
+/// A condition on a key that trials have.
+pub(super) struct Wanted<'a> {
+    key: Key,
+    comparison: Comparison,
+    given: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    /// `key` is the one that the condition names.
+    ///
+    /// # Errors
+    /// No trial can have what is given; the text goes on behind what asked for it.
+    pub(super) fn of(
+        (_, comparison, given): Condition<'a>,
+        key: Key,
+        trials: &[FrozenTrial],
+    ) -> Result<Wanted<'a>, String> {
+        match never(&key, given, trials) {
+            Some(why) => Err(format!(": {why}")),
+            None => Ok(Wanted {
+                key,
+                comparison,
+                given,
+            }),
+        }
+    }
+
+    pub(super) fn holds(&self, trial: &FrozenTrial, attempts: Option<u32>) -> bool {
+        let value = self.key.value(trial, attempts);
+        value.is_some_and(|value| match (&self.key, trial.user_attrs.get(reason::FAULT)) {
+            (Key::Reason, Some(word)) => self.comparison.holds_of(&[&value, word], self.given),
+            (_, _) => self.comparison.holds(&value, self.given),
+        })
     }
 }
 
@@ -252,7 +286,7 @@ fn best(
 }
 
 /// The numbers of the best trials, the best first: of several objectives front after front.
-fn best_first(directions: &[Direction], trials: &[FrozenTrial], top: usize) -> Vec<u64> {
+pub(super) fn best_first(directions: &[Direction], trials: &[FrozenTrial], top: usize) -> Vec<u64> {
     let able = trials
         .iter()
         .filter_map(|t| Some((t.number, t.result(directions.len())?)));
@@ -271,7 +305,7 @@ fn best_first(directions: &[Direction], trials: &[FrozenTrial], top: usize) -> V
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+pub(super) enum Comparison {
     Less,
     AtMost,
     More,
@@ -351,7 +385,7 @@ impl Comparison {
 }
 
 /// Numbers before text; what is not there comes last, also where the rest is turned round.
-fn by_value(a: Option<&Json>, b: Option<&Json>, down: bool) -> Ordering {
+pub(super) fn by_value(a: Option<&Json>, b: Option<&Json>, down: bool) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else {
         return b.is_some().cmp(&a.is_some());
     };

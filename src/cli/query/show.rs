@@ -13,10 +13,11 @@ use adopt::fit::adopted_params;
 use files::paths::directory_of;
 use messages::exit::Failure;
 use report::format::value;
-use search::space::Domain;
+use search::space::{Domain, Params, Value};
 use search::study::carry::{COPIED_FROM, POINT_FROM, origin};
 use search::study::{FrozenTrial, Purpose};
 use store::{AttemptRecord, RepeatRecord, Store, StudySummary};
+use view::{Detail, Section};
 
 /// All about one trial: that of `tune trials --json`, with its distributions, system attributes and the
 /// full paths of its logs.
@@ -97,6 +98,71 @@ impl Answer for Shown {
             section(&mut out, &what(repeat), self.repeat_text(repeat));
         }
         out
+    }
+}
+
+impl Shown {
+    /// The page of it: parameters that differ from what is usual come first.
+    pub(super) fn page(&self, metric: &str, usual: &Params, log: Section) -> Detail {
+        let trial = &self.trial;
+        let section = |heading: &str, text: String| Section {
+            heading: heading.to_owned(),
+            lines: text.lines().map(str::to_owned).collect(),
+        };
+        let mut title = vec![trial.state.to_string()];
+        title.extend(trial.only_value().map(|v| format!("{metric} {}", value(v))));
+        title.extend(runtime(trial).map(format::duration));
+        let (differing, others): (Vec<_>, Vec<_>) = (trial.params.iter())
+            .partition(|(name, v)| usual.get(*name).is_some_and(|usual| usual != *v));
+        let rows = |params: &[(&String, &Value)]| {
+            let row = |(name, v): &(&String, &Value)| {
+                let default = usual.get(*name).filter(|usual| usual != v);
+                vec![
+                    (*name).clone(),
+                    format::value(v),
+                    default.map_or_else(String::new, |d| format!("default {}", format::value(d))),
+                ]
+            };
+            report::format::table(&params.iter().map(row).collect::<Vec<_>>())
+        };
+        let heading = if differing.is_empty() {
+            "parameters"
+        } else {
+            "other parameters"
+        };
+        let mut sections = vec![
+            section("differs from the defaults", rows(&differing)),
+            section(heading, rows(&others)),
+        ];
+        for attempt in self.attempts.iter().rev() {
+            let heading = format!("attempt {}", attempt.attempt);
+            sections.push(section(&heading, self.attempt_text(attempt)));
+        }
+        for repeat in &self.repeats {
+            sections.push(section(&what(repeat), self.repeat_text(repeat)));
+        }
+        sections.push(section("attributes", attributes(&trial.user_attrs)));
+        Detail {
+            number: trial.number,
+            title: title.join(", "),
+            curve: trial
+                .intermediate
+                .iter()
+                .map(|(s, v)| (*s as f64, *v))
+                .collect(),
+            sections,
+            log,
+        }
+    }
+
+    /// Whether it has come to its end.
+    pub(super) fn is_finished(&self) -> bool {
+        self.trial.state.finished()
+    }
+
+    /// The log of its last attempt, relative to where logs lie.
+    pub(super) fn last_log(&self) -> Option<&str> {
+        self.attempts.last().map(|attempt| attempt.log.as_str())
     }
 }
 

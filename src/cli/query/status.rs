@@ -48,32 +48,32 @@ pub struct Context {
 /// How a study stands.
 #[derive(Serialize)]
 pub struct Status {
-    study: String,
-    state: StudyState,
+    pub(super) study: String,
+    pub(super) state: StudyState,
     #[serde(flatten)]
-    objectives: Objectives,
+    pub(super) objectives: Objectives,
     made_from: Option<Json>,
-    counts: StateCounts,
+    pub(super) counts: StateCounts,
     /// Trials that count towards the goal.
-    finished: u64,
+    pub(super) finished: u64,
     /// Trials that the last run was asked for.
-    goal: Option<u64>,
-    best: Option<Best>,
-    baseline: Option<Baseline>,
+    pub(super) goal: Option<u64>,
+    pub(super) best: Option<Best>,
+    pub(super) baseline: Option<Baseline>,
     /// Of a run that lives: finished trials an hour.
     rate_per_hour: Option<f64>,
     /// Of a run that lives: seconds until the goal is reached.
     time_left_s: Option<f64>,
-    running: Vec<RunningTrial>,
+    pub(super) running: Vec<RunningTrial>,
     /// Why trials failed, the most frequent reason first.
     failures: Vec<FailureGroup>,
     /// Slots that the last run has given up.
-    slots_given_up: Vec<SlotGivenUp>,
+    pub(super) slots_given_up: Vec<SlotGivenUp>,
     faults: BTreeMap<String, u64>,
     /// What the GPUs of a run that lives are at.
-    gpus: Vec<Gpu>,
-    spooled: u64,
-    holder: Option<Holder>,
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) spooled: u64,
+    pub(super) holder: Option<Holder>,
     runs: usize,
     last_exit: Option<u8>,
     #[serde(serialize_with = "stored_field")]
@@ -87,13 +87,13 @@ pub struct Status {
     #[serde(skip)]
     about: About,
     #[serde(skip)]
-    now: jiff::Timestamp,
+    pub(super) now: jiff::Timestamp,
     #[serde(skip)]
-    summary: StudySummary,
+    pub(super) summary: StudySummary,
     #[serde(skip)]
-    last_run: Option<RunEntry>,
+    pub(super) last_run: Option<RunEntry>,
     #[serde(skip)]
-    rate: TrialRate,
+    pub(super) rate: TrialRate,
 }
 
 /// Trials by state.
@@ -114,8 +114,20 @@ pub(super) struct StateCounts {
 /// # Errors
 /// Reading failed (7).
 pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<Status, Failure> {
-    let single = study.directions.len() == 1;
     let trials = store.outlines(study.study_id)?;
+    let failures = failure_groups(store, &study, &trials, REASONS)?;
+    status_of(store, study, &trials, failures, context)
+}
+
+/// The same of trials that were read: at least their outlines.
+pub(super) fn status_of(
+    store: &Store,
+    study: StudySummary,
+    trials: &[FrozenTrial],
+    failures: Vec<FailureGroup>,
+    context: &Context,
+) -> Result<Status, Failure> {
+    let single = study.directions.len() == 1;
     let last_run = store.last_run(study.study_id)?;
     let asked = |run: &RunEntry| run.record.operation.get("trials")?.as_u64();
     let goal = last_run.as_ref().and_then(asked);
@@ -128,23 +140,23 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
     let gpus = gpus.transpose()?.unwrap_or_default();
     let pace = on_its_way
         .zip(goal)
-        .map(|(run, goal)| rate(&trials, run, goal));
+        .map(|(run, goal)| rate(trials, run, goal));
     let pace = pace.unwrap_or_default();
     let running = match live {
-        true => running_trials(store, &study, &trials, context.now)?,
+        true => running_trials(store, &study, trials, context.now)?,
         false => Vec::new(),
     };
-    let mut leading = leading(store, &study, &trials)?;
+    let mut leading = leading(store, &study, trials)?;
     let about = About::new(&study.name, &context.tune);
     let faults = store.faults(study.study_id)?;
     Ok(Status {
-        no_value: without_value(&about, &trials, &faults),
+        no_value: without_value(&about, trials, &faults),
         about,
         study: study.name.clone(),
         state,
         objectives: Objectives::of(&study),
         made_from: study.user_attrs.get(MADE_FROM).cloned(),
-        counts: StateCounts::of(&trials),
+        counts: StateCounts::of(trials),
         finished: trials.iter().filter(|t| t.counts()).count() as u64,
         goal,
         best: leading.pop_if(|_| single),
@@ -152,7 +164,7 @@ pub fn status(store: &Store, study: StudySummary, context: &Context) -> Result<S
         rate_per_hour: pace.per_hour(),
         time_left_s: pace.left().map(|left| left.as_secs_f64()),
         running,
-        failures: failure_groups(store, &study, &trials, REASONS)?,
+        failures,
         slots_given_up: slots_given_up(&study),
         faults,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
@@ -212,7 +224,7 @@ impl StateCounts {
 
     /// `12 of 100 finished (10 complete, 2 pruned); 1 failed, 2 running`. Without a run, nobody trains those that
     /// it has left: they are unfinished.
-    fn text(&self, goal: Option<u64>, live: bool) -> String {
+    pub(super) fn text(&self, goal: Option<u64>, live: bool) -> String {
         let told = |parts: &[(u64, &str)]| {
             let parts = parts.iter().filter(|(n, _)| *n > 0);
             parts
@@ -324,6 +336,14 @@ impl Status {
         }
     }
 
+    /// The best trial, or how many the front has.
+    pub(super) fn leading_text(&self) -> String {
+        self.front.as_ref().map_or_else(
+            || self.best_text(),
+            |front| format!("front of {}", plural(front.len() as u64, "trial")),
+        )
+    }
+
     fn running_lines(&self) -> Vec<(&'static str, String)> {
         let (step, metric) = (step_word(&self.summary), self.objectives.metric());
         let mut lines: Vec<_> = self
@@ -378,18 +398,13 @@ impl Status {
                 true => format!(", goal {n}"),
                 false => format!(" of {n}"),
             });
-        let front = self.front.as_ref();
-        let best = front.map_or_else(
-            || self.best_text(),
-            |f| format!("front of {}", plural(f.len() as u64, "trial")),
-        );
         let last = self.last_activity.as_deref();
         let ago = last.and_then(|last| format::seconds(last, &format::stored(self.now)));
         vec![
             self.study.clone(),
             self.state.word().to_owned(),
             format!("{}{goal}", self.finished),
-            best,
+            self.leading_text(),
             self.rate.time_left().trim_end_matches(" left").to_owned(),
             ago.map_or_else(String::new, |s| format!("{} ago", format::duration(s))),
         ]

@@ -1,0 +1,49 @@
+//! `tune watch [STUDY]`: a study on the whole terminal, as it goes on.
+
+mod reader;
+mod screen;
+mod show;
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use super::commands::{StatusArgs, StudyArgs};
+use super::status::status;
+use super::{Common, run};
+use messages::exit::{Exit, Failure};
+use reader::Reader;
+use store::Store;
+use view::Looks;
+
+/// What the terminal can show, by the environment.
+fn looks() -> Looks {
+    Looks::of(|name| run::variable(name)?.into_string().ok())
+}
+
+/// Whether there is a terminal that can show the view: it is read from and written to, and moves its cursor.
+fn can_show() -> bool {
+    let dumb = run::variable("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    !dumb && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// Shows a study until it is left. Where nothing but lines can be shown, or JSON is asked for, it is `tune status --watch`.
+/// `tune`: how commands about the database begin.
+pub(super) fn watch(
+    common: &Common,
+    storage: &Path,
+    args: &StudyArgs,
+    tune: &str,
+) -> Result<Exit, Failure> {
+    let store = Store::open_read_only(storage)?;
+    let study = store::choose(&store, args.study.as_deref())?;
+    if common.json || !can_show() {
+        drop(store);
+        let args = StatusArgs {
+            study: Some(study.name),
+            watch: Some(None),
+        };
+        return status(common, storage, &args, tune);
+    }
+    let reader = Reader::start(store, &study, tune)?;
+    show::until_left(&reader, looks())
+}

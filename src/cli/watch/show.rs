@@ -1,0 +1,84 @@
+//! The view on the terminal: keys and news in, screens out.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use view::{Effect, Input, Looks, State, draw};
+
+use super::reader::Reader;
+use super::screen::{Said, Screen};
+use messages::exit::{Exit, Failure};
+
+/// How long a screen may lack what was read meanwhile. Keys are answered at once.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Shows what is read until a key or a signal ends it.
+pub(super) fn until_left(reader: &Reader, looks: Looks) -> Result<Exit, Failure> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))
+            .map_err(|e| Failure::internal(format!("no signal handler can be set: {e}")))?;
+    }
+    let mut screen = Screen::take()?;
+    let mut state = State::new(messages::clock::now(), false);
+    let over = || ended.load(Ordering::Relaxed);
+    let stop = || {};
+    match turns(reader, &mut screen, &mut state, looks, over, stop) {
+        Ok(()) if over() => Ok(Exit::Stopped),
+        // A terminal that is gone ends the view, and nothing else.
+        Ok(()) | Err(_) => Ok(Exit::Done),
+    }
+}
+
+/// One turn after the other until the view is left or it is over. `stop` asks the run to stop.
+///
+/// # Errors
+/// The terminal is gone.
+pub(super) fn turns(
+    reader: &Reader,
+    screen: &mut Screen,
+    state: &mut State,
+    looks: Looks,
+    over: impl Fn() -> bool,
+    stop: impl Fn(),
+) -> io::Result<()> {
+    let mut wanted = state.wanted();
+    let mut drawn: Option<Timestamp> = None;
+    let mut fresh = false;
+    while !over() {
+        for input in reader.news() {
+            state.update(input);
+            fresh = true;
+        }
+        let now = messages::clock::now();
+        // Ages change once a second.
+        if fresh || drawn.is_none_or(|then| then.as_second() != now.as_second()) {
+            state.update(Input::Time(now));
+            screen
+                .terminal
+                .draw(|frame| draw(state, looks, frame.buffer_mut()))?;
+            drawn = Some(now);
+            fresh = false;
+        }
+        match screen.listen(PATIENCE)? {
+            Said::Nothing => continue,
+            Said::Changed => {}
+            Said::Key(key) => match state.update(Input::Key(key)) {
+                Effect::Nothing => {}
+                Effect::Leave => return Ok(()),
+                Effect::Stop => stop(),
+                Effect::Suspend => screen.suspend()?,
+            },
+        }
+        fresh = true;
+        if state.wanted() != wanted {
+            wanted = state.wanted();
+            reader.want(wanted);
+        }
+    }
+    Ok(())
+}
