@@ -116,6 +116,9 @@ pub struct RunArgs {
     /// Begin a new study on a GPU without a rehearsal of what fits
     #[arg(long)]
     pub no_rehearsal: bool,
+    /// Lines as they come, without the view that a run opens on a terminal
+    #[arg(long)]
+    pub plain: bool,
     /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
     #[arg(long, value_name = "FAULTS")]
     pub inject: Option<String>,

@@ -37,7 +37,7 @@ pub enum ReadCommand {
     Status(StatusArgs),
     /// A study on the whole terminal, as it goes on; changes nothing
     #[command(after_help = "Examples:\n  tune watch\n  tune watch criteria")]
-    Watch(StudyArgs),
+    Watch(WatchArgs),
     /// The best trial
     #[command(after_help = "Examples:\n  tune best criteria\n  tune best criteria --json")]
     Best(StudyArgs),
@@ -214,6 +214,16 @@ pub struct StatusArgs {
     /// Show it again every so many seconds, until its run ends [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
     pub watch: Option<Option<String>>,
+}
+
+/// `tune watch`
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Study [default: the one with the latest activity]
+    pub study: Option<String>,
+    /// On the terminal of the run that started it
+    #[arg(long, hide = true)]
+    pub of_run: bool,
 }
 
 /// `tune trials`

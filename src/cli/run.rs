@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::logging::note_told;
-use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse};
+use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse, watch};
 use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
@@ -19,7 +19,7 @@ use files::plain;
 use inject::{Here, InjectSpec, Plan};
 use memory::Floor;
 use messages::exit::{Exit, Failure};
-use report::{About, Logged, Mode, shell_word};
+use report::{About, Logged, Mode, Sink, shell_word};
 use store::Store;
 use supervisor::{Launch, launch, lock_study};
 use task::Preparation;
@@ -62,6 +62,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let about = About::new(&spec.study, &tune);
     let shown = report::sink(mode, &about)
         .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
+    let shown: Box<dyn Sink> = match watch::opens(args) {
+        true => Box::new(watch::Beside::new(shown, &storage, &spec.study)),
+        false => shown,
+    };
     let ended = launch(Launch {
         floor: floor(&spec, devices[0]),
         library,

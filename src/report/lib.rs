@@ -33,7 +33,7 @@ pub use fork::Fork;
 pub use format::param_lines;
 pub use json_lines::left_out_json;
 pub use logged::Logged;
-pub use outlet::Records;
+pub use outlet::{KeptBack, Records};
 pub use output::{Output, data, err, out};
 pub use progress_bar::{ProgressBar, size};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};

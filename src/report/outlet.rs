@@ -170,6 +170,7 @@ impl Outlet {
             .name("report".into())
             .spawn(move || {
                 while let Some(next) = theirs.next() {
+                    KeptBack::wait();
                     let around = bar.clone().or_else(|| drawn().clone());
                     match next {
                         Next::Lines(lines) => write(&mut output, around.as_ref(), &lines),
@@ -227,6 +228,40 @@ impl Outlet {
 impl Drop for Outlet {
     fn drop(&mut self) {
         self.flush();
+    }
+}
+
+/// As long as one lives, no line is written: something else has the terminal. What is told meanwhile waits, as it does for a
+/// reader that does not read.
+pub struct KeptBack(());
+
+/// How many there are.
+static KEPT_BACK: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+impl KeptBack {
+    /// From now on.
+    #[allow(clippy::new_without_default)] // It is made for what it does, not for what it holds.
+    pub fn new() -> KeptBack {
+        KeptBack::change(|n| n + 1);
+        KeptBack(())
+    }
+
+    fn change(change: impl Fn(usize) -> usize) {
+        let mut many = KEPT_BACK.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *many = change(*many);
+        KEPT_BACK.1.notify_all();
+    }
+
+    /// Waits until there is none.
+    fn wait() {
+        let many = KEPT_BACK.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(KEPT_BACK.1.wait_while(many, |many| *many > 0));
+    }
+}
+
+impl Drop for KeptBack {
+    fn drop(&mut self) {
+        KeptBack::change(|n| n - 1);
     }
 }
 

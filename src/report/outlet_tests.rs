@@ -164,3 +164,15 @@ fn a_log_record_is_one_line() {
     let lines: Vec<String> = read.try_iter().collect();
     assert_eq!(lines, ["WARN a\\u001b[2J 12:00 ERROR forged\n"]);
 }
+
+#[test]
+fn lines_that_are_kept_back_come_when_the_terminal_is_free_again() {
+    let kept_back = KeptBack::new();
+    let (outlet, go_on, read) = held();
+    go_on.send(()).unwrap();
+    outlet.lines(&["a".to_owned()], Worth::Lasting);
+    let patience = std::time::Duration::from_millis(50);
+    assert!(read.recv_timeout(patience).is_err());
+    drop(kept_back);
+    assert_eq!(read.recv().unwrap(), "a\n");
+}

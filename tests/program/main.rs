@@ -51,3 +51,4 @@ mod report;
 mod storage;
 mod supervision;
 mod views;
+mod watch;

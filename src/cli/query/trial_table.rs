@@ -1,6 +1,5 @@
 //! The table of a study's trials that `tune watch` keeps, filters and sorts.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 
@@ -174,12 +173,7 @@ impl TrialTable {
             key.value(trial, self.attempts.get(&number).copied())
         };
         let mut keyed: Vec<(Option<Json>, u64)> = numbers.iter().map(|n| (value(*n), *n)).collect();
-        keyed.sort_by(
-            |(a, m), (b, n)| match by_value(a.as_ref(), b.as_ref(), down) {
-                Ordering::Equal => m.cmp(n),
-                order => order,
-            },
-        );
+        keyed.sort_by(|(a, m), (b, n)| by_value(a.as_ref(), b.as_ref(), down).then(m.cmp(n)));
         *numbers = keyed.into_iter().map(|(_, number)| number).collect();
     }
 }

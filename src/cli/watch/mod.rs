@@ -1,5 +1,6 @@
 //! `tune watch [STUDY]`: a study on the whole terminal, as it goes on.
 
+mod beside;
 mod reader;
 mod screen;
 mod show;
@@ -7,9 +8,10 @@ mod show;
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::commands::{StatusArgs, StudyArgs};
+use super::commands::{StatusArgs, WatchArgs};
 use super::status::status;
 use super::{Common, run};
+pub(super) use beside::{Beside, opens};
 use messages::exit::{Exit, Failure};
 use reader::Reader;
 use store::Store;
@@ -31,7 +33,7 @@ fn can_show() -> bool {
 pub(super) fn watch(
     common: &Common,
     storage: &Path,
-    args: &StudyArgs,
+    args: &WatchArgs,
     tune: &str,
 ) -> Result<Exit, Failure> {
     let store = Store::open_read_only(storage)?;
@@ -45,5 +47,5 @@ pub(super) fn watch(
         return status(common, storage, &args, tune);
     }
     let reader = Reader::start(store, &study, tune)?;
-    show::until_left(&reader, looks())
+    show::until_left(&reader, looks(), args.of_run)
 }

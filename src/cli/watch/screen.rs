@@ -1,6 +1,6 @@
 //! The terminal while a view has it: entered, left again whatever happens, and its keys.
 
-use std::io::{self, BufWriter, Stdout, Write, stdout};
+use std::io::{self, BufWriter, Stdout, Write, stdin, stdout};
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,14 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, execute};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
 use messages::exit::Failure;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use view::Key;
 
 /// Whether a view has the terminal: a panic gives it back first.
@@ -127,6 +128,27 @@ fn leave() {
         let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
         let _ = stdout().flush();
         let _ = disable_raw_mode();
+    }
+}
+
+/// Columns and rows of the terminal; `None`: there is none.
+pub(super) fn size() -> Option<(u16, u16)> {
+    terminal::size().ok()
+}
+
+/// The modes of the terminal, to be restored after somebody who could not do it.
+pub(super) struct Modes(Option<Termios>);
+
+impl Modes {
+    pub(super) fn now() -> Modes {
+        Modes(tcgetattr(stdin()).ok())
+    }
+
+    pub(super) fn restore(&self) {
+        if let Some(modes) = &self.0 {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, modes);
+        }
+        let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getppid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use view::{Effect, Input, Looks, State, draw};
 
@@ -16,35 +18,42 @@ use messages::exit::{Exit, Failure};
 /// How long a screen may lack what was read meanwhile. Keys are answered at once.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Shows what is read until a key or a signal ends it.
-pub(super) fn until_left(reader: &Reader, looks: Looks) -> Result<Exit, Failure> {
+/// Shows what is read until a key or a signal ends it. `of_run`: this process's parent is the run that is shown, which
+/// keys may ask to stop, and which stops and goes on together with the view.
+pub(super) fn until_left(reader: &Reader, looks: Looks, of_run: bool) -> Result<Exit, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended))
             .map_err(|e| Failure::internal(format!("no signal handler can be set: {e}")))?;
     }
     let mut screen = Screen::take()?;
-    let mut state = State::new(messages::clock::now(), false);
-    let over = || ended.load(Ordering::Relaxed);
-    let stop = || {};
-    match turns(reader, &mut screen, &mut state, looks, over, stop) {
+    let mut state = State::new(messages::clock::now(), of_run);
+    let run = getppid();
+    let over = || ended.load(Ordering::Relaxed) || of_run && getppid() != run;
+    let signal = |signal: Signal| {
+        if of_run && getppid() == run {
+            // It may have ended just now.
+            let _ = kill(run, signal);
+        }
+    };
+    match turns(reader, &mut screen, &mut state, looks, over, signal) {
         Ok(()) if over() => Ok(Exit::Stopped),
         // A terminal that is gone ends the view, and nothing else.
         Ok(()) | Err(_) => Ok(Exit::Done),
     }
 }
 
-/// One turn after the other until the view is left or it is over. `stop` asks the run to stop.
+/// One turn after the other until the view is left or it is over. `signal` signals the run on whose terminal it is.
 ///
 /// # Errors
 /// The terminal is gone.
-pub(super) fn turns(
+fn turns(
     reader: &Reader,
     screen: &mut Screen,
     state: &mut State,
     looks: Looks,
     over: impl Fn() -> bool,
-    stop: impl Fn(),
+    signal: impl Fn(Signal),
 ) -> io::Result<()> {
     let mut wanted = state.wanted();
     let mut drawn: Option<Timestamp> = None;
@@ -70,8 +79,11 @@ pub(super) fn turns(
             Said::Key(key) => match state.update(Input::Key(key)) {
                 Effect::Nothing => {}
                 Effect::Leave => return Ok(()),
-                Effect::Stop => stop(),
-                Effect::Suspend => screen.suspend()?,
+                Effect::Stop => signal(Signal::SIGINT),
+                Effect::Suspend => {
+                    signal(Signal::SIGTSTP);
+                    screen.suspend()?;
+                }
             },
         }
         fresh = true;

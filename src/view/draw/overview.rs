@@ -197,8 +197,19 @@ fn draw_progress(pen: &mut Pen<'_>, line: Rect, snapshot: &Snapshot) {
         x += columns + 2;
     }
     let between = pen.looks.sign(" · ", " - ");
+    let all = snapshot
+        .progress
+        .iter()
+        .map(|part| width(part) + 3)
+        .sum::<u16>();
+    let brief = all > line.right().saturating_sub(x) + 3;
     let mut written = 0;
     for part in &snapshot.progress {
+        let part = &if brief {
+            without_brackets(part)
+        } else {
+            part.clone()
+        };
         let sep = if written == 0 { "" } else { between };
         let room = line.right().saturating_sub(x);
         // The first one is shown in any case, as far as it goes.
@@ -208,6 +219,14 @@ fn draw_progress(pen: &mut Pen<'_>, line: Rect, snapshot: &Snapshot) {
         x = pen.text(x, line.y, room, sep, Role::Faint);
         x = pen.text(x, line.y, line.right().saturating_sub(x), part, Role::Plain);
         written += 1;
+    }
+}
+
+/// `36 of 300 finished (18 complete, 18 pruned); 3 running` without what stands in brackets.
+fn without_brackets(part: &str) -> String {
+    match (part.split_once(" ("), part.split_once(')')) {
+        (Some((before, _)), Some((_, behind))) => format!("{before}{behind}"),
+        (_, _) => part.to_owned(),
     }
 }
 

@@ -1,0 +1,270 @@
+//! `tune watch` in a real terminal: tmux is driven, and what it shows is read.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::common::{Project, lives, program, wait_for};
+use nix::sys::signal::Signal;
+
+/// A terminal of tmux's, with a server of its own.
+struct Terminal {
+    dir: tempfile::TempDir,
+}
+
+/// Settings of a terminal and what is run in it.
+struct Session<'a> {
+    size: (u16, u16),
+    /// Variables beside a UTF-8 locale.
+    variables: &'a [(&'a str, &'a str)],
+    args: &'a [&'a str],
+}
+
+impl Terminal {
+    /// Opens one and runs `tune` in it; then it says `left with CODE` and waits. `None` where there is no tmux: on
+    /// developers' machines alone, for `.ci/run` installs it.
+    fn open(project: &Project, session: &Session<'_>) -> Option<Terminal> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "tmux is missing");
+            return None;
+        }
+        let terminal = Terminal {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let mut words = vec!["env".to_owned(), "LC_ALL=C.UTF-8".to_owned()];
+        words.extend(["NO_COLOR", "TUNE_HOME"].map(|name| format!("-u{name}")));
+        words.extend(session.variables.iter().map(|(n, v)| format!("{n}={v}")));
+        words.push(program().display().to_string());
+        words.extend(["-C".to_owned(), project.path().display().to_string()]);
+        words.extend(session.args.iter().map(|arg| (*arg).to_owned()));
+        let line = words.iter().map(|word| report::shell_word(word));
+        let line = line.collect::<Vec<_>>().join(" ");
+        let script = format!("{line}; echo left with $?; exec sleep 600");
+        let (columns, rows) = (session.size.0.to_string(), session.size.1.to_string());
+        let new = ["new-session", "-d", "-x", &columns, "-y", &rows, &script];
+        let opened = terminal.tmux(&new);
+        assert!(opened.status.success(), "{opened:?}");
+        Some(terminal)
+    }
+
+    fn tmux(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.args(["-u", "-f", "/dev/null", "-S"]);
+        command.arg(self.dir.path().join("socket")).args(args);
+        command.env_remove("TMUX").env("LC_ALL", "C.UTF-8");
+        command.output().unwrap()
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn resize(&self, (columns, rows): (u16, u16)) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
+    }
+
+    fn screen(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until a text is on the screen, and gives all of it.
+    fn shows(&self, text: &str) -> String {
+        let mut screen = String::new();
+        wait_for(text, || {
+            screen = self.screen();
+            if !screen.contains(text) {
+                std::thread::sleep(Duration::from_millis(40));
+            }
+            screen.contains(text)
+        });
+        screen
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// A study with finished trials, and a run of it that goes on for minutes.
+fn going_on() -> (Project, std::process::Child) {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "12", "--seed", "3"]);
+    let slow = ["--set", "task.step_ms=400", "--parallel", "2"];
+    let run = [&["synthetic", "--trials", "500"], &slow[..]].concat();
+    let child = project.start(&run);
+    wait_for("trials under way", || {
+        let (status, _) = project.expect(0, &["status", "synthetic"]);
+        status.matches("worker ").count() == 2
+    });
+    (project, child)
+}
+
+fn end(mut child: std::process::Child) {
+    crate::common::signal(child.id(), Signal::SIGQUIT);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_live_run_is_shown_at_every_width() {
+    let (project, child) = going_on();
+    for (columns, rows) in [(60, 24), (100, 30), (200, 50)] {
+        let session = Session {
+            size: (columns, rows),
+            variables: &[],
+            args: &["watch", "synthetic"],
+        };
+        let Some(terminal) = Terminal::open(&project, &session) else {
+            break;
+        };
+        let screen = terminal.shows("running 2 of 2 ─");
+        let lines: Vec<&str> = screen.lines().collect();
+        assert!(lines[0].starts_with("synthetic  minimize loss"), "{screen}");
+        assert!(lines[0].contains("running "), "{screen}");
+        assert!(lines[1].contains(" of 500 finished"), "{screen}");
+        assert!(lines[2].starts_with("best loss "), "{screen}");
+        assert!(screen.contains("the best first"), "{screen}");
+        assert!(screen.contains("q quit   ? keys"), "{screen}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.chars().count() <= usize::from(columns))
+        );
+        terminal.keys(&["q"]);
+        terminal.shows("left with 0");
+        assert!(lives(child.id()));
+    }
+    end(child);
+}
+
+#[test]
+fn keys_filter_sort_open_and_lead_back_and_the_terminal_may_change_its_size() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "30", "--seed", "3"]);
+    let session = Session {
+        size: (100, 30),
+        variables: &[],
+        args: &["watch"],
+    };
+    let Some(terminal) = Terminal::open(&project, &session) else {
+        return;
+    };
+    let screen = terminal.shows("trials 30, the best first");
+    assert!(screen.contains("finished"), "{screen}");
+    terminal.keys(&["/", "state=pruned", "Enter"]);
+    let pruned = project
+        .trials("synthetic")
+        .iter()
+        .filter(|t| t["state"] == "PRUNED")
+        .count();
+    terminal.shows(&format!(
+        "trials {pruned} of 30, the best first, /state=pruned"
+    ));
+    terminal.keys(&["Escape"]);
+    terminal.shows("trials 30, the best first");
+    terminal.keys(&["s", "r"]);
+    terminal.shows("trials 30, by trial, reversed");
+    terminal.keys(&["Enter"]);
+    terminal.shows("differs from the defaults");
+    assert!(terminal.screen().starts_with("trial 29  "));
+    terminal.keys(&["n"]);
+    terminal.shows("trial 28  ");
+    terminal.resize((60, 20));
+    terminal.shows("trial 28  ");
+    terminal.keys(&["Escape"]);
+    terminal.shows("by trial, reversed");
+    terminal.keys(&["?"]);
+    terminal.shows("This view only reads");
+    terminal.resize((160, 40));
+    terminal.keys(&["Escape"]);
+    terminal.shows("trials 30, by trial, reversed");
+    terminal.keys(&["C-c"]);
+    terminal.shows("left with 0");
+}
+
+#[test]
+fn a_signal_and_a_suspension_leave_a_terminal_that_works() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "3", "--seed", "3"]);
+    let session = Session {
+        size: (80, 24),
+        variables: &[],
+        args: &["watch"],
+    };
+    let Some(terminal) = Terminal::open(&project, &session) else {
+        return;
+    };
+    terminal.shows("trials 3, the best first");
+    let watching = || {
+        let found = Command::new("pgrep")
+            .args(["-f", "--", "watch"])
+            .output()
+            .unwrap();
+        let own = project.path().display().to_string();
+        let pids = String::from_utf8_lossy(&found.stdout).into_owned();
+        let pids = pids.lines().filter_map(|pid| pid.parse::<u32>().ok());
+        pids.into_iter().find(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.starts_with(&program().display().to_string()) && line.contains(&own)
+        })
+    };
+    let pid = watching().unwrap();
+    crate::common::signal(pid, Signal::SIGSTOP);
+    crate::common::signal(pid, Signal::SIGCONT);
+    terminal.keys(&["j", "Enter"]);
+    terminal.shows("parameters");
+    crate::common::signal(pid, Signal::SIGTERM);
+    let screen = terminal.shows("left with 4");
+    assert!(!screen.contains("parameters"), "{screen}");
+}
+
+#[test]
+fn a_plain_terminal_gets_ascii_and_a_dumb_one_lines() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "9", "--seed", "3"]);
+    let plain = Session {
+        size: (100, 30),
+        variables: &[("LC_ALL", "C"), ("NO_COLOR", "1")],
+        args: &["watch"],
+    };
+    let Some(terminal) = Terminal::open(&project, &plain) else {
+        return;
+    };
+    let screen = terminal.shows("trials 9, the best first --");
+    assert!(screen.is_ascii(), "{screen}");
+    let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
+    let coloured = String::from_utf8_lossy(&coloured.stdout).into_owned();
+    assert!(
+        !coloured.contains("\u{1b}[3") && !coloured.contains("\u{1b}[9"),
+        "{coloured:?}"
+    );
+    drop(terminal);
+    let dumb = Session {
+        variables: &[("TERM", "dumb")],
+        ..plain
+    };
+    let terminal = Terminal::open(&project, &dumb).unwrap();
+    let screen = terminal.shows("left with 0");
+    assert!(screen.contains("state          finished"), "{screen}");
+}
+
+#[test]
+fn where_there_is_no_terminal_it_is_status() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "3"]);
+    let (watched, _) = project.expect(0, &["watch"]);
+    let (status, _) = project.expect(0, &["status", "synthetic"]);
+    let until_ago = |text: &str| text.split("last activity").next().unwrap().to_owned();
+    assert_eq!(until_ago(&watched), until_ago(&status));
+    let (json, _) = project.expect(0, &["watch", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["state"], &json["version"]),
+        (&"finished".into(), &1.into())
+    );
+    let (_, error) = project.expect(2, &["watch", "other"]);
+    assert!(error.contains("other"), "{error}");
+}
