@@ -1,10 +1,13 @@
 //! `tune watch` in a real terminal: tmux is driven, and what it shows is read.
 
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{Project, lives, program, wait_for};
 use nix::sys::signal::Signal;
+
+/// What is not on the screen by then will not come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A terminal of tmux's, with a server of its own.
 struct Terminal {
@@ -30,8 +33,9 @@ impl Terminal {
         let terminal = Terminal {
             dir: tempfile::tempdir().unwrap(),
         };
-        let mut words = vec!["env".to_owned(), "LC_ALL=C.UTF-8".to_owned()];
+        let mut words = vec!["env".to_owned()];
         words.extend(["NO_COLOR", "TUNE_HOME"].map(|name| format!("-u{name}")));
+        words.push("LC_ALL=C.UTF-8".to_owned());
         words.extend(session.variables.iter().map(|(n, v)| format!("{n}={v}")));
         words.push(program().display().to_string());
         words.extend(["-C".to_owned(), project.path().display().to_string()]);
@@ -70,15 +74,15 @@ impl Terminal {
 
     /// Waits until a text is on the screen, and gives all of it.
     fn shows(&self, text: &str) -> String {
-        let mut screen = String::new();
-        wait_for(text, || {
-            screen = self.screen();
-            if !screen.contains(text) {
-                std::thread::sleep(Duration::from_millis(40));
+        let start = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.contains(text) {
+                return screen;
             }
-            screen.contains(text)
-        });
-        screen
+            assert!(start.elapsed() < PATIENCE, "no {text} on\n{screen}");
+            std::thread::sleep(Duration::from_millis(40));
+        }
     }
 }
 
@@ -91,7 +95,7 @@ impl Drop for Terminal {
 /// A study with finished trials, and a run of it that goes on for minutes.
 fn going_on() -> (Project, std::process::Child) {
     let project = Project::synthetic();
-    project.expect(0, &["synthetic", "--trials", "12", "--seed", "3"]);
+    project.expect(0, &["synthetic", "--trials", "12"]);
     let slow = ["--set", "task.step_ms=400", "--parallel", "2"];
     let run = [&["synthetic", "--trials", "500"], &slow[..]].concat();
     let child = project.start(&run);
@@ -197,21 +201,15 @@ fn a_signal_and_a_suspension_leave_a_terminal_that_works() {
         return;
     };
     terminal.shows("trials 3, the best first");
-    let watching = || {
-        let found = Command::new("pgrep")
-            .args(["-f", "--", "watch"])
-            .output()
-            .unwrap();
-        let own = project.path().display().to_string();
-        let pids = String::from_utf8_lossy(&found.stdout).into_owned();
-        let pids = pids.lines().filter_map(|pid| pid.parse::<u32>().ok());
-        pids.into_iter().find(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).into_owned();
-            line.starts_with(&program().display().to_string()) && line.contains(&own)
-        })
+    let own = project.path().display().to_string();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let watching = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.starts_with(&program().display().to_string()) && line.contains(&own)
     };
-    let pid = watching().unwrap();
+    let pid = pids.find(watching).unwrap();
     crate::common::signal(pid, Signal::SIGSTOP);
     crate::common::signal(pid, Signal::SIGCONT);
     terminal.keys(&["j", "Enter"]);
@@ -237,10 +235,10 @@ fn a_plain_terminal_gets_ascii_and_a_dumb_one_lines() {
     assert!(screen.is_ascii(), "{screen}");
     let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
     let coloured = String::from_utf8_lossy(&coloured.stdout).into_owned();
-    assert!(
-        !coloured.contains("\u{1b}[3") && !coloured.contains("\u{1b}[9"),
-        "{coloured:?}"
-    );
+    // 39 and 49 are the terminal's own colours.
+    let colours = (0..8).flat_map(|c| ["3", "4", "9", "10"].map(|kind| format!("[{kind}{c}m")));
+    let found = colours.filter(|colour| coloured.contains(colour.as_str()));
+    assert_eq!(found.collect::<Vec<_>>(), Vec::<String>::new());
     drop(terminal);
     let dumb = Session {
         variables: &[("TERM", "dumb")],
@@ -267,4 +265,45 @@ fn where_there_is_no_terminal_it_is_status() {
     );
     let (_, error) = project.expect(2, &["watch", "other"]);
     assert!(error.contains("other"), "{error}");
+}
+
+#[test]
+fn a_run_on_a_terminal_opens_the_view_and_tells_its_lines_when_it_is_left() {
+    let project = Project::synthetic();
+    let args = ["synthetic", "--trials", "500", "--set", "task.step_ms=100"];
+    let run = Session {
+        size: (100, 30),
+        variables: &[],
+        args: &args,
+    };
+    let Some(terminal) = Terminal::open(&project, &run) else {
+        return;
+    };
+    terminal.shows("running 1 ─");
+    terminal.keys(&["q"]);
+    terminal.shows("Leave the view? The run goes on.");
+    terminal.keys(&["Enter"]);
+    // What was told meanwhile is there, and the run goes on.
+    let lines = terminal.shows("[1/500] trial 0 COMPLETE loss ");
+    assert!(!lines.contains("Leave the view"), "{lines}");
+    terminal.shows("[4/500]");
+    terminal.keys(&["C-c"]);
+    terminal.shows("to continue: run the same command again");
+    terminal.shows("left with 4");
+    drop(terminal);
+
+    let terminal = Terminal::open(&project, &run).unwrap();
+    terminal.shows("running 1 ─");
+    terminal.keys(&["C-c"]);
+    let lines = terminal.shows("left with 4");
+    assert!(lines.contains("stopped by a signal"), "{lines}");
+    drop(terminal);
+
+    let args = [&args[..], &["--plain"]].concat();
+    let plain = Session { args: &args, ..run };
+    let terminal = Terminal::open(&project, &plain).unwrap();
+    terminal.shows("running trial");
+    assert!(!terminal.screen().contains("the best first"));
+    terminal.keys(&["C-c", "C-c"]);
+    terminal.shows("left with 4");
 }

@@ -190,10 +190,12 @@ impl<'a> Wanted<'a> {
 
     pub(super) fn holds(&self, trial: &FrozenTrial, attempts: Option<u32>) -> bool {
         let value = self.key.value(trial, attempts);
-        value.is_some_and(|value| match (&self.key, trial.user_attrs.get(reason::FAULT)) {
-            (Key::Reason, Some(word)) => self.comparison.holds_of(&[&value, word], self.given),
-            (_, _) => self.comparison.holds(&value, self.given),
-        })
+        value.is_some_and(
+            |value| match (&self.key, trial.user_attrs.get(reason::FAULT)) {
+                (Key::Reason, Some(word)) => self.comparison.holds_of(&[&value, word], self.given),
+                (_, _) => self.comparison.holds(&value, self.given),
+            },
+        )
     }
 }
 

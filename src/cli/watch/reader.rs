@@ -28,7 +28,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// A look may take this share of the time at most: one part in so many.
-const SHARE: u32 = 130;
+const SHARE: u32 = 200;
 
 /// Without a change of the database, the machine and the process that runs the study are looked at this often.
 const QUIET: Duration = Duration::from_secs(5);
