@@ -120,18 +120,6 @@ fn look(store: &Store, study: Option<&str>, tune: &str) -> Result<Seen, Failure>
     }
 }
 
-/// What the database does not know of a study; `tune`: how commands begin.
-pub(super) fn context(store: &Store, study: &StudySummary, tune: &str) -> Context {
-    let owner = lock_owner(store.path(), study);
-    Context {
-        suspended: owner.as_ref().is_some_and(supervisor::suspended),
-        spooled: spool::waiting(&directory_of(store.path()), &study.name),
-        now: messages::clock::now(),
-        owner,
-        tune: tune.to_owned(),
-    }
-}
-
 /// The study, and how often it is looked at. `--watch STUDY` means the study, for no study's state is asked for by
 /// seconds alone.
 fn meant(args: &StatusArgs) -> Result<(Option<&str>, Option<Duration>), Failure> {
