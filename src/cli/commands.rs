@@ -89,6 +89,11 @@ pub enum Command {
         after_help = "Examples:\n  tune enqueue criteria optim.lr=1e-4 optim.name=sgd\n  tune enqueue criteria --file points.jsonl --skip-existing"
     )]
     Enqueue(EnqueueArgs),
+    /// Declare a trial's result invalid: it no longer leads, and the search no longer learns from it
+    #[command(
+        after_help = "Examples:\n  tune strike criteria 17 --why 'trained on the test split'\n  tune strike criteria 17 --undo"
+    )]
+    Strike(StrikeArgs),
     /// Ask the run of a study to stop, and wait until it has
     #[command(after_help = "Examples:\n  tune stop criteria\n  tune stop criteria --now")]
     Stop(StopArgs),
@@ -355,6 +360,22 @@ pub struct DeleteArgs {
     pub yes: bool,
 }
 
+/// `tune strike`
+#[derive(Debug, Args)]
+pub struct StrikeArgs {
+    /// Study
+    pub study: String,
+    /// Trial number
+    #[arg(value_parser = whole::<u64>, allow_negative_numbers = true)]
+    pub number: u64,
+    /// What is wrong with the result
+    #[arg(long, value_name = "REASON", required_unless_present = "undo")]
+    pub why: Option<String>,
+    /// The result is valid after all
+    #[arg(long, conflicts_with = "why")]
+    pub undo: bool,
+}
+
 /// `tune rename`
 #[derive(Debug, Args)]
 pub struct RenameArgs {
@@ -371,11 +392,14 @@ pub struct EnqueueArgs {
     pub study: String,
     /// One point, or a part of one: optim.lr=1e-3 optim.name=sgd; the search chooses the rest
     #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
-    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    #[arg(required_unless_present_any = ["file", "failed"], conflicts_with_all = ["file", "failed"])]
     pub point: Vec<(String, String)>,
     /// Points, one JSON object a line; - is standard input
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// The points of the trials that failed, but for those that another trial has
+    #[arg(long, conflicts_with = "file")]
+    pub failed: bool,
     /// Leave out points that a trial has already
     #[arg(long)]
     pub skip_existing: bool,

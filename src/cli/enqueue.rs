@@ -14,8 +14,8 @@ use config::{Problem, points::Given};
 use files::bounded;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
-use search::study::FrozenTrial;
 use search::study::carry::waiting;
+use search::study::{FrozenTrial, TrialState};
 use store::{Store, StudySummary};
 use supervisor::{lock_owner, patiently};
 
@@ -36,10 +36,15 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
     let study = store::choose(&store, Some(&args.study))?;
     must_take_points(&store, &study)?;
     let trials = store.trials(study.study_id)?;
-    let space = space(&store, &study, &trials)?;
-    let points = check_points(&space, &given, problems)
-        .map_err(|problems| Failure::input(problems.to_string()))?;
-    let plan = Plan::new(points, &trials, args.skip_existing);
+    let plan = match args.failed {
+        true => Plan::of_failed(&trials),
+        false => {
+            let space = space(&store, &study, &trials)?;
+            let points = check_points(&space, &given, problems)
+                .map_err(|problems| Failure::input(problems.to_string()))?;
+            Plan::new(points, &trials, args.skip_existing)
+        }
+    };
     drop(store);
     let mut warn = |message: String| {
         if !common.quiet {
@@ -72,6 +77,9 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
 
 /// The points of the command line, or of the file.
 fn given(args: &EnqueueArgs, problems: &mut Vec<Problem>) -> Result<Vec<Given>, Failure> {
+    if args.failed {
+        return Ok(Vec::new());
+    }
     let Some(file) = &args.file else {
         return Ok(vec![point_of_words(&args.point, problems)]);
     };
@@ -143,6 +151,15 @@ impl Plan {
         points.map(|point| waiting(point, Map::new())).collect()
     }
 
+    /// The points of the trials that failed, each once, but for those at which another trial did not fail, or waits.
+    fn of_failed(trials: &[FrozenTrial]) -> Plan {
+        let failed = |t: &&FrozenTrial| t.state == TrialState::Fail;
+        let others: Vec<FrozenTrial> = trials.iter().filter(|t| !failed(t)).cloned().collect();
+        let points = trials.iter().filter(failed).map(|t| t.params.clone());
+        let points = points.collect();
+        Plan::new(points, &others, true)
+    }
+
     fn new(points: Vec<Params>, trials: &[FrozenTrial], skip: bool) -> Plan {
         let mut plan = Plan {
             points: Vec::new(),
@@ -150,7 +167,9 @@ impl Plan {
             skipped: Vec::new(),
         };
         for point in points {
-            let there = trials.iter().find(|t| asked(t) == point);
+            let there = trials
+                .iter()
+                .find(|t| asked(t) == point || t.params == point);
             if skip && plan.points.contains(&point) {
                 continue;
             }

@@ -31,6 +31,7 @@ mod report_server;
 mod run;
 mod rung;
 mod status;
+mod strike;
 mod watch;
 
 use std::ffi::OsString;
@@ -98,6 +99,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "stop",
     "delete",
     "rename",
+    "strike",
     "failures",
     "importance",
     "report",
@@ -158,6 +160,7 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Fetch(args) => fetch::fetch(common, args),
         Command::Enqueue(args) => enqueue::enqueue(common, args),
         Command::Stop(args) => manage::stop(common, args),
+        Command::Strike(args) => strike::strike(common, args),
         Command::Delete(args) => manage::delete(common, args),
         Command::Rename(args) => manage::rename(common, args),
         Command::Export(args) => export::export(common, args),

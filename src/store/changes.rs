@@ -3,7 +3,7 @@
 //!
 //! SQLite says only that some connection has committed something ([`Store::foreign_change`]): to this
 //! study or to another one in the same file. What has changed in this one is found by comparing
-//! number, state and ownership of its trials with what was seen before: one pass over two columns.
+//! number, state, ownership and whether it was struck with what was seen before: one pass over these columns.
 //! Only trials that are new or different are then read.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::read::{Which, read_trials, state};
 use super::rows::next_number;
 use super::studies::must_be_there;
 use super::{Store, StoreError, StoreErrorKind as Kind, Write};
-use search::study::{FrozenTrial, TrialState};
+use search::study::{FrozenTrial, STRUCK, TrialState};
 
 /// A trial at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct TrialSummary {
     pub state: TrialState,
     /// Whether a run of `tune` has made or claimed it.
     pub ours: bool,
+    /// Whether somebody has declared its result invalid.
+    pub struck: bool,
 }
 
 /// What is known of a study's trials, by number.
@@ -71,6 +73,7 @@ impl KnownTrials {
             let running = TrialSummary {
                 state: TrialState::Running,
                 ours: true,
+                struck: false,
             };
             self.trials.insert(number, running);
         }
@@ -117,14 +120,11 @@ impl Store {
         self.read(|conn| {
             must_be_there(conn, study_id)?;
             let mut now = BTreeMap::new();
-            let mut statement = conn.prepare_cached(
-                "SELECT t.state, o.trial_id IS NOT NULL, t.number
-                 FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND t.number IS NOT NULL",
-            )?;
-            let mut rows = statement.query([study_id])?;
+            let mut statement =
+                conn.prepare_cached(&format!("{GLIMPSE} AND t.number IS NOT NULL"))?;
+            let mut rows = statement.query((study_id, STRUCK))?;
             while let Some(row) = rows.next()? {
-                let number: u64 = row.get(2)?;
+                let number: u64 = row.get(3)?;
                 now.insert(number, glimpse(row, number)?);
             }
             let mut updated = seen.clone();
@@ -178,12 +178,10 @@ impl Batch<'_> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
-        let mut statement = self.conn.prepare_cached(
-            "SELECT t.state, o.trial_id IS NOT NULL
-             FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND t.number = ?2",
-        )?;
-        let mut found = statement.query((self.study_id, number))?;
+        let mut statement = self
+            .conn
+            .prepare_cached(&format!("{GLIMPSE} AND t.number = ?3"))?;
+        let mut found = statement.query((self.study_id, STRUCK, number))?;
         let trial = match found.next()? {
             Some(row) => Some(glimpse(row, number)?),
             None => None,
@@ -196,11 +194,18 @@ impl Batch<'_> {
     }
 }
 
-/// State and ownership of a trial, the first two columns.
+/// The trials of a study at a glance; the second parameter is [`STRUCK`].
+const GLIMPSE: &str = "SELECT t.state, o.trial_id IS NOT NULL, s.trial_id IS NOT NULL, t.number
+     FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
+     LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
+     WHERE t.study_id = ?1";
+
+/// A row of [`GLIMPSE`].
 fn glimpse(row: &Row<'_>, number: u64) -> Result<TrialSummary, Kind> {
     let word = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
     Ok(TrialSummary {
         state: state(word, || format!("trial {number}"))?,
         ours: row.get(1)?,
+        struck: row.get(2)?,
     })
 }

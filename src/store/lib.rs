@@ -25,6 +25,7 @@ mod replay;
 mod rows;
 mod runs;
 mod schema;
+mod strike;
 mod studies;
 #[cfg(test)]
 mod tests;
@@ -43,5 +44,6 @@ pub use open::{LOCK_PATIENCE, Store};
 pub use repeats::RepeatRecord;
 pub use replay::Replayed;
 pub use runs::RunEntry;
+pub use strike::STRUCK_WHY;
 pub use studies::{Counts, NewStudy, StudySummary};
 pub use write::{AttemptEnd, RunRecord, Write, Written};

@@ -80,6 +80,11 @@ impl Leaders {
         }
     }
 
+    /// A trial cannot be one of the best any more.
+    pub fn remove(&mut self, number: u64) {
+        self.trials.retain(|trial| trial.number != number);
+    }
+
     /// Those whose weights are kept, the best first.
     pub fn best(&self) -> &[Leader] {
         &self.trials[..self.most.min(self.trials.len())]

@@ -49,6 +49,7 @@ mod probe;
 mod repeats;
 mod report;
 mod storage;
+mod strike;
 mod supervision;
 mod views;
 mod watch;

@@ -74,6 +74,7 @@ fn the_help_of_every_command() {
         "enqueue --help",
         "init --help",
         "install-service --help",
+        "strike --help",
         "ask-tell --help",
         "memory --help",
         "importance --help",

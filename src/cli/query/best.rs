@@ -96,6 +96,7 @@ pub(super) fn winning(store: &Store, study: &StudySummary) -> Result<(FrozenTria
     let (leading, counted) = leading(store, study)?;
     if let Some(number) = Winner::of(study).number()
         && let Some(winner) = store.trial(study.study_id, number)?
+        && !winner.struck()
     {
         return Ok((winner, counted));
     }
@@ -144,7 +145,12 @@ impl BestTrial {
         let params = best.trained_with().iter();
         facts.extend(params.map(|(name, value)| (name.as_str(), format::value(value))));
         let winner = Winner::of(&self.summary);
-        let lines = winner.lines(&self.summary, best.number, self.counted);
+        let lines = match winner.number().filter(|n| *n != best.number) {
+            Some(struck) => vec![format!(
+                "trial {struck}, which had won by its repeats, is struck; a run with --repeats chooses again"
+            )],
+            None => winner.lines(&self.summary, best.number, self.counted),
+        };
         let lines = lines.iter().map(|line| format::printable(line) + "\n");
         format::facts(&facts)
             + &lines.collect::<String>()

@@ -10,8 +10,8 @@ use super::{Answer, choose};
 use messages::exit::Failure;
 use report::format::plural;
 use search::importance::{Effect, FEWEST, Ranked, ranked, shares};
-use search::study::Direction;
-use store::{Store, StudySummary};
+use search::study::{Direction, FrozenTrial};
+use store::{STRUCK_WHY, Store, StudySummary};
 
 /// What each parameter of a study matters.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ pub fn importance(store: &Store, name: Option<&str>) -> Result<Importance, Failu
             plural(study.counts.complete, "complete trial")
         )));
     }
-    let trials = store.overviews(study.study_id, &[])?;
+    let trials = valid_trials(store, &study)?;
     let objectives = Objectives::of(&study);
     let metrics = objectives.names().to_vec().into_iter();
     let of = |(at, (metric, direction)): (usize, (String, &Direction))| OfObjective {
@@ -118,8 +118,14 @@ pub(super) fn importances(
     if study.counts.complete < FEWEST as u64 {
         return Ok(None);
     }
-    let trials = store.overviews(study.study_id, &[])?;
-    Ok(Some(shares(&trials, direction)))
+    Ok(Some(shares(&valid_trials(store, study)?, direction)))
+}
+
+/// The trials whose results nobody has struck.
+fn valid_trials(store: &Store, study: &StudySummary) -> Result<Vec<FrozenTrial>, Failure> {
+    let mut trials = store.overviews(study.study_id, &[STRUCK_WHY])?;
+    trials.retain(|t| !t.user_attrs.contains_key(STRUCK_WHY));
+    Ok(trials)
 }
 
 /// The most important ones, for people: `optim.lr 62 %, model.dropout 21 %`.

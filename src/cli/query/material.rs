@@ -23,7 +23,10 @@ pub fn material(
     context: &Context,
 ) -> Result<Material, Failure> {
     let id = study.study_id;
-    let trials = store.trials(id)?;
+    let mut trials = store.trials(id)?;
+    // A result that was struck stands in no chart.
+    let struck = trials.iter_mut().filter(|t| t.struck());
+    struck.for_each(|t| t.values.clear());
     let runs = store.runs(id)?;
     let last = store.last_run(id)?;
     let state = StudyState::of(context.owner.as_ref(), context.suspended, last.as_ref());

@@ -3,19 +3,23 @@
 use serde_json::{Map, Value as Json};
 
 use search::study::TrialState;
+use store::STRUCK_WHY;
 
 /// The attribute with the word of the fault.
 pub(super) const FAULT: &str = "fault";
 
 /// The attributes that [`reason`] reads.
-pub(super) const KEYS: [&str; 3] = [FAULT, "error_msg", "cuda_error_msg"];
+pub(super) const KEYS: [&str; 4] = [FAULT, "error_msg", "cuda_error_msg", STRUCK_WHY];
 
-/// Why a trial was pruned or failed, in one line; empty where it was neither.
+/// Why a trial was struck, pruned or failed, in one line; empty where it was nothing of these.
 pub(super) fn reason(state: TrialState, attrs: &Map<String, Json>) -> String {
     let line = |key: &str| {
         let text = attrs.get(key)?.as_str()?;
         text.lines().map(str::trim).find(|line| !line.is_empty())
     };
+    if let Some(why) = line(STRUCK_WHY) {
+        return format!("struck: {why}");
+    }
     match state {
         TrialState::Waiting | TrialState::Running | TrialState::Complete => String::new(),
         TrialState::Pruned | TrialState::Fail => {

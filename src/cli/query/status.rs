@@ -90,6 +90,9 @@ pub struct Status {
     pub(super) now: jiff::Timestamp,
     #[serde(skip)]
     pub(super) summary: StudySummary,
+    /// The trial that won by its repeats.
+    #[serde(skip)]
+    winner: Option<u64>,
     #[serde(skip)]
     pub(super) last_run: Option<RunEntry>,
     #[serde(skip)]
@@ -149,6 +152,8 @@ pub(super) fn status_of(
     let mut leading = leading(store, &study, trials)?;
     let about = About::new(&study.name, &context.tune);
     let faults = store.faults(study.study_id)?;
+    let valid = |n: &u64| trials.iter().any(|t| t.number == *n && !t.struck());
+    let winner = Winner::of(&study).number().filter(valid);
     Ok(Status {
         no_value: without_value(&about, trials, &faults),
         about,
@@ -176,6 +181,7 @@ pub(super) fn status_of(
         front: (!single).then_some(leading),
         now: context.now,
         summary: study,
+        winner,
         last_run,
         rate: pace,
     })
@@ -288,7 +294,7 @@ impl Answer for Status {
             None => ("best", self.best_text()),
         };
         facts.push((word, why.unwrap_or(leading)));
-        let winner = Winner::of(&self.summary).number();
+        let winner = self.winner;
         facts.extend(winner.map(|n| ("winner", format!("trial {n}, by repeats"))));
         let baseline = self.baseline.as_ref();
         facts.extend(baseline.map(|b| ("baseline", baseline_text(b))));

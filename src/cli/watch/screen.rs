@@ -1,11 +1,14 @@
 //! The terminal while a view has it: entered, left again whatever happens, and its keys.
 
 use std::io::{self, BufWriter, Stdout, Write, stdin, stdout};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -75,10 +78,22 @@ impl Screen {
             self.take_again()?;
             return Ok(Said::Changed);
         }
-        match event::poll(patience) {
+        // crossterm reads a terminal that is gone for ever: it must not be asked then.
+        let waits = stdin();
+        let mut waits = [PollFd::new(waits.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        match poll(&mut waits, timeout) {
+            // A signal came: a new size is told below, the others the next call looks at.
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+        if waits[0].revents().is_some_and(|is| is.intersects(gone)) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match event::poll(Duration::ZERO) {
             Ok(true) => {}
             Ok(false) => return Ok(Said::Nothing),
-            // A signal came, which the next call looks at.
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(Said::Nothing),
             Err(e) => return Err(e),
         }

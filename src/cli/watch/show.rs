@@ -22,10 +22,13 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// keys may ask to stop, and which stops and goes on together with the view.
 pub(super) fn until_left(reader: &Reader, looks: Looks, of_run: bool) -> Result<Exit, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ended))
-            .map_err(|e| Failure::internal(format!("no signal handler can be set: {e}")))?;
+    let failed = |e| Failure::internal(format!("no signal handler can be set: {e}"));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
     }
+    // There is no terminal any more to be given back.
+    let gone = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_shutdown(SIGHUP, 0, gone).map_err(failed)?;
     let mut screen = Screen::take()?;
     let mut state = State::new(messages::clock::now(), of_run);
     let run = getppid();

@@ -123,8 +123,12 @@ impl History {
         self.position(number).ok().map(|i| &self.entries[i])
     }
 
-    /// Adds a trial, or replaces the one with its number.
+    /// Adds a trial, or replaces the one with its number. One that was struck is left out.
     pub fn put(&mut self, space: &Space, trial: &FrozenTrial) {
+        if trial.struck() {
+            self.remove(trial.number);
+            return;
+        }
         let entry = Entry {
             number: trial.number,
             state: trial.state,
@@ -204,6 +208,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::sampler::testing::trial;
+    use crate::study::STRUCK;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -233,6 +238,18 @@ mod tests {
         assert!(!faulted_as(Pruned, json!({}), &[f64::NAN, 0.1]));
         let marks = json!({"diverged": false, "fault": null, "worker": 3});
         assert!(!faulted_as(Pruned, marks, &[0.1]));
+    }
+
+    #[test]
+    fn a_trial_that_was_struck_teaches_nothing() {
+        let mut history = History::new(vec![Direction::Minimize]);
+        let mut told = trial(0, TrialState::Complete, Params::new(), Some(0.1));
+        history.put(&Space::default(), &told);
+        history.take_updates();
+        told.system_attrs.insert(STRUCK.to_owned(), json!(1.0));
+        history.put(&Space::default(), &told);
+        assert_eq!(history.best(), None);
+        assert_eq!(history.take_updates(), [(0, None)]);
     }
 
     #[test]

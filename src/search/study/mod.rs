@@ -17,4 +17,4 @@ pub use job::{AttemptId, Job, Purpose};
 pub use lineage::{lineage, next_fork};
 pub use seed::{derive_seed, rng};
 pub use trial::{Direction, FrozenTrial, IllegalTransition, TrialState};
-pub use violation::{is_constraint, violation};
+pub use violation::{STRUCK, is_constraint, violation};

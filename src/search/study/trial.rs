@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::{ranking, violation};
+use super::{STRUCK, ranking, violation};
 use crate::space::{Domain, Params, Value};
 
 /// Whether the objective is to be made small or large.
@@ -244,6 +244,11 @@ impl FrozenTrial {
     /// Whether it violates no constraint (see [`violation`]).
     pub fn feasible(&self) -> bool {
         violation(self).is_none_or(|v| v <= 0.0)
+    }
+
+    /// Whether somebody has declared its result invalid: it neither leads nor teaches.
+    pub fn struck(&self) -> bool {
+        self.system_attrs.contains_key(STRUCK)
     }
 
     /// Whether it counts towards `--trials`: COMPLETE, or PRUNED after having been started (an

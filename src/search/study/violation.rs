@@ -17,6 +17,9 @@ const LIST: &str = "constraints";
 /// What the names of the attributes begin with that have a number each.
 const ONE: &str = "constraints:";
 
+/// The constraint that a trial violates whose result somebody has declared invalid (`tune strike`).
+pub const STRUCK: &str = "constraints:struck";
+
 /// Whether a system attribute is a constraint. `Store::outlines` selects by the same names.
 pub fn is_constraint(key: &str) -> bool {
     key == LIST || key.starts_with(ONE)

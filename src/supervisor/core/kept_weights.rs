@@ -59,8 +59,9 @@ impl Weights {
     /// This is how a trial stands in the database.
     pub(super) fn found(&mut self, trial: &FrozenTrial) {
         self.coming.remove(&trial.number);
-        if let Some(leader) = Leader::of(trial, self.objectives) {
-            self.leaders.put(leader);
+        match Leader::of(trial, self.objectives) {
+            Some(leader) => self.leaders.put(leader),
+            None => self.leaders.remove(trial.number),
         }
     }
 }

@@ -75,6 +75,7 @@ impl Disk {
         Some(TrialSummary {
             state: trial.state,
             ours: self.ours.contains(&number),
+            struck: trial.struck(),
         })
     }
 

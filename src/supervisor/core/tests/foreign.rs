@@ -1,4 +1,4 @@
-//! The core beside a program that asks, tells, enqueues, claims, fails, ends and deletes trials of the
+//! The core beside a program that asks, tells, enqueues, claims, fails, ends, strikes and deletes trials of the
 //! same study at random, between any two of our writes. It could rename the study as well: the core knows its row
 //! alone, so that tests of the real binary do that.
 
@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use search::study;
+use search::study::{self, STRUCK};
 
 /// The other program.
 pub struct Foreign {
@@ -41,7 +41,7 @@ impl Foreign {
     fn once(&mut self, disk: &mut Disk) {
         let ends = [TrialState::Complete, TrialState::Pruned, TrialState::Fail];
         let end = ends[self.rng.random_range(0..3)];
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..11) {
             0..3 => self.add(disk, TrialState::Running),
             3 => self.add(disk, TrialState::Waiting),
             4..7 => self.end(disk, end, |disk, t| !disk.ours.contains(&t.number)),
@@ -53,6 +53,14 @@ impl Foreign {
                     .collect();
                 if let Some(number) = self.one(&waiting) {
                     disk.trials.get_mut(&number).unwrap().state = TrialState::Running;
+                }
+            }
+            9 => {
+                let ended = disk.trials.values().filter(|t| t.state.finished());
+                let ended: Vec<u64> = ended.map(|t| t.number).collect();
+                if let Some(number) = self.one(&ended) {
+                    let attrs = &mut disk.trials.get_mut(&number).unwrap().system_attrs;
+                    attrs.insert(STRUCK.to_owned(), 1.0.into());
                 }
             }
             _ => {
@@ -116,7 +124,7 @@ fn check_end(world: &World, goal: u64) -> Result<(), TestCaseError> {
         );
     }
     let best = (world.disk.trials.values())
-        .filter(|t| t.state == TrialState::Complete)
+        .filter(|t| t.state == TrialState::Complete && !t.struck())
         .filter_map(FrozenTrial::value)
         .min_by(f64::total_cmp);
     prop_assert_eq!(world.core.best().and_then(|b| b.value), best);

@@ -1,0 +1,49 @@
+//! Results that somebody has declared invalid.
+
+use super::rows::{SYSTEM, USER, put_attributes};
+use super::studies::must_be_there;
+use super::{Store, StoreError, StoreErrorKind as Kind};
+use search::study::STRUCK;
+use serde_json::{Map, Value as Json};
+
+/// The user attribute that says why a trial was struck.
+pub const STRUCK_WHY: &str = "struck";
+
+impl Store {
+    /// Strikes a trial's result, for this reason: Optuna sees a violated constraint. `None` takes that back.
+    ///
+    /// # Errors
+    /// No such study or trial; writing failed. Nothing was changed then.
+    pub fn strike(
+        &mut self,
+        study_id: i64,
+        number: u64,
+        why: Option<&str>,
+    ) -> Result<(), StoreError> {
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            let of = "SELECT trial_id FROM trials WHERE study_id = ?1 AND number = ?2";
+            let trial_id: i64 = conn
+                .query_row(of, (study_id, number), |row| row.get(0))
+                .map_err(|e| match e {
+                    rusqlite::Error::QueryReturnedNoRows => Kind::UnknownTrial(study_id, number),
+                    other => other.into(),
+                })?;
+            let one = |key: &str, value: Json| Map::from_iter([(key.to_owned(), value)]);
+            match why {
+                Some(why) => {
+                    put_attributes(conn, USER, trial_id, &one(STRUCK_WHY, why.into()))?;
+                    put_attributes(conn, SYSTEM, trial_id, &one(STRUCK, 1.0.into()))
+                }
+                None => [(USER, STRUCK_WHY), (SYSTEM, STRUCK)]
+                    .into_iter()
+                    .try_for_each(|((table, whose), key)| {
+                        let delete =
+                            format!("DELETE FROM {table} WHERE {whose} = ?1 AND \"key\" = ?2");
+                        conn.execute(&delete, (trial_id, key))?;
+                        Ok(())
+                    }),
+            }
+        })
+    }
+}
