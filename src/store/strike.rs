@@ -3,6 +3,7 @@
 use super::rows::{SYSTEM, USER, put_attributes};
 use super::studies::must_be_there;
 use super::{Store, StoreError, StoreErrorKind as Kind};
+use rusqlite::OptionalExtension;
 use search::study::STRUCK;
 use serde_json::{Map, Value as Json};
 
@@ -23,12 +24,10 @@ impl Store {
         self.write(|conn| {
             must_be_there(conn, study_id)?;
             let of = "SELECT trial_id FROM trials WHERE study_id = ?1 AND number = ?2";
-            let trial_id: i64 = conn
+            let trial_id: Option<i64> = conn
                 .query_row(of, (study_id, number), |row| row.get(0))
-                .map_err(|e| match e {
-                    rusqlite::Error::QueryReturnedNoRows => Kind::UnknownTrial(study_id, number),
-                    other => other.into(),
-                })?;
+                .optional()?;
+            let trial_id = trial_id.ok_or(Kind::UnknownTrial(study_id, number))?;
             let one = |key: &str, value: Json| Map::from_iter([(key.to_owned(), value)]);
             match why {
                 Some(why) => {
