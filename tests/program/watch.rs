@@ -307,3 +307,36 @@ fn a_run_on_a_terminal_opens_the_view_and_tells_its_lines_when_it_is_left() {
     terminal.keys(&["C-c", "C-c"]);
     terminal.shows("left with 4");
 }
+
+/// Processes that watch a study of this project.
+fn watching(project: &Project) -> Vec<u32> {
+    let path = project.path().display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let watches = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words[0].ends_with(b"/tune")
+            && words.contains(&path.as_bytes())
+            && words.contains(&&b"watch"[..])
+    };
+    pids.filter(watches).collect()
+}
+
+#[test]
+fn a_view_ends_with_its_terminal() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "3"]);
+    let session = Session {
+        size: (100, 30),
+        variables: &[],
+        args: &["watch", "synthetic"],
+    };
+    let Some(terminal) = Terminal::open(&project, &session) else {
+        return;
+    };
+    terminal.shows("q quit");
+    assert_eq!(watching(&project).len(), 1);
+    drop(terminal);
+    wait_for("the end of the view", || watching(&project).is_empty());
+}
