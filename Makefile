@@ -71,6 +71,12 @@ run: build model ## Fetch what is missing, build, search 5 trials (RUN_ARGS)
 install: build ## Install to PREFIX (default ~/.local); runs from any directory
 	install -D -m 755 "$(TUNE)" "$(DESTDIR)$(PREFIX)/bin/tune"
 	install -D -m 755 "$(dir $(TUNE))$(LIBRARY)" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
+	@# What shells complete, and the manual pages.
+	@for at in bash:bash-completion/completions/tune zsh:zsh/site-functions/_tune fish:fish/vendor_completions.d/tune.fish; do \
+	    file="$(DESTDIR)$(PREFIX)/share/$${at#*:}"; \
+	    mkdir -p "$$(dirname "$$file")" && "$(TUNE)" completions "$${at%%:*}" > "$$file"; \
+	done
+	@"$(TUNE)" man "$(DESTDIR)$(PREFIX)/share/man/man1"
 	@# What the user has edited stays; a newer version of it is only pointed out.
 	@find configs -type f | while IFS= read -r file; do \
 	    target="$(DESTDIR)$(DATA_DIR)/$$file"; \
@@ -83,6 +89,8 @@ install: build ## Install to PREFIX (default ~/.local); runs from any directory
 
 uninstall: ## Remove the installed binary; configuration, studies and caches stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tune" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
+	rm -f "$(DESTDIR)$(PREFIX)"/share/{bash-completion/completions/tune,zsh/site-functions/_tune,fish/vendor_completions.d/tune.fish}
+	rm -f "$(DESTDIR)$(PREFIX)"/share/man/man1/tune{,-*}.1
 
 clean: ## Remove the project's own build results; dependencies and fetched files stay
 	$(CARGO) clean --workspace

@@ -32,6 +32,8 @@ Commands:
   tune replay STUDY N     Train one trial again; records nothing
   tune init               A first task file
   tune install-service    A systemd unit for a run
+  tune completions SHELL  What a shell completes of the command line
+  tune man DIR            The manual pages
   tune check TASK         Check configuration and data; writes nothing
   tune rehearse TASK      A few steps: what fits, how long the search will take
   tune adopt FILE         Take in a study that Optuna made

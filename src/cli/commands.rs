@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::RungArgs;
 use super::args::{Common, ConfigFlags, key_value};
 use super::report_page::{PlotArgs, ReportArgs};
+use super::shell::{CompletionsArgs, ManArgs};
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
 use crate::query::Selection;
@@ -108,6 +109,14 @@ pub enum Command {
     /// Print a systemd unit for a run
     #[command(name = "install-service")]
     InstallService(InstallServiceArgs),
+    /// Print what a shell completes of the command line
+    #[command(
+        after_help = "Examples:\n  tune completions bash > ~/.local/share/bash-completion/completions/tune\n  tune completions fish > ~/.config/fish/completions/tune.fish"
+    )]
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    #[command(after_help = "Examples:\n  tune man ~/.local/share/man/man1\n  man tune-trials")]
+    Man(ManArgs),
     /// Check configuration and data; writes nothing
     #[command(
         after_help = "Examples:\n  tune check criteria\n  tune check ./mine.toml --set train.epochs=5"

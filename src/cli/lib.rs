@@ -30,6 +30,7 @@ mod report_page;
 mod report_server;
 mod run;
 mod rung;
+mod shell;
 mod status;
 mod strike;
 mod watch;
@@ -107,6 +108,8 @@ pub const SUBCOMMANDS: &[&str] = &[
     "watch",
     "init",
     "install-service",
+    "completions",
+    "man",
 ];
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.
@@ -157,6 +160,8 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Embed(args) => embed::embed(common, args),
         Command::Init(args) => init::init(common, args),
         Command::InstallService(args) => install_service::install_service(common, args),
+        Command::Completions(args) => shell::completions(args),
+        Command::Man(args) => shell::man(args),
         Command::Fetch(args) => fetch::fetch(common, args),
         Command::Enqueue(args) => enqueue::enqueue(common, args),
         Command::Stop(args) => manage::stop(common, args),

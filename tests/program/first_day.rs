@@ -428,3 +428,32 @@ fn a_script_in_a_directory_that_the_line_goes_to_is_watched() {
     let text = expect(8, home.path(), dir.path(), &["t", "--trials", "2"]);
     assert!(text.contains("sub/t.py has changed"), "{text}");
 }
+
+#[test]
+fn a_shell_completes_commands_and_options_and_man_has_a_page_of_each() {
+    let project = Project::empty();
+    let (script, _) = project.expect(0, &["completions", "bash"]);
+    let file = project.path().join("completions");
+    std::fs::write(&file, script).unwrap();
+    let completed = |words: &str, word: &str, before: &str| {
+        let at = words.split(' ').count() - 1;
+        let line = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD={at}; _tune tune '{word}' {before}; \
+             echo ${{COMPREPLY[@]}}",
+            file.display()
+        );
+        let output = std::process::Command::new("bash")
+            .args(["-c", &line])
+            .output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert_eq!(completed("tune str", "str", "tune"), "strike\n");
+    assert_eq!(completed("tune trials --so", "--so", "trials"), "--sort\n");
+    let pages = project.path().join("man1");
+    project.expect(0, &["man", &pages.display().to_string()]);
+    for page in ["tune.1", "tune-trials.1", "tune-doctor.1"] {
+        let text = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(text.contains(".SH NAME"), "{page}");
+    }
+    assert!(!pages.join("tune-worker.1").exists());
+}

@@ -74,6 +74,8 @@ fn the_help_of_every_command() {
         "enqueue --help",
         "init --help",
         "install-service --help",
+        "completions --help",
+        "man --help",
         "strike --help",
         "ask-tell --help",
         "memory --help",
