@@ -1,10 +1,10 @@
 //! `tune enqueue STUDY`: points to be tried next.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Map;
 
+use super::manage::{PATIENCE, warn};
 use super::{Common, EnqueueArgs, init_logging, run};
 use crate::query;
 use ask_tell::archive;
@@ -18,9 +18,6 @@ use search::study::carry::waiting;
 use search::study::{FrozenTrial, TrialState};
 use store::{Store, StudySummary};
 use supervisor::{lock_owner, patiently};
-
-/// How long another program's lock is waited for. A run holds it for milliseconds at a time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest list of points that is read, in bytes: of some 10,000 points.
 const MOST: u64 = 4 << 20;
@@ -46,14 +43,9 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         }
     };
     drop(store);
-    let mut warn = |message: String| {
-        if !common.quiet {
-            report::err(&format!("note: {message}"));
-        }
-    };
     let numbers = match plan.points.len() {
         0 => 0..0,
-        _ => patiently(PATIENCE, &mut warn, || {
+        _ => patiently(PATIENCE, &mut warn(common), || {
             let mut store = Store::open_existing(&storage)?;
             store.add_trials(study.study_id, &plan.trials())
         })?,

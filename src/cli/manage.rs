@@ -22,7 +22,7 @@ use supervisor::{LockOwner, StudyLock, ask_to_stop, lock_owner, patiently, spool
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long another program's lock on the database is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a study was stopped.
 #[derive(Debug, Serialize)]
@@ -268,7 +268,7 @@ fn locked(storage: &Path, study: &StudySummary, name: &str) -> Result<StudyLock,
     Ok(lock)
 }
 
-fn warn(common: &Common) -> impl FnMut(String) + use<> {
+pub(super) fn warn(common: &Common) -> impl FnMut(String) + use<> {
     let quiet = common.quiet;
     move |message: String| {
         if !quiet {

@@ -6,7 +6,7 @@ use super::logs::logs;
 use super::report_page::{plot, report_page};
 use super::status::status;
 use super::watch::watch;
-use super::{Common, ReadCommand, answer, init_logging, run};
+use super::{Common, ReadCommand, TrialsArgs, answer, init_logging, run};
 use crate::query::{self, Selection, TaskLine, Width};
 use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
@@ -26,6 +26,11 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
     let open = || Store::open_read_only(&storage);
     let dir = directory_of(&storage);
     let tune = || run::command_in(common, &project);
+    let named = |name: &Option<String>| {
+        let store = open()?;
+        let study = meant(common, &store, &dir, name.as_deref())?;
+        Ok::<_, Failure>((store, study))
+    };
     match command {
         ReadCommand::List(_) => {
             let store = Store::open_if_any(&storage)?;
@@ -36,34 +41,12 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         ReadCommand::Status(args) => status(common, &storage, args, &tune()?),
         ReadCommand::Watch(args) => watch(common, &storage, args, &tune()?),
         ReadCommand::Best(args) => {
-            let store = open()?;
-            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            let (store, study) = named(&args.study)?;
             answer(common, &query::best(&store, Some(&study))?)
         }
         ReadCommand::Trials(args) => {
-            let store = open()?;
-            let study = &meant(common, &store, &dir, args.study.as_deref())?;
-            let live = lock_owner(store.path(), &store::choose(&store, Some(study))?).is_some();
-            let selection = Selection {
-                live,
-                ..args.selection()
-            };
-            if common.json {
-                super::print(&query::trials_json(&store, Some(study), &selection)?)
-            } else if args.csv {
-                super::print_data(&query::trials_csv(&store, Some(study), &selection)?)
-            } else {
-                let width = match args.all_columns() {
-                    true => Width::Any,
-                    false => Width::Of(report::columns().unwrap_or(PIPED)),
-                };
-                super::print(&query::trials_table(
-                    &store,
-                    Some(study),
-                    &selection,
-                    width,
-                )?)
-            }
+            let (store, study) = named(&args.study)?;
+            trials(common, &store, &study, args)
         }
         ReadCommand::Show(args) => {
             let shown = query::show(&open()?, Some(&args.study), args.number)?;
@@ -74,28 +57,45 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             answer(common, &failures)
         }
         ReadCommand::Importance(args) => {
-            let store = open()?;
-            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            let (store, study) = named(&args.study)?;
             answer(common, &query::importance(&store, Some(&study))?)
         }
         ReadCommand::Report(args) => {
-            let store = open()?;
-            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            let (store, study) = named(&args.study)?;
             report_page(common, &store, &study, args, &tune()?)
         }
         ReadCommand::Plot(args) => {
-            let store = open()?;
-            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            let (store, study) = named(&args.study)?;
             plot(&store, &study, args, &tune()?)
         }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);
-            let store = open()?;
-            let study = meant(common, &store, &dir, args.study.as_deref())?;
+            let (store, study) = named(&args.study)?;
             let memory = query::memory(&store, Some(&study), host)?;
             answer(common, &memory)
         }
     }
+}
+
+/// The trials that are asked for, as a table, JSON or CSV.
+fn trials(common: &Common, store: &Store, study: &str, args: &TrialsArgs) -> Result<Exit, Failure> {
+    let study = Some(study);
+    let live = lock_owner(store.path(), &store::choose(store, study)?).is_some();
+    let selection = Selection {
+        live,
+        ..args.selection()
+    };
+    if common.json {
+        return super::print(&query::trials_json(store, study, &selection)?);
+    }
+    if args.csv {
+        return super::print_data(&query::trials_csv(store, study, &selection)?);
+    }
+    let width = match args.all_columns() {
+        true => Width::Any,
+        false => Width::Of(report::columns().unwrap_or(PIPED)),
+    };
+    super::print(&query::trials_table(store, study, &selection, width)?)
 }
 
 /// The name of the study that is meant. Says on stderr which of several was chosen, and that the database does not have

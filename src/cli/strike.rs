@@ -1,19 +1,15 @@
 //! `tune strike STUDY N`: a result is declared invalid.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use super::commands::StrikeArgs;
+use super::manage::{PATIENCE, warn};
 use super::{Common, answer, init_logging, run};
 use crate::query::{Answer, printable};
 use config::places::Wanted;
 use messages::exit::{Exit, Failure};
 use store::Store;
 use supervisor::patiently;
-
-/// How long another program's lock on the database is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A trial whose result was struck, or is valid again.
 #[derive(Debug, Serialize)]
@@ -66,12 +62,7 @@ pub(super) fn strike(common: &Common, args: &StrikeArgs) -> Result<Exit, Failure
         )));
     }
     drop(store);
-    let mut warn = |message: String| {
-        if !common.quiet {
-            report::err(&format!("note: {message}"));
-        }
-    };
-    patiently(PATIENCE, &mut warn, || {
+    patiently(PATIENCE, &mut warn(common), || {
         Store::open_existing(&storage)?.strike(study.study_id, number, why)
     })?;
     answer(
