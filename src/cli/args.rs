@@ -122,6 +122,10 @@ pub struct RunArgs {
     /// Lines as they come, without the view that a run opens on a terminal
     #[arg(long)]
     pub plain: bool,
+    /// Have this shell command told of the end, a new best (at most once a minute) and a lost GPU: $TUNE_TEXT says it in a
+    /// sentence, standard input as JSON
+    #[arg(long, value_name = "COMMAND")]
+    pub notify: Option<String>,
     /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
     #[arg(long, value_name = "FAULTS")]
     pub inject: Option<String>,

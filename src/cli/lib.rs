@@ -21,6 +21,7 @@ mod libtorch;
 mod logging;
 mod logs;
 mod manage;
+mod notify;
 mod predict;
 pub mod query;
 mod read_command;

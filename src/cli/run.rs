@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::logging::note_told;
+use super::notify::Notified;
 use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse, watch};
 use crate::check_report;
 use config::Prepared;
@@ -60,11 +61,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         false => Vec::new(),
     };
     let about = About::new(&spec.study, &tune);
-    let shown = report::sink(mode, &about)
-        .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
+    let no_threads = |e| Failure::internal(format!("cannot start threads: {e}"));
+    let shown = report::sink(mode, &about).map_err(no_threads)?;
     let shown: Box<dyn Sink> = match watch::opens(args) {
         true => Box::new(watch::Beside::new(shown, &storage, &spec.study)),
         false => shown,
+    };
+    let shown: Box<dyn Sink> = match &args.notify {
+        Some(command) => Box::new(Notified::new(shown, command, &spec).map_err(no_threads)?),
+        None => shown,
     };
     let ended = launch(Launch {
         floor: floor(&spec, devices[0]),

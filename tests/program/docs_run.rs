@@ -13,7 +13,8 @@ use crate::common::program;
 const TRIALS: u64 = 40;
 
 /// Commands that this test leaves to others, by how they begin, and why.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("tune criteria --notify", "tells people: notify.rs"),
     (
         "tune report criteria --open",
         "goes on until it is ended: tests/program/report.rs",

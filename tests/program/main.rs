@@ -42,6 +42,7 @@ mod failing;
 mod first_day;
 mod fork;
 mod memory;
+mod notify;
 mod objectives;
 mod optuna;
 mod output;
