@@ -1,3 +1,5 @@
+//! What a chart is as SVG: well-formed, escaped, within its scales.
+
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

@@ -155,6 +155,29 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
     }
 }
 
+/// Whether the line of code that failed says more than the cause alone.
+fn is_told_by_a_line(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::OwnCode
+            | Cause::ShapeMismatch
+            | Cause::TypeMismatch
+            | Cause::CheckpointMismatch
+            | Cause::BrokenFile
+            | Cause::AddressInUse
+            | Cause::EmptyData
+            | Cause::NoDevice
+            | Cause::NeedsInput
+            | Cause::AutogradGraph
+            | Cause::NotPicklable
+            | Cause::UntrustedCheckpoint
+            | Cause::Locked
+            | Cause::LeftBehind
+            | Cause::UnsetVariable
+            | Cause::Deadlock
+    )
+}
+
 /// The cause with the rows, the operation, the variable or the options that were found.
 fn what(examined: &Examined, cause: Cause) -> String {
     let profile = cause.profile();
@@ -203,27 +226,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
         .failures
         .first()
         .and_then(|f| f.line.as_ref());
-    match line.filter(|_| {
-        matches!(
-            cause,
-            Cause::OwnCode
-                | Cause::ShapeMismatch
-                | Cause::TypeMismatch
-                | Cause::CheckpointMismatch
-                | Cause::BrokenFile
-                | Cause::AddressInUse
-                | Cause::EmptyData
-                | Cause::NoDevice
-                | Cause::NeedsInput
-                | Cause::AutogradGraph
-                | Cause::NotPicklable
-                | Cause::UntrustedCheckpoint
-                | Cause::Locked
-                | Cause::LeftBehind
-                | Cause::UnsetVariable
-                | Cause::Deadlock
-        )
-    }) {
+    match line.filter(|_| is_told_by_a_line(cause)) {
         Some(line) => format!("{text}: {line}"),
         None => text,
     }

@@ -1,3 +1,5 @@
+//! What a report says of made studies.
+
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Map, json};

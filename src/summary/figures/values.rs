@@ -4,7 +4,7 @@ use super::{Built, Kind, Panel, beyond_text, chart, one, spread, values_axis, va
 use crate::{Facts, Material, scored, shown};
 use ::chart::{Axis, Ink, Layer, Mark, Scale, Stroke};
 use report::format::{plural, value};
-use search::study::{FrozenTrial, TrialState};
+use search::study::{Direction, FrozenTrial, TrialState};
 
 pub(super) fn history(m: &Material, facts: &Facts) -> Built {
     let scored = m.scored();
@@ -20,12 +20,7 @@ pub(super) fn history(m: &Material, facts: &Facts) -> Built {
     let x = Scale::whole(numbers.chain([0.0]));
     let last = m.trials.last().map_or(0.0, |t| t.number as f64);
     let points = scored.iter().map(|s| (s.trial.number as f64, s.value));
-    let mut best: Vec<(f64, f64)> = Vec::new();
-    for (number, value) in points.clone() {
-        if best.last().is_none_or(|b| direction.better(value, b.1)) {
-            best.push((number, value));
-        }
-    }
+    let best = best_so_far(direction, points.clone());
     let pruned = m.trials.iter().filter(|t| t.state == TrialState::Pruned);
     let pruned = pruned.filter_map(|t| Some((t.number as f64, t.only_value()?)));
     let mut layers = Vec::new();
@@ -76,6 +71,17 @@ pub(super) fn history(m: &Material, facts: &Facts) -> Built {
     });
     let axes = (Axis::new("trial", x), values_axis(m, scale));
     one(Kind::History, see.trim_end(), axes, layers)
+}
+
+/// Those of the points that are better than all before them.
+fn best_so_far(direction: Direction, points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut best: Vec<(f64, f64)> = Vec::new();
+    for (number, value) in points {
+        if best.last().is_none_or(|b| direction.better(value, b.1)) {
+            best.push((number, value));
+        }
+    }
+    best
 }
 
 /// Everything that one training cannot tell from the best.
@@ -196,10 +202,6 @@ pub(super) fn curves(m: &Material) -> Built {
     let (complete, pruned) = (of(TrialState::Complete), of(TrialState::Pruned));
     let valued = complete.iter().filter_map(|t| Some((*t, t.value()?)));
     let best = m.study.direction().best(valued).map(|(trial, _)| trial);
-    let lines = |trials: &[&FrozenTrial]| Mark::Lines {
-        lines: trials.iter().map(|t| line(t)).collect(),
-        stroke: Stroke::Thin,
-    };
     let cut = spread(&pruned, CURVES);
     let ends = cut.iter().filter_map(|t| line(t).last().copied());
     let mut layers = Vec::new();
@@ -207,7 +209,7 @@ pub(super) fn curves(m: &Material) -> Built {
         layers.push(Layer::new(
             format!("pruned ({})", pruned.len()),
             Ink::Faint,
-            lines(&cut),
+            lines(&cut, Stroke::Thin),
         ));
         layers.push(Layer::new(
             "where it was pruned",
@@ -219,18 +221,11 @@ pub(super) fn curves(m: &Material) -> Built {
     layers.push(Layer::new(
         format!("complete ({})", complete.len()),
         Ink::Main,
-        lines(&through),
+        lines(&through, Stroke::Thin),
     ));
     if let Some(first) = best {
-        let mark = Mark::Lines {
-            lines: vec![line(first)],
-            stroke: Stroke::Full,
-        };
-        layers.push(Layer::new(
-            format!("the best, trial {}", first.number),
-            Ink::Second,
-            mark,
-        ));
+        let name = format!("the best, trial {}", first.number);
+        layers.push(Layer::new(name, Ink::Second, lines(&[first], Stroke::Full)));
     }
     let drawn = || {
         cut.iter()
@@ -258,6 +253,13 @@ pub(super) fn curves(m: &Material) -> Built {
         values_axis(m, scale),
     );
     one(Kind::Curves, &see, axes, layers)
+}
+
+fn lines(trials: &[&FrozenTrial], stroke: Stroke) -> Mark {
+    Mark::Lines {
+        lines: trials.iter().map(|t| line(t)).collect(),
+        stroke,
+    }
 }
 
 /// A trial's curve, of at most so many points and its last one.
