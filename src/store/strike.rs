@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 pub const STRUCK_WHY: &str = "struck";
 
 impl Store {
-    /// Strikes a trial's result, for this reason: Optuna sees a violated constraint. `None` takes that back.
+    /// Strikes a trial's result, for this reason: Optuna 5 sees a violated constraint. `None` takes that back.
     ///
     /// # Errors
     /// No such study or trial; writing failed. Nothing was changed then.

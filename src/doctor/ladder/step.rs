@@ -1,5 +1,7 @@
 //! A rung that has ended, and what its end means.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::{AT, FACTS, Rung, RungEnd, WARNING};
@@ -141,34 +143,8 @@ pub fn judge(rung: &Rung, end: &RungEnd) -> Step {
         seconds: (end.took.as_secs_f64() * 1e3).round() / 1e3,
     };
     if let Some(limit) = end.late {
-        let limit = format!("{} s", limit.as_secs());
-        return match rung {
-            // Trainings take their time, and one that hangs is ended by its own deadline.
-            Rung::Pipeline { .. } => step(
-                Outcome::Passed,
-                format!("no failure within {limit}, then ended"),
-                None,
-                None,
-            ),
-            Rung::Environment
-            | Rung::Fill
-            | Rung::MatrixProduct
-            | Rung::Convolution
-            | Rung::Memory
-            | Rung::ExpandableSegments
-            | Rung::Uncached
-            | Rung::Data
-            | Rung::Model
-            | Rung::Loss { .. }
-            | Rung::Backward(_)
-            | Rung::Loader { .. }
-            | Rung::LongestKernel
-            | Rung::Supervision => {
-                let place = end.at().map_or_else(String::new, |at| format!(": {at}"));
-                let found = format!("no end within {limit}{place}");
-                step(Outcome::Failed, found, None, Some(FaultKind::Hang.word()))
-            }
-        };
+        let (outcome, found, fault) = cut_off(rung, end, limit);
+        return step(outcome, found, None, fault);
     }
     if end.death == Death::Exited(0) {
         let warns = end.out.lines().any(|line| line.starts_with(WARNING));
@@ -199,6 +175,36 @@ pub fn judge(rung: &Rung, end: &RungEnd) -> Step {
         | Rung::Pipeline { .. }
         | Rung::LongestKernel
         | Rung::Supervision => step(Outcome::Failed, evidence, remedy, fault),
+    }
+}
+
+/// What it means that a rung was ended because its time was over.
+fn cut_off(rung: &Rung, end: &RungEnd, limit: Duration) -> (Outcome, String, Option<&'static str>) {
+    let limit = format!("{} s", limit.as_secs());
+    match rung {
+        // Trainings take their time, and one that hangs is ended by its own deadline.
+        Rung::Pipeline { .. } => {
+            let found = format!("no failure within {limit}, then ended");
+            (Outcome::Passed, found, None)
+        }
+        Rung::Environment
+        | Rung::Fill
+        | Rung::MatrixProduct
+        | Rung::Convolution
+        | Rung::Memory
+        | Rung::ExpandableSegments
+        | Rung::Uncached
+        | Rung::Data
+        | Rung::Model
+        | Rung::Loss { .. }
+        | Rung::Backward(_)
+        | Rung::Loader { .. }
+        | Rung::LongestKernel
+        | Rung::Supervision => {
+            let place = end.at().map_or_else(String::new, |at| format!(": {at}"));
+            let found = format!("no end within {limit}{place}");
+            (Outcome::Failed, found, Some(FaultKind::Hang.word()))
+        }
     }
 }
 
