@@ -13,7 +13,7 @@ use config::{Overrides, resolve};
 use device::Device;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
-use store::Store;
+use store::{Store, StudySummary};
 use supervisor::{lock_owner, spool};
 
 /// Characters of a table's line where it is not for a terminal.
@@ -42,7 +42,7 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         ReadCommand::Watch(args) => watch(common, &storage, args, &tune()?),
         ReadCommand::Best(args) => {
             let (store, study) = named(&args.study)?;
-            answer(common, &query::best(&store, Some(&study))?)
+            answer(common, &query::best(&store, Some(&study.name))?)
         }
         ReadCommand::Trials(args) => {
             let (store, study) = named(&args.study)?;
@@ -58,29 +58,33 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         }
         ReadCommand::Importance(args) => {
             let (store, study) = named(&args.study)?;
-            answer(common, &query::importance(&store, Some(&study))?)
+            answer(common, &query::importance(&store, Some(&study.name))?)
         }
         ReadCommand::Report(args) => {
             let (store, study) = named(&args.study)?;
-            report_page(common, &store, &study, args, &tune()?)
+            report_page(common, &store, &study.name, args, &tune()?)
         }
         ReadCommand::Plot(args) => {
             let (store, study) = named(&args.study)?;
-            plot(&store, &study, args, &tune()?)
+            plot(&store, &study.name, args, &tune()?)
         }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);
             let (store, study) = named(&args.study)?;
-            let memory = query::memory(&store, Some(&study), host)?;
+            let memory = query::memory(&store, Some(&study.name), host)?;
             answer(common, &memory)
         }
     }
 }
 
 /// The trials that are asked for, as a table, JSON or CSV.
-fn trials(common: &Common, store: &Store, study: &str, args: &TrialsArgs) -> Result<Exit, Failure> {
-    let study = Some(study);
-    let live = lock_owner(store.path(), &store::choose(store, study)?).is_some();
+fn trials(
+    common: &Common,
+    store: &Store,
+    study: &StudySummary,
+    args: &TrialsArgs,
+) -> Result<Exit, Failure> {
+    let live = lock_owner(store.path(), study).is_some();
     let selection = Selection {
         live,
         ..args.selection()
@@ -98,23 +102,25 @@ fn trials(common: &Common, store: &Store, study: &str, args: &TrialsArgs) -> Res
     super::print(&query::trials_table(store, study, &selection, width)?)
 }
 
-/// The name of the study that is meant. Says on stderr which of several was chosen, and that the database does not have
+/// The study that is meant. Says on stderr which of several was chosen, and that the database does not have
 /// all results yet.
 fn meant(
     common: &Common,
     store: &Store,
     dir: &Path,
     name: Option<&str>,
-) -> Result<String, Failure> {
-    let study = store::choose(store, name)?.name;
-    let several = store.studies()?.len();
-    if name.is_none() && several > 1 && !common.quiet {
-        report::err(&format!(
-            "study {}: the one of {several} with the latest activity (tune list has all)",
-            messages::printable(&study)
-        ));
+) -> Result<StudySummary, Failure> {
+    let study = store::choose(store, name)?;
+    if name.is_none() && !common.quiet {
+        let several = store.studies()?.len();
+        if several > 1 {
+            report::err(&format!(
+                "study {}: the one of {several} with the latest activity (tune list has all)",
+                messages::printable(&study.name)
+            ));
+        }
     }
-    let waiting = spool::waiting(dir, &study);
+    let waiting = spool::waiting(dir, &study.name);
     if waiting > 0 {
         report::err(&format!("note: {}", spool::waiting_text(waiting)));
     }

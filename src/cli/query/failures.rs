@@ -72,7 +72,7 @@ pub(super) fn without_value(
 }
 
 /// The failed trials of a study by what they say, the most frequent first; the first `logs` groups with the log of
-/// their latest trial. Of the trials, states are read.
+/// their latest trial. Of the trials, outlines are read.
 ///
 /// # Errors
 /// Reading failed (7).
@@ -82,11 +82,16 @@ pub(super) fn failure_groups(
     trials: &[FrozenTrial],
     logs: usize,
 ) -> Result<Vec<FailureGroup>, Failure> {
-    let early = |t: &&FrozenTrial| matches!(t.state, TrialState::Fail | TrialState::Pruned);
-    if !trials.iter().any(|t| early(&t)) {
+    let early = |t: &&FrozenTrial| match t.state {
+        TrialState::Fail => true,
+        TrialState::Pruned => t.user_attrs.contains_key("fault"),
+        TrialState::Complete | TrialState::Running | TrialState::Waiting => false,
+    };
+    let numbers: Vec<u64> = trials.iter().filter(early).map(|t| t.number).collect();
+    if numbers.is_empty() {
         return Ok(Vec::new());
     }
-    let mut attributes = store.attributes(study.study_id, &FAILURE_ATTRS)?;
+    let mut attributes = store.attributes(study.study_id, &numbers, &FAILURE_ATTRS)?;
     let failed = trials.iter().filter(early).filter_map(|t| {
         let mut trial = FrozenTrial::new(t.number, t.state, Params::new());
         trial.user_attrs = attributes.remove(&t.number).unwrap_or_default();

@@ -204,12 +204,12 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
             let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
             json!(trials::TrialJson::new(trial, own))
         });
-        let text = trials_json(store, Some(name), &everything()).unwrap();
+        let text = trials_json(store, &choose(store, Some(name)).unwrap(), &everything()).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();
         assert_eq!(json, Json::Array(alone.collect()), "{name}");
         assert_eq!(text.lines().count(), trials.len() + 2, "one line each");
     }
-    let text = trials_json(&own, None, &everything()).unwrap();
+    let text = trials_json(&own, &choose(&own, None).unwrap(), &everything()).unwrap();
     let json: Json = serde_json::from_str(&text).unwrap();
     assert_eq!(json[1]["attrs"]["text"], odd["text"]);
     assert_eq!(json[1]["attrs"]["nan"], odd["nan"]);
@@ -219,14 +219,17 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
 fn trials_as_json_obey_their_schema() {
     let (_dir, store) = example();
     for study in ["s1", "mo"] {
-        let text = trials_json(&store, Some(study), &everything()).unwrap();
+        let text =
+            trials_json(&store, &choose(&store, Some(study)).unwrap(), &everything()).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();
         validate(TRIALS, &json).unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
-    let json: Json =
-        serde_json::from_str(&trials_json(&store, None, &everything()).unwrap()).unwrap();
+    let json: Json = serde_json::from_str(
+        &trials_json(&store, &choose(&store, None).unwrap(), &everything()).unwrap(),
+    )
+    .unwrap();
     validate(TRIALS, &json).unwrap();
     assert_eq!(json[0]["attempts"][0]["outcome"], json!("oom"));
     assert_eq!(json[0]["attempts"][1]["log"], json!("logs/0.1.log"));
@@ -272,7 +275,7 @@ fn selection() -> Selected {
 fn csv_has_a_column_a_parameter_and_survives_commas_and_quotes() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
-    let text = trials_csv(&store, None, &everything()).unwrap();
+    let text = trials_csv(&store, &choose(&store, None).unwrap(), &everything()).unwrap();
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let heading: Vec<&str> = reader.headers().unwrap().iter().collect();
     assert_eq!(
@@ -295,7 +298,8 @@ fn csv_has_a_column_a_parameter_and_survives_commas_and_quotes() {
 fn the_table_has_a_line_a_trial_and_the_columns_that_fit() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
-    let text = |width| trials_table(&store, None, &everything(), width).unwrap();
+    let text =
+        |width| trials_table(&store, &choose(&store, None).unwrap(), &everything(), width).unwrap();
     assert_eq!(
         text(Width::Any),
         "trial  state     value  time        attempts  name         lr  reason\n    \

@@ -6,7 +6,6 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use super::choose;
 use super::columns::{self, Width};
 use super::format::{self, rfc3339, stored_field};
 use super::objectives::Objectives;
@@ -22,14 +21,13 @@ use store::{AttemptRecord, Members, Store, StudySummary};
 /// The trials that are asked for, as an array of objects in JSON, one a line.
 ///
 /// # Errors
-/// No such study or key (2); reading failed (7).
+/// No such key (2); reading failed (7).
 pub fn trials_json(
     store: &Store,
-    name: Option<&str>,
+    study: &StudySummary,
     selection: &Selection,
 ) -> Result<String, Failure> {
-    let study = choose(store, name)?;
-    let order = order(store, &study, selection)?;
+    let order = order(store, study, selection)?;
     let trials = arranged(
         store.listing(study.study_id)?,
         |(t, _)| t.number,
@@ -116,14 +114,13 @@ fn arranged<T>(items: Vec<T>, number: impl Fn(&T) -> u64, order: Option<&[u64]>)
 /// See [`trials_json`].
 pub fn trials_csv(
     store: &Store,
-    name: Option<&str>,
+    study: &StudySummary,
     selection: &Selection,
 ) -> Result<String, Failure> {
-    let study = choose(store, name)?;
     if selection.columns.is_some() {
-        return chosen_csv(&selection.of(store, &study)?, selection);
+        return chosen_csv(&selection.of(store, study)?, selection);
     }
-    let order = order(store, &study, selection)?;
+    let order = order(store, study, selection)?;
     let trials = arranged(
         store.trials(study.study_id)?,
         |t| t.number,
@@ -200,18 +197,17 @@ fn csv_of(rows: Vec<Vec<String>>) -> Result<String, Failure> {
 /// See [`trials_json`].
 pub fn trials_table(
     store: &Store,
-    name: Option<&str>,
+    study: &StudySummary,
     selection: &Selection,
     width: Width,
 ) -> Result<String, Failure> {
-    let study = choose(store, name)?;
     if study.counts.total() == 0 {
         return Ok("no trials yet\n".to_owned());
     }
-    let selected = selection.of(store, &study)?;
+    let selected = selection.of(store, study)?;
     Ok(columns::trials_table(
         &selected,
-        &Objectives::of(&study),
+        &Objectives::of(study),
         width,
     ))
 }

@@ -106,7 +106,13 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
         ("best", best.text()),
         (
             "trials",
-            trials_table(store, None, &everything(), Width::Any).unwrap(),
+            trials_table(
+                store,
+                &choose(store, None).unwrap(),
+                &everything(),
+                Width::Any,
+            )
+            .unwrap(),
         ),
         ("show", show.text()),
         ("list", list.text()),
@@ -121,7 +127,10 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
         ("status", pretty(&status)),
         ("best", pretty(&best)),
         ("show", pretty(&show)),
-        ("trials", trials_json(store, None, &everything()).unwrap()),
+        (
+            "trials",
+            trials_json(store, &choose(store, None).unwrap(), &everything()).unwrap(),
+        ),
         ("list", pretty(&list)),
     ]
 }

@@ -105,7 +105,13 @@ fn a_trial_that_nobody_runs_is_unfinished() {
             running,
             ..everything()
         };
-        trials_table(&store, None, &selection, Width::Of(80)).unwrap()
+        trials_table(
+            &store,
+            &choose(&store, None).unwrap(),
+            &selection,
+            Width::Of(80),
+        )
+        .unwrap()
     };
     assert!(
         shown(true, false).contains("3  RUNNING"),
@@ -121,7 +127,7 @@ fn a_trial_that_nobody_runs_is_unfinished() {
         states,
         ..everything()
     };
-    let json = trials_json(&store, None, &selection).unwrap();
+    let json = trials_json(&store, &choose(&store, None).unwrap(), &selection).unwrap();
     assert!(json.contains("\"state\":\"RUNNING\""), "{json}");
 }
 
@@ -154,7 +160,7 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
     let dir = tempfile::tempdir().unwrap();
     let store = own(&dir.path().join("tune.db"), 0.5);
     let ask = |selection: &Selection| {
-        let json = trials_json(&store, None, selection)?;
+        let json = trials_json(&store, &choose(&store, None).unwrap(), selection)?;
         let json: Vec<Json> = serde_json::from_str(&json).unwrap();
         Ok::<_, Failure>(
             json.iter()
@@ -219,9 +225,15 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
         ..everything()
     };
     assert_eq!(
-        trials_csv(&store, None, &selection).unwrap(),
+        trials_csv(&store, &choose(&store, None).unwrap(), &selection).unwrap(),
         "number,lr,seed\n0,0.000123456789,7\n1,0.000123456789,7\n2,0.000123456789,7\n"
     );
-    let table = trials_table(&store, None, &selection, Width::Of(1)).unwrap();
+    let table = trials_table(
+        &store,
+        &choose(&store, None).unwrap(),
+        &selection,
+        Width::Of(1),
+    )
+    .unwrap();
     assert!(table.starts_with("trial        lr  seed\n"), "{table}");
 }
