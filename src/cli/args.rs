@@ -38,6 +38,7 @@ Commands:
   tune rehearse TASK      A few steps: what fits, how long the search will take
   tune adopt FILE         Take in a study that Optuna made
   tune export STUDY       The winner's model, as a directory
+  tune simplify STUDY     The plainest point that is no worse than the winner
   tune predict DIR FILE   Classes and probabilities of rows, by an exported model
   tune evaluate DIR FILE  Scores of an exported model on labelled rows
   tune fetch MODEL        Fetch a model from the hub
@@ -122,6 +123,9 @@ pub struct RunArgs {
     /// Lines as they come, without the view that a run opens on a terminal
     #[arg(long)]
     pub plain: bool,
+    /// Have all of it done by this time (08:00): the search ends early enough for repeats and the test
+    #[arg(help_heading = "Time", long, value_name = "TIME")]
+    pub by: Option<String>,
     /// Have this shell command told of the end, a new best (at most once a minute) and a lost GPU: $TUNE_TEXT says it in a
     /// sentence, standard input as JSON
     #[arg(long, value_name = "COMMAND")]
@@ -185,6 +189,10 @@ pub struct ConfigFlags {
     #[arg(help_heading = "Search", long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_missing_value = "on")]
     pub test: Option<String>,
+    /// End the search once more trials would hardly gain anything; repeats and the test follow
+    #[arg(help_heading = "Goal and study", long, value_name = "SHARE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "1%")]
+    pub until_flat: Option<String>,
     /// Stop after this time with exit code 3 (7h30m)
     #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub timeout: Option<String>,
@@ -266,6 +274,7 @@ impl ConfigFlags {
             ("repeats", "run.repeats", &self.repeats),
             ("test", "run.test", &self.test),
             ("timeout", "run.timeout", &self.timeout),
+            ("until-flat", "run.until_flat", &self.until_flat),
             ("grace", "run.grace", &self.grace),
             ("trial-limit", "run.trial_limit", &self.trial_limit),
             ("device", "run.device", &self.device),

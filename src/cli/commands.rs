@@ -10,7 +10,7 @@ use super::args::{Common, ConfigFlags, key_value};
 use super::report_page::{PlotArgs, ReportArgs};
 use super::shell::{CompletionsArgs, ManArgs};
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
-use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs};
+use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs, SimplifyArgs};
 use crate::query::Selection;
 use device::DevicePolicy;
 use search::study::TrialState;
@@ -154,6 +154,11 @@ pub enum Command {
     /// The smallest cause of one trial's failure: which parameters, which batch, which row
     #[command(after_help = "Examples:\n  tune bisect criteria 17")]
     Bisect(BisectArgs),
+    /// The plainest point that is no worse than the winner: which of its values matter
+    #[command(
+        after_help = "Examples:\n  tune simplify criteria\n  tune simplify criteria --trainings 60 --budget 2h"
+    )]
+    Simplify(SimplifyArgs),
     /// A trial's model as a directory in Hugging Face's layout
     #[command(
         after_help = "Examples:\n  tune export criteria -o winner\n  tune export criteria 17 -o second"

@@ -4,6 +4,7 @@ mod adopt;
 mod args;
 mod ask_tell;
 mod bisect;
+mod by;
 mod check_report;
 mod commands;
 mod doctor;
@@ -32,6 +33,7 @@ mod report_server;
 mod run;
 mod rung;
 mod shell;
+mod simplify;
 mod status;
 mod strike;
 mod watch;
@@ -62,6 +64,7 @@ pub use predict::{PredictArgs, RowsArgs};
 pub use rehearse::RehearseArgs;
 pub use report_page::{PlotArgs, ReportArgs};
 pub use rung::RungArgs;
+pub use simplify::SimplifyArgs;
 
 use device::Device;
 use messages::exit::{Exit, Failure};
@@ -102,6 +105,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "delete",
     "rename",
     "strike",
+    "simplify",
     "failures",
     "importance",
     "report",
@@ -157,6 +161,7 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Drill(args) => drill::drill(common, args),
         Command::Doctor(args) => doctor::doctor(common, args),
         Command::Bisect(args) => bisect::bisect(common, args),
+        Command::Simplify(args) => simplify::simplify(common, args),
         Command::Rung(args) => rung::rung(common, args),
         Command::Embed(args) => embed::embed(common, args),
         Command::Init(args) => init::init(common, args),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::logging::note_told;
 use super::notify::Notified;
-use super::{Check, Common, RunArgs, SUBCOMMANDS, init_logging, libtorch, rehearse, watch};
+use super::{Check, Common, RunArgs, SUBCOMMANDS, by, init_logging, libtorch, rehearse, watch};
 use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
@@ -31,6 +31,9 @@ use text::TextClassification;
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common, Wanted::Task(&args.task))?;
     let mut spec = read_with_files(&project, &args.task, args.asked.overrides())?;
+    if let Some(by) = &args.by {
+        spec.operation.by = Some(by::until(by, &jiff::Zoned::now())?);
+    }
     let devices = libtorch::devices(&spec)?;
     let mut prepared = prepare(&spec)?;
     let mut library = libtorch::for_workers(&spec, devices[0])?;

@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key; 43] = [
+pub const SETTINGS: [Key; 45] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -70,6 +70,8 @@ pub const SETTINGS: [Key; 43] = [
         .help("all kept weights of a study together; those of the best trials come first"),
     operational("run.timeout", DURATION_OR_OFF, Preset::Text("off"))
         .help("the run ends after this time (exit code 3), resumable"),
+    operational("run.until_flat", KeyType::Share, Preset::Optional)
+        .help("the search ends once 100 more trials would most likely gain less than another seed does (where repeats have shown that), or than this part of what the search has gained; default: only at run.trials"),
     operational("run.grace", KeyType::DurationOrAuto, Preset::Text("auto"))
         .help("once the run is to stop (run.timeout, or a signal), running trials have so long to end; auto: as long as trials of the study take, at most 10m or a tenth of run.timeout, whichever is more; 0: they are put back at once"),
     operational("run.trial_limit", DURATION_OR_OFF, Preset::Text("off"))
@@ -126,6 +128,8 @@ pub const SETTINGS: [Key; 43] = [
         .help("all logs of a study together; the oldest are deleted"),
     operational("sampler.kind", KeyType::Choice(&["auto", "random", "sobol", "grid", "tpe", "gp", "nsga2"]), Preset::Text("auto"))
         .help("how parameters are chosen"),
+    operational("pruner.audit", KeyType::Share, Preset::Optional)
+        .help("for this share of all epochs, trials that the pruner would end go on, chosen at random: `tune report` then says how many of the pruned ones would have won; default: none"),
     operational("pruner.kind", super::pruners::KINDS, Preset::Text("auto"))
         .help("how unpromising trials are ended early"),
 ];

@@ -87,6 +87,10 @@ pub(super) fn fit_to_several(
         let expected = "1: repeats find one winner, and of several objectives there is a front";
         problem("run.repeats", &operation.repeats.to_string(), expected);
     }
+    if let Some(share) = operation.until_flat {
+        let expected = "no such key: what more trials would gain is told of one objective";
+        problem("run.until_flat", &share.to_string(), expected);
+    }
     let tests = match operation.test {
         TestPolicy::On => Some("on"),
         TestPolicy::Again => Some("again"),

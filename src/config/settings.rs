@@ -101,6 +101,8 @@ impl Settings {
             keep_best: self.number("run.keep_best") as usize,
             max_kept_bytes: self.size("run.max_kept"),
             timeout: self.duration("run.timeout"),
+            by: None,
+            until_flat: self.value("run.until_flat").and_then(share),
             grace: self.duration("run.grace"),
             trial_limit: self.duration("run.trial_limit"),
             device: (self.text("run.device").and_then(|text| text.parse().ok()))
@@ -127,6 +129,7 @@ impl Settings {
                 kind: self.pruner.0.clone(),
                 options: self.pruner.1.clone(),
             },
+            audit: self.value("pruner.audit").and_then(share).unwrap_or(0.0),
             inject: None,
         }
     }

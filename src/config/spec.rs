@@ -194,6 +194,13 @@ pub struct Operation {
     pub parallel: Parallel,
     /// The run ends (exit 3) after this time.
     pub timeout: Option<Duration>,
+    /// All of it, repeats and the test included, is done by this time from the run's start, as far as can be planned.
+    #[serde(default)]
+    pub by: Option<Duration>,
+    /// The search ends once more trials would bring less than the seeds' noise, or than this share of what it has
+    /// gained.
+    #[serde(default)]
+    pub until_flat: Option<f64>,
     /// Running trials have so long to end once the run is to stop; `None`: as long as trials take.
     #[serde(default)]
     pub grace: Option<Duration>,
@@ -231,6 +238,9 @@ pub struct Operation {
     pub sampler: SamplerSpec,
     /// Pruner.
     pub pruner: PrunerSpec,
+    /// For this share of all epochs, trials that the pruner would end go on, to show whether it is right; 0: none does.
+    #[serde(default)]
+    pub audit: f64,
     /// Faults made on purpose; by a flag only, never by a file.
     pub inject: Option<InjectSpec>,
 }

@@ -10,6 +10,7 @@ use config::{Baseline, Objective};
 use fault::FailureGroup;
 use messages::any_float;
 use protocol::AttemptId;
+use search::outlook::Outlook;
 use search::space::Params;
 use search::study::{FrozenTrial, Job, Purpose, TrialState};
 use task::Metrics;
@@ -94,6 +95,8 @@ pub enum Event {
     },
     /// The run is to stop: nothing new is started, and what runs may come to its end.
     StopRequested(StopRequested),
+    /// The search is over before its goal: no new trial is started, and repeats and the test follow.
+    SearchEnded(SearchEnded),
     /// A trial is better than all before; with several objectives: none before dominates it.
     NewBest(Best),
     /// Something people should know: storage retries, a pause before a restart.
@@ -123,6 +126,7 @@ impl Event {
             | Event::Fault(_)
             | Event::NewBest(_)
             | Event::StopRequested(_)
+            | Event::SearchEnded(_)
             | Event::Warned { .. }
             | Event::RunFinished(_) => false,
         }
@@ -316,6 +320,15 @@ pub struct StopRequested {
     /// Whether a signal asked for it, so that the next one is the second: for the line only.
     #[serde(skip)]
     pub by_signal: bool,
+}
+
+/// The search is over before its goal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchEnded {
+    /// Why, in words.
+    pub reason: String,
+    /// What more trials would have brought, where that is why.
+    pub outlook: Option<Outlook>,
 }
 
 /// The run ended.

@@ -26,7 +26,7 @@ pub use about::{About, shell_line, shell_word};
 pub use chosen::{Chosen, Naive, Selected, Tested};
 pub use event::{Best, Counts, Event, Fault, event_json};
 pub use event::{
-    RepeatFinished, RunFinished, RunStarted, SlotGivenUp, StopRequested, TrialFinished,
+    RepeatFinished, RunFinished, RunStarted, SearchEnded, SlotGivenUp, StopRequested, TrialFinished,
 };
 pub use failures::{FAILURE_ATTRS, TOLD, failure, failure_lines, no_value};
 pub use fork::Fork;

@@ -165,6 +165,7 @@ impl Narrator {
             }
             Event::NewBest(best) => self.new_best(best).into_iter().collect(),
             Event::StopRequested(stop) => vec![stop_line(stop)],
+            Event::SearchEnded(end) => vec![format!("the search is over: {}", end.reason)],
             Event::Warned { message } => vec![format!("warning: {message}")],
             Event::RunFinished(run) => self.summary(run),
             Event::WorkerStarted { .. }

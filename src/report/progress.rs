@@ -90,6 +90,7 @@ impl Progress {
             | Event::NewBest(_)
             | Event::WinnerSelected(_)
             | Event::StopRequested(_)
+            | Event::SearchEnded(_)
             | Event::Warned { .. } => {}
         }
     }

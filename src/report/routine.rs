@@ -56,6 +56,7 @@ pub fn routine_text(event: &Event) -> Option<String> {
         | Event::WinnerSelected(_)
         | Event::Fault(_)
         | Event::StopRequested(_)
+        | Event::SearchEnded(_)
         | Event::NewBest(_)
         | Event::Warned { .. }
         | Event::RunFinished(_) => return None,

@@ -8,6 +8,8 @@
 //! * [`pruner`]: which running trials are not worth going on with, from the values that they report.
 //! * [`study`]: trials, their states, and the history that samplers and pruners read; Pareto fronts.
 //! * [`importance`]: which parameters the values depend on, and how much.
+//! * [`outlook`]: what more trials would likely bring.
+//! * [`simplify`]: the plainest point that is no worse than the best one.
 //!
 //! The folder `examples` minimises a function, and ends trials early. Everything is a function of its arguments:
 //! randomness comes from seeds, and no clock, file or process is looked at, so that the same seed and results always
@@ -15,8 +17,10 @@
 
 mod ask_tell;
 pub mod importance;
+pub mod outlook;
 pub mod pruner;
 pub mod sampler;
+pub mod simplify;
 pub mod space;
 pub mod study;
 

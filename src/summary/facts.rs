@@ -1,17 +1,20 @@
 //! What follows from the material in figures: for the page, and for scripts.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use crate::audit::{Audit, audit};
 use crate::faults::{self, FaultCost, Hours, Lift};
-use crate::noise::{Noise, noise};
-use crate::outlook::{Outlook, outlook};
 use crate::{Kind, Material, figure, timeline, verdict};
 use config::Baseline;
 use messages::any_float;
 use report::{Best, Selected, Tested};
 use search::importance::{Effect, FEWEST, Ranked, ranked};
-use search::study::{Direction, FrozenTrial, TrialState, pareto};
-use store::Counts;
+use search::outlook::{Outlook, outlook};
+use search::study::noise::{Noise, noise};
+use search::study::{Direction, FrozenTrial, Purpose, TrialState, pareto};
+use store::{Counts, RepeatRecord};
 
 /// What is known of a study, in figures.
 #[derive(Serialize)]
@@ -57,6 +60,8 @@ pub struct Facts {
     pub importance: Vec<Ranked>,
     /// Parameters that show an effect and whose best value lies at an end of its range.
     pub edges: Vec<Edge>,
+    /// Whether pruning was right, where that was looked at.
+    pub audit: Option<Audit>,
     /// With several objectives, the trials that none dominates.
     pub front: Vec<Best>,
     /// The volume that the front dominates, above the worst value of each objective.
@@ -106,6 +111,9 @@ pub enum About {
     /// What went wrong, and what it cost.
     #[strum(to_string = "What went wrong")]
     Wrong,
+    /// Whether pruning was right.
+    #[strum(to_string = "Pruning")]
+    Pruning,
     /// What one would do next.
     #[strum(to_string = "What to do next")]
     Next,
@@ -123,6 +131,28 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// The finite values of complete repeats, by trial.
+fn repeated(repeats: &[RepeatRecord]) -> BTreeMap<u64, Vec<f64>> {
+    let mut of: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for repeat in repeats {
+        let counts = matches!(repeat.job.purpose, Purpose::Repeat(_));
+        let value = repeat.value.filter(|value| value.is_finite());
+        if counts && repeat.state == TrialState::Complete {
+            of.entry(repeat.job.number).or_default().extend(value);
+        }
+    }
+    of
+}
+
+/// The trials that count towards a goal, in order: the loss of each that may be the best.
+fn losses(trials: &[FrozenTrial], direction: Direction) -> Vec<Option<f64>> {
+    let counted = trials.iter().filter(|t| t.counts());
+    let value = |t: &FrozenTrial| t.result(1)?.first().copied().filter(|v| v.is_finite());
+    counted
+        .map(|t| value(t).map(|v| direction.loss(v)))
+        .collect()
+}
+
 impl Facts {
     /// What follows from the material.
     pub fn new(material: &Material) -> Facts {
@@ -134,7 +164,7 @@ impl Facts {
         let mean = m.selection.as_ref().and_then(|s| s.winner.as_ref());
         let mean = mean.and_then(|w| Some(w.estimate?.mean));
         let margin = mean.or(value).zip(m.baseline.as_ref());
-        let noise = noise(&m.repeats);
+        let noise = noise(repeated(&m.repeats));
         let importance = match scored.len() >= FEWEST {
             true => ranked(&m.trials, 0, direction),
             false => Vec::new(),
@@ -143,7 +173,7 @@ impl Facts {
             true => pareto::front(&m.study.directions, &m.trials),
             false => Vec::new(),
         };
-        let outlook = (!m.several()).then(|| outlook(&m.trials, &scored, direction));
+        let outlook = (!m.several()).then(|| outlook(&losses(&m.trials, direction)));
         let timeline = timeline::timeline(m);
         let mut facts = Facts {
             study: m.study.name.clone(),
@@ -164,6 +194,7 @@ impl Facts {
             selection: m.selection.clone(),
             test: m.test.clone(),
             outlook: outlook.flatten(),
+            audit: audit(m),
             hours: faults::hours(m),
             busy: (!timeline.spans.is_empty()).then(|| timeline.busy()),
             faults: faults::by_kind(m),

@@ -1,11 +1,10 @@
 //! A study as people read it in the morning. [`Material`] is what the database knows, [`Facts`] what follows from it in
 //! figures, [`figure`] a chart with its sentence, [`page`] all of it as one HTML file without any other.
 
+mod audit;
 mod facts;
 mod faults;
 mod figures;
-mod noise;
-mod outlook;
 mod page;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ pub(crate) fn verdict(material: &Material, facts: &Facts) -> Vec<Sentence> {
         (About::Luck, luck(material, facts)),
         (About::Test, test(material, facts)),
         (About::Wrong, Some(wrong(material, facts))),
+        (About::Pruning, pruning(facts)),
         (About::Next, Some(next(material, facts))),
         (About::More, more(material, facts)),
     ];
@@ -214,6 +215,19 @@ fn wrong(m: &Material, facts: &Facts) -> String {
         );
     }
     text
+}
+
+fn pruning(facts: &Facts) -> Option<String> {
+    let audit = facts.audit?;
+    let [low, high] = [audit.low, audit.high].map(|share| 100.0 * share);
+    Some(format!(
+        "{} that the pruner would have ended went on: {} of them would have won, {} would have been one of the best tenth. \
+         Of the {} that it ended, {low:.0} to {high:.0} % would have won (95 % interval).",
+        plural(audit.audited, "trial"),
+        audit.won,
+        audit.best_tenth,
+        audit.pruned
+    ))
 }
 
 /// A ratio: one decimal is more than enough.

@@ -49,6 +49,8 @@ mod output;
 mod probe;
 mod repeats;
 mod report;
+mod search_end;
+mod simplify;
 mod storage;
 mod strike;
 mod supervision;

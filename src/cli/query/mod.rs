@@ -39,7 +39,7 @@ pub use importance::importance;
 pub use list::{TaskLine, list, tasks};
 pub use material::material;
 pub use memory::memory;
-pub use replay::Replayed;
+pub use replay::{Replayed, best_value};
 pub use report::shell_word;
 pub use selection::Selection;
 pub use show::{read as read_trial, show};

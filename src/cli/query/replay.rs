@@ -3,9 +3,10 @@
 use serde_json::{Value as Json, json};
 
 use super::format;
+use config::Objective;
 use messages::json_number;
 use report::format::value;
-use search::study::{Direction, FrozenTrial};
+use search::study::FrozenTrial;
 use supervisor::{Replay, ReplayEnd, ReplayResult};
 use task::Epoch;
 
@@ -17,8 +18,7 @@ pub struct Replayed {
     device: String,
     blocking: bool,
     log: String,
-    metric: String,
-    direction: Direction,
+    objective: Objective,
     stored: FrozenTrial,
 }
 
@@ -49,8 +49,7 @@ impl Replayed {
             device: replay.device.to_string(),
             blocking: replay.blocking,
             log: replay.log.display().to_string(),
-            metric: replay.spec.objective.metric.clone(),
-            direction: replay.spec.objective.direction,
+            objective: replay.spec.objective.clone(),
             stored: stored.clone(),
         }
     }
@@ -62,7 +61,7 @@ impl Replayed {
 
     /// One epoch.
     pub fn epoch(&self, epoch: &Epoch) -> String {
-        let now = self.objective(epoch);
+        let now = of_epoch(&self.objective, epoch);
         let then = match self.stored.intermediate.get(&i64::from(epoch.epoch)) {
             Some(was) if was.to_bits() == now.to_bits() => String::new(),
             Some(was) => format!(" (the study has {})", value(*was)),
@@ -71,7 +70,7 @@ impl Replayed {
         format!(
             "epoch {}  {} {}{then}\n",
             epoch.epoch,
-            self.metric,
+            self.objective.metric,
             value(now)
         )
     }
@@ -105,7 +104,7 @@ impl Replayed {
                 let was = self.stored.intermediate.get(&i64::from(e.epoch));
                 json!({
                     "epoch": e.epoch,
-                    "value": json_number(self.objective(e)),
+                    "value": json_number(of_epoch(&self.objective, e)),
                     "stored": was.map(|v| json_number(*v)),
                 })
             })
@@ -131,17 +130,22 @@ impl Replayed {
         })
     }
 
-    fn objective(&self, epoch: &Epoch) -> f64 {
-        epoch.metrics.get(&self.metric).copied().unwrap_or(f64::NAN)
-    }
-
-    /// The value that it returned, else the best epoch's.
     fn best(&self, played: &ReplayResult) -> Option<f64> {
-        if let Some(returned) = &played.returned {
-            return returned.get(&self.metric).copied();
-        }
-        let values = played.epochs.iter().map(|e| ((), self.objective(e)));
-        let (_, best) = self.direction.best(values)?;
-        (!best.is_nan()).then_some(best)
+        best_value(&self.objective, played)
     }
+}
+
+fn of_epoch(objective: &Objective, epoch: &Epoch) -> f64 {
+    let found = epoch.metrics.get(&objective.metric);
+    found.copied().unwrap_or(f64::NAN)
+}
+
+/// The objective's value of a training: what it returned, else the best epoch's.
+pub fn best_value(objective: &Objective, played: &ReplayResult) -> Option<f64> {
+    if let Some(returned) = &played.returned {
+        return returned.get(&objective.metric).copied();
+    }
+    let values = played.epochs.iter().map(|e| ((), of_epoch(objective, e)));
+    let (_, best) = objective.direction.best(values)?;
+    (!best.is_nan()).then_some(best)
 }

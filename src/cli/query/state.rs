@@ -211,13 +211,23 @@ impl StudyState {
                     process_text(holder)
                 )
             }
-            StudyState::Finished => format!("finished{at}: the goal was reached"),
+            StudyState::Finished => {
+                let operation = last.map(|run| &run.record.operation);
+                let flat = operation.and_then(|o| o.get("until_flat")?.as_f64());
+                let or = match flat {
+                    Some(_) => ", or more trials would hardly have gained anything (--until-flat)",
+                    None => "",
+                };
+                format!("finished{at}: the goal was reached{or}")
+            }
             StudyState::Interrupted => {
                 "interrupted: its process was killed; the same command goes on".to_owned()
             }
             StudyState::Stopped => format!("stopped{at}; the same command goes on"),
             StudyState::OutOfTime => {
-                format!("stopped{at}, its time (--timeout) was used up; the same command goes on")
+                format!(
+                    "stopped{at}, its time (--timeout, --by) was used up; the same command goes on"
+                )
             }
             StudyState::Failing => format!(
                 "stopped{at}, because trials or workers kept failing; mend the cause, then the same command goes on"

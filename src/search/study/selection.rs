@@ -190,6 +190,22 @@ pub fn next(leaders: &[Leader], outcomes: &Outcomes, repeats: u32, direction: Di
     }
 }
 
+/// How many trainings each round has where all of them give a value: what [`next`] wants of so many leaders.
+pub fn rounds(leaders: usize, repeats: u32) -> Vec<usize> {
+    let repeats = repeats.max(FIRST);
+    let (mut field, mut before, mut target) = (leaders, 0, FIRST);
+    let mut rounds = Vec::new();
+    while field > 0 {
+        rounds.push(field * (target - before) as usize);
+        if target == repeats {
+            break;
+        }
+        field = field.div_ceil(2).max(FINALISTS).min(field);
+        (before, target) = (target, (target * 2).min(repeats));
+    }
+    rounds
+}
+
 /// Those of the field that have enough of their first `target` repeats, the best mean first.
 fn ranked(
     leaders: &[Leader],

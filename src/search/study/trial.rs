@@ -192,6 +192,10 @@ pub struct FrozenTrial {
     pub datetime_complete: Option<String>,
 }
 
+/// User attribute: the epoch at which the pruner would have ended the trial, which went on to show whether that had been
+/// right.
+pub const AUDITED: &str = "pruner.audited";
+
 impl FrozenTrial {
     /// A trial with nothing but its point, which is in no database.
     pub fn new(number: u64, state: TrialState, params: Params) -> FrozenTrial {

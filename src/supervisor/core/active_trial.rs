@@ -12,7 +12,7 @@ use fault::{Fault, FaultKind, Tally, cuda};
 use memory::{Estimate, Usage};
 use messages::json_number;
 use search::space::{Params, Value};
-use search::study::{FrozenTrial, TrialState};
+use search::study::{AUDITED, FrozenTrial, TrialState};
 use task::Metrics;
 
 /// A trial that is running or waits to be run again.
@@ -50,6 +50,8 @@ pub struct ActiveTrial {
     pub epoch_over: bool,
     /// What its worker held of its GPU after that, in bytes.
     pub settled: Option<u64>,
+    /// The epoch at which the pruner would have ended it, where it goes on to show whether that is right.
+    pub audited: Option<u32>,
 }
 
 /// What a trial ends with.
@@ -85,6 +87,7 @@ impl ActiveTrial {
             seen: Usage::default(),
             epoch_over: false,
             settled: None,
+            audited: None,
         }
     }
 
@@ -283,6 +286,9 @@ impl ActiveTrial {
         }
         if let Some(peak) = self.peak_memory_mb {
             attrs.insert("peak_memory_mb".into(), json_number(peak));
+        }
+        if let Some(epoch) = self.audited {
+            attrs.insert(AUDITED.into(), epoch.into());
         }
         attrs
     }

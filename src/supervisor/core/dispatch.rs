@@ -406,6 +406,7 @@ impl Core {
         let sure = self.progress.counts().finished() + active;
         let wanted = self.spec.operation.trials.saturating_sub(sure);
         match self.searches_on() {
+            _ if self.search_ended.is_some() => 0,
             true => wanted,
             false => wanted.min(self.waiting.len() as u64),
         }

@@ -19,7 +19,10 @@ impl Core {
         let asked = (Exit::Stopped, "stopped by a signal".to_owned());
         let (exit, reason) = self.asked_to_stop.get_or_insert(asked).clone();
         match &self.mode {
-            Mode::Running if self.done() => self.stop(Exit::Done, GOAL.into()),
+            Mode::Running if self.done() => {
+                let (exit, reason) = self.done_as();
+                self.stop(exit, reason);
+            }
             Mode::Running if now => self.stop(exit, reason),
             Mode::Running => self.wind_down(exit, reason),
             Mode::WindingDown { .. } => self.stop(exit, reason),
@@ -107,9 +110,22 @@ impl Core {
         }
     }
 
-    /// What runs beside the trial that reached the goal comes to its own end.
-    fn searching(&self) -> bool {
-        self.progress.counts().finished() < self.spec.operation.trials
+    /// Whether new trials are wanted. What runs beside the trial that reached the goal comes to its own end.
+    pub(super) fn searching(&self) -> bool {
+        self.search_ended.is_none() && !self.goal_reached()
+    }
+
+    fn goal_reached(&self) -> bool {
+        self.progress.counts().finished() >= self.spec.operation.trials
+    }
+
+    /// How a run ends that has nothing left to do.
+    fn done_as(&self) -> (Exit, String) {
+        match &self.search_ended {
+            _ if self.goal_reached() => (Exit::Done, GOAL.to_owned()),
+            Some(end) => (end.exit, end.reason.clone()),
+            None => (Exit::Done, SEARCHED_OUT.to_owned()),
+        }
     }
 
     /// How many trials have failed alike where nothing has worked yet: nothing new is started then, and the run ends
@@ -153,11 +169,8 @@ impl Core {
                 self.leave(slot, false);
             }
             if !self.workers_left() && self.pending.is_empty() {
-                let reached = self.progress.counts().finished() >= self.spec.operation.trials;
-                self.mode = Mode::Stopping {
-                    exit: Exit::Done,
-                    reason: if reached { GOAL } else { SEARCHED_OUT }.into(),
-                };
+                let (exit, reason) = self.done_as();
+                self.mode = Mode::Stopping { exit, reason };
             }
         }
         if let Mode::WindingDown { exit, reason, .. } = &self.mode
@@ -165,7 +178,7 @@ impl Core {
         {
             // What was waited for may have been the last that was missing.
             let (exit, reason) = match self.done() {
-                true => (Exit::Done, GOAL.to_owned()),
+                true => self.done_as(),
                 false => (*exit, reason.clone()),
             };
             self.mode = Mode::Stopping { exit, reason };

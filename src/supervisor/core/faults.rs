@@ -178,6 +178,7 @@ impl Core {
             system_attrs: end.system_attrs,
         });
         self.history.put(&self.spec.space, &trial);
+        self.audit.add(&trial);
         self.record_end(&trial);
     }
 }

@@ -4,6 +4,7 @@
 mod active_trial;
 mod admission;
 mod assign;
+mod audit;
 mod devices;
 mod dispatch;
 mod ended_workers;
@@ -18,6 +19,7 @@ mod liveness;
 mod machine;
 mod proposals;
 mod repeats;
+mod search_end;
 mod shortage;
 mod slot;
 mod spares;
@@ -55,6 +57,7 @@ pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerAction, WorkerId};
 use active_trial::ActiveTrial;
+use audit::Audit;
 use dispatch::Concurrency;
 use ended_workers::EndedWorkers;
 use estimates::Memory;
@@ -65,6 +68,7 @@ use liveness::LivenessDeadlines;
 use machine::Machine;
 use proposals::Search;
 use repeats::Repeats;
+use search_end::SearchEnd;
 use slot::Slot;
 use storage::{BatchState, StorageOutage};
 use study_progress::StudyProgress;
@@ -180,6 +184,12 @@ pub struct Core {
     machine: Machine,
     ended_workers: EndedWorkers,
     mode: Mode,
+    /// What is spent on looking whether pruning is right.
+    audit: Audit,
+    /// Why the search is over before its goal, where it is.
+    search_ended: Option<SearchEnd>,
+    /// Finished trials at the last look whether more would pay.
+    looked_at: usize,
     /// What the run ends with where somebody has asked it to stop, or its time is over, and the goal is not reached.
     asked_to_stop: Option<(Exit, String)>,
     /// Whose weights are kept; `None`: nobody's.
@@ -256,6 +266,7 @@ impl Core {
         );
         let weights = Weights::new(&start.spec, &start.trials);
         let memory = Memory::new(start.predictor, start.peaks);
+        let audit = Audit::new(start.spec.operation.audit, start.spec.seed, &start.trials);
         let concurrency = Concurrency::new(start.devices.len());
         let mut core = Core {
             points: start.spec.first_points(),
@@ -281,6 +292,9 @@ impl Core {
             ended_workers: EndedWorkers::default(),
             slots: spares::slots(start.devices, &start.spec),
             mode: Mode::Running,
+            audit,
+            search_ended: None,
+            looked_at: 0,
             asked_to_stop: None,
             weights,
             pending: BTreeMap::new(),
@@ -309,11 +323,10 @@ impl Core {
         self.active.is_empty() && self.search_done() && self.repeats.done()
     }
 
-    /// Whether the goal is reached, or nothing is left to try, and no trial is under way.
+    /// Whether the search is over, by its goal or before it, or nothing is left to try, and no trial is under way.
     fn search_done(&self) -> bool {
         let nothing_left = self.searched_out() && self.waiting.is_empty();
-        let reached = self.progress.counts().finished() >= self.spec.operation.trials;
-        (reached || nothing_left) && !self.active.keys().any(|j| j.searches())
+        (!self.searching() || nothing_left) && !self.active.keys().any(|j| j.searches())
     }
 
     /// Counts now.
@@ -367,6 +380,7 @@ impl Core {
             Event::Ticked => {}
         }
         self.look_for_end_of_search();
+        self.check_search();
         self.plan_repeats();
         self.check_times();
         if self.mode == Mode::Running {

@@ -107,8 +107,7 @@ impl Core {
     pub(super) fn look_for_end_of_search(&mut self) {
         let now = self.progress.revision();
         let known = (self.search.exhausted).is_some_and(|(at, over)| !over || at == now);
-        let wanted = self.progress.counts().finished() < self.spec.operation.trials;
-        if !known && wanted && self.mode == Mode::Running {
+        if !known && self.searching() && self.mode == Mode::Running {
             self.ask(self.progress.next_number(), false);
         }
     }

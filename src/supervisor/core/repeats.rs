@@ -153,6 +153,20 @@ impl Repeats {
         self.selects() || self.tests()
     }
 
+    /// Repeats of the last candidates, 1 for none, and whether the winner is tested.
+    pub(super) fn planned(&self) -> (u32, bool) {
+        (self.repeats, self.tests())
+    }
+
+    /// The finite values of repeats, by trial.
+    pub(super) fn values(&self) -> BTreeMap<u64, Vec<f64>> {
+        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for ((number, _), value) in self.outcomes() {
+            values.entry(number).or_default().extend(value);
+        }
+        values
+    }
+
     fn outcomes(&self) -> Outcomes {
         let repeat = |(job, outcome): (&Job, &Outcome)| match job.purpose {
             Purpose::Repeat(repeat) => Some(((job.number, repeat), outcome.value)),

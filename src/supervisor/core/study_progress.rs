@@ -30,6 +30,8 @@ pub struct StudyProgress {
     works: bool,
     /// The longest that a trial took, from the start of its last attempt.
     longest: Option<Duration>,
+    /// How long each of the candidates took.
+    times: BTreeMap<u64, Duration>,
     refused_in_row: u64,
     waiting: u64,
     revision: u64,
@@ -48,6 +50,7 @@ impl StudyProgress {
             alike: Some((0, String::new())),
             works: false,
             longest: None,
+            times: BTreeMap::new(),
             refused_in_row: 0,
             waiting: 0,
             revision: 0,
@@ -64,8 +67,12 @@ impl StudyProgress {
         }
         *self.field(trial.state, counted) += 1;
         self.works |= trial.gave_value();
-        self.longest = self.longest.max(took(trial));
+        let took = took(trial);
+        self.longest = self.longest.max(took);
         let candidate = self.candidate(trial);
+        if let Some(took) = took.filter(|_| candidate.is_some()) {
+            self.times.insert(trial.number, took);
+        }
         let before = match &candidate {
             Some(best) => self.candidates.insert(trial.number, best.clone()),
             None => self.candidates.remove(&trial.number),
@@ -170,6 +177,24 @@ impl StudyProgress {
     /// The longest that a trial of the study took to end; `None`: none is known to have.
     pub fn longest(&self) -> Option<Duration> {
         self.longest
+    }
+
+    /// The longest that one of so many best trials took; `None`: none is known to have.
+    pub fn leaders_take(&self, leaders: usize) -> Option<Duration> {
+        let direction = self.directions.first()?;
+        let loss = |(n, best): (&u64, &Best)| Some((direction.loss(best.value?), *n));
+        let mut losses: Vec<(f64, u64)> = self.candidates.iter().filter_map(loss).collect();
+        losses.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let best = losses.iter().take(leaders);
+        best.filter_map(|(_, n)| self.times.get(n)).copied().max()
+    }
+
+    /// The trials that count towards the goal, in order: the loss of each that may be the best.
+    pub fn losses(&self) -> Vec<Option<f64>> {
+        let counted = self.trials.iter().filter(|(_, (_, counted))| *counted);
+        let value = |n: &u64| self.candidates.get(n)?.value.filter(|v| v.is_finite());
+        let loss = |v: f64| self.directions.first().map_or(v, |d| d.loss(v));
+        counted.map(|(n, _)| value(n).map(loss)).collect()
     }
 
     /// The number after the highest known one.

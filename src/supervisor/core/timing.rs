@@ -28,7 +28,11 @@ impl Core {
             // Once the goal is reached, only what is under way is waited for.
             Mode::Running if self.done() => None,
             Mode::Running => {
-                (self.spec.operation.timeout).map(|timeout| timeout.saturating_sub(self.suspended))
+                let operation = &self.spec.operation;
+                let ends = self.search_must_end().filter(|_| self.searching());
+                let times = [operation.timeout, operation.by, ends];
+                let first = times.into_iter().flatten().min();
+                first.map(|time| time.saturating_sub(self.suspended))
             }
             Mode::WindingDown { until, .. } => Some(until),
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
@@ -170,6 +174,13 @@ impl Core {
             && !self.done()
         {
             self.wind_down(Exit::Budget, "the time budget is used up".into());
+        }
+        if self.mode == Mode::Running
+            && (self.spec.operation.by).is_some_and(|by| self.now + self.suspended >= by)
+            && !self.done()
+        {
+            let reason = "the time that all was to be done by has come".to_owned();
+            self.stop(Exit::Budget, reason);
         }
         self.check_patience();
         for slot in 0..self.slots.len() {

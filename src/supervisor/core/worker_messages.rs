@@ -149,6 +149,7 @@ impl Core {
             .history
             .get(job.number)
             .is_some_and(|entry| self.pruner.should_prune(&self.history, entry));
+        let prune = prune && !self.is_audited(job, epoch);
         self.decide(slot, prune);
         self.report(report::Event::EpochFinished {
             number: job.number,

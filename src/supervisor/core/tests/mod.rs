@@ -8,6 +8,7 @@ mod gpu;
 mod late;
 mod machine;
 mod repeats;
+mod search_end;
 mod setup;
 mod stopping;
 mod waiting;

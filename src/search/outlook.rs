@@ -10,8 +10,7 @@
 use rand::RngExt;
 use serde::Serialize;
 
-use crate::Scored;
-use search::study::{self, Direction, FrozenTrial};
+use crate::study;
 
 /// What more trials would likely bring.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -34,35 +33,49 @@ pub struct Outlook {
 const AHEAD: usize = 100;
 
 /// Fewer finished trials than this say nothing of what comes.
-const FEWEST: usize = 40;
+pub const FEWEST: usize = 40;
+
+/// The fewest and the most values that make a tail.
+const TAIL: (usize, usize) = (12, 60);
 
 /// Futures that are drawn.
 const DRAWS: usize = 1000;
 
-/// What more trials would bring; `None` where too few have finished.
-pub(crate) fn outlook(
-    trials: &[FrozenTrial],
-    scored: &[Scored<'_>],
-    direction: Direction,
-) -> Option<Outlook> {
-    let counted: Vec<u64> = trials
-        .iter()
-        .filter(|t| t.counts())
-        .map(|t| t.number)
-        .collect();
-    let latest = (counted.len() / 2).max(FEWEST.min(counted.len()));
-    let first = *counted.get(counted.len().checked_sub(latest)?)?;
-    let losses = scored.iter().filter(|s| s.trial.number >= first);
-    let losses: Vec<f64> = losses.map(|s| direction.loss(s.value)).collect();
-    let best = scored.iter().map(|s| direction.loss(s.value));
-    let best = best.fold(f64::INFINITY, f64::min);
-    (counted.len() >= FEWEST).then(|| of_losses(losses, latest, best))?
+/// What more trials would bring; `None` where too few have finished. `finished` has the trials that count towards a
+/// goal, in order: the loss of each that may be the best, which is finite.
+pub fn outlook(finished: &[Option<f64>]) -> Option<Outlook> {
+    let best = finished.iter().flatten().copied().reduce(f64::min)?;
+    // The latest half; where nearly all of it was pruned, as many as have a tail.
+    let mut values = (1..)
+        .zip(finished.iter().rev())
+        .filter(|(_, loss)| loss.is_some());
+    let enough = values.nth(TAIL.0).map_or(usize::MAX, |(trials, _)| trials);
+    let latest = (finished.len() / 2).max(FEWEST).max(enough);
+    let first = finished.len().checked_sub(latest)?;
+    let losses = finished[first..].iter().flatten();
+    of_losses(losses.copied().collect(), latest, best)
+}
+
+/// What more trials would bring where it does not pay: at the upper end of the interval less than the seeds' `noise` (a
+/// standard deviation), or than this share of what the search has gained since its first trials.
+pub fn flat(finished: &[Option<f64>], noise: Option<f64>, share: f64) -> Option<Outlook> {
+    let outlook = outlook(finished)?;
+    let best = finished.iter().flatten().copied().reduce(f64::min)?;
+    let mut first: Vec<f64> = finished.iter().take(FEWEST).flatten().copied().collect();
+    first.sort_by(f64::total_cmp);
+    let gained = first.get(first.len() / 2)? - best;
+    let pays = noise.unwrap_or(0.0).max(share * gained);
+    (outlook.high < pays || outlook.high == 0.0).then_some(outlook)
 }
 
 /// The same for losses, of `among` trials that finished; `best` is the best of all.
 fn of_losses(mut losses: Vec<f64>, among: usize, best: f64) -> Option<Outlook> {
+    if losses.len() <= TAIL.0 {
+        return None;
+    }
     losses.sort_by(f64::total_cmp);
-    let tail = (among / 5).clamp(12, 60);
+    // Whatever was pruned lies beyond it.
+    let tail = (among / 5).clamp(TAIL.0, TAIL.1).min(losses.len() - 1);
     let threshold = *losses.get(tail)?;
     let excesses: Vec<f64> = losses[..tail].iter().map(|x| threshold - x).collect();
     // How far the best lies beyond the threshold.
@@ -175,6 +188,30 @@ mod tests {
         ] {
             assert!((0.72..=most).contains(&covered), "{name}: {covered}");
         }
+    }
+
+    #[test]
+    fn a_search_is_flat_where_more_would_gain_less_than_a_seed_or_a_part_of_what_was_gained() {
+        let mut rng = study::rng(1, 0, "draws");
+        // From values around 10 to values around 0.
+        let mut search = |scale: f64| -> Vec<Option<f64>> {
+            let mut of = |n: usize, least: f64, scale: f64| -> Vec<Option<f64>> {
+                (0..n)
+                    .map(|_| Some(least + scale * rng.random::<f64>()))
+                    .collect()
+            };
+            [of(40, 10.0, 1.0), of(200, 0.0, scale)].concat()
+        };
+        assert!(flat(&search(0.1), None, 0.01).is_some());
+        assert!(flat(&search(20.0), None, 0.001).is_none());
+        assert!(flat(&search(20.0), Some(5.0), 0.001).is_some());
+        assert!(flat(&search(0.1)[..FEWEST - 1], Some(50.0), 1.0).is_none());
+        assert!(flat(&[None; 60], Some(50.0), 1.0).is_none(), "no value");
+        let pruned = |x: Option<f64>| [x, None, None, None, None, None, None, None];
+        let few: Vec<Option<f64>> = search(0.1).into_iter().flat_map(pruned).collect();
+        assert_eq!(outlook(&few).unwrap().latest, few.len() / 2);
+        let fewer = [few, vec![None; 2000]].concat();
+        assert_eq!(outlook(&fewer).unwrap().latest, 2000 + 8 * 13);
     }
 
     #[test]
