@@ -22,7 +22,7 @@ Commands:
   tune failures [STUDY]   Why trials failed
   tune importance [STUDY] What each parameter matters
   tune report [STUDY]     A page for the morning: what won, what went wrong, charts
-  tune plot KIND [STUDY]  One chart as SVG
+  tune plot KIND [STUDY]  One chart as SVG or PNG
   tune memory [STUDY]     What trials use of memory, and why
   tune enqueue STUDY K=V  Points to be tried next
   tune strike STUDY N     Declare a trial's result invalid

@@ -240,6 +240,18 @@ pub struct StatusArgs {
 pub struct WatchArgs {
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
+    /// Show it live in a browser on this machine, as `tune report --open` does
+    #[arg(long, conflicts_with = "json")]
+    pub web: bool,
+    /// With --web: the port on 127.0.0.1 [default: a free one]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "web",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub port: u16,
     /// On the terminal of the run that started it
     #[arg(long, hide = true)]
     pub of_run: bool,

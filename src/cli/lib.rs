@@ -23,6 +23,7 @@ mod logging;
 mod logs;
 mod manage;
 mod notify;
+mod png;
 mod predict;
 pub mod query;
 mod read_command;

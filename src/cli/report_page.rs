@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::png::{MADE_BY, png};
 use super::report_server::serve;
 use super::{Common, print, print_json, status};
 use crate::query;
@@ -48,7 +49,7 @@ pub struct PlotArgs {
     pub kind: Kind,
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
-    /// Where to: an SVG file; an earlier one is replaced [default: standard output]
+    /// Where to: an SVG or PNG file; an earlier one is replaced [default: SVG on standard output]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// A parameter to show: one for slice, two for contour, any number for parallel [default: those that matter most]
@@ -60,6 +61,9 @@ pub struct PlotArgs {
     /// Width in millimetres: 85 is a column of many journals, 170 their page
     #[arg(long, value_name = "MM", default_value_t = 170.0, value_parser = millimetres)]
     pub width: f64,
+    /// Pixels an inch of a PNG file
+    #[arg(long, value_name = "N", default_value_t = 300.0, value_parser = dots)]
+    pub dpi: f64,
     /// Colours: light, dark, or auto, which follows the reader's system where the program that shows it can
     #[arg(long, value_enum, default_value_t = ThemeArg::Light, hide_possible_values = true)]
     pub theme: ThemeArg,
@@ -97,6 +101,15 @@ fn millimetres(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected millimetres from 40 to 1000".to_owned())
 }
 
+fn dots(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|x| (30.0..=1200.0).contains(x));
+    number.ok_or_else(|| "expected pixels an inch from 30 to 1200".to_owned())
+}
+
+/// CSS has so many pixels to the inch.
+const CSS_DPI: f64 = 96.0;
+
 /// What a report answers for scripts.
 #[derive(Serialize)]
 struct Reported {
@@ -123,7 +136,8 @@ pub(super) fn report_page(
     let out = (args.out.clone()).or_else(|| (!common.json).then(usual));
     if let Some(out) = &out {
         let ours = format!("content=\"{GENERATOR}\"");
-        write(out, &page(&material, &facts, Scripts::Alone), &ours)?;
+        let page = page(&material, &facts, Scripts::Alone);
+        write(out, page.as_bytes(), ours.as_bytes())?;
     }
     if common.json {
         return print_json(&Reported { page: out, facts });
@@ -145,10 +159,10 @@ pub(super) fn plot(
     args: &PlotArgs,
     tune: &str,
 ) -> Result<Exit, Failure> {
-    if let Some(out) = args.out.as_deref().filter(|out| !ends_in(out, "svg")) {
+    let known = |out: &&Path| !ends_in(out, "svg") && !ends_in(out, "png");
+    if let Some(out) = args.out.as_deref().filter(known) {
         return Err(Failure::input(format!(
-            "--out {}: expected a name that ends in .svg. A browser prints SVG as PDF, and \
-             `rsvg-convert --zoom 3 x.svg -o x.png` makes PNG of it",
+            "--out {}: expected a name that ends in .svg or .png. A browser prints SVG as PDF",
             out.display()
         )));
     }
@@ -160,15 +174,17 @@ pub(super) fn plot(
     match &args.out {
         None => super::print_data(&svg),
         Some(out) => {
-            write(out, &svg, "class=\"chart\"")?;
+            match ends_in(out, "png") {
+                true => write(out, &png(&svg, args.dpi / CSS_DPI)?, MADE_BY.as_bytes())?,
+                false => write(out, svg.as_bytes(), b"class=\"chart\"")?,
+            }
             Ok(Exit::Done)
         }
     }
 }
 
 fn svg(figure: &Figure, args: &PlotArgs) -> Result<String, Failure> {
-    // CSS has 96 pixels to the inch.
-    let pixels = args.width * 96.0 / 25.4;
+    let pixels = args.width * CSS_DPI / 25.4;
     let drawn = figure.svg(pixels, args.theme.into());
     drawn
         .map(|svg| svg + "\n")
@@ -195,16 +211,16 @@ pub(super) fn material(
 const HEAD: u64 = 64 << 20;
 
 /// Writes a file. One that is there is replaced only if it has `ours` in it: another's is nobody's to delete.
-fn write(path: &Path, text: &str, ours: &str) -> Result<(), Failure> {
+fn write(path: &Path, bytes: &[u8], ours: &[u8]) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::input(format!("--out {}: {e}", path.display()));
     if path.symlink_metadata().is_ok() {
         let there = bounded::read(path, HEAD).map_err(failed)?;
-        if !there.is_empty() && !String::from_utf8_lossy(&there).contains(ours) {
+        if !there.is_empty() && !there.windows(ours.len()).any(|part| part == ours) {
             return Err(Failure::input(format!(
                 "--out {}: this file is there already, and tune has not made it. Name another one",
                 path.display()
             )));
         }
     }
-    replace::write(path, text.as_bytes()).map_err(failed)
+    replace::write(path, bytes).map_err(failed)
 }

@@ -41,6 +41,8 @@ pub(super) fn read(
                 expected,
             )])
         }
+        // It has the wrong form, which has been told.
+        (None, None) if document.key(METRICS).is_some() => Ok(Vec::new()),
         // A flag is about this run, the file about all of them.
         (Some(texts), given) if !given.is_some_and(outside) => several(document, texts, kind),
         (Some(_) | None, _) => match one(document, settings, kind) {

@@ -246,7 +246,8 @@ fn a_plot_is_drawn_where_there_is_something_to_see_and_else_it_says_why() {
             &["plot", "slice", "--param", "nothing"],
             "No complete trial has a parameter nothing",
         ),
-        (&["plot", "history", "-o", "x.png"], "ends in .svg"),
+        (&["plot", "history", "-o", "x.pdf"], "ends in .svg or .png"),
+        (&["plot", "history", "--dpi", "3"], "from 30 to 1200"),
         (&["plot", "history", "--width", "3"], "from 40 to 1000"),
         (&["plot", "piechart"], "possible values: history, repeats"),
     ] {
@@ -255,11 +256,53 @@ fn a_plot_is_drawn_where_there_is_something_to_see_and_else_it_says_why() {
     }
 }
 
+/// Width and height that the header of a PNG file names.
+fn size(png: &[u8]) -> (u32, u32) {
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+    (number(16), number(20))
+}
+
+#[test]
+fn a_plot_is_drawn_as_pixels_with_its_words() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "40", "--seed", "1"]);
+    let out = project.path().join("x.png");
+    let draw = |more: &[&str]| {
+        let args = [
+            "plot",
+            "history",
+            "-o",
+            out.to_str().unwrap(),
+            "--width",
+            "85",
+        ];
+        project.expect(0, &[&args[..], more].concat());
+        fs::read(&out).unwrap()
+    };
+    let usual = draw(&[]);
+    assert_eq!(size(&usual).0, 1004, "85 mm at 300 pixels an inch");
+    let coarse = draw(&["--dpi", "96", "--theme", "dark"]);
+    assert_eq!(size(&coarse).0, 322);
+    let (first, _) = project.expect(0, &["plot", "history", "--width", "85"]);
+    let words = first.matches("<text").count();
+    assert!(
+        words > 10 && usual.len() > 10_000,
+        "{words}, {}",
+        usual.len()
+    );
+}
+
 #[test]
 fn a_file_of_somebody_else_is_not_replaced() {
     let project = Project::synthetic();
     project.expect(0, &["synthetic", "--trials", "3"]);
-    for (name, args) in [("x.html", &["report"][..]), ("x.svg", &["plot", "history"])] {
+    let plot = &["plot", "history"][..];
+    for (name, args) in [
+        ("x.html", &["report"][..]),
+        ("x.svg", plot),
+        ("x.png", plot),
+    ] {
         let out = project.path().join(name);
         let args = [args, &["-o", out.to_str().unwrap()]].concat();
         fs::write(&out, "mine").unwrap();
@@ -285,9 +328,15 @@ fn ask(port: &str, request: &str) -> String {
 
 #[test]
 fn a_page_that_is_open_changes_with_its_study() {
+    for opens in [&["report", "--open"][..], &["watch", "--web"]] {
+        page_changes(opens);
+    }
+}
+
+fn page_changes(opens: &[&str]) {
     let project = Project::synthetic();
     project.expect(0, &["synthetic", "--trials", "3"]);
-    let mut server = project.tune(&["report", "--open"]).spawn().unwrap();
+    let mut server = project.tune(opens).spawn().unwrap();
     let mut address = String::new();
     let mut out = BufReader::new(server.stdout.take().unwrap());
     out.read_line(&mut address).unwrap();

@@ -9,6 +9,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use super::commands::{StatusArgs, WatchArgs};
+use super::report_server::serve;
 use super::status::status;
 use super::{Common, run};
 pub(super) use beside::{Beside, opens};
@@ -38,6 +39,9 @@ pub(super) fn watch(
 ) -> Result<Exit, Failure> {
     let store = Store::open_read_only(storage)?;
     let study = store::choose(&store, args.study.as_deref())?;
+    if args.web {
+        return serve(storage, &study.name, args.port, tune);
+    }
     if common.json || !can_show() {
         drop(store);
         let args = StatusArgs {

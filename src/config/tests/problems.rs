@@ -50,6 +50,24 @@ fn all_problems_of_a_file_come_together_in_the_order_of_the_lines() {
 }
 
 #[test]
+fn objectives_in_a_wrong_form_are_one_problem() {
+    let input = Input {
+        text: "[task]\nkind = \"command\"\nrun = [\"x\"]\n[objective]\nmetrics = 3\n",
+        shown: Path::new("t.toml"),
+        absolute: Path::new("/p/configs/t.toml"),
+        home: None,
+    };
+    let command = &crate::kinds::command::KIND;
+    let found = resolve_text(&input, &Overrides::default(), &[command]).unwrap_err();
+    let found: Vec<String> = found.0.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("t.toml:5: objective.metrics: found 3"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn syntax_errors_unreadable_files_and_unknown_kinds_are_told() {
     refused("[task]\nkind = = 1\n", 2, &["a TOML error"]);
     let missing = resolve(Path::new("/no/such.toml"), &Overrides::default()).unwrap_err();
