@@ -20,7 +20,9 @@ Commands:
   tune show STUDY N       Everything about one trial
   tune logs STUDY [N]     What trial N, or the last run, has printed
   tune failures [STUDY]   Why trials failed
+  tune faults [STUDY]     Faults at a glance: when, which trials, what they cost
   tune importance [STUDY] What each parameter matters
+  tune compare A B        Two studies: which is better, how fast, where they differ
   tune report [STUDY]     A page for the morning: what won, what went wrong, charts
   tune plot KIND [STUDY]  One chart as SVG or PNG
   tune memory [STUDY]     What trials use of memory, and why

@@ -61,6 +61,14 @@ pub enum ReadCommand {
     /// Why trials failed: the messages, the most frequent first
     #[command(after_help = "Examples:\n  tune failures\n  tune failures criteria --json")]
     Failures(StudyArgs),
+    /// The night at a glance: which faults there were and when, which trials, what they cost, what to do
+    #[command(after_help = "Examples:\n  tune faults\n  tune faults criteria --json")]
+    Faults(StudyArgs),
+    /// Two studies, or the latest ones of two tasks: which is better, how fast, where they differ
+    #[command(
+        after_help = "Examples:\n  tune compare criteria criteria-max\n  tune compare criteria criteria@2 --json"
+    )]
+    Compare(CompareArgs),
     /// What each parameter matters
     #[command(after_help = "Examples:\n  tune importance\n  tune importance criteria --json")]
     Importance(StudyArgs),
@@ -223,6 +231,15 @@ pub struct ListArgs {}
 pub struct StudyArgs {
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
+}
+
+/// `tune compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A study, or a task: its latest study
+    pub a: String,
+    /// Another one
+    pub b: String,
 }
 
 /// `tune status`

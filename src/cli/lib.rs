@@ -50,7 +50,9 @@ use serde_json::Value as Json;
 pub use adopt::AdoptArgs;
 pub use args::{Common, Invocation, RunArgs};
 pub use bisect::BisectArgs;
-pub use commands::{Check, Command, EnqueueArgs, ExplainArgs, ListArgs, ReadCommand, ReplayArgs};
+pub use commands::{
+    Check, Command, CompareArgs, EnqueueArgs, ExplainArgs, ListArgs, ReadCommand, ReplayArgs,
+};
 pub use commands::{ShowArgs, StatusArgs, StudyArgs, TrialsArgs};
 pub use doctor::DoctorArgs;
 pub use drill::DrillArgs;
@@ -108,6 +110,8 @@ pub const SUBCOMMANDS: &[&str] = &[
     "strike",
     "simplify",
     "failures",
+    "faults",
+    "compare",
     "importance",
     "report",
     "plot",

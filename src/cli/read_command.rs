@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use super::logs::logs;
-use super::report_page::{plot, report_page};
+use super::report_page::{material, plot, report_page};
 use super::status::status;
 use super::watch::watch;
-use super::{Common, ReadCommand, TrialsArgs, answer, init_logging, run};
-use crate::query::{self, Selection, TaskLine, Width};
+use super::{Common, CompareArgs, ReadCommand, TrialsArgs, answer, init_logging, run};
+use crate::query::{self, Faults, Selection, TaskLine, Width};
 use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
 use device::Device;
 use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use store::{Store, StudySummary};
+use summary::{Comparison, Night};
 use supervisor::{lock_owner, spool};
 
 /// Characters of a table's line where it is not for a terminal.
@@ -56,6 +57,13 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             let failures = query::failures(&open()?, args.study.as_deref(), &tune()?)?;
             answer(common, &failures)
         }
+        ReadCommand::Faults(args) => {
+            let (store, study) = named(&args.study)?;
+            let material = material(&store, &study.name, &[], &tune()?)?;
+            let bars = report::columns().is_some();
+            answer(common, &Faults::new(Night::new(&material), bars))
+        }
+        ReadCommand::Compare(args) => compare(common, &open()?, args, &tune()?),
         ReadCommand::Importance(args) => {
             let (store, study) = named(&args.study)?;
             answer(common, &query::importance(&store, Some(&study.name))?)
@@ -75,6 +83,24 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             answer(common, &memory)
         }
     }
+}
+
+/// Two studies beside each other.
+fn compare(
+    common: &Common,
+    store: &Store,
+    args: &CompareArgs,
+    tune: &str,
+) -> Result<Exit, Failure> {
+    let of = |name: &str| query::study_or_latest_of_task(store, name);
+    let (a, b) = (of(&args.a)?, of(&args.b)?);
+    query::must_be_alike(&a, &b)?;
+    let of = |study: &StudySummary| {
+        let name = Some(study.name.as_str());
+        meant(common, store, &directory_of(store.path()), name)?;
+        material(store, &study.name, &[], tune)
+    };
+    answer(common, &Comparison::new(&of(&a)?, &of(&b)?))
 }
 
 /// The trials that are asked for, as a table, JSON or CSV.

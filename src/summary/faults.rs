@@ -11,6 +11,7 @@ use fault::table::row;
 use report::format;
 use search::importance::grouped;
 use search::space::Value;
+use search::study::carry::COPIED_FROM;
 use search::study::{FrozenTrial, Purpose, TrialState};
 use store::AttemptRecord;
 
@@ -84,26 +85,67 @@ pub(crate) fn by_kind(material: &Material) -> Vec<FaultCost> {
     costs
 }
 
-/// Where the time went; of trials without attempts of ours, by their own times.
-pub(crate) fn hours(material: &Material) -> Hours {
-    let mut hours = Hours::default();
+/// Something that was trained.
+pub(crate) struct Training<'a> {
+    pub purpose: Purpose,
+    /// How it ended; `None` where nobody has noted it.
+    pub outcome: Option<&'a str>,
+    /// Seconds since 1970.
+    pub from: f64,
+    /// The same; not before `from`.
+    pub to: f64,
+}
+
+/// Whether another study has trained this trial.
+pub(crate) fn copied(trial: &FrozenTrial) -> bool {
+    trial.user_attrs.contains_key(COPIED_FROM)
+}
+
+/// All trainings that have ended; of trials without attempts of ours, by their own times.
+pub(crate) fn trainings(material: &Material) -> Vec<Training<'_>> {
     let ours: BTreeSet<u64> = material
         .attempts
         .iter()
         .map(|(job, _)| job.number)
         .collect();
-    for (_, attempt) in &material.attempts {
-        let length = length(attempt).unwrap_or(0.0) / 3600.0;
+    let span = |start: &str, end: &Option<String>| {
+        let (from, to) = (seconds(start)?, seconds(end.as_deref()?)?);
+        Some((from, to.max(from)))
+    };
+    let attempts = material.attempts.iter().filter_map(|(job, attempt)| {
+        let (from, to) = span(&attempt.started, &attempt.ended)?;
+        let outcome = attempt.outcome.as_deref();
+        Some(Training {
+            purpose: job.purpose,
+            outcome,
+            from,
+            to,
+        })
+    });
+    let others = material
+        .trials
+        .iter()
+        .filter(|t| !ours.contains(&t.number) && !copied(t));
+    let others = others.filter_map(|trial| {
+        let (from, to) = span(trial.datetime_start.as_deref()?, &trial.datetime_complete)?;
+        Some(Training {
+            purpose: Purpose::Search,
+            outcome: None,
+            from,
+            to,
+        })
+    });
+    attempts.chain(others).collect()
+}
+
+/// Where the time went.
+pub(crate) fn hours(material: &Material) -> Hours {
+    let mut hours = Hours::default();
+    for training in trainings(material) {
+        let length = (training.to - training.from) / 3600.0;
         hours.trained += length;
-        if attempt.outcome.as_deref().is_some_and(|o| !came_through(o)) {
+        if training.outcome.is_some_and(|o| !came_through(o)) {
             hours.lost += length;
-        }
-    }
-    for trial in material.trials.iter().filter(|t| !ours.contains(&t.number)) {
-        let at = |time: &Option<String>| seconds(time.as_deref()?);
-        if let (Some(start), Some(end)) = (at(&trial.datetime_start), at(&trial.datetime_complete))
-        {
-            hours.trained += (end - start).max(0.0) / 3600.0;
         }
     }
     hours
@@ -137,7 +179,7 @@ fn faulty(trial: &FrozenTrial, faulted: &BTreeSet<u64>) -> bool {
 }
 
 /// Whether a fault may come from the trial: not those that come from people or from the machine.
-fn of_the_trial(outcome: &str) -> bool {
+pub(crate) fn of_the_trial(outcome: &str) -> bool {
     let others = [
         FaultKind::Interrupted,
         FaultKind::Killed,

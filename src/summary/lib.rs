@@ -2,9 +2,11 @@
 //! figures, [`figure`] a chart with its sentence, [`page`] all of it as one HTML file without any other.
 
 mod audit;
+mod compare;
 mod facts;
 mod faults;
 mod figures;
+mod night;
 mod page;
 #[cfg(test)]
 mod tests;
@@ -13,8 +15,10 @@ mod verdict;
 
 use serde_json::{Map, Value as Json};
 
+pub use compare::{Basis, Comparison, Differing, Side};
 pub use facts::Facts;
 pub use figures::{Figure, Kind, Panel, figure};
+pub use night::{Culprit, Night, OverTime};
 pub use page::{GENERATOR, Scripts, index, page};
 
 use config::Baseline;

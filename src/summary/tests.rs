@@ -20,7 +20,7 @@ fn time(seconds: u64) -> String {
 }
 
 /// Trial `n` of a study in which the loss is `x`, and which is faulty where `batch` is 64.
-fn trial(n: u64) -> FrozenTrial {
+pub(crate) fn trial(n: u64) -> FrozenTrial {
     let x = (n * 37 % 100) as f64 / 100.0;
     let params = Params::from([
         ("x".to_owned(), Value::Float(x)),
@@ -37,7 +37,12 @@ fn trial(n: u64) -> FrozenTrial {
     trial
 }
 
-fn attempt(attempt: u32, worker: u64, (from, to): (u64, u64), outcome: &str) -> AttemptRecord {
+pub(crate) fn attempt(
+    attempt: u32,
+    worker: u64,
+    (from, to): (u64, u64),
+    outcome: &str,
+) -> AttemptRecord {
     AttemptRecord {
         attempt,
         run_id: 1,
@@ -69,7 +74,7 @@ fn run() -> RunEntry {
     }
 }
 
-fn study(trials: Vec<FrozenTrial>, attempts: Vec<(Job, AttemptRecord)>) -> Material {
+pub(crate) fn study(trials: Vec<FrozenTrial>, attempts: Vec<(Job, AttemptRecord)>) -> Material {
     let complete = trials.iter().filter(|t| t.state == TrialState::Complete);
     let best = complete.filter_map(|t| Some((t.number, t.only_value()?)));
     Material {
@@ -109,7 +114,7 @@ fn study(trials: Vec<FrozenTrial>, attempts: Vec<(Job, AttemptRecord)>) -> Mater
 }
 
 /// A hundred and twenty trials on two workers; of those with a batch of 64, half crash once.
-fn usual() -> Material {
+pub(crate) fn usual() -> Material {
     let trials: Vec<FrozenTrial> = (0..120).map(trial).collect();
     let mut attempts = Vec::new();
     for n in 0..120u64 {

@@ -308,7 +308,7 @@ fn enough(gain: f64, facts: &Facts) -> bool {
 }
 
 /// The command of the last run, with repeats.
-fn again(m: &Material) -> Option<String> {
+pub(crate) fn again(m: &Material) -> Option<String> {
     let command = m.command.as_ref()?;
     Some(match command.contains("--repeats") {
         true => command.clone(),

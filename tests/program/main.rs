@@ -30,6 +30,7 @@ mod cgroup;
 mod chaos;
 mod children;
 mod command;
+mod compare;
 mod crates;
 mod docs;
 mod docs_run;

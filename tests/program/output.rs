@@ -80,6 +80,8 @@ fn the_help_of_every_command() {
         "ask-tell --help",
         "memory --help",
         "importance --help",
+        "faults --help",
+        "compare --help",
         "failures --help",
         "rehearse --help",
         "fetch --help",

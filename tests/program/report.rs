@@ -171,6 +171,19 @@ fn hostile_text_is_text_everywhere() {
     assert_eq!(harmful_in(&page), Vec::<char>::new());
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     figures(&project, &[&name]);
+    // The same texts beside another study, and where trials failed.
+    let mut store = Store::open(&project.database()).unwrap();
+    let other = NewStudy {
+        name: "other",
+        ..study
+    };
+    store.create_study(&other, &trials[..40]).unwrap();
+    drop(store);
+    for args in [&["compare", &name, "other"][..], &["faults", &name]] {
+        let (text, _) = project.expect(0, args);
+        assert_eq!(harmful_in(&text), Vec::<char>::new(), "{args:?}");
+        assert!(!text.contains(&"x".repeat(400)), "{args:?}");
+    }
     for kind in ["history", "importances", "slice", "parallel", "curves"] {
         let (svg, _) = project.expect(0, &["plot", kind, &name]);
         Document::parse(&svg).unwrap_or_else(|e| panic!("{kind}: {e}"));
