@@ -132,6 +132,10 @@ pub struct RunArgs {
     /// sentence, standard input as JSON
     #[arg(long, value_name = "COMMAND")]
     pub notify: Option<String>,
+    /// Keep this file up to date with what the run is at, for Prometheus (node_exporter's textfile collector: a name that
+    /// ends in .prom)
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
     /// Make faults on purpose: NAME, NAME:COUNT or NAME:RATE, comma-separated (kill:3,segv:0.02)
     #[arg(long, value_name = "FAULTS")]
     pub inject: Option<String>,

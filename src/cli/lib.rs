@@ -22,6 +22,7 @@ mod libtorch;
 mod logging;
 mod logs;
 mod manage;
+mod metrics_file;
 mod notify;
 mod png;
 mod predict;

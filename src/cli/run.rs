@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::logging::note_told;
+use super::metrics_file::{self, MetricsFile};
 use super::notify::Notified;
 use super::{Check, Common, RunArgs, SUBCOMMANDS, by, init_logging, libtorch, rehearse, watch};
 use crate::check_report;
@@ -30,6 +31,9 @@ use text::TextClassification;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common, Wanted::Task(&args.task))?;
+    if let Some(path) = &args.metrics_file {
+        metrics_file::must_be_ours(path)?;
+    }
     let mut spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     if let Some(by) = &args.by {
         spec.operation.by = Some(by::until(by, &jiff::Zoned::now())?);
@@ -72,6 +76,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     };
     let shown: Box<dyn Sink> = match &args.notify {
         Some(command) => Box::new(Notified::new(shown, command, &spec).map_err(no_threads)?),
+        None => shown,
+    };
+    let shown: Box<dyn Sink> = match &args.metrics_file {
+        Some(path) => Box::new(MetricsFile::new(shown, path, &spec).map_err(no_threads)?),
         None => shown,
     };
     let ended = launch(Launch {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{Chosen, Fork, Selected};
 use config::{Baseline, Objective};
+use device::GpuMinute;
 use fault::FailureGroup;
 use messages::any_float;
 use protocol::AttemptId;
@@ -97,6 +98,9 @@ pub enum Event {
     StopRequested(StopRequested),
     /// The search is over before its goal: no new trial is started, and repeats and the test follow.
     SearchEnded(SearchEnded),
+    /// What a GPU was at in the last minute; not part of `--json`.
+    #[serde(skip)]
+    GpuSampled(Box<GpuMinute>),
     /// A trial is better than all before; with several objectives: none before dominates it.
     NewBest(Best),
     /// Something people should know: storage retries, a pause before a restart.
@@ -117,6 +121,7 @@ impl Event {
             | Event::TrialStarted { .. }
             | Event::TrialStepped { .. }
             | Event::EpochFinished { .. }
+            | Event::GpuSampled(_)
             | Event::RepeatStarted { .. } => true,
             Event::RunStarted(_)
             | Event::StudyForked(_)

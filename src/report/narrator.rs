@@ -170,6 +170,7 @@ impl Narrator {
             Event::RunFinished(run) => self.summary(run),
             Event::WorkerStarted { .. }
             | Event::TrialStepped { .. }
+            | Event::GpuSampled(_)
             | Event::RepeatStarted { .. }
             | Event::EpochFinished { .. }
             | Event::WorkerStopped { .. } => Vec::new(),

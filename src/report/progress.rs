@@ -86,6 +86,7 @@ impl Progress {
             Event::StudyForked(_)
             | Event::WorkerStarted { .. }
             | Event::TrialStepped { .. }
+            | Event::GpuSampled(_)
             | Event::WorkerStopped { .. }
             | Event::NewBest(_)
             | Event::WinnerSelected(_)

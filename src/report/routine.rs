@@ -36,6 +36,10 @@ pub fn routine_text(event: &Event) -> Option<String> {
         } => {
             format!("{job}, attempt {attempt}, started on worker {worker} with seed {seed}")
         }
+        Event::GpuSampled(gpu) => {
+            let used = gpu.memory_used >> 20;
+            format!("GPU {} has {used} MiB of memory in use", gpu.gpu)
+        }
         Event::TrialStepped { number, steps } => format!("trial {number} is at step {steps}"),
         Event::EpochFinished {
             number,

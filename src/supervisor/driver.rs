@@ -298,9 +298,14 @@ impl Executor {
 
 /// Notes a routine event, of which people are not told, for `-v` and the run's log.
 pub(super) fn log_event(event: &report::Event) {
-    use report::Event::{EpochFinished, TrialStepped};
+    use report::Event::{EpochFinished, GpuSampled, TrialStepped};
     match report::routine_text(event) {
-        Some(text) if matches!(event, EpochFinished { .. } | TrialStepped { .. }) => {
+        Some(text)
+            if matches!(
+                event,
+                EpochFinished { .. } | TrialStepped { .. } | GpuSampled(_)
+            ) =>
+        {
             tracing::debug!("{text}");
         }
         Some(text) => tracing::info!("{text}"),

@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 
 pub mod card;
 pub mod optuna;
+pub mod python;
 pub mod tiny;
 
 /// The program under test: beside the folder that this test is in.

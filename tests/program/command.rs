@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Project, results, signal, wait_for};
+use crate::common::{Project, python, results, signal, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::{Value as Json, json};
 
@@ -13,15 +13,9 @@ fn examples() -> PathBuf {
 
 /// The directory of a Python with Optuna and scikit-learn.
 fn scikit_learn() -> PathBuf {
-    let made = Command::new("sh")
-        .arg(Path::new(crate::ROOT).join("tests/venv.sh"))
-        .args(["optuna-5.0.0-scikit-learn-1.7.2", "optuna,sklearn"])
-        .args(["optuna==5.0.0", "sqlalchemy>=2,<2.1", "scikit-learn==1.7.2"])
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&made.stderr).into_owned();
-    assert!(made.status.success(), "{}", error.trim());
-    let python = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+    let packages = ["optuna==5.0.0", "sqlalchemy>=2,<2.1", "scikit-learn==1.7.2"];
+    let name = "optuna-5.0.0-scikit-learn-1.7.2";
+    let python = python::venv(name, "optuna,sklearn", &packages);
     python.parent().unwrap().to_owned()
 }
 

@@ -13,7 +13,11 @@ use crate::common::program;
 const TRIALS: u64 = 40;
 
 /// Commands that this test leaves to others, by how they begin, and why.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 9] = [
+    (
+        "tune criteria --metrics-file",
+        "writes where root may: metrics_file.rs",
+    ),
     ("tune criteria --notify", "tells people: notify.rs"),
     (
         "tune report criteria --open",

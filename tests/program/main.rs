@@ -43,6 +43,7 @@ mod failing;
 mod first_day;
 mod fork;
 mod memory;
+mod metrics_file;
 mod notify;
 mod objectives;
 mod optuna;

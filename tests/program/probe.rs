@@ -185,7 +185,10 @@ fn warning(part: &'static str) -> impl Fn(&Json) -> bool {
 fn samples_of_a_run_are_kept_and_the_status_shows_the_last_while_it_lives() {
     let project = waiting();
     let nvml = Nvml::new("used 0 1023\nutilization 0 90\ntemperature 0 60\nthrottle 0 4\n");
-    let run = run(&project, &nvml, &["--trials", "1", "--device", "cuda:0"]);
+    let file = project.path().join("x.prom");
+    let metrics = file.to_str().unwrap();
+    let args = ["--trials", "1", "--device", "cuda:0", "--metrics-file", metrics];
+    let run = run(&project, &nvml, &args);
     let status = || project.expect(0, &["status", "--json"]).0;
     let status = || serde_json::from_str::<Json>(&status()).unwrap();
     wait_for("a run", || project.database().exists());
@@ -199,6 +202,14 @@ fn samples_of_a_run_are_kept_and_the_status_shows_the_last_while_it_lives() {
     touch(&project, "go");
     assert_eq!(run.rest().1, Some(0));
     assert_eq!(status()["gpus"], json!([]), "nobody samples any more");
+    let metrics = std::fs::read_to_string(&file).unwrap();
+    for sample in [
+        "tune_gpu_memory_used_bytes{study=\"t\",gpu=\"0\"} 1073741824",
+        "tune_gpu_utilization_ratio{study=\"t\",gpu=\"0\"} 0.9",
+        "tune_gpu_temperature_celsius{study=\"t\",gpu=\"0\"} 60",
+    ] {
+        assert!(metrics.lines().any(|line| line == sample), "{metrics}");
+    }
 }
 
 #[test]

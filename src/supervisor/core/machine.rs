@@ -119,6 +119,9 @@ impl Core {
             self.note_use_before(&gpu);
             self.look_at_recovery(&gpu);
             let row = self.machine.keep(gpu, self.now);
+            if let Some(row) = &row {
+                self.report(report::Event::GpuSampled(Box::new(row.clone())));
+            }
             let ending = matches!(self.mode, Mode::Closing { .. } | Mode::Finished);
             // While the database is away, room in the spool is for results.
             if let Some(row) = row.filter(|_| !ending && self.outage.is_none()) {
