@@ -10,7 +10,10 @@ use super::args::{Common, ConfigFlags, key_value};
 use super::report_page::{PlotArgs, ReportArgs};
 use super::shell::{CompletionsArgs, ManArgs};
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
-use super::{EvaluateArgs, ExportArgs, InitArgs, InstallServiceArgs, PredictArgs, SimplifyArgs};
+use super::{
+    EvaluateArgs, ExportArgs, ExportTrialsArgs, InitArgs, InstallServiceArgs, PredictArgs,
+    SimplifyArgs,
+};
 use crate::query::Selection;
 use device::DevicePolicy;
 use search::study::TrialState;
@@ -82,6 +85,12 @@ pub enum ReadCommand {
         after_help = "Examples:\n  tune plot history criteria -o history.svg\n  tune plot slice criteria --param optim.lr --width 85 -o lr.svg"
     )]
     Plot(PlotArgs),
+    /// The trials for other programs: CSV, Parquet, MLflow's file store or TensorBoard's event files
+    #[command(
+        name = "export-trials",
+        after_help = "Examples:\n  tune export-trials criteria --to parquet -o trials.parquet\n  tune export-trials criteria --to mlflow -o mlruns\n  tune export-trials criteria --to tensorboard -o runs"
+    )]
+    ExportTrials(ExportTrialsArgs),
     /// What trials use of memory, what explains it, and how many fit at a time
     #[command(after_help = "Examples:\n  tune memory criteria")]
     Memory(StudyArgs),

@@ -15,6 +15,7 @@ mod enqueue;
 mod evaluate;
 mod explain;
 mod export;
+mod export_trials;
 mod fetch;
 mod init;
 mod install_service;
@@ -60,6 +61,7 @@ pub use drill::DrillArgs;
 pub use embed::{EmbedArgs, PoolingArg};
 pub use evaluate::EvaluateArgs;
 pub use export::ExportArgs;
+pub use export_trials::{ExportTrialsArgs, Format};
 pub use fetch::FetchArgs;
 pub use init::InitArgs;
 pub use install_service::InstallServiceArgs;
@@ -101,6 +103,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "fetch",
     "embed",
     "export",
+    "export-trials",
     "predict",
     "evaluate",
     "logs",

@@ -121,6 +121,7 @@ impl Metrics {
             | Event::RepeatFinished(_)
             | Event::WinnerSelected(_)
             | Event::StopRequested(_)
+            | Event::SearchEnded(_)
             | Event::Warned { .. } => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::export_trials::export_trials;
 use super::logs::logs;
 use super::report_page::{material, plot, report_page};
 use super::status::status;
@@ -75,6 +76,10 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         ReadCommand::Plot(args) => {
             let (store, study) = named(&args.study)?;
             plot(&store, &study.name, args, &tune()?)
+        }
+        ReadCommand::ExportTrials(args) => {
+            let (store, study) = named(&args.study)?;
+            export_trials(common, &store, study, args)
         }
         ReadCommand::Memory(args) => {
             let host = supervisor::memory_total(Device::Cpu);

@@ -39,6 +39,7 @@ mod drill;
 mod enqueue;
 mod errors;
 mod explain;
+mod export_trials;
 mod failing;
 mod first_day;
 mod fork;

@@ -87,6 +87,7 @@ fn the_help_of_every_command() {
         "fetch --help",
         "embed --help",
         "export --help",
+        "export-trials --help",
         "predict --help",
         "evaluate --help",
     ];

@@ -187,7 +187,14 @@ fn samples_of_a_run_are_kept_and_the_status_shows_the_last_while_it_lives() {
     let nvml = Nvml::new("used 0 1023\nutilization 0 90\ntemperature 0 60\nthrottle 0 4\n");
     let file = project.path().join("x.prom");
     let metrics = file.to_str().unwrap();
-    let args = ["--trials", "1", "--device", "cuda:0", "--metrics-file", metrics];
+    let args = [
+        "--trials",
+        "1",
+        "--device",
+        "cuda:0",
+        "--metrics-file",
+        metrics,
+    ];
     let run = run(&project, &nvml, &args);
     let status = || project.expect(0, &["status", "--json"]).0;
     let status = || serde_json::from_str::<Json>(&status()).unwrap();

@@ -43,6 +43,7 @@ pub use importance::importance;
 pub use list::{TaskLine, list, tasks};
 pub use material::material;
 pub use memory::memory;
+pub use objectives::metric_names;
 pub use replay::{Replayed, best_value};
 pub use report::shell_word;
 pub use selection::Selection;

@@ -6,6 +6,11 @@ use serde_json::Value as Json;
 use search::study::Direction;
 use store::StudySummary;
 
+/// The names of a study's objectives; `value` where nobody has noted one.
+pub fn metric_names(study: &StudySummary) -> Vec<String> {
+    Objectives::of(study).metrics
+}
+
 /// What is optimised. With several objectives `direction` and `metric` are null.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Objectives {

@@ -1,0 +1,85 @@
+//! Trials for other programs: a Parquet table ([`parquet()`]), MLflow's file store ([`mlflow`]), TensorBoard's event files
+//! ([`tensorboard`]). What the database does not know is left out, never made up.
+
+mod event;
+mod mlflow;
+mod parquet;
+mod tensorboard;
+#[cfg(test)]
+mod tests;
+
+pub use self::mlflow::mlflow;
+pub use self::parquet::parquet;
+pub use self::tensorboard::tensorboard;
+
+use messages::{clock, number_from_json};
+use search::study::FrozenTrial;
+
+/// A study's trials.
+pub struct Trials<'a> {
+    /// The study's name.
+    pub study: &'a str,
+    /// Names of the objectives.
+    pub metrics: &'a [String],
+    /// All trials, ascending by number, whole.
+    pub trials: &'a [FrozenTrial],
+}
+
+impl Trials<'_> {
+    /// What the values of a trial are called: `value`, or `values_0` and so on.
+    fn value_names(&self) -> Vec<String> {
+        match self.metrics.len() {
+            0 | 1 => vec!["value".to_owned()],
+            n => (0..n).map(|i| format!("values_{i}")).collect(),
+        }
+    }
+
+    /// What the first objective's values step by step are called.
+    fn curve_name(&self) -> &str {
+        match self.metrics.first().map(String::as_str) {
+            None | Some("value") => "intermediate",
+            Some(metric) => metric,
+        }
+    }
+
+    /// The numbers of a trial by name, each with its steps: its values, the first objective step by step, and its other
+    /// metrics at its best epoch (`metric.accuracy` of its attributes).
+    fn scalars(&self, trial: &FrozenTrial) -> Vec<(String, Vec<(i64, f64)>)> {
+        let one = |(name, value)| (name, vec![(0, value)]);
+        let values = self
+            .value_names()
+            .into_iter()
+            .zip(trial.values.iter().copied());
+        let mut scalars: Vec<_> = values.map(one).collect();
+        if !trial.intermediate.is_empty() {
+            let curve = trial
+                .intermediate
+                .iter()
+                .map(|(step, value)| (*step, *value));
+            scalars.push((self.curve_name().to_owned(), curve.collect()));
+        }
+        for (name, json) in &trial.user_attrs {
+            let metric = name.strip_prefix("metric.").zip(number_from_json(json));
+            let known = |name: &str| scalars.iter().any(|(known, _)| known == name);
+            if let Some((name, value)) = metric.filter(|(name, _)| !known(name)) {
+                scalars.push(one((name.to_owned(), value)));
+            }
+        }
+        scalars
+    }
+}
+
+/// Seconds since 1970 of a time of the database.
+fn seconds(stored: Option<&str>) -> Option<f64> {
+    Some(clock::stored(stored?)?.as_millisecond() as f64 / 1e3)
+}
+
+/// A text of others on one line that drives no terminal, of at most so many bytes.
+fn plain(text: &str, most: usize) -> String {
+    let mut text = messages::printable(text).into_owned();
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
+}
