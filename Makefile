@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web deny lint-scripts \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there deny lint-scripts \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -111,7 +111,7 @@ tune-criteria-supermax: build model ## Study "criteria-supermax": 5000 trials, 1
 ##@ Test
 
 # cargo test comes last: its summary is what one looks for at the end of the output.
-test: fmt lint-scripts deny test-setup clippy msrv doc test-rust ## Format, lints, documentation, all tests
+test: fmt lint-scripts deny test-setup clippy msrv doc test-web-if-there test-rust ## Format, lints, documentation, all tests
 
 test-all: export TUNE_OPTUNA_VERSIONS := 5.0.0 4.9.0 3.6.2
 test-all: export TUNE_OPTUNA_FULL := 1
@@ -129,6 +129,11 @@ test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a 
 test-web: ## Look at pages of `tune report` in Chromium: console, requests, widths, keyboard, axe-core
 	$(CARGO) build --locked --package tune
 	tests/web.sh "$(CARGO_TARGET_DIR)/debug/tune" $(PICTURES)
+
+# The same in `make test`, where Chromium is there; CI installs it.
+test-web-if-there:
+	$(CARGO) build --locked --package tune
+	tests/web.sh --if-there "$(CARGO_TARGET_DIR)/debug/tune"
 
 soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times
 	TUNE_KILLS=1000 TUNE_FAULT_TRIALS=20000 TUNE_ATTACK_SEED=all TUNE_ATTACKS=20 $(CARGO) test --release --locked --package tune \
