@@ -175,22 +175,7 @@ impl Metrics {
             self.workers.len() as f64,
         );
         if let Some(host) = host {
-            let held = host.processes.values().sum::<u64>() as f64;
-            page.gauge(
-                "tune_host_memory_bytes",
-                "Memory that there is for the run: the host's, or its cgroup's limit.",
-                host.total as f64,
-            );
-            page.gauge(
-                "tune_host_memory_available_bytes",
-                "Of that, what can be had without swapping.",
-                host.available as f64,
-            );
-            page.gauge(
-                "tune_workers_memory_bytes",
-                "Resident memory of the workers, with what they have started.",
-                held,
-            );
+            host_memory(&mut page, host);
         }
         self.gpus(&mut page);
         page.seconds(
@@ -294,6 +279,25 @@ impl Metrics {
             }
         }
     }
+}
+
+fn host_memory(page: &mut Page<'_>, host: &HostSample) {
+    let held = host.processes.values().sum::<u64>() as f64;
+    page.gauge(
+        "tune_host_memory_bytes",
+        "Memory that there is for the run: the host's, or its cgroup's limit.",
+        host.total as f64,
+    );
+    page.gauge(
+        "tune_host_memory_available_bytes",
+        "Of that, what can be had without swapping.",
+        host.available as f64,
+    );
+    page.gauge(
+        "tune_workers_memory_bytes",
+        "Resident memory of the workers, with what they have started.",
+        held,
+    );
 }
 
 /// A text in the format of Prometheus, version 0.0.4.
