@@ -69,6 +69,8 @@ pub enum Change {
     HashSeed,
     /// No variables of the environment but the common ones.
     CleanEnvironment,
+    /// A stack of 512 MiB.
+    Stack,
 }
 
 impl Change {
@@ -119,6 +121,7 @@ impl Change {
             Change::LibraryPath => set("LD_LIBRARY_PATH") || set("LD_PRELOAD"),
             Change::Locale => host.locale_differs(),
             Change::CleanEnvironment => !host.uncommon().is_empty(),
+            Change::Stack => !host.gpu,
         }
     }
 }
@@ -190,6 +193,8 @@ const ROWS: &[(Change, Row)] = &[
     row(Change::HashSeed, "hash seed 0", "PYTHONHASHSEED=0",
         1.0, false, &[("PYTHONHASHSEED", Some("0"))]),
     row(Change::CleanEnvironment, "a clean environment", "env -i with the variables that the program needs",
+        1.0, false, &[]),
+    row(Change::Stack, "a stack of 512 MiB", "ulimit -s 524288",
         1.0, false, &[]),
 ];
 
@@ -403,6 +408,10 @@ pub fn invocation(
                     let tool = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1"];
                     words.splice(0..0, tool.map(str::to_owned));
                 }
+                if *change == Change::Stack {
+                    let shell = ["sh", "-c", "ulimit -s 524288; exec \"$0\" \"$@\""];
+                    words.splice(0..0, shell.map(str::to_owned));
+                }
                 if *change == Change::CleanEnvironment {
                     let names = std::env::vars_os().filter_map(|(n, _)| n.into_string().ok());
                     only = Some(names.filter(|n| is_common(n)).collect());
@@ -550,7 +559,8 @@ mod tests {
         let module = include_str!("startup.py");
         for change in Change::ALL {
             let by_module = module.contains(&format!("\"{change}\""));
-            let otherwise = change.sanitizer().is_some() || *change == Change::CleanEnvironment;
+            let of_words = [Change::CleanEnvironment, Change::Stack].contains(change);
+            let otherwise = change.sanitizer().is_some() || of_words;
             assert!(
                 by_module || !change.row().environment.is_empty() || otherwise,
                 "{change}"

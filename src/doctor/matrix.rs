@@ -228,9 +228,15 @@ impl Matrix {
             let (Some(Setting::Change(change)), None) = (only.next(), only.next()) else {
                 continue;
             };
-            let says = self.verdict(settings, series) != Verdict::NotApplied && series.runs.all > 0;
-            if says {
-                changed.insert(*change, series.runs);
+            // What is not used cannot be the cause: as if the change had made no difference.
+            let used = self.verdict(settings, series) != Verdict::NotApplied;
+            let runs = if used {
+                series.runs
+            } else {
+                Rate { failed: 1, all: 1 }
+            };
+            if runs.all > 0 {
+                changed.insert(*change, runs);
             }
         }
         self.evidence.changed = changed;
@@ -541,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_changed_nothing_says_nothing() {
+    fn what_a_change_has_not_found_is_hardly_the_cause() {
         let mut matrix = loader();
         matrix.base.runs = Rate { failed: 2, all: 2 };
         let settings = BTreeSet::from([Setting::Change(Change::Workers0)]);
@@ -551,7 +557,8 @@ mod tests {
         };
         assert_eq!(matrix.verdict(&settings, &series), Verdict::NotApplied);
         matrix.series.push((settings, series));
+        let before = matrix.evidence.probability(Cause::LoaderWorker);
         matrix.weigh();
-        assert!(matrix.evidence.changed.is_empty());
+        assert!(matrix.evidence.probability(Cause::LoaderWorker) < before / 2.0);
     }
 }

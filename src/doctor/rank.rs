@@ -79,14 +79,30 @@ impl Evidence {
             .iter()
             .map(|(change, runs)| likelihood(cause, profile, *change, *runs, self.base).ln())
             .sum();
-        let found = [
-            (self.options, Cause::Options),
-            (self.variable, Cause::Environment),
-            (self.row, Cause::BadRow),
+        let found: [(bool, &[Cause]); 3] = [
+            (
+                self.options,
+                &[
+                    Cause::Options,
+                    Cause::Usage,
+                    Cause::BatchSize,
+                    Cause::Diverged,
+                ],
+            ),
+            (self.variable, &[Cause::Environment, Cause::ShadowedLibrary]),
+            (
+                self.row,
+                &[
+                    Cause::BadRow,
+                    Cause::NonFiniteInput,
+                    Cause::LabelOutOfRange,
+                    Cause::IndexOutOfRange,
+                ],
+            ),
         ];
         let found: f64 = found
             .iter()
-            .map(|(seen, of)| special(*seen, *of, cause))
+            .map(|(seen, of)| special(*seen, of, cause))
             .sum();
         profile.weight.ln() + TEMPER * (signs + changes + found)
     }
@@ -136,12 +152,14 @@ fn ends(profile: &Profile, change: Change) -> f64 {
 }
 
 /// What a search beside the changes has found speaks for the cause that it looks for.
-fn special(seen: bool, of: Cause, cause: Cause) -> f64 {
-    match (seen, of == cause) {
-        (true, true) => 0.9_f64.ln(),
+/// The first of these causes is not likely where it has found nothing.
+fn special(seen: bool, of: &[Cause], cause: Cause) -> f64 {
+    match (seen, of.contains(&cause)) {
+        (true, true) if of[0] == cause => 0.9_f64.ln(),
+        (true, true) => 0.5_f64.ln(),
         (true, false) => 0.03_f64.ln(),
-        (false, true) => 0.3_f64.ln(),
-        (false, false) => 0.0,
+        (false, true) if of[0] == cause => 0.3_f64.ln(),
+        (false, _) => 0.0,
     }
 }
 

@@ -72,6 +72,7 @@ impl Recorded {
             end,
             stop: None,
             time: Duration::from_secs(3),
+            ticks: 200,
             memory: Vec::new(),
             training_from: None,
         };

@@ -52,6 +52,9 @@ pub struct Limits {
     pub deadline: Option<Duration>,
     /// Whoever has run for so long has survived.
     pub survived: Option<Duration>,
+    /// It has used at least so much processor time by then, in ticks, or three times as long has gone by: on a busy
+    /// machine it may not have come as far as the failing runs did.
+    pub work: u64,
     /// Whoever has taken so many batches from its loader has survived.
     pub batches: Option<u64>,
     /// The budget ends here: the run says nothing.
@@ -78,6 +81,8 @@ pub struct RunReport {
     pub stop: Option<Stop>,
     /// Wall time.
     pub time: Duration,
+    /// Processor time, in ticks, as far as it was seen.
+    pub ticks: u64,
     /// Memory of it and all that it had started, in bytes, four times a second.
     pub memory: Vec<u64>,
     /// The first of these that was taken once the program had taken a batch.
@@ -131,9 +136,10 @@ pub fn run(
         active: started,
         printed: 0,
         ticks: 0,
+        most_ticks: 0,
     };
     let stop = watch.until_end(limits, stopped);
-    let (memory, training_from) = (watch.memory, watch.training_from);
+    let (memory, training_from, ticks) = (watch.memory, watch.training_from, watch.most_ticks);
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
     // What its last processes have printed is in the pipe by now.
@@ -151,6 +157,7 @@ pub fn run(
         },
         stop,
         time,
+        ticks,
         memory,
         training_from,
     })
@@ -222,6 +229,8 @@ struct Watch<'a> {
     printed: u64,
     /// Processor time that it had used by the last sample, in ticks.
     ticks: u64,
+    /// The most that it was: of children that have ended nothing is counted.
+    most_ticks: u64,
 }
 
 impl Watch<'_> {
@@ -238,7 +247,7 @@ impl Watch<'_> {
             }
             let stop = if stopped() || now >= limits.until {
                 Some(Stop::Budget)
-            } else if limits.survived.is_some_and(|t| now - self.started >= t)
+            } else if self.has_survived(now, limits)
                 || limits
                     .batches
                     .is_some_and(|n| crate::notes::batches(self.dir) >= n)
@@ -257,6 +266,12 @@ impl Watch<'_> {
         }
     }
 
+    fn has_survived(&self, now: Instant, limits: &Limits) -> bool {
+        let patience = if self.most_ticks >= limits.work { 1 } else { 3 };
+        let late = |after: Duration| now - self.started >= after * patience;
+        limits.survived.is_some_and(late)
+    }
+
     fn sample(&mut self, now: Instant) {
         let pid = self.leader.pid();
         if self.training_from.is_none() && self.dir.join(crate::notes::BATCH).exists() {
@@ -270,11 +285,13 @@ impl Watch<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .seen;
-        let ticks = host::processor_ticks(pid);
-        if printed != self.printed || ticks >= self.ticks + BUSY_TICKS {
+        let activity = host::activity(pid);
+        let busy = activity.wants || activity.ticks >= self.ticks + BUSY_TICKS;
+        if printed != self.printed || busy {
             self.active = now;
         }
-        (self.printed, self.ticks) = (printed, ticks);
+        (self.printed, self.ticks) = (printed, activity.ticks);
+        self.most_ticks = self.most_ticks.max(activity.ticks);
     }
 
     /// Has it print its stacks where it stands still, then end.

@@ -93,7 +93,23 @@ pub enum Sign {
     ExistsText,
     /// It names a variable of the environment that is not set.
     UnsetText,
-    /// The time of the processor that it may use is used up.
+    /// Its arguments are not those that the program takes.
+    UsageText,
+    /// It names something that this version of a library does not have.
+    ApiText,
+    /// It names a limit of the system on threads, processes, memory that is locked or sizes of files.
+    LimitText,
+    /// It names a limit of time.
+    TimeText,
+    /// It names something that it has waited for in vain.
+    WaitText,
+    /// It names a value that is not of the form that it should have.
+    ValueText,
+    /// It ends by itself, with a status and without a traceback.
+    OwnExit,
+    /// It fails at other rows with other seeds: no row is in each of the last batches.
+    Wanders,
+    /// The time that it may use is used up.
     ProcessorTime,
     /// The card was near where it slows down each time it failed, and cooler before.
     Hot,
@@ -204,7 +220,15 @@ impl Sign {
             Sign::LockedText => "it names a lock that another process holds",
             Sign::ExistsText => "it names a file or directory that is there already",
             Sign::UnsetText => "it names a variable of the environment that is not set",
-            Sign::ProcessorTime => "its processor time is limited, and used up",
+            Sign::UsageText => "it says that its arguments are not those that it takes",
+            Sign::ApiText => "it names something that this version of a library lacks",
+            Sign::LimitText => "it names a limit on threads, processes or sizes of files",
+            Sign::TimeText => "it names a limit of time",
+            Sign::WaitText => "it has waited for something in vain",
+            Sign::ValueText => "it names a value that does not have the form that it should",
+            Sign::OwnExit => "it ends by itself with a status, and without a traceback",
+            Sign::Wanders => "it fails at other rows with other random numbers",
+            Sign::ProcessorTime => "its time is limited, and used up",
             Sign::Hot => "the card was hot each time it failed",
             Sign::LongKernel => "an operation takes longer than half of Windows' 2 s",
             Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
@@ -246,6 +270,7 @@ impl Sign {
         match self {
             Sign::Exception => 0.5,
             Sign::LoaderWorkers | Sign::LocaleSet | Sign::NoBatch => 0.3,
+            Sign::OwnExit | Sign::Wanders => 0.15,
             Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
             Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
             Sign::OperationOfCudnn | Sign::OperationWithTf32 => 0.05,
@@ -253,7 +278,11 @@ impl Sign {
                 0.05
             }
             Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
-            Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText | Sign::Killed => 0.03,
+            Sign::LoaderWorkerDied
+            | Sign::WaitText
+            | Sign::NotFiniteModule
+            | Sign::ShapeText
+            | Sign::Killed => 0.03,
             Sign::BusError
             | Sign::IllegalInstruction
             | Sign::OomKilled
@@ -280,6 +309,11 @@ impl Sign {
             | Sign::LockedText
             | Sign::ExistsText
             | Sign::UnsetText
+            | Sign::UsageText
+            | Sign::ApiText
+            | Sign::LimitText
+            | Sign::TimeText
+            | Sign::ValueText
             | Sign::ProcessorTime
             | Sign::Hot
             | Sign::LongKernel
@@ -384,7 +418,7 @@ fn see_end(
     see(Sign::Hang, run.end.idle.is_some());
     see(
         Sign::NativeCrash,
-        is(&[libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE]),
+        is(&[libc::SIGSEGV, libc::SIGABRT, libc::SIGFPE]),
     );
     see(Sign::BusError, is(&[libc::SIGBUS]));
     see(
@@ -397,19 +431,25 @@ fn see_end(
     );
     see(
         Sign::ProcessorTime,
-        is(&[libc::SIGXCPU]) || is(&[libc::SIGKILL]) && host.processor_time,
+        is(&[libc::SIGXCPU, libc::SIGALRM])
+            || is(&[libc::SIGKILL]) && host.processor_time
+            || run.end.death == Death::Exited(TIMED_OUT),
     );
+    see(Sign::LimitText, is(&[libc::SIGXFSZ]));
+    let traced = text.contains("Traceback (most recent call last)");
+    let own = matches!(run.end.death, Death::Exited(1..=123));
+    see(Sign::OwnExit, own && !traced && run.end.idle.is_none());
     see(Sign::OomKilled, run.end.oom_kills > 0);
-    see(
-        Sign::Exception,
-        text.contains("Traceback (most recent call last)"),
-    );
+    see(Sign::Exception, traced);
     see(Sign::Recursion, is_deep(text));
     see(Sign::OutOfGpuMemory, failure.fault == "oom");
     see(Sign::OutOfMemory, failure.fault == "host_oom");
     let cuda = failure.fault.starts_with("cuda") || text.contains("CUDA error");
     see(Sign::Cuda, cuda);
 }
+
+/// The status that `timeout` of coreutils gives for a command that it has ended.
+const TIMED_OUT: i32 = 124;
 
 /// Whether a dump of a stack has the same frame again and again.
 fn is_deep(text: &str) -> bool {

@@ -41,6 +41,7 @@ class _Doctor:
         self.depth = 0
         self.skipped = set()
         self.longest = 0.0
+        self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
     # --- Notes -----------------------------------------------------------------------------------
 
@@ -100,7 +101,8 @@ class _Doctor:
             self.shift_clock()
 
     def watch_stdlib(self):
-        """Notes modules of the standard library that another file of the same name hides."""
+        """Notes modules of the standard library, and packages that are installed, that another file of the same name
+        hides."""
         import atexit
 
         names = getattr(sys, "stdlib_module_names", frozenset())
@@ -113,6 +115,15 @@ class _Doctor:
                 hidden = file and not os.path.abspath(file).startswith(stdlib) and "site-packages" not in file
                 if hidden and "lib-dynload" not in file and name not in ("sitecustomize", "usercustomize", "__main__"):
                     self.note("hides_stdlib", module=name, file=file)
+            installed = [p for p in sys.path if "site-packages" in p]
+            for name, module in list(sys.modules.items()):
+                file = getattr(module, "__file__", None)
+                own = file and "." not in name and "site-packages" not in file and not file.startswith(stdlib)
+                for place in installed if own else ():
+                    path = os.path.join(place, name)
+                    if os.path.exists(os.path.join(path, "__init__.py")) or os.path.exists(path + ".py"):
+                        if name not in ("sitecustomize", "usercustomize"):
+                            self.note("hides_stdlib", module=name, file=file)
 
         self.look_at_stdlib = look
         atexit.register(look)
@@ -136,10 +147,21 @@ class _Doctor:
         if importing:
             self.note("raised_in_import", module=importing)
 
+    # Settings of libraries that an import should leave alone: the module, what gives them and what sets them.
+    SETTINGS = {
+        "time-out of sockets": ("socket", "getdefaulttimeout", "setdefaulttimeout"),
+        "default device of torch": ("torch", "get_default_device", "set_default_device"),
+        "deterministic algorithms of torch": (
+            "torch", "are_deterministic_algorithms_enabled", "use_deterministic_algorithms"),
+        "search for anomalies of torch": ("torch.autograd.anomaly_mode", "is_anomaly_enabled", "set_detect_anomaly"),
+        "threads of torch": ("torch", "get_num_threads", "set_num_threads"),
+    }
+
     def state(self):
         """What an import should leave alone."""
         import locale
         import signal
+        import warnings
 
         torch = sys.modules.get("torch")
         numpy = sys.modules.get("numpy")
@@ -148,14 +170,34 @@ class _Doctor:
             state["locale"] = locale.setlocale(locale.LC_ALL)
         except locale.Error:
             pass
-        for name in ("SIGCHLD", "SIGTERM", "SIGFPE", "SIGALRM"):
+        for name in ("SIGCHLD", "SIGTERM", "SIGFPE", "SIGALRM", "SIGINT", "SIGPIPE", "SIGSEGV", "SIGABRT", "SIGUSR1"):
             state["handler of " + name] = signal.getsignal(getattr(signal, name))
+        state["warnings that are errors"] = [f for f in warnings.filters if f[0] == "error"]
+        state["variables of the environment"] = dict(os.environ)
+        state["standard output"], state["standard error"] = sys.stdout, sys.stderr
+        state["the alarm clock"] = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        state["functions of Python"] = {k: v for k, v in vars(sys.modules["builtins"]).items() if k in self.builtins}
+        for name, (library, get, _) in self.SETTINGS.items():
+            module = sys.modules.get(library)
+            get = module and getattr(module, get, None)
+            if get:
+                try:
+                    state[name] = get()
+                except Exception:
+                    pass  # Of a library that is not loaded to its end.
         if torch is not None and hasattr(torch, "get_default_dtype"):
             state["default dtype of torch"] = torch.get_default_dtype()
             state["gradients of torch"] = torch.is_grad_enabled()
         if numpy is not None and hasattr(numpy, "geterr"):
             state["errors of numpy"] = tuple(sorted(numpy.geterr().items()))
         return state
+
+    def difference(self, was, now):
+        """What differs between two values, as texts: of tables the entries that do."""
+        if isinstance(was, dict) and isinstance(now, dict):
+            names = sorted(k for k in {*was, *now} if was.get(k) != now.get(k))[:4]
+            was, now = ({k: of[k] for k in names if k in of} for of in (was, now))
+        return str(was)[:200], str(now)[:200]
 
     def restore(self, name, value):
         """Takes back what an import has changed."""
@@ -177,6 +219,24 @@ class _Doctor:
             torch.set_grad_enabled(value)
         elif name == "errors of numpy":
             sys.modules["numpy"].seterr(**dict(value))
+        elif name == "warnings that are errors":
+            filters = sys.modules["warnings"].filters
+            filters[:] = [f for f in filters if f[0] != "error" or f in value]
+            sys.modules["warnings"]._filters_mutated()
+        elif name == "variables of the environment":
+            os.environ.clear()
+            os.environ.update(value)
+        elif name == "standard output":
+            sys.stdout = value
+        elif name == "standard error":
+            sys.stderr = value
+        elif name == "the alarm clock":
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        elif name == "functions of Python":
+            vars(sys.modules["builtins"]).update(value)
+        elif name in self.SETTINGS:
+            library, _, change = self.SETTINGS[name]
+            getattr(sys.modules[library], change)(value)
 
     def watch_imports(self):
         """Notes imports that change what is not theirs; with the change `import_effects` they are taken back."""
@@ -204,7 +264,8 @@ class _Doctor:
             after = doctor.state()
             for key, value in before.items():
                 if key in after and after[key] != value:
-                    facts = {"module": name, "of": key, "from": str(value), "to": str(after[key])}
+                    was, now = doctor.difference(value, after[key])
+                    facts = {"module": name, "of": key, "from": was, "to": now}
                     doctor.note("import_effect", **facts)
                     if doctor.wants("import_effects"):
                         doctor.restore(key, value)
@@ -276,6 +337,8 @@ class _Doctor:
         multiprocessing.set_start_method("spawn", force=True)
         set_method = multiprocessing.set_start_method
         multiprocessing.set_start_method = lambda method=None, force=False: set_method("spawn", force=True)
+        get_context = multiprocessing.get_context
+        multiprocessing.get_context = lambda method=None: get_context("spawn")
         self.changed("spawn")
 
     def after_import(self, name, act):
@@ -311,11 +374,20 @@ class _Doctor:
 
         sys.meta_path.insert(0, Finder())
 
+    def fixed(self, of, seed, state):
+        """Gives random numbers that nobody seeds one seed, the same in each run; that they were drawn is noted at the end."""
+        import atexit
+
+        seed()
+        before = state()
+        atexit.register(lambda: state() != before and self.changed("seed", of=of))
+
     def reseed_python(self):
         import random
 
         doctor = self
         seed = random.seed
+        self.fixed("random", lambda: seed(1), random.getstate)
 
         def shifted(a=None, version=2):
             doctor.changed("seed", of="random")
@@ -326,6 +398,8 @@ class _Doctor:
         def numpy(module):
             def act():
                 original = module.random.seed
+                state = lambda: (lambda s: (bytes(s[1]), s[2]))(module.random.get_state())  # noqa: E731
+                doctor.fixed("numpy", lambda: original(1), state)
 
                 def shifted(a=None):
                     doctor.changed("seed", of="numpy")
@@ -343,7 +417,8 @@ class _Doctor:
         import time
 
         doctor = self
-        seconds = self.shift * 97_431
+        # Back, as what has expired is the commonest; another time of day, too.
+        seconds = -self.shift * (700 * 86_400 + 10_969)
         now, now_ns, local, utc, text = time.time, time.time_ns, time.localtime, time.gmtime, time.strftime
 
         def seen():
@@ -562,8 +637,10 @@ class _Doctor:
             return index
 
         def watched_next(self):
-            batch = following(self)
             number, indices, count = self._tune_doctor
+            if indices and getattr(self, "_num_workers", 0):
+                doctor.batch_note(number, count, indices[0], [])
+            batch = following(self)
             rows = indices.pop(0) if indices else None
             self._tune_doctor[2] += 1
             if doctor.wants("synthetic"):
@@ -625,11 +702,14 @@ class _Doctor:
         if not self.main:
             return
         import json
+        import numbers
 
         if rows is not None:
-            rows = [int(r) for r in rows][:4096] if isinstance(rows, (list, tuple)) else [int(rows)]
+            rows = list(rows) if isinstance(rows, (list, tuple)) else [rows]
+            # Rows of a stream have no number, and a sampler may name its rows by words.
+            rows = rows[:4096] if all(isinstance(r, numbers.Integral) for r in rows) else None
         note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
-        self.write("batch", json.dumps(note), os.O_TRUNC)
+        self.write("batch", json.dumps(note, default=int), os.O_TRUNC)
 
     def describe(self, torch, value, found, depth):
         if depth > 4 or len(found) > 16:

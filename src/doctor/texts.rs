@@ -30,7 +30,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::BrokenFileText,
-        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file is (?:truncated|corrupt))|cannot identify image file|truncated file read|CRC check failed|cannot reshape array of size|No data left in file|Ran out of input",
+        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file (?:is|appears to be|may be)? ?(?:truncated|corrupt\w*))|Expecting (?:value|property name)|Extra data: line|ended before the end-of-stream|BadGzipFile|Not a gzipped file|incorrect (?:data|header) check|LZMAError|Input format not supported|magic number|TOMLDecodeError|yaml\.\w+\.\w+Error|ParseError|not (?:a )?(?:well-formed|valid) (?:JSON|YAML|XML|TOML)|failed finding central directory|not a database|cannot identify image file|truncated file read|CRC check failed|cannot reshape array of size|No data left in file|Ran out of input",
     ),
     (
         Sign::AddressText,
@@ -46,6 +46,34 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (Sign::InputText, r"EOFError: EOF when reading a line"),
     (
+        Sign::UsageText,
+        r"(?mi)^usage: |error: (?:the following arguments are required|unrecognized arguments|argument .*(?:invalid|expected))|(?:unrecognized|unknown|invalid|no such|missing) (?:option|argument|command|flag)\b|try '.* --help'|could not override|missing mandatory value",
+    ),
+    (
+        Sign::ApiText,
+        r"(?i)module '[\w.]+' has no attribute|cannot import name '\w+' from '[\w.]+'|got an unexpected keyword argument|(?:was|were|has been|have been|is) (?:deprecated and )?removed (?:in|from|since)|no longer (?:supported|available|exists?)|requires (?:torch|numpy|python|transformers|cuda)\b.*(?:[<>=]=|version)|is required .* but found|DistributionNotFound|VersionConflict|incompatible versions?|unsupported (?:pickle protocol|opset)",
+    ),
+    (
+        Sign::LimitText,
+        r"(?i)file too large|file size limit exceeded|EFBIG|can't start new thread|pthread_create|thread creation failed|fork: .*(?:temporarily unavailable|resource)|cannot fork|cannot lock memory|no locks available",
+    ),
+    (
+        Sign::TimeText,
+        r"(?i)due to time limit|time limit (?:reached|exceeded)|alarm clock|cpu time limit|walltime|wall time",
+    ),
+    (
+        Sign::WaitText,
+        r"(?i)\btimed out\b|TimeoutError|TimeoutExpired|queue\.Empty|DistStoreError|waiting for clients|watchdog caught|deadline exceeded|BrokenBarrierError",
+    ),
+    (
+        Sign::ValueText,
+        r"could not convert string to float|invalid literal for int|does not match format|unconverted data remains|Invalid isoformat|Error tokenizing data|cannot convert (?:float NaN|the series)|not enough values to unpack|too many values to unpack|invalid literal for Fraction|ConversionSyntax|\((?:\w+ )?non-numeric",
+    ),
+    (
+        Sign::HidesStdlib,
+        r"partially initialized module '\w+' .*circular import|consider renaming",
+    ),
+    (
         Sign::GraphText,
         r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|can't call numpy\(\) on tensor that requires grad",
     ),
@@ -59,7 +87,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::LockedText,
-        r"(?i)(?:database|table|file) is locked|(?:acquire|obtain) (?:the )?lock|lock .*(?:timed? ?out|held by)|resource temporarily unavailable|BlockingIOError",
+        r"(?i)(?:database|table|file) is locked|(?:acquire|obtain) (?:the )?lock|lock .*(?:timed? ?out|held by)|\[Errno 11\]|BlockingIOError",
     ),
     (
         Sign::ExistsText,
@@ -95,7 +123,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::NoFile,
-        r"FileNotFoundError|No such file or directory|does not exist|can't open file",
+        r"FileNotFoundError|No such file or directory|does not exist|can't open file|IsADirectoryError|NotADirectoryError|(?i:command not found|: not found\b|cannot open|could not open|failed to open|no usable temporary directory)",
     ),
     (
         Sign::Permission,
@@ -103,7 +131,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::DiskFull,
-        r"(?i)no space left on device|disk quota exceeded|\bENOSPC\b|disk is full|database or disk is full",
+        r"(?i)no space left on device|disk quota exceeded|\bENOSPC\b|disk is full|PytorchStreamWriter failed|inline_container\.cc.*unexpected pos|unexpected pos \d+ vs|could not write bytes|\d+ requested and \d+ written|database or disk is full",
     ),
     (
         Sign::Descriptors,
@@ -119,7 +147,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::NetworkText,
-        r"(?i)ConnectionError|Connection refused|Max retries exceeded|Name or service not known|Temporary failure in name resolution|HTTPSConnectionPool|network is unreachable|read timed out|SSLError|ProxyError",
+        r"(?i)ConnectionError|Connection refused|Max retries exceeded|Name or service not known|Temporary failure in name resolution|HTTPSConnectionPool|network is unreachable|no route to host|read timed out|urlopen error|connection reset|connection aborted|RemoteDisconnected|HTTP Error \d|\b(?:401|403|404|429|50[0234]) (?:client|server) error|gaierror|couldn't connect to|cannot connect to|failed to connect|LocalEntryNotFound|OfflineMode|SSLError|ProxyError",
     ),
     (
         Sign::OpenMpText,

@@ -34,13 +34,25 @@ pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSamp
 
 /// The processor time that a process, its descendants and its process group have used so far, in the kernel's ticks (100 a
 /// second). Of those that have ended nothing is counted.
-pub fn processor_ticks(pid: u32) -> u64 {
+pub fn activity(pid: u32) -> Activity {
     let workers = BTreeSet::from([pid]);
     let table = table();
-    let of = |(pid, process): (&u32, &Process)| {
-        worker_of(*pid, process, &workers, &table).map_or(0, |_| process.ticks)
-    };
-    table.iter().map(of).sum()
+    let of =
+        |(pid, process): &(&u32, &Process)| worker_of(**pid, process, &workers, &table).is_some();
+    let own = table.iter().filter(of);
+    own.fold(Activity::default(), |sum, (_, process)| Activity {
+        ticks: sum.ticks + process.ticks,
+        wants: sum.wants || process.wants,
+    })
+}
+
+/// What a process and all that it has started do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Processor time, in the kernel's ticks.
+    pub ticks: u64,
+    /// One of them wants a processor, or waits for a disk: on a busy machine it may get neither.
+    pub wants: bool,
 }
 
 /// Bytes in all and available, of `/proc/meminfo`.
@@ -62,6 +74,8 @@ struct Process {
     pages: u64,
     /// Processor time, in the kernel's ticks.
     ticks: u64,
+    /// It runs, waits for a processor, or for a disk (states R and D).
+    wants: bool,
 }
 
 /// All processes that can be seen. The line is used that can be read without waiting for any lock
@@ -94,6 +108,7 @@ fn process(stat: &str) -> Option<Process> {
         group: u32::try_from(number(5)?).ok()?,
         pages: number(24)?,
         ticks: number(14)? + number(15)?,
+        wants: matches!(fields.first(), Some(&("R" | "D"))),
     })
 }
 

@@ -16,7 +16,7 @@ use doctor::matrix::Verdict;
 use doctor::notes::{Batch, Longest};
 use doctor::run::Stop;
 use doctor::signature::Signature;
-use doctor::signs::HostFacts;
+use doctor::signs::{HostFacts, Sign};
 use doctor::statistics::{self, Rate};
 use messages::exit::{Exit, Failure};
 
@@ -58,6 +58,8 @@ pub(super) struct RunAnswer {
     /// How often it fails, in 0 to 1, as estimated.
     rate: Option<f64>,
     changes: Vec<ChangeTold>,
+    /// What was seen of it before anything was changed.
+    signs: BTreeSet<Sign>,
     batch: Option<Batch>,
     rows: Option<Vec<u64>>,
     operation: Option<String>,
@@ -268,6 +270,7 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         base,
         rate: (base.failed > 0).then(|| base.expected()),
         changes: changes.collect(),
+        signs: matrix.evidence.signs.clone(),
         batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
         rows: found.rows.as_ref().map(|r| r.rows.clone()),
         operation: matrix.notes.operation.clone(),
@@ -282,7 +285,6 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
 
 /// What it is, first of all: the two illegal instructions are told apart here.
 fn headline(answer: Answer, found: &Examined) -> String {
-    use doctor::signs::Sign;
     let base = found.matrix.base.runs;
     let signs = &found.matrix.evidence.signs;
     match (answer, found.matrix.failures.first()) {

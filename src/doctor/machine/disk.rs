@@ -1,7 +1,7 @@
 //! The disk of the project: file system, space, and how long it takes to make a write durable.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,9 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 
 /// How many writes are timed, and for how long at most.
 const WRITES: (usize, Duration) = (200, Duration::from_millis(700));
+
+/// After so many writes it begins at the front again: the sizes of files may be limited (`ulimit -f`).
+const ROUND: usize = 16;
 
 /// What a write is that is timed: a page of a database.
 const PAGE: [u8; 4096] = [0; 4096];
@@ -57,6 +60,9 @@ fn syncs(dir: &Path) -> io::Result<Vec<f64>> {
     let mut times = Vec::new();
     while times.len() < WRITES.0 && start.elapsed() < WRITES.1 {
         let begun = Instant::now();
+        if times.len() % ROUND == 0 {
+            file.rewind()?;
+        }
         file.write_all(&PAGE)?;
         file.sync_data()?;
         times.push(begun.elapsed().as_secs_f64() * 1e3);
