@@ -375,7 +375,7 @@ impl Examiner<'_> {
         let time = report.time.saturating_sub(idle);
         self.slowest = Some(self.slowest.map_or(time, |s| s.max(time)));
         self.work = Some(self.work.map_or(report.ticks, |w| w.min(report.ticks)));
-        self.note_place(&notes);
+        self.failed_at.extend(notes.place());
         let batch = notes.batch.as_ref().map(|b| b.taken);
         self.batches = batch.max(self.batches);
         if !self.matrix.is_it(&failure) {
@@ -413,18 +413,10 @@ impl Examiner<'_> {
         {
             seen.insert(Sign::Hot);
         }
-        if wanders(&self.failed_at) {
+        if notes::wanders(&self.failed_at) {
             seen.insert(Sign::Wanders);
         }
         self.matrix.evidence.signs = seen;
-    }
-
-    fn note_place(&mut self, notes: &Notes) {
-        let place = notes.batch.as_ref().and_then(|batch| {
-            let rows = batch.rows.iter().flatten().copied().collect();
-            batch.rows.is_some().then_some((batch.batch, rows))
-        });
-        self.failed_at.extend(place);
     }
 
     fn run_traced(&mut self) -> Result<(), Halt> {
@@ -456,15 +448,22 @@ impl Examiner<'_> {
             .or_else(|| sanitizer_kernel(&seen.report.end.output));
         let it = seen.failure.as_ref().is_some_and(|f| self.matrix.is_it(f));
         if it && *settings == BTreeSet::from([Setting::Change(Change::Seed)]) {
-            self.note_place(&seen.notes);
+            self.failed_at.extend(seen.notes.place());
             self.see();
         }
         let named = |s: &Setting| matches!(s, Setting::Change(c) if seen.notes.changed.contains(&c.to_string()));
         let series = &mut self.matrix.series[at].1;
         series.applied |= settings.iter().any(named);
+        let clean = seen.failure.is_none();
         match seen.failure {
             Some(other) if !it => series.other = Some(other),
             Some(_) | None => series.runs.add(it),
+        }
+        let (_, series) = &self.matrix.series[at];
+        if (it || clean) && self.matrix.verdict(settings, series) == Verdict::NotApplied {
+            // Nothing was changed: it was a run of the command as it is.
+            self.matrix.base.runs.add(it);
+            self.see();
         }
         Ok(())
     }
@@ -547,18 +546,6 @@ impl Examiner<'_> {
     }
 }
 
-/// Whether a failure comes at different batches, none of whose rows is in all of them: no row makes it fail, nor a last
-/// batch that is smaller.
-fn wanders(failed_at: &[(u64, BTreeSet<u64>)]) -> bool {
-    let Some(((number, rows), others)) = failed_at.split_first() else {
-        return false;
-    };
-    let shared = others
-        .iter()
-        .fold(rows.clone(), |shared, (_, rows)| &shared & rows);
-    shared.is_empty() && others.iter().any(|(other, _)| other != number)
-}
-
 /// The kernel that the first finding of compute-sanitizer is of: `=========     at NAME(int *)+0x160 in file.cu:6`, or of
 /// older versions `=========     at 0x160 in file.cu:10:NAME(int *)`.
 fn sanitizer_kernel(output: &str) -> Option<String> {
@@ -578,15 +565,6 @@ fn sanitizer_kernel(output: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_failure_wanders_that_comes_at_other_batches_without_a_common_row() {
-        let at = |batch: u64, rows: &[u64]| (batch, rows.iter().copied().collect());
-        assert!(wanders(&[at(1, &[4, 9]), at(3, &[2, 8])]));
-        assert!(!wanders(&[at(1, &[4, 9]), at(3, &[9, 8])]));
-        assert!(!wanders(&[at(5, &[4, 9]), at(5, &[2, 8])]));
-        assert!(!wanders(&[at(5, &[4, 9])]) && !wanders(&[]));
-    }
 
     #[test]
     fn the_kernel_of_the_first_finding_is_named() {

@@ -6,7 +6,7 @@ use crate::causes::Cause;
 use crate::change::{Change, Setting};
 use crate::examine::Examined;
 use crate::matrix::Verdict;
-use crate::rank::Ranked;
+use crate::rank::{Ranked, calibrated};
 use crate::signs::Sign;
 
 /// Causes less likely than this are not told, unless nothing else is.
@@ -14,6 +14,9 @@ const LEAST: f64 = 0.05;
 
 /// How many causes are told.
 const MOST: usize = 5;
+
+/// So much of the error's own words is told with a cause, in characters.
+const MESSAGE: usize = 160;
 
 /// A sign or a change speaks for a cause that shows it this many times as often as others.
 const SPEAKS: f64 = 2.0;
@@ -43,7 +46,7 @@ pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
     if examined.matrix.failures.is_empty() {
         return Vec::new();
     }
-    let ranking = examined.matrix.evidence.ranking();
+    let ranking = calibrated(&examined.matrix.evidence.ranking());
     let told = ranking
         .iter()
         .enumerate()
@@ -160,6 +163,10 @@ fn is_told_by_a_line(cause: Cause) -> bool {
     matches!(
         cause,
         Cause::OwnCode
+            | Cause::BadValue
+            | Cause::LibraryMismatch
+            | Cause::Recursion
+            | Cause::ResourceLimit
             | Cause::ShapeMismatch
             | Cause::TypeMismatch
             | Cause::CheckpointMismatch
@@ -226,8 +233,12 @@ fn what(examined: &Examined, cause: Cause) -> String {
         .failures
         .first()
         .and_then(|f| f.line.as_ref());
+    let message = examined.matrix.failures.first().map(|f| f.message.as_str());
+    let message: String = message.unwrap_or_default().chars().take(MESSAGE).collect();
     match line.filter(|_| is_told_by_a_line(cause)) {
-        Some(line) => format!("{text}: {line}"),
+        Some(line) if message.is_empty() => format!("{text}: {line}"),
+        Some(line) => format!("{text}: {message}, at {line}"),
+        None if cause == Cause::OwnCode && !message.is_empty() => format!("{text}: {message}"),
         None => text,
     }
 }

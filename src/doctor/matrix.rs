@@ -25,7 +25,7 @@ const FAILURES: u32 = 3;
 const MOST_WEIGHED: u32 = 4;
 
 /// A cause that is more likely than this needs no further run.
-const CERTAIN: f64 = 0.97;
+const CERTAIN: f64 = 0.96;
 
 /// A cause that is less likely than this is in doubt.
 const SURE: f64 = 0.9;
@@ -34,7 +34,7 @@ const SURE: f64 = 0.9;
 const CONFIRMING_RUNS: u32 = 2;
 
 /// A run that is expected to tell less than this many bits is not worth its time.
-const LEAST_INFORMATION: f64 = 0.02;
+const LEAST_INFORMATION: f64 = 0.03;
 
 /// A cause that is less likely than this is not worth many runs.
 const UNLIKELY: f64 = 0.1;

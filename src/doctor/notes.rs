@@ -248,6 +248,12 @@ impl Notes {
         self.loaders.iter().filter_map(batches).max().unwrap_or(0)
     }
 
+    /// The number of the last batch, and its rows.
+    pub fn place(&self) -> Option<(u64, BTreeSet<u64>)> {
+        let batch = self.batch.as_ref()?;
+        Some((batch.batch, batch.rows.as_ref()?.iter().copied().collect()))
+    }
+
     /// The rows of the last batch whose values are not all finite, and those of a batch that has none.
     pub fn rows_not_finite(&self) -> Vec<u64> {
         let Some(batch) = &self.batch else {
@@ -266,9 +272,30 @@ impl Notes {
     }
 }
 
+/// Whether a failure comes at different batches, none of whose rows is in all of them: no row makes it fail, nor a last
+/// batch that is smaller.
+pub fn wanders(failed_at: &[(u64, BTreeSet<u64>)]) -> bool {
+    let Some(((number, rows), others)) = failed_at.split_first() else {
+        return false;
+    };
+    let shared = others
+        .iter()
+        .fold(rows.clone(), |shared, (_, rows)| &shared & rows);
+    shared.is_empty() && others.iter().any(|(other, _)| other != number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_wanders_that_comes_at_other_batches_without_a_common_row() {
+        let at = |batch: u64, rows: &[u64]| (batch, rows.iter().copied().collect());
+        assert!(wanders(&[at(1, &[4, 9]), at(3, &[2, 8])]));
+        assert!(!wanders(&[at(1, &[4, 9]), at(3, &[9, 8])]));
+        assert!(!wanders(&[at(5, &[4, 9]), at(5, &[2, 8])]));
+        assert!(!wanders(&[at(5, &[4, 9])]) && !wanders(&[]));
+    }
 
     #[test]
     fn notes_are_read_and_rows_are_those_of_the_sampler() {

@@ -107,6 +107,8 @@ pub enum Sign {
     ValueText,
     /// It ends by itself, with a status and without a traceback.
     OwnExit,
+    /// The program's own code raises the error: a `raise` or an `assert`.
+    OwnRaise,
     /// It fails at other rows with other seeds: no row is in each of the last batches.
     Wanders,
     /// The time that it may use is used up.
@@ -227,6 +229,7 @@ impl Sign {
             Sign::WaitText => "it has waited for something in vain",
             Sign::ValueText => "it names a value that does not have the form that it should",
             Sign::OwnExit => "it ends by itself with a status, and without a traceback",
+            Sign::OwnRaise => "its own code raises the error",
             Sign::Wanders => "it fails at other rows with other random numbers",
             Sign::ProcessorTime => "its time is limited, and used up",
             Sign::Hot => "the card was hot each time it failed",
@@ -270,7 +273,8 @@ impl Sign {
         match self {
             Sign::Exception => 0.5,
             Sign::LoaderWorkers | Sign::LocaleSet | Sign::NoBatch => 0.3,
-            Sign::OwnExit | Sign::Wanders => 0.15,
+            Sign::Wanders => 0.3,
+            Sign::OwnExit | Sign::OwnRaise => 0.15,
             Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
             Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
             Sign::OperationOfCudnn | Sign::OperationWithTf32 => 0.05,
@@ -381,6 +385,10 @@ pub fn signs(
         };
         see(Sign::MemoryGrows, long && grows(&run.memory[from..]));
         let text = texts::end(&run.end.output);
+        see(
+            Sign::OwnRaise,
+            texts::raises(&text, failure.line.as_deref()),
+        );
         for sign in texts::signs(&text) {
             see(sign, true);
         }

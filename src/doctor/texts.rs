@@ -236,6 +236,28 @@ pub fn signs(text: &str) -> Vec<Sign> {
     PATTERNS.iter().filter_map(seen).collect()
 }
 
+/// Whether the last frame of a traceback is the program's own line, and that raises the error itself.
+pub fn raises(text: &str, own_line: Option<&str>) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    let frame = lines
+        .iter()
+        .rposition(|l| l.trim_start().starts_with("File \""));
+    let Some((frame, own)) = frame.zip(own_line) else {
+        return false;
+    };
+    let place = lines[frame]
+        .trim_start()
+        .trim_start_matches("File \"")
+        .replacen("\", line ", ":", 1);
+    let place = place.split(',').next().unwrap_or_default();
+    let code = lines
+        .get(frame + 1)
+        .map(|line| line.trim_start())
+        .unwrap_or_default();
+    let raised = code.starts_with("assert ") || code.contains("raise ");
+    raised && own.split(" in ").next() == Some(place)
+}
+
 /// The text without the frames of tracebacks, whose lines of code name much that has not happened.
 fn said(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
@@ -293,6 +315,19 @@ mod tests {
         }
         let text = "The size of tensor a (3) must match the size of tensor b (4)";
         assert_eq!(signs(text), [Sign::ShapeText]);
+    }
+
+    #[test]
+    fn the_programs_own_raise_is_told_from_a_librarys() {
+        let own = "  File \"t.py\", line 3, in load\n    raise ValueError(x)\nValueError: no\n";
+        assert!(raises(own, Some("t.py:3 in load")));
+        let library =
+            format!("{own}  File \"/lib/python3/x.py\", line 9\n    raise ValueError(x)\n");
+        assert!(!raises(&library, Some("t.py:3 in load")));
+        assert!(!raises(
+            "  File \"t.py\", line 3\n    f(x)\n",
+            Some("t.py:3")
+        ));
     }
 
     #[test]

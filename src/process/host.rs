@@ -166,8 +166,11 @@ mod tests {
             group: 8,
             pages: 33,
             ticks: 30,
+            wants: false,
         };
         assert_eq!(process(&format!("12 (a) R b) {fields}")), Some(wanted));
+        let running = process(&format!("12 (a) {}", fields.replacen("S", "R", 1)));
+        assert!(running.is_some_and(|p| p.wants));
         assert_eq!(process("12 (tune) S 7"), None);
     }
 
@@ -178,6 +181,7 @@ mod tests {
             group,
             pages: 1,
             ticks: 1,
+            wants: false,
         };
         let table = BTreeMap::from([
             (1, of(0, 1)),
