@@ -345,7 +345,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::HalfBatch, 0.6), (C::OneRow, 0.85), (C::Cpu, 0.8)],
         "Lower the batch size and raise accumulation, or shorten the sequences.")),
     (Cause::BatchSize, profile(2.0, "it fails at this size of batch",
-        &[(S::Wanders, 0.01), (S::NoBatch, 0.1), (S::Exception, 0.5), (S::NativeCrash, 0.3)],
+        &[(S::Wanders, 0.01), (S::NoBatch, 0.03), (S::Exception, 0.5), (S::NativeCrash, 0.3)],
         &[(C::HalfBatch, 0.93), (C::OneRow, 0.9)],
         "Use another batch size; look for code that assumes one.")),
     (Cause::Options, profile(2.5, "the options that are named",

@@ -481,7 +481,7 @@ fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::LoaderWorkers, notes.loader_workers() > 0);
     see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
     see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
-    see(Sign::NoBatch, notes.python && notes.batch.is_none());
+    see(Sign::NoBatch, notes.batch.is_none());
     see(Sign::Half, !notes.half.is_empty());
     see(Sign::OtherThreads, !notes.threads.is_empty());
     see(Sign::ImportEffect, !notes.import_effects.is_empty());
