@@ -11,6 +11,7 @@ use crate::inside::{VARIABLES, operation_name};
 use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
+use crate::rank::Evidence;
 use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
 use crate::signature::Signature;
 use crate::signs::{HostFacts, Sign, signs};
@@ -179,6 +180,10 @@ pub fn examine(
             host: request.host.clone(),
             own: request.own.clone(),
             all: request.all,
+            evidence: Evidence {
+                without_options: options(&request.words).is_empty(),
+                ..Evidence::default()
+            },
             ..Matrix::default()
         },
         failing: Vec::new(),

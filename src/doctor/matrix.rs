@@ -230,6 +230,10 @@ impl Matrix {
             };
             // What is not used cannot be the cause: as if the change had made no difference.
             let used = self.verdict(settings, series) != Verdict::NotApplied;
+            // A program may fork by itself, which no start-up module can make a spawn of.
+            if !used && *change == Change::Spawn {
+                continue;
+            }
             let runs = if used {
                 series.runs
             } else {

@@ -318,6 +318,7 @@ impl Sign {
             | Sign::LimitText
             | Sign::TimeText
             | Sign::ValueText
+            | Sign::WaitText
             | Sign::ProcessorTime
             | Sign::Hot
             | Sign::LongKernel

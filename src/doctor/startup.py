@@ -325,7 +325,9 @@ class _Doctor:
             self.after_import("multiprocessing", self.spawn)
 
     def before_fork(self, threading):
-        others = [t for t in threading.enumerate() if t is not threading.current_thread()]
+        # The threads that feed Python's queues are made for forks.
+        own = (threading.current_thread().name, "QueueFeederThread")
+        others = [t for t in threading.enumerate() if t.name not in own]
         try:
             tasks = len(os.listdir("/proc/self/task"))
         except OSError:
