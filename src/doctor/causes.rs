@@ -229,11 +229,11 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::Synthetic, 0.3), (C::Seed, 0.1)],
         "Look at the row that is named, and leave it out.")),
     (Cause::ShapeMismatch, profile(6.0, "shapes do not fit",
-        &[(S::OwnRaise, 0.03), (S::Wanders, 0.02), (S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],
+        &[(S::OutOfMemory, 0.003), (S::OwnRaise, 0.03), (S::Wanders, 0.02), (S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],
         &[(C::OneRow, 0.1), (C::HalfBatch, 0.05)],
         "Print the shapes before the line that is named; a last batch may be smaller than the others.")),
     (Cause::TypeMismatch, profile(5.0, "types or devices of tensors do not belong together",
-        &[(S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TypeText, 0.93), (S::ShapeText, 0.2), (S::LossFrames, 0.2), (S::Exception, 0.97)],
+        &[(S::OutOfMemory, 0.003), (S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TypeText, 0.93), (S::ShapeText, 0.2), (S::LossFrames, 0.2), (S::Exception, 0.97)],
         &[(C::Fp32, 0.4), (C::Cpu, 0.15)],
         "Print dtype and device before the line that is named; .to(other) makes them alike.")),
     (Cause::CheckpointMismatch, profile(4.0, "the weights are not those of this model",
@@ -456,7 +456,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::Killed, 0.9)], &[],
         "Look for a time limit, a batch system or a person; `journalctl -k` tells of the kernel.")),
     (Cause::OwnCode, profile(12.0, "the program's own code at the line that is named",
-        &[(S::OwnRaise, 0.4), (S::BusError, 0.002), (S::Wanders, 0.1), (S::Exception, 0.7), (S::OwnExit, 0.25), (S::Hang, 0.01), (S::NativeCrash, 0.02), (S::Killed, 0.005)], &[],
+        &[(S::OutOfMemory, 0.003), (S::OwnRaise, 0.4), (S::BusError, 0.002), (S::Wanders, 0.1), (S::Exception, 0.7), (S::OwnExit, 0.25), (S::Hang, 0.01), (S::NativeCrash, 0.02), (S::Killed, 0.005)], &[],
         "Read the line and the message: nothing that doctor changed makes a difference.")),
 ];
 

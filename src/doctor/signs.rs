@@ -529,12 +529,14 @@ const LEAST_BATCHES: u64 = 8;
 const LONG: usize = 40;
 
 /// Whether memory rose through the whole of a run: in each of its last three quarters by at least a twentieth of its
-/// greatest value, and 64 MiB in all.
+/// greatest value, and 64 MiB in all. Who ends gives it back: samples behind a peak near the end do not count.
 fn grows(memory: &[u64]) -> bool {
     const LEAST: usize = 8;
-    if memory.len() < LEAST {
+    let peak = (0..memory.len()).max_by_key(|at| memory[*at]).unwrap_or(0);
+    if peak + 1 < LEAST || peak < memory.len() * 3 / 4 {
         return false;
     }
+    let memory = &memory[..=peak];
     let at = |quarter: usize| memory[(memory.len() - 1) * quarter / 4];
     let most = memory.iter().copied().max().unwrap_or(0);
     let risen = (1..4).all(|q| at(q + 1) > at(q) + most / 20);
@@ -550,6 +552,8 @@ mod tests {
         let mib = |n: u64| n << 20;
         let rising: Vec<u64> = (0..20).map(|i| mib(100 + 50 * i)).collect();
         assert!(grows(&rising));
+        let ended = [rising.as_slice(), &[mib(30), 0]].concat();
+        assert!(grows(&ended));
         let level: Vec<u64> = (0..20).map(|i| mib(100 + 50 * i.min(5))).collect();
         assert!(!grows(&level));
         assert!(!grows(&rising[..4]));
