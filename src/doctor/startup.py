@@ -28,6 +28,24 @@ def _chain():
 CHECKS = ("aten.isnan.default", "aten.any.default", "aten._local_scalar_dense.default", "aten.ne.Tensor")
 
 
+def _json(value):
+    """JSON without Python's module of that name: a file of the program's may hide it, which is what is looked for."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else "null"
+    if hasattr(value, "__index__"):
+        return repr(int(value))
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join("%s: %s" % (_json(str(k)), _json(v)) for k, v in sorted(value.items()))
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(_json, value))
+    text = str(value).encode("utf-16-be", "surrogatepass")
+    units = [text[at] << 8 | text[at + 1] for at in range(0, len(text), 2)]
+    plain = [32 <= unit < 127 and unit not in (34, 92) for unit in units]
+    return '"%s"' % "".join(chr(u) if ok else "\\u%04x" % u for u, ok in zip(units, plain))
+
+
 class _Doctor:
     def __init__(self, notes):
         self.notes = notes
@@ -55,9 +73,7 @@ class _Doctor:
 
     def note(self, what, **facts):
         """Notes a fact, once for each process."""
-        import json
-
-        line = json.dumps({"what": what, **facts}, default=str, sort_keys=True)
+        line = _json({"what": what, **facts})
         if line in self.said or len(self.said) > 500:
             return
         self.said.add(line)
@@ -703,15 +719,12 @@ class _Doctor:
         """Writes over the last one: the file says which batch it was when the process ended."""
         if not self.main:
             return
-        import json
-        import numbers
-
         if rows is not None:
             rows = list(rows) if isinstance(rows, (list, tuple)) else [rows]
             # Rows of a stream have no number, and a sampler may name its rows by words.
-            rows = rows[:4096] if all(isinstance(r, numbers.Integral) for r in rows) else None
+            rows = rows[:4096] if all(hasattr(r, "__index__") for r in rows) else None
         note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
-        self.write("batch", json.dumps(note, default=int), os.O_TRUNC)
+        self.write("batch", _json(note), os.O_TRUNC)
 
     def describe(self, torch, value, found, depth):
         if depth > 4 or len(found) > 16:
