@@ -170,7 +170,7 @@ pub struct Profile {
 const ENDS_BY_CHANCE: f64 = 0.01;
 
 /// The same of a change that hardly touches the program, unless it is what the failure is about.
-const NARROW_ENDS_BY_CHANCE: f64 = 0.002;
+const NARROW_ENDS_BY_CHANCE: f64 = 0.001;
 
 /// How often a change ends a failure with which it has nothing to do, in 0 to 1.
 pub fn ends_by_chance(change: C) -> f64 {
@@ -371,7 +371,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::Flaky, 0.85)],
         &[(C::HashSeed, 0.5)],
         "Sort what comes out of sets; PYTHONHASHSEED=0 makes runs repeat.")),
-    (Cause::ImportSideEffect, profile(2.0, "an import changes what is not its own",
+    (Cause::ImportSideEffect, profile(3.0, "an import changes what is not its own",
         &[(S::ImportEffect, 0.95), (S::TypeText, 0.2), (S::Exception, 0.6)],
         &[(C::ImportEffects, 0.93)],
         "Set back what the module that is named changes, or import it elsewhere.")),

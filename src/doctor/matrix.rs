@@ -275,7 +275,8 @@ impl Matrix {
         if let Some(setting) = own {
             return Some(Step::Under(BTreeSet::from([setting.clone()])));
         }
-        let change = self.most_telling().or_else(|| self.confirming());
+        let change = self.most_telling().or_else(|| self.unusual());
+        let change = change.or_else(|| self.confirming());
         match change {
             Some(change) => Some(Step::Under(BTreeSet::from([Setting::Change(change)]))),
             None => self.cleared_but_doubted().map(Step::Under),
@@ -346,6 +347,13 @@ impl Matrix {
             .untried()
             .filter(|change| self.all || !certain && worth(change) >= LEAST_INFORMATION);
         left.max_by(|a, b| (worth(a) / a.row().slowdown).total_cmp(&(worth(b) / b.row().slowdown)))
+    }
+
+    /// What an import or a thread of another module does is tried however sure the words of the error seem: it may be
+    /// what they come from.
+    fn unusual(&self) -> Option<Change> {
+        let noted = [Change::ImportEffects, Change::OtherThreads];
+        self.untried().find(|change| noted.contains(change))
     }
 
     /// The change that most likely ends what is most likely the cause: it is the work-around, and it was to be tried.
@@ -548,6 +556,26 @@ mod tests {
         let runs = steps.iter().filter(|s| **s == Step::Under(alone.clone()));
         assert_eq!(runs.count(), 1, "{steps:?}");
         assert!(!matrix.workarounds().iter().any(Setting::only_tells));
+    }
+
+    #[test]
+    fn an_effect_of_an_import_is_taken_back_once_however_sure_the_cause_seems() {
+        let mut matrix = Matrix::default();
+        matrix.notes.python = true;
+        let effect = ["helpers", "warnings that are errors", "[]", "['error']"].map(str::to_owned);
+        matrix.notes.import_effects.insert(effect.into());
+        matrix.evidence.signs = [
+            Sign::ShapeText,
+            Sign::LossFrames,
+            Sign::Exception,
+            Sign::ImportEffect,
+        ]
+        .into();
+        let steps = play(&mut matrix, &[Change::ImportEffects], |_| true);
+        let alone = BTreeSet::from([Setting::Change(Change::ImportEffects)]);
+        assert!(steps.contains(&Step::Under(alone)), "{steps:?}");
+        let first = matrix.evidence.ranking()[0].cause;
+        assert_eq!(first, Cause::ImportSideEffect);
     }
 
     #[test]
