@@ -1,6 +1,8 @@
 //! `tune replay STUDY TRIAL`: one trial again, with nothing recorded.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::Value as Json;
 
@@ -16,6 +18,7 @@ use messages::exit::{Exit, Failure};
 use protocol::AttemptId;
 use search::study::carry::COPIED_FROM;
 use search::study::{self, FrozenTrial, Purpose};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use store::Store;
 use supervisor::{Bounds, Replay, replay, replay_log};
 use task::TrialSpec;
@@ -89,6 +92,16 @@ pub(super) fn plan(
         bounds: Bounds::default(),
         spec,
     })
+}
+
+/// What SIGINT and SIGTERM set, so that a replay ends in order ([`Bounds::stop`]).
+pub(super) fn stopped_by_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
+    }
+    Ok(stop)
 }
 
 /// Refuses a trial whose data or models are no longer those of its study.

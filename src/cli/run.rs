@@ -54,11 +54,6 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     init_logging(&args.common, Some(run_log(&storage, &spec.study)))?;
     let tune = command_in(&args.common, &project)?;
-    let mode = Mode::choose(
-        args.common.json,
-        args.common.quiet,
-        std::io::stdout().is_terminal(),
-    );
     let rehearsed = match wants_rehearsal(args, &spec, &devices, &storage)? {
         true => {
             let loud = !args.common.json && !args.common.quiet;
@@ -68,25 +63,13 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         false => Vec::new(),
     };
     let about = About::new(&spec.study, &tune);
-    let no_threads = |e| Failure::internal(format!("cannot start threads: {e}"));
-    let shown = report::sink(mode, &about).map_err(no_threads)?;
-    let shown: Box<dyn Sink> = match watch::opens(args) {
-        true => Box::new(watch::Beside::new(shown, &storage, &spec.study)),
-        false => shown,
-    };
-    let shown: Box<dyn Sink> = match &args.notify {
-        Some(command) => Box::new(Notified::new(shown, command, &spec).map_err(no_threads)?),
-        None => shown,
-    };
-    let shown: Box<dyn Sink> = match &args.metrics_file {
-        Some(path) => Box::new(MetricsFile::new(shown, path, &spec).map_err(no_threads)?),
-        None => shown,
-    };
+    let told = told(args, &spec, &storage, &about)
+        .map_err(|e| Failure::internal(format!("cannot start threads: {e}")))?;
     let ended = launch(Launch {
         floor: floor(&spec, devices[0]),
         library,
         rehearsed,
-        sink: Box::new(Logged::new(&about, note_told, shown)),
+        sink: Box::new(Logged::new(&about, note_told, told)),
         spec,
         prepared,
         devices,
@@ -102,6 +85,28 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         look_at_machine(&args.common, &project.dir, &tune, &args.task);
     }
     ended.map_err(with_variables)
+}
+
+/// Who is told of what happens: people or scripts at the output, a view beside it, a command, a file.
+fn told(
+    args: &RunArgs,
+    spec: &StudySpec,
+    storage: &Path,
+    about: &About,
+) -> std::io::Result<Box<dyn Sink>> {
+    let common = &args.common;
+    let mode = Mode::choose(common.json, common.quiet, std::io::stdout().is_terminal());
+    let mut told = report::sink(mode, about)?;
+    if watch::opens(args) {
+        told = Box::new(watch::Beside::new(told, storage, &spec.study));
+    }
+    if let Some(command) = &args.notify {
+        told = Box::new(Notified::new(told, command, spec)?);
+    }
+    if let Some(path) = &args.metrics_file {
+        told = Box::new(MetricsFile::new(told, path, spec)?);
+    }
+    Ok(told)
 }
 
 /// The last words of a run that gave up: what is wrong with the machine, if anything is, and how to find out more.

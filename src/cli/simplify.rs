@@ -21,7 +21,6 @@ use search::importance;
 use search::simplify::{Change, Loss, Simplifier, Train};
 use search::space::{Params, Space, Value};
 use search::study::{Purpose, TrialState};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use store::Store;
 use supervisor::{Bounds, Replay, ReplayEnd, replay as train};
 
@@ -199,11 +198,6 @@ pub(super) fn simplify(common: &Common, args: &SimplifyArgs) -> Result<Exit, Fai
         .collect();
     let space = spec.space.clone();
     let plan = replay::plan(&storage, spec, &winner, false)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
-    }
     let most = args
         .trainings
         .unwrap_or((finished / 10).max(FEWEST).min(u64::from(u32::MAX)) as u32);
@@ -217,7 +211,7 @@ pub(super) fn simplify(common: &Common, args: &SimplifyArgs) -> Result<Exit, Fai
         winner: winner.params.clone(),
         left: most,
         until: args.budget.map(|budget| Instant::now() + budget),
-        stop,
+        stop: replay::stopped_by_signals()?,
         loud: !common.json && !common.quiet,
         made: 0,
     };

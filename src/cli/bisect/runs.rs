@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::told::{Found, Other};
+use crate::replay::stopped_by_signals;
 use config::kinds::command::RUN;
 use doctor::signature::Signature;
 use doctor::statistics::{Rate, runs_to_exclude};
@@ -15,7 +16,6 @@ use messages::printable;
 use report::format::duration;
 use search::space::Params;
 use search::study::{FrozenTrial, TrialState};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use supervisor::{Bounds, Replay, ReplayEnd, replay};
 
 /// Why no further run is made.
@@ -129,11 +129,6 @@ impl Runs {
         budget: Duration,
         loud: bool,
     ) -> Result<Runs, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))
-                .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
-        }
         Ok(Runs {
             // Two at a time do not share a log, by which processes are known.
             stem: plan.log.with_extension(std::process::id().to_string()),
@@ -141,7 +136,7 @@ impl Runs {
             recorded,
             budget,
             began: Instant::now(),
-            stop,
+            stop: stopped_by_signals()?,
             loud,
             count: 0,
             fault: None,
