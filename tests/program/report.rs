@@ -296,7 +296,7 @@ fn a_plot_is_drawn_as_pixels_with_its_words() {
     let usual = draw(&[]);
     assert_eq!(size(&usual).0, 1004, "85 mm at 300 pixels an inch");
     let coarse = draw(&["--dpi", "96", "--theme", "dark"]);
-    assert_eq!(size(&coarse).0, 322);
+    assert_eq!(size(&coarse).0, 321);
     let (first, _) = project.expect(0, &["plot", "history", "--width", "85"]);
     let words = first.matches("<text").count();
     assert!(
