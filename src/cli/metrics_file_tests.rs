@@ -1,3 +1,5 @@
+//! A file of metrics: its form, hostile labels, and who may replace it.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

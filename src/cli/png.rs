@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use ::png::{ColorType, Encoder, EncodingError};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
 use messages::exit::Failure;
 
 /// What every file has in it that was made here: PNG's keyword and its text.
+const SOFTWARE: (&str, &str) = ("Software", "tune plot");
+
+/// The same as it stands in the file.
 pub(super) const MADE_BY: &str = "Software\0tune plot";
 
 /// Draws an SVG at so many pixels for each of its own.
@@ -29,8 +33,19 @@ pub(super) fn png(svg: &str, zoom: f64) -> Result<Vec<u8>, Failure> {
         Transform::from_scale(zoom, zoom),
         &mut pixels.as_mut(),
     );
-    let bytes = pixels.encode_png().map_err(|e| failed(&e))?;
-    Ok(signed(bytes))
+    encoded(pixels).map_err(|e| failed(&e))
+}
+
+/// With a text that says who made it: an earlier file of ours may be replaced.
+fn encoded(pixels: Pixmap) -> Result<Vec<u8>, EncodingError> {
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, pixels.width(), pixels.height());
+    encoder.set_color(ColorType::Rgba);
+    encoder.add_text_chunk(SOFTWARE.0.to_owned(), SOFTWARE.1.to_owned())?;
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&pixels.take_demultiplied())?;
+    writer.finish()?;
+    Ok(bytes)
 }
 
 fn options() -> Result<Options<'static>, Failure> {
@@ -53,17 +68,4 @@ fn options() -> Result<Options<'static>, Failure> {
         fontdb: Arc::new(fonts),
         ..Options::default()
     })
-}
-
-/// With a text chunk that says who made it, behind the header (PNG specification, 11.3.4.3): an earlier file of ours may
-/// be replaced.
-fn signed(mut png: Vec<u8>) -> Vec<u8> {
-    // Signature, and the header's length, name, 13 bytes and check.
-    const HEADER: usize = 8 + 4 + 4 + 13 + 4;
-    let content = [b"tEXt", MADE_BY.as_bytes()].concat();
-    let mut chunk = (MADE_BY.len() as u32).to_be_bytes().to_vec();
-    chunk.extend(&content);
-    chunk.extend(crc32fast::hash(&content).to_be_bytes());
-    png.splice(HEADER..HEADER, chunk);
-    png
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::statistics::Statistics;
 
 use crate::space::{Params, Space};
 
@@ -151,9 +152,10 @@ impl<'a> Simplifier<'a> {
             true => self.trained(&defaults, 1, trainer)?,
             false => None,
         };
-        let mean = mean(&own);
+        // Of too few values these are NaN, which `max` passes over.
+        let mean = (&own).mean();
         let gained = theirs.map_or(0.0, |theirs| theirs - mean).max(0.0);
-        self.margin = (MARGIN * deviation(&own)).max(LEAST * gained);
+        self.margin = (MARGIN * (&own).std_dev()).max(LEAST * gained);
         Ok(())
     }
 
@@ -202,7 +204,7 @@ impl<'a> Simplifier<'a> {
             match judged(&differences, self.margin) {
                 Judged::NoWorse(at_most) => {
                     return Ok(Some(Loss {
-                        mean: mean(&differences),
+                        mean: (&differences).mean(),
                         at_most,
                         pairs: differences.len(),
                     }));
@@ -252,7 +254,7 @@ enum Judged {
 
 fn judged(differences: &[f64], margin: f64) -> Judged {
     let n = differences.len();
-    let (mean, deviation) = (mean(differences), deviation(differences));
+    let (mean, deviation) = (differences.mean(), differences.std_dev());
     let least = differences.iter().copied().fold(f64::INFINITY, f64::min);
     if n >= 2 && least > 2.0 * margin {
         return Judged::Worse;
@@ -272,16 +274,6 @@ fn judged(differences: &[f64], margin: f64) -> Judged {
         (false, true) => Judged::Worse,
         (false, false) => Judged::Open,
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / (values.len() as f64).max(1.0)
-}
-
-fn deviation(values: &[f64]) -> f64 {
-    let mean = mean(values);
-    let squares = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
-    (squares / (values.len() as f64 - 1.0).max(1.0)).sqrt()
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! The faults of a made night: steps of time, culprits, what to do next.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Exports as their readers see them: values, times and hostile text.
+
 #![allow(clippy::unwrap_used)]
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};

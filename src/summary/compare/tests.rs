@@ -1,3 +1,5 @@
+//! What is said of two studies, and how often its intervals hold.
+
 #![allow(clippy::unwrap_used)]
 
 use rand::RngExt;
