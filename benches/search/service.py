@@ -113,6 +113,10 @@ class Run:
             self.observed = observed
             self.trace.append((spent, value))
 
+    def cut(self):
+        """A trial was pruned."""
+        self.pruned += 1
+
     def measure(self, spent):
         for budget in (50, 100, 200):
             if spent >= budget and budget not in self.cpu:
@@ -152,7 +156,7 @@ class Run:
                     self.finished(budget, seen, curve[-1])
                 elif prune:
                     self.service.call(op="tell", id=number, value=seen, state="pruned")
-                    self.pruned += 1
+                    self.cut()
                 else:
                     going.append((number, curve, step))
                 self.measure(budget)

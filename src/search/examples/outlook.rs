@@ -1,5 +1,6 @@
 //! How often the 80 % interval of what 100 more trials would gain held: searches come in by the line,
-//! `{"losses": [...]}`, the forecast is made after each 50 trials, and what then came is looked up.
+//! `{"losses": [...]}`, where null is a trial that was pruned; the forecast is made after each 50 trials, and what then
+//! came is looked up.
 //!
 //! ```console
 //! $ cargo run --release -p tune-search --example outlook < searches.jsonl
@@ -14,7 +15,7 @@ use tune_search::outlook::outlook;
 
 #[derive(Deserialize)]
 struct Search {
-    losses: Vec<f64>,
+    losses: Vec<Option<f64>>,
 }
 
 /// What came of the forecasts that were made after so many trials.
@@ -24,6 +25,8 @@ struct Tally {
     held: usize,
     /// The gain was less than the interval's lower end.
     less: usize,
+    /// Nothing was gained: any interval from 0 on holds then.
+    nothing: usize,
     /// Sums of what was promised (the median) and of what came, as parts of what had been gained.
     promised: f64,
     came: f64,
@@ -38,18 +41,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let mut out = io::stdout().lock();
-    writeln!(out, "after  forecasts  held  less  more  promised    came")?;
+    writeln!(
+        out,
+        "after  forecasts  held  less  more  no gain  promised    came"
+    )?;
     for (now, t) in &by_trials {
         let share = |n: usize| 100.0 * n as f64 / t.forecasts as f64;
         let more = t.forecasts - t.held - t.less;
         let mean = |sum: f64| 100.0 * sum / t.forecasts as f64;
         writeln!(
             out,
-            "{now:5}  {:9}  {:3.0}%  {:3.0}%  {:3.0}%  {:7.2}%  {:6.2}%",
+            "{now:5}  {:9}  {:3.0}%  {:3.0}%  {:3.0}%  {:6.0}%  {:7.2}%  {:6.2}%",
             t.forecasts,
             share(t.held),
             share(t.less),
             share(more),
+            share(t.nothing),
             mean(t.promised),
             mean(t.came)
         )?;
@@ -57,18 +64,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn judge(losses: &[f64], now: usize, tally: &mut Tally) {
-    let known: Vec<Option<f64>> = losses[..now].iter().copied().map(Some).collect();
-    let Some(outlook) = outlook(&known) else {
+fn judge(losses: &[Option<f64>], now: usize, tally: &mut Tally) {
+    let Some(outlook) = outlook(&losses[..now]) else {
         return;
     };
-    let least = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
+    let least = |all: &[Option<f64>]| {
+        let known = all.iter().flatten().copied();
+        known.fold(f64::INFINITY, f64::min)
+    };
     let best = least(&losses[..now]);
     let gain = (best - least(&losses[now..now + outlook.trials])).max(0.0);
-    let gained = losses[0] - best;
+    let gained = losses
+        .iter()
+        .flatten()
+        .next()
+        .map_or(0.0, |first| first - best);
     tally.forecasts += 1;
     tally.held += usize::from((outlook.low..=outlook.high).contains(&gain));
     tally.less += usize::from(gain < outlook.low);
+    tally.nothing += usize::from(gain == 0.0);
     if gained > 0.0 {
         tally.promised += outlook.median / gained;
         tally.came += gain / gained;
