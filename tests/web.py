@@ -1,6 +1,8 @@
 """Opens each page of a folder in a browser, over its debugging protocol, and looks for what must not be there.
 
-    web.py BROWSER FOLDER AXE|- PICTURES|-
+    web.py BROWSER FOLDER AXE|- PICTURES|- TUNE
+
+FOLDER is a project of tune's, too: the live page of its study synthetic is opened while that goes on.
 """
 
 import base64
@@ -114,7 +116,7 @@ class Page:
                     yield f"console: {params['args']}"
                 case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
                     yield f"log: {params['entry']['text']}"
-                case "Network.requestWillBeSent" if params["request"]["url"] != url:
+                case "Network.requestWillBeSent" if not params["request"]["url"].startswith(url):
                     yield f"request: {params['request']['url']}"
 
 
@@ -156,9 +158,53 @@ BRUSHED = """(() => {
 })()"""
 
 
-def check(page, file, width, dark, axe, pictures):
+# Milliseconds until a page and all that it draws at once is there.
+OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
+
+# What of a live page has not been taken anew.
+KEPT = """[...document.querySelectorAll("header, main > section")].map((e) => [e.id, e.kept === true])"""
+
+
+# Its parts are those that a page has that is made now.
+UP_TO_DATE = """fetch(location.pathname).then((answer) => answer.text()).then((text) => {
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  const parts = (page) => JSON.stringify([...page.querySelectorAll("header, main > section")].map((e) => e.id));
+  const tags = JSON.stringify([...known].sort());
+  return parts(fresh) === parts(document) && tags === JSON.stringify(JSON.parse(fresh.body.dataset.parts).sort());
+})"""
+
+
+def live(page, tune, folder):
+    """The live page of a study that goes on: only what has changed is taken anew, and works as before."""
+    project = [tune, "-C", folder]
+    server = subprocess.Popen([*project, "report", "synthetic", "--open"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = server.stdout.readline().strip()
+        page.open(url, 1440, False)
+        page.value('document.querySelectorAll("header, main > section").forEach((e) => (e.kept = true))')
+        more = ["synthetic", "--trials", "125", "--seed", "5", "--set", "task.noise=0.03", "--set", "task.step_ms=2"]
+        subprocess.run([*project, *more], check=True, capture_output=True)
+        until = time.monotonic() + 60
+        while not (page.value(UP_TO_DATE) and "125" in page.value('document.querySelector(".tiles").textContent')):
+            if time.monotonic() > until:
+                return ["the page does not follow its study"]
+            time.sleep(0.2)
+        parts = dict(page.value(KEPT))
+        wrong = list(page.complaints(url))
+        right = not parts["header"] and not parts["history"] and parts["repeats"]
+        wrong += [] if right else [f"kept (true) or taken anew (false): {parts}"]
+        wrong += [f"{what}: {found}" for what, e in [("not sorted", SORTED), ("not brushed", BRUSHED)] for found in page.value(e)]
+        print(f"of the live page stayed: {', '.join(name for name, kept in parts.items() if kept)}")
+        return wrong
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def check(page, file, width, dark, axe, pictures, opened):
     url = file.as_uri()
     page.open(url, width, dark)
+    opened[file.name] = max(opened.get(file.name, 0), page.value(OPENED))
     wrong = []
     for what, expression in [("wider than the window", OVERFLOW), ("not reached by keyboard", REACHED),
                              ("not sorted", SORTED), ("not brushed", BRUSHED)]:
@@ -176,7 +222,7 @@ def check(page, file, width, dark, axe, pictures):
 
 
 def main():
-    browser, folder, axe, pictures = sys.argv[1:]
+    browser, folder, axe, pictures, tune = sys.argv[1:]
     axe = None if axe == "-" else pathlib.Path(axe).read_text()
     pictures = None if pictures == "-" else pathlib.Path(pictures)
     if pictures:
@@ -185,7 +231,7 @@ def main():
     args = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
             "--remote-debugging-port=0", f"--user-data-dir={profile.name}", "about:blank"]
     process = subprocess.Popen([browser, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wrong = []
+    wrong, opened = [], {}
     try:
         port = pathlib.Path(profile.name, "DevToolsActivePort")
         until = time.monotonic() + 60
@@ -199,11 +245,14 @@ def main():
         for file in sorted(pathlib.Path(folder).glob("*.html")):
             for width in (360, 1440):
                 for dark in (False, True):
-                    found = check(page, file, width, dark, axe, pictures)
+                    found = check(page, file, width, dark, axe, pictures, opened)
                     wrong += [f"{file.name} at {width}{' dark' if dark else ''}: {what}" for what in found]
+        wrong += [f"live: {what}" for what in live(page, tune, folder)]
     finally:
         process.terminate()
         process.wait()
+    for name, ms in opened.items():
+        print(f"{name}: {pathlib.Path(folder, name).stat().st_size / 1e6:.2f} MB, opens in {ms:.0f} ms at most")
     print("\n".join(wrong) or f"all pages hold, {'with' if axe else 'without'} axe-core")
     sys.exit(bool(wrong))
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Pages of `tune report` in a real browser: nothing in its console, no request to anywhere, nothing wider than the
-# window, on a phone and on a screen, light and dark. With npm, axe-core looks for what a reader cannot use.
+# window, on a phone and on a screen, light and dark. With npm, axe-core looks for what a reader cannot use. One is of
+# 5,000 trials of 30 parameters, and one is live: of that, what has not changed stays.
 #
 #   tests/web.sh [--if-there] TUNE [PICTURES]     PICTURES: where screenshots go
 #
@@ -40,8 +41,28 @@ run() { "$tune" -C "$work" "$@" > "$work/out" 2>&1 || { cat "$work/out"; exit 1;
 run synthetic --trials 120 --parallel 3 --repeats 3 --seed 5 --set task.noise=0.03 --set task.step_ms=2 --inject segv:4,kill:3
 run synthetic --study two --trials 60 --seed 1 --objective loss:min --objective cost:min
 run synthetic --study few --trials 3
-for study in synthetic two few; do
+run synthetic --study large --trials 5000 --parallel 2 --sampler random --pruner none --repeats 3 --set task.noise=0.03 \
+    --inject segv:20,kill:10
+# The other 25 parameters: nothing reads them, but the page has to cope with them.
+python3 - "$work/tune.db" << 'END'
+import json, random, sqlite3, sys
+
+db = sqlite3.connect(sys.argv[1])
+attributes = {"step": None, "low": 0.0, "high": 1.0, "log": False}
+domain = json.dumps({"name": "FloatDistribution", "attributes": attributes})
+named = "study_id = (SELECT study_id FROM studies WHERE study_name = 'large')"
+trials = [row[0] for row in db.execute(f"SELECT trial_id FROM trials WHERE {named}")]
+rng = random.Random(0)
+db.executemany(
+    "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json) VALUES (?, ?, ?, ?)",
+    [(trial, f"more.p{i}", rng.random(), domain) for i in range(25) for trial in trials],
+)
+db.commit()
+END
+for study in synthetic two few large; do
     run report "$study" --with few -o "$work/$study.html"
+    size=$(stat -c %s "$work/$study.html")
+    [ "$size" -lt 1000000 ] || { echo "error: the page of $study has $size bytes" >&2; exit 1; }
 done
 axe=
 if command -v npm > /dev/null || install npm; then
@@ -50,4 +71,4 @@ fi
 if [ -z "$axe" ]; then
     echo "note: axe-core could not be fetched by npm: what a reader cannot use is not looked for" >&2
 fi
-python3 "$here/web.py" "$browser" "$work" "${axe:--}" "${pictures:--}"
+python3 "$here/web.py" "$browser" "$work" "${axe:--}" "${pictures:--}" "$tune"

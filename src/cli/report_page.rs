@@ -14,7 +14,7 @@ use files::name::part;
 use files::{bounded, replace};
 use messages::exit::{Exit, Failure};
 use store::Store;
-use summary::{Facts, Figure, GENERATOR, Kind, Material, Scripts, figure, page};
+use summary::{Facts, Figure, GENERATOR, Kind, Material, Page, Scripts, figure};
 
 /// `tune report`
 #[derive(Debug, Args)]
@@ -136,7 +136,7 @@ pub(super) fn report_page(
     let out = (args.out.clone()).or_else(|| (!common.json).then(usual));
     if let Some(out) = &out {
         let ours = format!("content=\"{GENERATOR}\"");
-        let page = page(&material, &facts, Scripts::Alone);
+        let page = Page::new(&material, &facts, Scripts::Alone).html();
         write(out, page.as_bytes(), ours.as_bytes())?;
     }
     if common.json {

@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use messages::exit::{Exit, Failure};
 use store::{Store, StudySummary};
-use summary::{Facts, Scripts, index, page};
+use summary::{Facts, Page, Scripts, index};
 
 /// Connections at a time; a browser has a handful for each page.
 const CONNECTIONS: usize = 64;
@@ -26,8 +26,9 @@ const REQUEST: u64 = 16 << 10;
 /// How long a request may take to come, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a study is looked at.
+/// How often a study is looked at; and after its page was made, the pause is so many times as long as that took.
 const EVERY: Duration = Duration::from_secs(2);
+const REST: u32 = 20;
 
 /// What all connections share.
 struct Server {
@@ -37,7 +38,7 @@ struct Server {
     token: String,
     connections: AtomicUsize,
     /// The latest page of each study, with the state that it is of.
-    pages: Mutex<BTreeMap<i64, (String, Arc<str>)>>,
+    pages: Mutex<BTreeMap<i64, (String, Arc<Page>)>>,
 }
 
 /// Serves until the process is ended. `study`: whose page is opened; `tune`: how commands begin.
@@ -100,12 +101,14 @@ fn show(address: &str) {
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum Asked<'a> {
     /// All studies.
     Index,
     /// The page of the study with this id.
     Page(i64),
-    /// A line whenever the study has changed.
+    /// The part of its page with this name.
+    Part(i64, &'a str),
+    /// The tags of its page's parts, now and whenever the study has changed.
     Events(i64),
     /// An answer of this status and words.
     Refused(u16, &'static str),
@@ -117,6 +120,14 @@ struct Head {
     line: String,
     host: String,
     known: String,
+}
+
+impl Head {
+    /// Whether who asks has what this tag is of (RFC 9110, `If-None-Match`).
+    fn knows(&self, tag: &str) -> bool {
+        let mut tags = self.known.split(',').map(str::trim);
+        tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    }
 }
 
 fn read_head(stream: &TcpStream) -> io::Result<Head> {
@@ -142,14 +153,14 @@ fn read_head(stream: &TcpStream) -> io::Result<Head> {
 }
 
 /// What a request asks for of a server with this port and token.
-fn asked(head: &Head, port: u16, token: &str) -> Asked {
+fn asked<'a>(line: &'a str, host: &str, port: u16, token: &str) -> Asked<'a> {
     let here = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
-    let mut words = head.line.split(' ');
+    let mut words = line.split(' ');
     let (method, path) = (
         words.next().unwrap_or_default(),
         words.next().unwrap_or_default(),
     );
-    if !here.contains(&head.host) {
+    if !here.iter().any(|name| name == host) {
         return Asked::Refused(403, "another host");
     }
     if method != "GET" {
@@ -166,6 +177,7 @@ fn asked(head: &Head, port: u16, token: &str) -> Asked {
     match (study.parse(), parts.next(), parts.next()) {
         (Ok(study), None, None) => Asked::Page(study),
         (Ok(study), Some("events"), None) => Asked::Events(study),
+        (Ok(study), Some(part), None) => Asked::Part(study, part),
         _ => unknown,
     }
 }
@@ -179,17 +191,18 @@ impl Server {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let head = read_head(stream)?;
-        let found = match asked(&head, self.port, &self.token) {
+        let found = match asked(&head.line, &head.host, self.port, &self.token) {
             Asked::Refused(status, why) => return send(stream, status, "text/plain", "", why),
             Asked::Events(study) => return self.events(stream, study),
-            Asked::Index => self.index().map(|text| (String::new(), Arc::from(text))),
-            Asked::Page(study) => self.page(study),
+            Asked::Index => self.index().map(|html| (String::new(), html)),
+            Asked::Page(study) => self.page(study).map(|page| (page.tag(), page.html())),
+            Asked::Part(study, name) => self.part(study, name),
         };
         match found {
-            Ok((state, _)) if !state.is_empty() && state == head.known => {
-                send(stream, 304, "text/html", &state, "")
+            Ok((tag, _)) if !tag.is_empty() && head.knows(&tag) => {
+                send(stream, 304, "text/html", &tag, "")
             }
-            Ok((state, page)) => send(stream, 200, "text/html", &state, &page),
+            Ok((tag, html)) => send(stream, 200, "text/html", &tag, &html),
             Err(failure) => send(stream, 404, "text/plain", "", &failure.to_string()),
         }
     }
@@ -210,50 +223,58 @@ impl Server {
         Ok(index(listed))
     }
 
-    /// The page of a study with its state, made anew where that has changed.
-    fn page(&self, id: i64) -> Result<(String, Arc<str>), Failure> {
+    /// The page of a study, made anew where the study has changed.
+    fn page(&self, id: i64) -> Result<Arc<Page>, Failure> {
         let store = self.store()?;
         let study = self.study(&store, id)?;
         let state = state(&study);
         let pages = || self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = pages().get(&id).filter(|(of, _)| *of == state) {
-            return Ok(known.clone());
+        if let Some((_, known)) = pages().get(&id).filter(|(of, _)| *of == state) {
+            return Ok(Arc::clone(known));
         }
         let material = super::report_page::material(&store, &study.name, &[], &self.tune)?;
-        let made = page(&material, &Facts::new(&material), Scripts::Live);
-        let made = (state, Arc::from(made));
-        pages().insert(id, made.clone());
+        let made = Page::new(&material, &Facts::new(&material), Scripts::Live);
+        let made = Arc::new(made);
+        pages().insert(id, (state, Arc::clone(&made)));
         Ok(made)
     }
 
-    /// Server-sent events: one whenever the study is another than before.
+    /// A part of it: its tag, and its element.
+    fn part(&self, id: i64, name: &str) -> Result<(String, String), Failure> {
+        let page = self.page(id)?;
+        let part = page.part(name);
+        let part = part.ok_or_else(|| Failure::input("this part of the page is not there"))?;
+        Ok((part.tag(), part.html.clone()))
+    }
+
+    /// Server-sent events: the tags of the page's parts, and again whenever one is another than before.
     fn events(&self, mut stream: &TcpStream, id: i64) -> io::Result<()> {
         write!(
             stream,
             "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         )?;
-        let look = || Ok(state(&self.study(&self.store()?, id)?));
-        let mut last = look().map_err(|f: Failure| io::Error::other(f.to_string()))?;
+        let mut last = String::new();
         loop {
-            thread::sleep(EVERY);
-            let now = look().map_err(|f: Failure| io::Error::other(f.to_string()))?;
+            let began = Instant::now();
+            let page = self.page(id);
+            let tags = page.map_err(|f| io::Error::other(f.to_string()))?.tags();
+            let took = began.elapsed();
             // A comment tells whether the browser is still there.
-            let line = if now == last {
-                ":\n\n"
-            } else {
-                "data: changed\n\n"
+            let line = match tags == last {
+                true => ":\n\n".to_owned(),
+                false => format!("data: {tags}\n\n"),
             };
             stream.write_all(line.as_bytes())?;
-            last = now;
+            last = tags;
+            thread::sleep(EVERY.max(took * REST));
         }
     }
 }
 
-/// What a study's page depends on, as a tag.
+/// What a study's page depends on.
 fn state(study: &StudySummary) -> String {
     let counts = study.counts;
     let activity = study.last_activity.as_deref().unwrap_or_default();
-    let activity: String = activity.chars().filter(char::is_ascii_digit).collect();
     let counted = [
         counts.complete,
         counts.pruned,
@@ -261,10 +282,7 @@ fn state(study: &StudySummary) -> String {
         counts.running,
         counts.waiting,
     ];
-    format!(
-        "\"{activity}-{}\"",
-        counted.map(|n| n.to_string()).join("-")
-    )
+    format!("{activity}-{}", counted.map(|n| n.to_string()).join("-"))
 }
 
 fn send(mut stream: &TcpStream, status: u16, kind: &str, tag: &str, body: &str) -> io::Result<()> {
@@ -296,24 +314,23 @@ mod tests {
 
     #[test]
     fn only_who_knows_the_token_and_comes_from_here_gets_a_page() {
-        let ask = |line: &str, host: &str| {
-            let head = Head {
-                line: line.to_owned(),
-                host: host.to_owned(),
-                known: String::new(),
-            };
-            asked(&head, 80, "t0")
-        };
+        fn ask<'a>(line: &'a str, host: &str) -> Asked<'a> {
+            asked(line, host, 80, "t0")
+        }
         let here = "127.0.0.1:80";
         assert_eq!(ask("GET /t0/3 HTTP/1.1", here), Asked::Page(3));
         assert_eq!(
             ask("GET /t0/3/events HTTP/1.1", "localhost:80"),
             Asked::Events(3)
         );
+        assert_eq!(
+            ask("GET /t0/3/history HTTP/1.1", here),
+            Asked::Part(3, "history")
+        );
         assert_eq!(ask("GET /t0/ HTTP/1.1", here), Asked::Index);
         let status = |line: &str, host: &str| match ask(line, host) {
             Asked::Refused(status, _) => status,
-            Asked::Index | Asked::Page(_) | Asked::Events(_) => 200,
+            Asked::Index | Asked::Page(_) | Asked::Part(..) | Asked::Events(_) => 200,
         };
         assert_eq!(status("GET /t0/3 HTTP/1.1", "evil.example:80"), 403);
         assert_eq!(status("GET /t0/3 HTTP/1.1", "127.0.0.1"), 403);
@@ -323,7 +340,7 @@ mod tests {
             "/t1/3",
             "/3",
             "/t0/x",
-            "/t0/3/other",
+            "/t0/3/history/more",
             "/t0/3/events/more",
             "/t0/../3",
         ] {

@@ -1,5 +1,5 @@
 //! A study as people read it in the morning. [`Material`] is what the database knows, [`Facts`] what follows from it in
-//! figures, [`figure`] a chart with its sentence, [`page`] all of it as one HTML file without any other.
+//! figures, [`figure`] a chart with its sentence, [`Page`] all of it as one HTML file without any other.
 
 mod audit;
 mod compare;
@@ -19,7 +19,7 @@ pub use compare::{Basis, Comparison, Differing, Side};
 pub use facts::Facts;
 pub use figures::{Figure, Kind, Panel, figure};
 pub use night::{Culprit, Night, OverTime};
-pub use page::{GENERATOR, Scripts, index, page};
+pub use page::{GENERATOR, Page, Part, Scripts, index};
 
 use config::Baseline;
 use fault::FailureGroup;

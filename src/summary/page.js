@@ -1,7 +1,8 @@
 "use strict";
-const start = () => {
+// Makes what is in a part of the page usable.
+const start = (root) => {
   // Sorting: by the number where a cell has one, else by its text.
-  for (const table of document.querySelectorAll("#trials table")) {
+  for (const table of root.querySelectorAll("#trials table")) {
     const body = table.tBodies[0];
     table.querySelectorAll("thead th").forEach((th, column) => {
       const button = document.createElement("button");
@@ -28,7 +29,7 @@ const start = () => {
     });
   }
   // Brushing: a line stays where it passes between the limits of every axis, set by sliders or by dragging along an axis.
-  for (const part of document.querySelectorAll("#parallel .wide svg")) {
+  for (const part of root.querySelectorAll("#parallel .wide svg")) {
     const limits = document.getElementById("limits");
     const sliders = document.createElement("div");
     const names = [...part.querySelectorAll('text[text-anchor="middle"]')].map((text) => {
@@ -111,4 +112,4 @@ const start = () => {
     apply();
   }
 };
-start();
+start(document);

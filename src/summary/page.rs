@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::facts::{Facts, Sentence};
@@ -35,32 +35,104 @@ pub enum Scripts {
     Live,
 }
 
-/// The whole page.
-pub fn page(material: &Material, facts: &Facts, scripts: Scripts) -> String {
-    let figures: Vec<Figure> = Kind::ALL
-        .iter()
-        .filter_map(|kind| figure(*kind, material, facts, &[]).ok())
-        .collect();
-    let scripts = match scripts {
-        Scripts::Alone => &[SCRIPT][..],
-        Scripts::Live => &[SCRIPT, LIVE],
-    };
-    let mut out = head(&facts.study, scripts);
-    out += "<a class=\"skip\" href=\"#verdict\">To the verdict</a>";
-    header(&mut out, material, facts, &figures);
-    out += "<main>";
-    verdict(&mut out, facts);
-    for figure in &figures {
-        section(&mut out, figure);
+/// A page: what people read of it, part by part, and what stands around that.
+pub struct Page {
+    head: String,
+    parts: Vec<Part>,
+    scripts: &'static [&'static str],
+}
+
+/// A part of a page: its header, or a section.
+pub struct Part {
+    /// Its name, and the id of its element.
+    pub name: &'static str,
+    /// Its element.
+    pub html: String,
+}
+
+/// What a content is known by, as HTTP writes it (an entity tag).
+fn tag(content: &str) -> String {
+    let digest = Sha256::digest(content.as_bytes());
+    format!("\"{}\"", base64(&digest[..12]))
+}
+
+impl Part {
+    /// Its entity tag.
+    pub fn tag(&self) -> String {
+        tag(&self.html)
     }
-    best_trials(&mut out, material, facts);
-    left_out(&mut out, facts);
-    provenance(&mut out, material);
-    out += "</main>";
-    for script in scripts {
-        let _ = write!(out, "<script>{script}</script>");
+}
+
+impl Page {
+    /// The page of a study.
+    pub fn new(m: &Material, facts: &Facts, scripts: Scripts) -> Page {
+        let figures: Vec<Figure> = Kind::ALL
+            .iter()
+            .filter_map(|kind| figure(*kind, m, facts, &[]).ok())
+            .collect();
+        let scripts: &[&str] = match scripts {
+            Scripts::Alone => &[SCRIPT],
+            Scripts::Live => &[SCRIPT, LIVE],
+        };
+        let mut parts = Vec::new();
+        let mut add = |name, write: &dyn Fn(&mut String)| {
+            let mut html = String::new();
+            write(&mut html);
+            if !html.is_empty() {
+                parts.push(Part { name, html });
+            }
+        };
+        add("header", &|out| header(out, m, facts, &figures));
+        add("verdict", &|out| verdict(out, facts));
+        for figure in &figures {
+            add(figure.kind.into(), &|out| section(out, figure));
+        }
+        add("trials", &|out| best_trials(out, m, facts));
+        add("missing", &|out| left_out(out, facts));
+        add("provenance", &|out| provenance(out, m));
+        let head = head(&facts.study, scripts);
+        Page {
+            head,
+            parts,
+            scripts,
+        }
     }
-    out + "</body></html>\n"
+
+    /// The part of this name.
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.name == name)
+    }
+
+    /// The entity tag of the whole page.
+    pub fn tag(&self) -> String {
+        tag(&self.tags())
+    }
+
+    /// The parts' names and tags in order, as JSON.
+    pub fn tags(&self) -> String {
+        let tags = self.parts.iter().map(|part| json!([part.name, part.tag()]));
+        Json::Array(tags.collect()).to_string()
+    }
+
+    /// The whole page.
+    pub fn html(&self) -> String {
+        let mut out = self.head.clone();
+        // The live page begins with what it knows, and is told of what is another then.
+        let _ = match self.scripts.contains(&LIVE) {
+            true => write!(out, "<body data-parts=\"{}\">", escaped(&self.tags())),
+            false => write!(out, "<body>"),
+        };
+        out += "<a class=\"skip\" href=\"#verdict\">To the verdict</a>";
+        for part in &self.parts {
+            out += &part.html;
+            out += if part.name == "header" { "<main>" } else { "" };
+        }
+        out += "</main>";
+        for script in self.scripts {
+            let _ = write!(out, "<script>{script}</script>");
+        }
+        out + "</body></html>\n"
+    }
 }
 
 /// Everything before the body's content. The policy lets the browser use what is in the page by these very bytes, and
@@ -90,7 +162,7 @@ fn head(study: &str, scripts: &[&str]) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; script-src{sources};{connect} \
          base-uri 'none'; form-action 'none'\">\
          <meta name=\"generator\" content=\"{GENERATOR}\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <title>{}: a tune report</title><style>{style}</style></head><body>",
+         <title>{}: a tune report</title><style>{style}</style></head>",
         hash(&style),
         escaped(&shown(study)),
     );
@@ -100,7 +172,8 @@ fn head(study: &str, scripts: &[&str]) -> String {
 /// A page that names studies, each with the address of its own page.
 pub fn index<'a>(studies: impl IntoIterator<Item = (String, &'a StudySummary)>) -> String {
     let mut out = head("studies", &[]);
-    out += "<main><section aria-labelledby=\"h-studies\"><h1 id=\"h-studies\">Studies</h1><ul>";
+    out +=
+        "<body><main><section aria-labelledby=\"h-studies\"><h1 id=\"h-studies\">Studies</h1><ul>";
     for (address, study) in studies {
         let _ = write!(
             out,
@@ -145,7 +218,7 @@ fn header(out: &mut String, m: &Material, facts: &Facts, figures: &[Figure]) {
     let counts = facts.counts;
     let _ = write!(
         out,
-        "<header><p class=\"kind\">tune report</p><h1>{}</h1><p class=\"soft\">{} · {} · {} complete, {} pruned, {} failed</p><dl class=\"tiles\">",
+        "<header id=\"header\"><p class=\"kind\">tune report</p><h1>{}</h1><p class=\"soft\">{} · {} · {} complete, {} pruned, {} failed</p><dl class=\"tiles\">",
         escaped(&shown(&facts.study)),
         escaped(&objectives.collect::<Vec<_>>().join(", ")),
         escaped(&m.state),
@@ -352,7 +425,7 @@ fn left_out(out: &mut String, facts: &Facts) {
     if facts.left_out.is_empty() {
         return;
     }
-    *out += "<section aria-labelledby=\"h-missing\"><h2 id=\"h-missing\">Not shown</h2><ul class=\"soft\">";
+    *out += "<section id=\"missing\" aria-labelledby=\"h-missing\"><h2 id=\"h-missing\">Not shown</h2><ul class=\"soft\">";
     for left in &facts.left_out {
         let _ = write!(
             out,

@@ -288,10 +288,13 @@ fn every_chart_is_well_formed_or_says_why_it_is_not_there() {
             }
         }
         let told = facts.left_out.len();
-        let page = page(&material, &facts, Scripts::Alone);
+        let page = Page::new(&material, &facts, Scripts::Alone).html();
         assert_eq!(
             page.matches("<section id=").count(),
-            Kind::ALL.len() - told + 2 + usize::from(page.contains("id=\"trials\""))
+            Kind::ALL.len() - told
+                + 2
+                + usize::from(page.contains("id=\"trials\""))
+                + usize::from(page.contains("id=\"missing\""))
         );
     }
 }

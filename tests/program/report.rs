@@ -1,6 +1,6 @@
 //! `tune report` and `tune plot`: what is in the page is what is in the database, and text of others stays text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -386,8 +386,39 @@ fn page_changes(opens: &[&str]) {
     let mut lines = BufReader::new(events).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "HTTP/1.1 200 OK");
     while !lines.next().unwrap().unwrap().is_empty() {}
+    let mut tags = || -> BTreeMap<String, String> {
+        let told = lines.find_map(|l| Some(l.unwrap().strip_prefix("data: ")?.to_owned()));
+        serde_json::from_str::<Vec<(String, String)>>(&told.unwrap())
+            .unwrap()
+            .into_iter()
+            .collect()
+    };
+    let before = tags();
     project.expect(0, &["synthetic", "--trials", "5", "--quiet"]);
-    assert!(lines.any(|line| line.unwrap() == "data: changed"));
+    let mut after = tags();
+    // The run may have been seen before its end.
+    let answer = |part: &str, tag: &str| {
+        let known = format!("If-None-Match: W/{tag}, \"other\"");
+        ask(
+            port,
+            &format!("GET /{path}/{part} HTTP/1.1\r\n{host}\r\n{known}"),
+        )
+    };
+    while !answer("history", &after["history"]).starts_with("HTTP/1.1 304") {
+        after = tags();
+    }
+    assert_ne!(before["history"], after["history"]);
+    let history = answer("history", &before["history"]);
+    assert!(history.starts_with("HTTP/1.1 200"), "{history}");
+    assert!(
+        history.contains(&format!("ETag: {}", after["history"])),
+        "{history}"
+    );
+    assert!(
+        history.contains("\r\n\r\n<section id=\"history\""),
+        "{history}"
+    );
+    assert!(answer("other", "\"\"").starts_with("HTTP/1.1 404"));
     let page = ask(port, &format!("GET /{path} HTTP/1.1\r\n{host}"));
     assert!(page.contains(">complete (5)<"), "{page}");
     server.kill().unwrap();
