@@ -14,8 +14,8 @@ use text::torch_request::{Embed, Evaluate, ModelAndRows, Predict};
 use text::{evaluation_json, evaluation_text};
 
 use crate::entry::load;
-use crate::train::answer::{Target, answer, write};
-use crate::train::predict::Predictor;
+use crate::train::text::answer::{Target, answer, write};
+use crate::train::text::predict::Predictor;
 
 /// The model and the file of a request, opened, and a bar for its rows.
 fn open(rows: &ModelAndRows) -> Result<(Exported, Input, Predictor, ProgressBar), Failure> {
@@ -82,7 +82,7 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
         out: &wanted.out,
     };
     let mut bar = None;
-    let done = crate::train::embed(&plan, &mut |step| match step {
+    let done = crate::train::text::embed(&plan, &mut |step| match step {
         EmbeddingStep::Began { rows, bytes } => {
             if wanted.loud {
                 let size = report::size(bytes);

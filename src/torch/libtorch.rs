@@ -7,7 +7,7 @@ use inject::Kind;
 use task::{Open, Task};
 use worker::{AllocatorStats, Libtorch};
 
-use crate::train::TextTask;
+use crate::train::text::TextTask;
 use crate::{faults, gpu};
 
 /// libtorch.

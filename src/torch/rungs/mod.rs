@@ -43,7 +43,7 @@ fn tried(wanted: &Rung) -> Result<String> {
         RungPart::MatrixProduct => operations::matrix_product(device, wanted.seed),
         RungPart::Convolution => operations::convolution(device, wanted.seed),
         RungPart::Memory { share } => memory::patterns(wanted.device, *share),
-        RungPart::Task(spec, part) => train::rungs::task_part(spec, part, wanted),
+        RungPart::Task(spec, part) => train::text::rungs::task_part(spec, part, wanted),
     }
 }
 

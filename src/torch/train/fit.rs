@@ -1,22 +1,24 @@
 //! The training loop of one trial.
 
-use anyhow::{Result, ensure};
-use serde_json::{Map, Value as Json};
-use tch::{Kind, Tensor};
+use anyhow::Result;
+use tch::Tensor;
 
-use super::loss::{Loss, LossSettings};
-use super::model::Model;
+use super::module::{Module, Outputs, Step};
 use super::optimizer::{Optimizer, OptimizerSettings};
-use super::prefix::Input;
-use super::rows::Rows;
-use super::score::Scored;
 use super::tensors;
 use crate::gpu::{self, AdamW};
+use ::text::batches::bucketed;
+use ::text::schedule::Schedule;
+use ::text::split::Part;
 use config::{Objective, test_metric};
+use search::space::{Params, Value};
 use search::study::{derive_seed, rng};
-use task::{Checkpoint, Decision, EarlyStopping, Ended, Epoch, Patience, Reporter, TrialSpec};
-use text::batches::bucketed;
-use text::schedule::Schedule;
+use task::{
+    Checkpoint, Decision, EarlyStopping, Ended, Epoch, Metrics, Patience, Reporter, TrialSpec,
+};
+
+/// Under this the chosen parameters after training stand beside kept weights.
+pub const POST: &str = "post";
 
 /// What the loop reads of a trial's configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +36,6 @@ pub struct FitSettings {
     lr: f64,
     schedule: Schedule,
     optimizer: OptimizerSettings,
-    loss: LossSettings,
 }
 
 impl FitSettings {
@@ -44,6 +45,9 @@ impl FitSettings {
     /// A key is absent or of the wrong type.
     pub fn of(trial: &TrialSpec) -> Result<FitSettings> {
         let batch_size: usize = trial.int("train.batch_size")?;
+        // Of kinds that have one layer below the other.
+        let decay = trial.config.get("optim.layerwise_lr_decay");
+        let decay = decay.and_then(Value::as_f64);
         let parts = 1usize.checked_shl(trial.halvings).unwrap_or(usize::MAX);
         Ok(FitSettings {
             batch_size,
@@ -68,77 +72,70 @@ impl FitSettings {
                     max_norm: trial.float("train.clip_grad")?,
                 },
                 weight_decay: trial.float("optim.weight_decay")?,
-                layerwise_lr_decay: trial.float("optim.layerwise_lr_decay")?,
+                layerwise_lr_decay: decay.unwrap_or(1.0),
             },
-            loss: LossSettings::of(trial)?,
         })
     }
 }
 
-/// What is trained on: rows, which of them train, validate and test, and what the model reads.
-pub struct Material<'a> {
-    /// All rows.
-    pub rows: &'a Rows,
-    /// Numbers of the training rows.
-    pub train: &'a [usize],
-    /// Numbers of the rows that validate.
-    pub validation: &'a [usize],
-    /// Numbers of the rows that test; none but in a test.
-    pub test: &'a [usize],
-    /// `[n]`: what each row counts in training, in the mean 1; `None`: all the same.
-    pub shares: Option<Tensor>,
-    /// Classes.
-    pub classes: usize,
-    /// What the first trainable layer reads.
-    pub input: &'a Input,
+/// What a training is judged by.
+pub struct Judgement<'a> {
+    /// Of the study.
+    pub objective: &'a Objective,
+    /// Points of the parameters after training, at least one; those of the configuration are among each.
+    pub post: &'a [Params],
+    /// Whether the test part is scored at each epoch that is the best so far.
+    pub tests: bool,
 }
 
-impl Material<'_> {
-    /// Rows to train on, by class.
-    fn counts(&self) -> Vec<usize> {
-        let mut counts = vec![0; self.classes];
-        for row in self.train {
-            counts[self.class(*row)] += 1;
+impl Judgement<'_> {
+    /// The metrics at the best point for the objective, the first among equals, and that point. Where there are
+    /// several it is among the metrics.
+    fn best(&self, outputs: &Outputs) -> (Metrics, &Params) {
+        let value = |metrics: &Metrics| metrics.get(&self.objective.metric).copied();
+        let mut best = (outputs(&self.post[0]), &self.post[0]);
+        for point in &self.post[1..] {
+            let metrics = outputs(point);
+            let better = match (value(&best.0), value(&metrics)) {
+                (Some(best), Some(new)) => self.objective.direction.better(new, best),
+                (Some(_) | None, None) | (None, Some(_)) => false,
+            };
+            if better {
+                best = (metrics, point);
+            }
         }
-        counts
-    }
-
-    /// The class of a row.
-    fn class(&self, row: usize) -> usize {
-        self.rows.truth[self.rows.documents[row]]
+        if self.post.len() > 1 {
+            let numbers = best
+                .1
+                .iter()
+                .filter_map(|(k, v)| Some((k.clone(), v.as_f64()?)));
+            best.0.extend(numbers);
+        }
+        best
     }
 }
 
-/// Says what weights are, for those who read them later.
-pub type About<'a> = dyn Fn() -> Result<Map<String, Json>> + 'a;
-
-/// Trains `model` to its end, from where `from` was made on.
+/// Trains a module to its end, from where `from` was made on.
 ///
 /// # Errors
-/// The supervisor is gone, libtorch throws, the logits are misshapen, or `from` is another training's.
+/// The supervisor is gone, libtorch throws, outputs are misshapen, or `from` is another training's.
 pub fn fit(
-    model: &Model,
-    material: &Material<'_>,
+    module: &mut dyn Module,
     settings: &FitSettings,
-    objective: &Objective,
-    (from, about): (Option<Checkpoint>, &About<'_>),
+    judgement: &Judgement<'_>,
+    from: Option<Checkpoint>,
     reporter: &mut dyn Reporter,
 ) -> Result<Ended> {
+    let objective = judgement.objective;
+    let parameters = module.parameters()?;
+    let depth = |name: &str| module.below_the_head(name);
+    let optimizer = Optimizer::new(&parameters, &depth, settings.optimizer)?;
+    let costs = module.costs();
     let mut training = Training {
-        model,
-        material,
+        module,
+        costs,
         settings,
-        optimizer: Optimizer::new(&model.parameters()?, model.layers(), settings.optimizer)?,
-        loss: Loss::new(
-            settings.loss,
-            &material.counts(),
-            material.rows.labels.device(),
-        )?,
-    };
-    let validation = Scored::new(model, material, material.validation)?;
-    let test = match material.test {
-        [] => None,
-        rows => Some(Scored::new(model, material, rows)?),
+        optimizer,
     };
     let mut progress = Progress::new(settings, objective);
     if let Some(checkpoint) = from {
@@ -152,7 +149,8 @@ pub fn fit(
             EpochEnd::NotFinite(at) => return Ok(Ended::Diverged { at }),
             EpochEnd::Rehearsed => return Ok(Ended::Completed),
         };
-        let mut metrics = validation.score(model, material, reporter)?;
+        let outputs = training.outputs(Part::Validation, reporter)?;
+        let (mut metrics, post) = judgement.best(&outputs);
         if let Some((name, value)) = metrics.iter().find(|(_, v)| !v.is_finite()) {
             let at = format!("epoch {epoch}, validation: {name} {value}");
             return Ok(Ended::Diverged { at });
@@ -162,8 +160,8 @@ pub fn fit(
             anyhow::bail!("the task has no metric {}", objective.metric);
         };
         let improves = progress.record(epoch, value);
-        if let Some(test) = test.as_ref().filter(|_| improves) {
-            let scored = test.score(model, material, reporter)?;
+        if improves && judgement.tests {
+            let scored = training.outputs(Part::Test, reporter)?(post);
             let named = |(name, value): (String, f64)| (test_metric(&name), value);
             metrics.extend(scored.into_iter().map(named));
         }
@@ -172,7 +170,14 @@ pub fn fit(
             Decision::Prune => return Ok(Ended::Pruned),
         }
         if improves && reporter.wants_weights(value) {
-            reporter.keep_best(value, &about()?, &mut |to| model.write(to));
+            let mut about = training.module.about()?;
+            if !post.is_empty() {
+                about.insert(POST.to_owned(), serde_json::to_value(post)?);
+            }
+            let module = &training.module;
+            reporter.keep_best(value, &about, &mut |to| {
+                tensors::write(&module.weights()?, to)
+            });
         }
         if !progress.ended {
             let state = training.optimizer.state();
@@ -242,43 +247,50 @@ const LOOK_EVERY: usize = 64;
 
 /// A training in its progress.
 struct Training<'a> {
-    model: &'a Model,
-    material: &'a Material<'a>,
+    module: &'a mut dyn Module,
+    /// Of each row to train on.
+    costs: Vec<u32>,
     settings: &'a FitSettings,
     optimizer: Optimizer,
-    loss: Loss,
 }
 
 impl Training<'_> {
+    fn outputs(&self, part: Part, reporter: &mut dyn Reporter) -> Result<Outputs> {
+        self.module.outputs(part, &mut || reporter.step())
+    }
+
     /// Trains on each row once. A step is a batch; `grad_accum` of them move the weights.
     fn epoch(&mut self, epoch: u32, reporter: &mut dyn Reporter) -> Result<EpochEnd> {
-        let (rows, settings, train) = (self.material.rows, self.settings, self.material.train);
+        let settings = self.settings;
         // Every epoch draws anew, so that one that goes on from a checkpoint draws the same.
         gpu::seed(derive_seed(settings.seed, u64::from(epoch), "dropout"))?;
         let mut generator = rng(settings.seed, u64::from(epoch), "batches");
-        let lengths: Vec<u32> = train.iter().map(|row| rows.lengths[*row]).collect();
-        let mut batches = bucketed(&lengths, settings.batch_size, &mut generator);
+        let mut batches = bucketed(&self.costs, settings.batch_size, &mut generator);
         let updates = batches.len().div_ceil(settings.grad_accum) as u64;
         let total = updates * u64::from(settings.epochs);
         if let Some(steps) = settings.rehearse {
             reporter.plan(batches.len() as u64 * u64::from(settings.epochs));
-            largest(&mut batches, &lengths, steps);
-        }
-        for row in batches.iter_mut().flatten() {
-            *row = train[*row];
+            largest(&mut batches, &self.costs, steps);
         }
         let steps = batches.len();
         let done = updates * u64::from(epoch - 1);
         let masks = derive_seed(settings.seed, u64::from(epoch), "masks");
         let (mut pending, mut sum, mut weight) = (Vec::with_capacity(LOOK_EVERY), 0.0, 0.0);
-        for (step, (numbers, on_device)) in batches.iter().zip(rows.upload(&batches)?).enumerate() {
+        self.module.begin(&batches)?;
+        for (step, rows) in batches.iter().enumerate() {
             let (update, within) = (step / settings.grad_accum, step % settings.grad_accum);
             if within == 0 {
                 let end = steps.min(step + settings.grad_accum);
-                weight = self.weight(&batches[step..end]);
+                let mut rows = batches[step..end].iter().flatten().copied();
+                weight = self.module.weight(&mut rows);
             }
-            let seed = derive_seed(masks, step as u64, "batch");
-            pending.push(self.backward(numbers, &on_device, weight, seed)?);
+            pending.push(self.backward(Step {
+                batch: step,
+                from: 0,
+                rows,
+                weight,
+                seed: derive_seed(masks, step as u64, "batch"),
+            })?);
             if within + 1 == settings.grad_accum || step + 1 == steps {
                 let factor = settings.schedule.factor(done + update as u64, total);
                 self.optimizer.step(settings.lr * factor)?;
@@ -303,45 +315,18 @@ impl Training<'_> {
         }
     }
 
-    /// What the rows of these batches weigh in the loss.
-    fn weight(&self, batches: &[Vec<usize>]) -> f64 {
-        let rows = batches.iter().flatten();
-        self.loss.weight(rows.map(|row| self.material.class(*row)))
-    }
-
-    /// The gradients of a batch's part of the mean loss of an update whose rows have this weight
-    /// together, computed in parts of `micro_batch` rows; and that part of the loss.
-    fn backward(
-        &self,
-        numbers: &[usize],
-        on_device: &Tensor,
-        weight: f64,
-        seed: u64,
-    ) -> Result<Tensor> {
-        let (rows, material) = (self.material.rows, self.material);
+    /// The gradients of a batch, computed in parts of `micro_batch` rows; and its part of the update's loss.
+    fn backward(&self, whole: Step<'_>) -> Result<Tensor> {
         let mut total: Option<Tensor> = None;
         let mut from = 0;
-        for part in numbers.chunks(self.settings.micro_batch.max(1)) {
-            let size = part.len();
-            let on_device = on_device.f_narrow(0, from as i64, size as i64)?;
-            let seed = derive_seed(seed, from as u64, "part");
-            from += size;
-            let batch = rows.batch(part, &on_device)?;
-            let pass = self.model.pass(rows, &batch, material.input, seed)?;
-            let expected = [size as i64, material.classes as i64];
-            let shape = pass.logits.size();
-            ensure!(
-                shape == expected,
-                "logits of shape {shape:?}, not {expected:?}"
-            );
-            let labels = rows.labels.f_index_select(0, &on_device)?;
-            let mut losses = self.loss.of_rows(&pass.logits, &labels)?;
-            if let Some(shares) = &material.shares {
-                losses = losses.f_mul(&shares.f_index_select(0, &on_device)?)?;
-            }
-            let loss = losses.f_sum(Kind::Float)?.f_div_scalar(weight)?;
-            self.model.backward(&batch, pass, &loss)?;
-            let loss = loss.f_detach()?;
+        for rows in whole.rows.chunks(self.settings.micro_batch.max(1)) {
+            let loss = self.module.backward(&Step {
+                from,
+                rows,
+                seed: derive_seed(whole.seed, from as u64, "part"),
+                ..whole
+            })?;
+            from += rows.len();
             total = Some(match total {
                 Some(sum) => sum.f_add(&loss)?,
                 None => loss,
@@ -351,13 +336,12 @@ impl Training<'_> {
     }
 }
 
-/// Keeps the `count` batches that need the most memory: those with the most tokens, padding
-/// included, largest first.
-fn largest(batches: &mut Vec<Vec<usize>>, lengths: &[u32], count: usize) {
-    let tokens = |batch: &Vec<usize>| {
-        let longest = batch.iter().map(|row| lengths[*row]).max();
-        u64::from(longest.unwrap_or(0)) * batch.len() as u64
+/// Keeps the `count` batches that need the most memory: those that cost the most, padding included, largest first.
+fn largest(batches: &mut Vec<Vec<usize>>, costs: &[u32], count: usize) {
+    let cost = |batch: &Vec<usize>| {
+        let dearest = batch.iter().map(|row| costs[*row]).max();
+        u64::from(dearest.unwrap_or(0)) * batch.len() as u64
     };
-    batches.sort_by_key(|batch| std::cmp::Reverse(tokens(batch)));
+    batches.sort_by_key(|batch| std::cmp::Reverse(cost(batch)));
     batches.truncate(count.max(1));
 }

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{TextTask, Trained};
+use super::{Kind, TorchTask, Trained};
 use config::Objective;
 use search::study::derive_seed;
 use task::Epoch;
@@ -26,8 +26,8 @@ const FOLD_STD: &str = "fold_std";
 ///
 /// # Errors
 /// See [`task::Task::run`].
-pub fn train(
-    task: &mut TextTask,
+pub fn train<K: Kind>(
+    task: &mut TorchTask<K>,
     trial: &TrialSpec,
     reporter: &mut dyn Reporter,
 ) -> Result<Trained> {
@@ -44,7 +44,6 @@ pub fn train(
     let mut trained = Trained {
         ended: Ended::Completed,
         parameters: Vec::new(),
-        head: None,
     };
     for fold in done.len()..folds {
         let seed = derive_seed(trial.seed, fold as u64, "fold");

@@ -6,8 +6,8 @@ use std::path::Path;
 use safetensors::SafeTensors;
 
 use super::*;
-use text::checkpoint::Checkpoint;
-use text::data::Row;
+use ::text::checkpoint::Checkpoint;
+use ::text::data::Row;
 
 fn reference() -> &'static Path {
     Path::new(concat!(

@@ -6,7 +6,7 @@ use anyhow::Result;
 use tch::{Device, Kind, Tensor};
 
 use super::encoder::Encoder;
-use text::tokens::Tokens;
+use ::text::tokens::Tokens;
 
 /// The rows that training reads: the windows of documents, one behind the other; most documents
 /// have one.
@@ -131,6 +131,11 @@ impl Rows {
             .collect();
         let shares = Tensor::f_from_slice(&shares)?;
         Ok(Some(shares.f_to_device(self.labels.device())?))
+    }
+
+    /// The class of a row.
+    pub fn class(&self, row: usize) -> usize {
+        self.truth[self.documents[row]]
     }
 
     /// Tokens of all rows.

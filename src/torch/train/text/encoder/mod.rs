@@ -6,18 +6,17 @@ mod block;
 mod context;
 mod disentangled;
 mod embeddings;
-mod layers;
 mod load;
 
 use anyhow::Result;
 use tch::Tensor;
 
-use text::checkpoint::{EncoderConfig, projections};
+use crate::train::layers::{Dropouts, Linear, Parameter};
+use ::text::checkpoint::{EncoderConfig, projections};
 
 pub use block::Block;
 pub use context::Context;
 pub use embeddings::Embeddings;
-pub use layers::{Dropouts, Linear, Map, Parameter, listed};
 pub use load::convert;
 
 /// An encoder as its checkpoint has it, in 32-bit floats on the device; loaded once per worker, never
@@ -76,7 +75,7 @@ impl Encoder {
     /// All parameters without the pooler's, named as a trial's are.
     #[cfg(test)]
     pub fn parameters(&self) -> Vec<Parameter> {
-        let all = listed(|f| {
+        let all = crate::train::layers::listed(|f| {
             self.embeddings.map(f)?;
             for (i, block) in self.blocks.iter().enumerate() {
                 block.map(i, f)?;

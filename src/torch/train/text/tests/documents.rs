@@ -27,8 +27,8 @@ fn a_stride_lays_long_rows_out_and_metrics_count_documents() {
     let _alone = alone();
     let (site, changed) = windowed(2);
     let mut task = open(&site);
-    let (_, cut) = task.rows("tiny", 8, 0, false).unwrap();
-    let (_, rows) = task.rows("tiny", 8, 2, false).unwrap();
+    let (_, cut) = task.kind.rows("tiny", 8, 0, false).unwrap();
+    let (_, rows) = task.kind.rows("tiny", 8, 2, false).unwrap();
     assert_eq!((cut.truth.len(), rows.truth.len()), (108, 108));
     assert_eq!(cut.lengths.len(), 108);
     assert!(rows.lengths.len() > 130, "{}", rows.lengths.len());

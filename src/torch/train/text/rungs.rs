@@ -6,24 +6,26 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
-use super::encoder::{Block, Context, Dropouts, Embeddings, Encoder};
+use super::TextTask;
+use super::encoder::{Block, Context, Embeddings, Encoder};
 use super::head::{Head, HeadConfig};
-use super::loss::{Loss, LossSettings};
 use super::model::{Model, Options};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
-use super::{TextTask, told};
 use crate::gpu::tch_device;
 use crate::rungs::at;
 use crate::rungs::compare::{Named, finite, leaf, numbers, on_both, there_and_back};
+use crate::train::layers::Dropouts;
+use crate::train::loss::{Loss, LossSettings};
+use crate::train::{default_trial, told};
+use ::text::baseline::counts_of;
+use ::text::checkpoint::Checkpoint;
+use ::text::tokens::Tokens;
+use ::text::torch_request::{Rung, TaskPart};
 use config::StudySpec;
-use search::space::{Params, Value};
-use search::study::{Purpose, rng};
+use search::space::Value;
+use search::study::rng;
 use task::TrialSpec;
-use text::baseline::counts_of;
-use text::checkpoint::Checkpoint;
-use text::tokens::Tokens;
-use text::torch_request::{Rung, TaskPart};
 
 /// Rows that are made up, at most.
 const ROWS: usize = 8;
@@ -52,21 +54,6 @@ pub fn task_part(spec: &StudySpec, part: &TaskPart, wanted: &Rung) -> Result<Str
             ensure!(*number < layers, "the model has {layers} layers");
             made_up.on_both(device, &|on| layer(on, *number))
         }
-    }
-}
-
-/// The point of the defaults.
-fn default_trial(spec: &StudySpec, seed: u64) -> TrialSpec {
-    TrialSpec {
-        number: 0,
-        purpose: Purpose::Search,
-        attempt: 0,
-        seed,
-        params: Params::new(),
-        config: spec.effective(&spec.space.point(&Params::new())),
-        halvings: 0,
-        rehearse: None,
-        rows: None,
     }
 }
 
@@ -192,7 +179,7 @@ fn model(made_up: &MadeUp, device: Device) -> Result<String> {
         ..Options::of(&made_up.trial)?
     };
     let single = Options {
-        precision: super::model::Precision::Fp32,
+        precision: crate::train::precision::Precision::Fp32,
         ..options
     };
     let found = made_up.on_both(device, &|on| forward(on, single))?;
@@ -275,7 +262,7 @@ fn loss(
     let (labels, counts) = match real {
         true => {
             at("the rows' labels");
-            let (data, split) = text::prepare::load(spec)?;
+            let (data, split) = ::text::prepare::load(spec)?;
             let rounds = split.rounds();
             let train = rounds
                 .first()
@@ -323,7 +310,7 @@ fn trace(
     device: device::Device,
 ) -> Result<String> {
     at("the data and the model");
-    let mut task = TextTask::open(spec, device)?;
+    let mut task = TextTask::open(spec, device)?.kind;
     let name = trial.text("model.name")?;
     let encoder = task.encoder(name)?;
     let (length, stride) = (trial.int("tok.max_length")?, trial.int("tok.doc_stride")?);

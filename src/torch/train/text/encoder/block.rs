@@ -3,11 +3,11 @@
 use anyhow::Result;
 use tch::Tensor;
 
-use super::super::dropout::dropout;
 use super::context::Context;
 use super::disentangled::{self, Convolved, PositionLayers};
-use super::layers::{Dropouts, Linear, Map, Norm, activate};
-use text::checkpoint::EncoderConfig;
+use crate::train::dropout::dropout;
+use crate::train::layers::{Dropouts, Linear, Map, Norm, activate};
+use ::text::checkpoint::EncoderConfig;
 
 /// One block: attention and two linear layers, each with a residual and a norm behind it.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::predict::Predictor;
+use ::text::data::Row;
+use ::text::predict::{AnswerFormat, Input, Record, Writer};
+use ::text::scores::Answers;
 use files::replace::Replacement;
-use text::data::Row;
-use text::predict::{AnswerFormat, Input, Record, Writer};
-use text::scores::Answers;
 
 /// Rows that are in memory at a time; within them, rows of like length are computed together.
 const PART: usize = 2048;

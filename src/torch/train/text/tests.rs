@@ -14,12 +14,15 @@ use tch::Tensor;
 
 use super::*;
 use crate::gpu::GENERATOR;
+use crate::train::layers::Parameter;
+use ::text::data::Row;
+use ::text::testing::TinyProject;
 use search::space::Value;
 use search::study::Purpose;
+use serde_json::{Map, Value as Json};
+use task::Decision;
 use task::Epoch;
-use task::{Decision, Metrics};
-use text::data::Row;
-use text::testing::TinyProject;
+use task::{Ended, Metrics, Task};
 
 /// Records what is reported and prunes at an epoch.
 #[derive(Default)]
@@ -231,7 +234,7 @@ fn a_prefix_too_large_for_the_cache_is_run_in_each_step() {
     let mut metrics = Vec::new();
     for limit in [0, 1 << 20] {
         let mut task = open(&site);
-        task.limit_cache(limit);
+        task.kind.limit_cache(limit);
         let mut recorder = Recorder::default();
         task.run(&trial(&site, 5, &changed), &mut recorder).unwrap();
         metrics.push(recorder.epochs[1]["loss"]);
@@ -244,10 +247,10 @@ fn the_cache_forgets_the_least_recently_used_first() {
     let _alone = alone();
     let site = site();
     let mut task = open(&site);
-    let (_, rows) = task.rows("tiny", 16, 0, false).unwrap();
+    let (_, rows) = task.kind.rows("tiny", 16, 0, false).unwrap();
     let one = rows.tokens() * 16 * 4;
     // Room for one deep prefix only: each trial evicts the other's.
-    task.limit_cache(one + 100);
+    task.kind.limit_cache(one + 100);
     let changed = [("train.freeze_encoder_layers", Value::Int(1))];
     let first = weights(&mut task, &site, &changed);
     let short = [changed[0].clone(), ("tok.max_length", 8.into())];

@@ -8,9 +8,9 @@ use tch::{Device, Kind, Tensor};
 
 use super::context::PositionTable;
 use super::disentangled::{Convolved, PositionLayers};
-use super::layers::{Linear, Norm};
 use super::{Block, Embeddings, Encoder};
-use text::checkpoint::{
+use crate::train::layers::{Linear, Norm};
+use ::text::checkpoint::{
     Checkpoint, EncoderConfig, FloatType, TensorValues, needed, optional, projections,
 };
 

@@ -7,9 +7,9 @@ use super::encoder::Encoder;
 use super::head;
 use super::rows::Rows;
 use crate::gpu;
+use ::text::embedding::{Embedded, EmbeddingPooling, EmbeddingStep, Output, Plan, tokens};
+use ::text::tokens::Tokens;
 use messages::exit::{Exit, Failure};
-use text::embedding::{Embedded, EmbeddingPooling, EmbeddingStep, Output, Plan, tokens};
-use text::tokens::Tokens;
 
 /// Computes what an encoder makes of texts, and writes it.
 ///

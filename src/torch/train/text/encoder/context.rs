@@ -7,8 +7,8 @@ use std::rc::Rc;
 use anyhow::Result;
 use tch::{Device, Kind, Tensor};
 
-use super::layers::{Map, Norm};
-use text::checkpoint::{EncoderConfig, Relative};
+use crate::train::layers::{Map, Norm};
+use ::text::checkpoint::{EncoderConfig, Relative};
 
 /// Shared by the embeddings and all blocks of a pass. B rows, L tokens.
 #[derive(Debug)]

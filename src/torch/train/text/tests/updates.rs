@@ -156,7 +156,7 @@ fn a_frozen_encoder_is_kept_for_each_pooling_by_itself() {
             "{pooling}"
         );
         let mut without = open(&site);
-        without.limit_cache(0);
+        without.kind.limit_cache(0);
         let off = furthest(&cold, &trained(&mut without, &site, &with(pooling), 0));
         assert!(off < 1e-5, "{pooling}: {off}");
     }

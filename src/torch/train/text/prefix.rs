@@ -9,13 +9,13 @@ use tch::{Kind, Tensor};
 use super::RowsKey;
 use super::encoder::Encoder;
 use super::head::{self, Pooling};
-use super::model::Precision;
 use super::rows::Rows;
+use crate::train::precision::Precision;
+use ::text::batches::by_length;
+use ::text::checkpoint::EncoderConfig;
+use ::text::floor::pass_tokens;
 use device::Device;
 use task::Reporter;
-use text::batches::by_length;
-use text::checkpoint::EncoderConfig;
-use text::floor::pass_tokens;
 
 /// What a trial's first trainable layer reads.
 #[derive(Debug)]

@@ -7,11 +7,11 @@
 use anyhow::{Context as _, Result};
 use tch::Tensor;
 
-use super::super::dropout::dropout;
 use super::block::Block;
 use super::context::Context;
-use super::layers::{Dropouts, Linear, Map, Norm, activate};
-use text::checkpoint::Disentangled;
+use crate::train::dropout::dropout;
+use crate::train::layers::{Dropouts, Linear, Map, Norm, activate};
+use ::text::checkpoint::Disentangled;
 
 /// The score of what must not be seen; within the range of 16-bit types.
 const UNSEEN: f64 = -1e30;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use tch::Tensor;
 
 use crate::gpu;
-use text::checkpoint::Activation;
+use ::text::checkpoint::Activation;
 
 /// A linear layer: `weight` `[out, in]`, `bias` `[out]`.
 #[derive(Debug)]

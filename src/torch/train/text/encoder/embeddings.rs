@@ -3,10 +3,10 @@
 use anyhow::Result;
 use tch::{Kind, Tensor};
 
-use super::super::dropout::dropout;
 use super::context::{Context, PositionTable};
-use super::layers::{Dropouts, Linear, Map, Norm};
-use text::checkpoint::EncoderConfig;
+use crate::train::dropout::dropout;
+use crate::train::layers::{Dropouts, Linear, Map, Norm};
+use ::text::checkpoint::EncoderConfig;
 
 /// Token, position and type tables, their norm, and what all blocks share. E is the width of the
 /// tables, H the one of the blocks.

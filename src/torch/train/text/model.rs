@@ -1,48 +1,22 @@
 //! A trial's model: its own copy of what it trains of an encoder, and a head.
 
-use std::io::Write;
 use std::rc::Rc;
 
 use anyhow::Result;
 use rand::Rng;
-use serde::Deserialize;
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
-use super::dropout::dropout;
-use super::encoder::{
-    Block, Context, Dropouts, Embeddings, Encoder, Parameter, hugging_face_tensors, listed,
-};
+use super::encoder::{Block, Context, Embeddings, Encoder, hugging_face_tensors};
 use super::head::{Head, HeadConfig};
 use super::prefix::Input;
 use super::rows::{Batch, Rows};
-use super::tensors;
 use crate::gpu;
+use crate::train::dropout::dropout;
+use crate::train::layers::{Dropouts, Parameter, listed};
+use crate::train::precision::Precision;
+use ::text::checkpoint::EncoderConfig;
 use search::study::derive_seed;
 use task::TrialSpec;
-use text::checkpoint::EncoderConfig;
-
-/// The numbers that the encoder computes with. Weights, head and loss are in 32 bits in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// 32-bit floats.
-    Fp32,
-    /// 16-bit brain floats where autocast takes that for safe.
-    Bf16,
-}
-
-impl Precision {
-    /// Holds while the guard lives.
-    ///
-    /// # Errors
-    /// libtorch throws.
-    pub fn guard(self, device: Device) -> Result<Option<gpu::Autocast>> {
-        match self {
-            Precision::Fp32 => Ok(None),
-            Precision::Bf16 => Ok(Some(gpu::Autocast::new(device)?)),
-        }
-    }
-}
 
 /// How a trial's model is made of an encoder, and how it computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -171,14 +145,13 @@ impl Model {
         })
     }
 
-    /// Writes everything that is trained as a safetensors file: the encoder's tensors under the names
-    /// that transformers gives them, the head's under its own.
+    /// Everything that is trained as it is kept: the encoder's tensors under the names that transformers
+    /// gives them, the head's under its own.
     ///
     /// # Errors
-    /// What cannot be written, or libtorch throws.
-    pub fn write(&self, to: &mut dyn Write) -> Result<()> {
-        let named = hugging_face_tensors(&self.parameters()?, &self.encoder.config)?;
-        tensors::write(&named, to)
+    /// libtorch throws.
+    pub fn weights(&self) -> Result<Vec<(String, Tensor)>> {
+        hugging_face_tensors(&self.parameters()?, &self.encoder.config)
     }
 
     /// The shape of the encoder.

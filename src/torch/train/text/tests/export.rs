@@ -6,9 +6,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::predict::Predictor;
 use super::*;
-use text::export::{Export, Exported, write};
-use text::prepare;
-use text::scores::Answers;
+use ::text::export::{Export, Exported, write};
+use ::text::prepare;
+use ::text::scores::Answers;
 
 /// Keeps what a training hands over at its best epoch.
 #[derive(Default)]

@@ -7,12 +7,12 @@ use safetensors::SafeTensors;
 use tch::{Device, Kind};
 
 use super::*;
-use crate::train::TextTask;
+use crate::train::text::TextTask;
+use ::text::checkpoint::{Architecture, Checkpoint, needed};
+use ::text::testing::{TinyProject, tiny_config, write_tiny};
 use search::space::Value;
 use search::study::Purpose;
 use task::{Decision, Metrics, Reporter, TrialSpec};
-use text::checkpoint::{Architecture, Checkpoint, needed};
-use text::testing::{TinyProject, tiny_config, write_tiny};
 
 /// The checkpoints that are kept.
 fn kept() -> PathBuf {

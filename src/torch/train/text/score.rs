@@ -3,11 +3,10 @@
 use anyhow::Result;
 use tch::Tensor;
 
-use super::fit::Material;
 use super::model::Model;
-use super::prefix::fixed_batches;
-use task::{Metrics, Reporter};
-use text::scores::Answers;
+use super::prefix::{Input, fixed_batches};
+use super::rows::Rows;
+use ::text::scores::Answers;
 
 /// The rows of a part that is scored, in fixed batches.
 pub struct Scored {
@@ -24,8 +23,7 @@ impl Scored {
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn new(model: &Model, material: &Material<'_>, part: &[usize]) -> Result<Scored> {
-        let rows = material.rows;
+    pub fn new(model: &Model, rows: &Rows, part: &[usize]) -> Result<Scored> {
         let lengths: Vec<u32> = part.iter().map(|row| rows.lengths[*row]).collect();
         let batches = fixed_batches(&lengths, rows.labels.device(), model.config());
         let batches: Vec<Vec<usize>> = batches
@@ -44,23 +42,24 @@ impl Scored {
         })
     }
 
-    /// All metrics; the logits are collected on the device and fetched once.
+    /// The answers to the documents; the logits are collected on the device and fetched once.
     ///
     /// # Errors
     /// libtorch throws.
-    pub fn score(
+    pub fn answers(
         &self,
         model: &Model,
-        material: &Material<'_>,
-        reporter: &mut dyn Reporter,
-    ) -> Result<Metrics> {
-        let logits = model.all_logits(
-            material.rows,
-            (&self.batches, &self.on_device),
-            material.input,
-            &mut |_| reporter.step(),
-        )?;
-        let truth = self.truth.clone();
-        Ok(Answers::new(material.classes, &logits, &self.documents, truth).metrics())
+        (rows, input): (&Rows, &Input),
+        classes: usize,
+        step: &mut dyn FnMut(),
+    ) -> Result<Answers> {
+        let batches = (self.batches.as_slice(), self.on_device.as_slice());
+        let logits = model.all_logits(rows, batches, input, &mut |_| step())?;
+        Ok(Answers::new(
+            classes,
+            &logits,
+            &self.documents,
+            self.truth.clone(),
+        ))
     }
 }

@@ -5,18 +5,20 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 use tch::Tensor;
 
-use super::encoder::{Encoder, Linear};
+use super::encoder::Encoder;
 use super::head::Head;
-use super::model::{Model, Precision};
+use super::model::Model;
 use super::prefix::{Input, fixed_batches};
 use super::rows::Rows;
 use crate::gpu;
+use crate::train::layers::Linear;
+use crate::train::precision::Precision;
+use ::text::batches::by_length;
+use ::text::data::Row;
+use ::text::export::{Description, Exported, HEAD_FILE, Layer};
+use ::text::scores::Answers;
+use ::text::tokens::{Tokenised, Tokens};
 use device::Device;
-use text::batches::by_length;
-use text::data::Row;
-use text::export::{Description, Exported, HEAD_FILE, Layer};
-use text::scores::Answers;
-use text::tokens::{Tokenised, Tokens};
 
 /// A model on its device.
 pub struct Predictor {

@@ -6,16 +6,19 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use super::dropout::dropout;
-use super::encoder::{Linear, Map};
 use super::rows::Batch;
-pub use text::head::{HeadConfig, Nonlinearity, Pooling, QUERY};
+use crate::train::layers::{Linear, Map};
+use crate::train::mlp::{Mlp, drawn, normal};
+pub use ::text::head::{HeadConfig, Pooling, QUERY};
+
+/// Of the normal distribution from which weights are drawn.
+const DEVIATION: f64 = 0.02;
 
 /// A trial's head.
 #[derive(Debug)]
 pub struct Head {
     config: HeadConfig,
-    layers: Vec<Linear>,
+    layers: Mlp,
     /// `[H]`, of [`Pooling::Attn`].
     query: Option<Tensor>,
 }
@@ -27,19 +30,14 @@ impl Head {
     /// # Errors
     /// libtorch throws.
     pub fn new(config: HeadConfig, device: Device, rng: &mut impl Rng) -> Result<Head> {
-        let layers = config
-            .sizes()
-            .into_iter()
-            .map(|(input, out)| {
-                let bias = Tensor::f_zeros([out as i64], (Kind::Float, device))?;
-                Ok(Linear {
-                    weight: normal(&[out, input], device, rng)?,
-                    bias: bias.f_set_requires_grad(true)?,
-                })
-            })
-            .collect::<Result<Vec<Linear>>>()?;
+        let mut layer = |(input, out)| drawn(input, out, DEVIATION, device, rng);
+        let layers = config.sizes().into_iter().map(&mut layer);
+        let layers = Mlp {
+            layers: layers.collect::<Result<_>>()?,
+            ..Mlp::between(&config)
+        };
         let query = match config.pooling {
-            Pooling::Attn => Some(normal(&[config.input], device, rng)?),
+            Pooling::Attn => Some(normal(&[config.input], DEVIATION, device, rng)?),
             Pooling::Cls | Pooling::Mean | Pooling::Max => None,
         };
         Ok(Head {
@@ -60,7 +58,10 @@ impl Head {
     ) -> Result<Head> {
         let layers = (0..config.sizes().len()).map(read);
         Ok(Head {
-            layers: layers.collect::<Result<Vec<Linear>>>()?,
+            layers: Mlp {
+                layers: layers.collect::<Result<_>>()?,
+                ..Mlp::between(&config)
+            },
             query: match config.pooling {
                 Pooling::Attn => Some(query()?),
                 Pooling::Cls | Pooling::Mean | Pooling::Max => None,
@@ -79,7 +80,7 @@ impl Head {
     /// # Errors
     /// Those of `f`.
     pub fn each(&self, f: &mut Map) -> Result<()> {
-        for (name, layer) in self.config.layer_names().iter().zip(&self.layers) {
+        for (name, layer) in self.config.layer_names().iter().zip(&self.layers.layers) {
             layer.map(name, f)?;
         }
         if let Some(query) = &self.query {
@@ -109,20 +110,18 @@ impl Head {
     /// # Errors
     /// libtorch throws.
     pub fn logits(&self, pooled: Tensor, training: bool) -> Result<Tensor> {
-        let p = if training { self.config.dropout } else { 0.0 };
-        let mut x = pooled;
-        for (at, layer) in self.layers.iter().enumerate() {
-            if at > 0 {
-                x = match self.config.activation {
-                    Nonlinearity::Gelu => x.f_gelu("none")?,
-                    Nonlinearity::Relu => x.f_relu()?,
-                    Nonlinearity::Silu => x.f_silu()?,
-                    Nonlinearity::Tanh => x.f_tanh()?,
-                };
-            }
-            x = layer.forward(&dropout(x, p)?)?;
+        self.layers.forward(pooled, training)
+    }
+}
+
+impl Mlp {
+    /// A head's, without layers.
+    fn between(config: &HeadConfig) -> Mlp {
+        Mlp {
+            layers: Vec::new(),
+            activation: config.activation,
+            dropout: config.dropout,
         }
-        Ok(x)
     }
 }
 
@@ -144,39 +143,14 @@ pub fn pool(pooling: Pooling, batch: &Batch, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// A trainable tensor of normal numbers of deviation 0.02.
-fn normal(shape: &[usize], device: Device, rng: &mut impl Rng) -> Result<Tensor> {
-    let count: usize = shape.iter().product();
-    let mut values = Vec::with_capacity(count + 1);
-    while values.len() < count {
-        let (a, b) = normal_pair(rng);
-        values.push((0.02 * a) as f32);
-        values.push((0.02 * b) as f32);
-    }
-    values.truncate(count);
-    let shape: Vec<i64> = shape.iter().map(|d| *d as i64).collect();
-    let tensor = Tensor::f_from_slice(&values)?.f_view(shape.as_slice())?;
-    Ok(tensor.f_to_device(device)?.f_set_requires_grad(true)?)
-}
-
-/// Two independent normal numbers (Box and Muller), a function of the generator's bits alone.
-fn normal_pair(rng: &mut impl Rng) -> (f64, f64) {
-    // 53 random bits in (0, 1].
-    let mut uniform = || ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-    let (radius, angle) = (
-        (-2.0 * uniform().ln()).sqrt(),
-        std::f64::consts::TAU * uniform(),
-    );
-    (radius * angle.cos(), radius * angle.sin())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::rows::Rows;
     use super::*;
-    use crate::train::encoder::listed;
-    use crate::train::rows::Rows;
+    use crate::train::layers::listed;
+    use ::text::head::Nonlinearity;
+    use ::text::tokens::Tokens;
     use search::study::rng;
-    use text::tokens::Tokens;
 
     fn config(pooling: Pooling, layers: usize) -> HeadConfig {
         HeadConfig {
