@@ -44,6 +44,14 @@ pub enum KeyType {
     List,
     /// A list of metrics; one alone may stand without brackets.
     Metrics,
+    /// A number, or a list of numbers of which each epoch takes the best without training again; fixed only; kept in
+    /// [`StudySpec::lists`](crate::StudySpec::lists), see [`StudySpec::post`](crate::StudySpec::post).
+    Grid {
+        /// Least value.
+        low: f64,
+        /// Greatest value.
+        high: f64,
+    },
     /// A file; relative paths start at the configuration's directory, `~` is the home directory.
     Path,
     /// A time, such as `10m` or `7h30m`.
@@ -76,6 +84,7 @@ impl KeyType {
             | KeyType::Choice(_)
             | KeyType::List
             | KeyType::Metrics
+            | KeyType::Grid { .. }
             | KeyType::Path
             | KeyType::Duration { .. }
             | KeyType::DurationOrAuto
@@ -88,7 +97,10 @@ impl KeyType {
 
     /// Whether a value is a list.
     pub(super) fn is_list(self) -> bool {
-        matches!(self, KeyType::List | KeyType::Metrics)
+        matches!(
+            self,
+            KeyType::List | KeyType::Metrics | KeyType::Grid { .. }
+        )
     }
 }
 
@@ -115,6 +127,10 @@ impl fmt::Display for KeyType {
             KeyType::List => f.write_str("a list of strings"),
             KeyType::Metrics => {
                 f.write_str(r#"a list of strings such as ["macro_f1:max", "runtime_s"]"#)
+            }
+            KeyType::Grid { low, high } => {
+                let number = KeyType::Float { low, high };
+                write!(f, "{number}, or a list of such: [0.3, 0.5]")
             }
             KeyType::Path => f.write_str("a path"),
             KeyType::Duration { off } => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::values::defaults;
+use crate::KeyType;
 use crate::kinds::keys_of;
 use device::{Device, DevicePolicy};
 use inject::InjectSpec;
@@ -325,6 +326,28 @@ impl StudySpec {
         all.extend(self.fixed.clone());
         all.extend(params.iter().map(|(k, v)| (k.clone(), v.clone())));
         all
+    }
+
+    /// The points of the parameters after training (`post.*`), the first key changing slowest: what a validation's
+    /// outputs are scored at without training again. One without values where there are none.
+    pub fn post(&self) -> Vec<Params> {
+        let mut points = vec![Params::new()];
+        for key in keys_of(&self.kind) {
+            let (KeyType::Grid { .. }, Some(list)) = (key.ty, self.lists.get(key.name)) else {
+                continue;
+            };
+            let values = list.iter().filter_map(|text| text.parse::<f64>().ok());
+            let values: Vec<f64> = values.collect();
+            let with = |point: &Params, value: f64| {
+                let mut point = point.clone();
+                point.insert(key.name.to_owned(), Value::Float(value));
+                point
+            };
+            points = (points.iter())
+                .flat_map(|point| values.iter().map(|value| with(point, *value)))
+                .collect();
+        }
+        points
     }
 
     /// The points tried first, whole: the point of the defaults, where there are any, then the

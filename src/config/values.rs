@@ -78,7 +78,7 @@ pub(super) fn value_of(ty: KeyType, node: &Node, base: Base) -> Result<Value, St
         KeyType::Choice(words) => text_if(&|t| words.contains(&t)),
         KeyType::Any => value.cloned(),
         // Read elsewhere: they are no single values.
-        KeyType::List | KeyType::Metrics => None,
+        KeyType::List | KeyType::Metrics | KeyType::Grid { .. } => None,
         KeyType::Path => text
             .filter(|t| !t.is_empty())
             .map(|t| base.expand(t).to_string_lossy().as_ref().into()),
@@ -108,6 +108,19 @@ pub(super) fn value_of(ty: KeyType, node: &Node, base: Base) -> Result<Value, St
 
 /// The strings of a list; the error says what was expected.
 fn list_of(ty: KeyType, node: &Node) -> Result<Vec<String>, String> {
+    if let KeyType::Grid { low, high } = ty {
+        let number = |node: &Node| {
+            let number = node.scalar()?.as_f64()?;
+            let inside = (low..=high).contains(&number);
+            inside.then(|| Value::Float(number).to_string())
+        };
+        let numbers: Option<Vec<String>> = match node.array() {
+            Some(nodes) => nodes.iter().map(number).collect(),
+            None => number(node).map(|one| vec![one]),
+        };
+        let some = numbers.filter(|numbers| !numbers.is_empty());
+        return some.ok_or_else(|| ty.to_string());
+    }
     let text = |node: &Node| node.scalar()?.as_str().map(str::to_owned);
     let list = match (ty, node.array()) {
         (KeyType::Metrics, Some([])) => None,

@@ -8,7 +8,7 @@ use config::Metric;
 use search::study::Direction;
 
 /// Metrics of probabilities: no predicted class changes them.
-const OF_SHARES: [&str; 4] = ["loss", "log_loss", "auroc", "auprc"];
+pub const OF_SHARES: [&str; 4] = ["loss", "log_loss", "auroc", "auprc"];
 
 /// The best that an answer without reading scores on a part, by `metric`: one class for all (the one
 /// that is best on the training rows, the most frequent among equals), for metrics of probabilities

@@ -5,7 +5,7 @@ mod lengths;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::baseline::{baseline, counts, counts_of};
+use super::baseline::{OF_SHARES, baseline, counts, counts_of};
 use super::checkpoint::Checkpoint;
 use super::data::{Columns, Dataset};
 use super::export::loadable;
@@ -13,7 +13,8 @@ use super::knobs;
 use super::leakage::{self, Duplicates, TextIds};
 use super::split::{Part, Split, split, ties};
 use super::tokens::Tokenised;
-use config::{Problem, Problems, Source, StudySpec};
+use config::kinds::text_classification::THRESHOLD;
+use config::{Objective, Problem, Problems, Source, StudySpec};
 use search::space::{Domain, Params, Value};
 use search::study::rng;
 
@@ -43,6 +44,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
             });
         }
         data_facts(spec, data, split, &mut prepared.facts);
+        problems.extend(idle_threshold(spec, data.classes.len()));
         let found = leaks(spec, data, split, &mut prepared.facts);
         problems.extend(found.problems);
         prepared.warnings.extend(found.warnings);
@@ -71,6 +73,22 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
     } else {
         Err(Problems(problems))
     }
+}
+
+/// A threshold that decides nothing.
+fn idle_threshold(spec: &StudySpec, classes: usize) -> Option<Problem> {
+    spec.lists.get(THRESHOLD)?;
+    let decided = |o: &Objective| !OF_SHARES.contains(&o.metric.as_str());
+    let found = match (classes, spec.objectives().into_iter().any(decided)) {
+        (2, true) => return None,
+        (2, false) => format!(
+            "a threshold, but {} is of probabilities",
+            spec.objective.metric
+        ),
+        _ => format!("a threshold for {classes} classes"),
+    };
+    let expected = "no such key, or two classes and a metric of predicted classes such as macro_f1";
+    Some(Problem::in_file(&spec.file, THRESHOLD, found, expected))
 }
 
 /// Reads the rows and splits them.

@@ -135,6 +135,8 @@ pub struct Answers {
     log_p: Vec<f64>,
     /// The class of each document.
     truth: Vec<usize>,
+    /// Of two classes, the probability from which on the second is predicted.
+    threshold: Option<f64>,
 }
 
 impl Answers {
@@ -160,7 +162,15 @@ impl Answers {
             classes,
             log_p,
             truth,
+            threshold: None,
         }
+    }
+
+    /// The same, with the second of two classes predicted from this probability on; `None`: where it is the more
+    /// probable one.
+    pub fn from_threshold(mut self, threshold: Option<f64>) -> Answers {
+        self.threshold = threshold;
+        self
     }
 
     /// The same probabilities for every document.
@@ -174,6 +184,7 @@ impl Answers {
                 .take(log_p.len() * truth.len())
                 .collect(),
             truth,
+            threshold: None,
         }
     }
 
@@ -189,8 +200,16 @@ impl Answers {
         self.of(document).iter().map(|p| p.exp()).collect()
     }
 
-    /// The most probable class of a document, the first among equals.
+    /// The class that is predicted for a document: the second of two by the threshold, where there is one, else the most
+    /// probable class, the first among equals.
     pub fn predicted(&self, document: usize) -> usize {
+        self.predicted_from(self.threshold, document)
+    }
+
+    fn predicted_from(&self, threshold: Option<f64>, document: usize) -> usize {
+        if let (Some(threshold), [_, second]) = (threshold, self.of(document)) {
+            return usize::from(second.exp() >= threshold);
+        }
         let mut best = 0;
         for (class, p) in self.of(document).iter().enumerate() {
             if *p > self.of(document)[best] {
@@ -202,9 +221,14 @@ impl Answers {
 
     /// Documents by true and predicted class.
     pub fn confusion(&self) -> Confusion {
+        self.confusion_from(self.threshold)
+    }
+
+    /// The same with another threshold.
+    pub fn confusion_from(&self, threshold: Option<f64>) -> Confusion {
         let mut counts = vec![0.0; self.classes * self.classes];
         for (document, truth) in self.truth.iter().enumerate() {
-            counts[truth * self.classes + self.predicted(document)] += 1.0;
+            counts[truth * self.classes + self.predicted_from(threshold, document)] += 1.0;
         }
         Confusion::new(self.classes, counts)
     }

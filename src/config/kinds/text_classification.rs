@@ -18,6 +18,9 @@ const DRAWN: ActiveWhen = when("data.split.column", Is::LeftOut);
 
 const FOCAL: ActiveWhen = when("loss.cls.type", Is::OneOf(&["focal"]));
 
+/// The probability from which on a document is of the second of two classes.
+pub const THRESHOLD: &str = "post.threshold";
+
 /// How many blocks are frozen.
 pub const FREEZE: &str = "train.freeze_encoder_layers";
 
@@ -130,6 +133,8 @@ pub const KEYS: &[Key] = &[
         .only_where(FOCAL),
     training("loss.cls.balance", KeyType::Choice(&["none", "weighted", "effective_num"]), Preset::Text("none"))
         .help("weights of the classes by their rows n_c to train on: n / (classes n_c), or 1 / (1 - 0.999^n_c), of mean 1"),
+    data(THRESHOLD, KeyType::Grid { low: 0.0, high: 1.0 }, Preset::Optional)
+        .help("of two classes the second is predicted from this probability on, by default from above 0.5; of a list each epoch takes the best on the validation part, without training again"),
 ];
 
 /// Computed on the validation split at each epoch; they count documents.

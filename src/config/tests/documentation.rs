@@ -32,6 +32,7 @@ fn whole_row(key: &Key) -> String {
         KeyType::Text => "text".into(),
         KeyType::Choice(words) => words.join(", "),
         KeyType::Path => "path".into(),
+        KeyType::Grid { low, high } => format!("{low:?}..{high:?}, or a list of such"),
         KeyType::IntOrAuto { .. }
         | KeyType::Any
         | KeyType::List

@@ -59,6 +59,9 @@ pub struct Description {
     pub precision: String,
     /// Rows trained on, a class: what the trivial answer knows.
     pub train_rows: Vec<usize>,
+    /// Of two classes, the probability from which on the second is predicted; `None`: where it is the more probable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
     /// transformers' class that computes the same logits; `None`: it has none.
     pub transformers: Option<String>,
 }
@@ -183,6 +186,14 @@ impl Exported {
                 "train_rows",
                 format!("{} numbers", about.train_rows.len()),
                 format!("{classes}, one a class"),
+            ),
+            (
+                about
+                    .threshold
+                    .is_none_or(|t| classes == 2 && (0.0..=1.0).contains(&t)),
+                "threshold",
+                format!("{:?} with {classes} classes", about.threshold),
+                "a probability, and two classes".to_owned(),
             ),
             (
                 about.max_length <= limit,

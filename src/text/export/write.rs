@@ -13,6 +13,7 @@ use super::{
 use crate::checkpoint::Checkpoint;
 use crate::head::{HeadConfig, QUERY};
 use crate::tokenizer::TOKENIZER_FILES;
+use config::kinds::text_classification::THRESHOLD;
 use files::{bounded, replace};
 use search::space::{Params, Value};
 
@@ -173,6 +174,7 @@ fn describe(export: &Export<'_>) -> Result<(Description, HeadForm)> {
         doc_stride: usize::try_from(number("tok.doc_stride"))?.min(max_length),
         precision: text("train.precision").unwrap_or_else(|| "fp32".to_owned()),
         train_rows: serde_json::from_value(known("train_rows")?.clone()).context("train_rows")?,
+        threshold: (export.about.get("post")).and_then(|post| post.get(THRESHOLD)?.as_f64()),
         transformers: form.class.map(str::to_owned),
         head,
     };
@@ -202,9 +204,16 @@ fn readme(about: &Description) -> String {
             about.max_length
         ),
     };
+    let threshold = match (about.threshold, about.labels.as_slice()) {
+        (Some(threshold), [_, second]) => format!(
+            " {second} is predicted where its probability is at least {threshold}: transformers does not know of \
+             that, `tune predict` does."
+        ),
+        _ => String::new(),
+    };
     format!(
         "# A text classifier\n\n\
-         Classes: {}. {windows}\n\n\
+         Classes: {}. {windows}{threshold}\n\n\
          ```console\n\
          $ tune predict DIR rows.csv -o answers.csv\n\
          $ tune evaluate DIR labelled.csv\n\

@@ -96,7 +96,7 @@ impl<K: Kind> TorchTask<K> {
             defaults: default_trial(spec, 0),
             rounds: split.rounds(),
             test: split.rows(Part::Test),
-            post: vec![Params::new()],
+            post: spec.post(),
         }
     }
 

@@ -14,6 +14,8 @@ use crate::train::layers::Parameter;
 use crate::train::loss::{Loss, LossSettings};
 use crate::train::{Module, Outputs, Parts, Step};
 use ::text::split::Part;
+use config::kinds::text_classification::THRESHOLD;
+use search::space::Value;
 use task::TrialSpec;
 
 /// A model with the rows that it reads.
@@ -136,7 +138,14 @@ impl Module for TextModule {
         };
         let classes = self.about.classes.len();
         let answers = scored.answers(&self.model, (&self.rows, &self.input), classes, step)?;
-        Ok(Box::new(move |_| answers.metrics()))
+        let all = answers.metrics();
+        Ok(Box::new(move |post| {
+            let mut all = all.clone();
+            if let Some(threshold) = post.get(THRESHOLD).and_then(Value::as_f64) {
+                all.extend(answers.confusion_from(Some(threshold)).metrics());
+            }
+            all
+        }))
     }
 
     fn weights(&self) -> Result<Vec<(String, Tensor)>> {

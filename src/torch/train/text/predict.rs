@@ -112,7 +112,8 @@ impl Predictor {
             let row = &rows[documents[at / classes]];
             anyhow::bail!("line {}: a logit is {}", row.line, logits[at]);
         }
-        Ok(Answers::new(classes, &logits, &documents, truth))
+        let answers = Answers::new(classes, &logits, &documents, truth);
+        Ok(answers.from_threshold(self.about.threshold))
     }
 
     /// Ids must be rows of the embedding tables.

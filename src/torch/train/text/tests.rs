@@ -310,6 +310,60 @@ fn the_test_split_is_scored_in_a_test_alone_and_changes_nothing_else() {
 }
 
 #[test]
+fn each_epoch_takes_the_best_threshold_without_training_again() {
+    let _alone = alone();
+    let mut site = site();
+    site.set("train.epochs", 10);
+    let run = |site: &TinyProject| {
+        let mut recorder = Recorder::default();
+        let mut trial = trial(
+            site,
+            5,
+            &[("train.patience", 0.into()), ("optim.lr", 3e-3.into())],
+        );
+        trial.purpose = Purpose::Test;
+        let trained = open(site).train(&trial, &mut recorder).unwrap();
+        (trained.weights_fingerprint().unwrap(), recorder.epochs)
+    };
+    let (weights, plain) = run(&site);
+    let mut each = |grid: &[&str]| {
+        let grid = grid.iter().map(|t| (*t).to_owned()).collect();
+        site.spec.lists.insert("post.threshold".to_owned(), grid);
+        let (same, epochs) = run(&site);
+        assert_eq!(same, weights);
+        epochs
+    };
+    let grid = ["0.2", "0.3", "0.4", "0.45"];
+    let (chosen, single) = (each(&grid), grid.map(|threshold| each(&[threshold])));
+    assert!(
+        single
+            .iter()
+            .flatten()
+            .all(|m| !m.contains_key("post.threshold")),
+        "no choice"
+    );
+    for (epoch, metrics) in chosen.iter().enumerate() {
+        let values = single.each_ref().map(|epochs| epochs[epoch]["macro_f1"]);
+        let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let first = values.iter().position(|value| *value == best).unwrap();
+        assert_eq!(metrics["macro_f1"], best);
+        assert_eq!(metrics["post.threshold"].to_string(), grid[first]);
+        // What is no matter of the predicted class stays.
+        assert_eq!(metrics["log_loss"], plain[epoch]["log_loss"]);
+        // The test part has no say, and is scored at the point that was chosen.
+        if let Some(test) = metrics.get("test.macro_f1") {
+            assert_eq!(Some(test), single[first][epoch].get("test.macro_f1"));
+        }
+    }
+    assert!(
+        chosen
+            .iter()
+            .zip(&plain)
+            .any(|(c, p)| c["macro_f1"] > p["macro_f1"])
+    );
+}
+
+#[test]
 fn a_pruned_trial_ends_at_once() {
     let _alone = alone();
     let site = site();

@@ -62,6 +62,21 @@ fn exported(site: &TinyProject, changed: &[(&str, Value)]) -> (Metrics, PathBuf)
     (metrics, out)
 }
 
+#[test]
+fn an_exported_model_decides_by_the_threshold_that_was_chosen() {
+    let _alone = alone();
+    let mut site = site();
+    let grid = ["0.2", "0.25", "0.3", "0.35"].map(str::to_owned).to_vec();
+    site.spec.lists.insert("post.threshold".to_owned(), grid);
+    let (metrics, out) = exported(&site, &[("optim.lr", 3e-4.into())]);
+    let threshold = Exported::open(&out).unwrap().description.threshold.unwrap();
+    assert_eq!(threshold, metrics["post.threshold"]);
+    let answers = answers(&out, &validation(&site), None);
+    let of = |document: usize| (answers.probabilities(document)[1] >= threshold) as usize;
+    assert!((0..12).all(|document| answers.predicted(document) == of(document)));
+    assert_eq!(answers.metrics()["macro_f1"], metrics["macro_f1"]);
+}
+
 /// The rows that validate.
 fn validation(site: &TinyProject) -> Vec<Row> {
     let (data, split) = prepare::load(&site.spec).unwrap();
