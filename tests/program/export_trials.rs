@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value as Json, json};
+use messages::testing::{HOSTILE, harmful_in};
+use search::space::{Domain, Value};
+use search::study::{Direction, FrozenTrial, TrialState};
+use serde_json::{Map, Value as Json, json};
+use store::{NewStudy, Store};
 
 use crate::common::{Project, python, valid};
 
@@ -190,6 +194,73 @@ fn tensorboard_reads_scalars_and_hyperparameters() {
         near(&groups["trial-00"][0], &trials[0]["value"], true),
         "{groups:?}"
     );
+}
+
+#[test]
+fn hostile_texts_come_back_from_every_reader() {
+    let project = Project::empty();
+    // No argument of a program can have a NUL in it.
+    let name = HOSTILE.replace('\0', "");
+    let harmless = [
+        "=1+1",
+        "a, \"b\"; 'c'",
+        "<script>alert(1)</script>",
+        "NaN",
+        "-5",
+        "é 漢",
+    ];
+    let long = "x, ".repeat(3_400);
+    let lines = "two\nlines\r\n\"quoted\"\n";
+    let texts = [&harmless[..], &[&long, lines, &name]].concat();
+    let domain = Domain::choices(texts.iter().copied());
+    let trials: Vec<FrozenTrial> = (0..)
+        .zip(&texts)
+        .map(|(number, text)| {
+            let names = ["plain", &name];
+            let params = names.map(|n| (n.to_owned(), Value::from(*text)));
+            let mut trial = FrozenTrial::new(number, TrialState::Complete, params.into());
+            trial.distributions = names.map(|n| (n.to_owned(), domain.clone())).into();
+            trial.values = vec![0.5];
+            trial.datetime_start = Some("2026-11-21 01:00:00.000000".to_owned());
+            trial.datetime_complete = Some("2026-11-21 01:00:02.000000".to_owned());
+            trial.user_attrs.insert(name.clone(), json!(text));
+            trial
+        })
+        .collect();
+    let study = NewStudy {
+        name: &name,
+        directions: &[Direction::Minimize],
+        user_attrs: &Map::new(),
+        identity: &Map::new(),
+    };
+    let mut store = Store::open(&project.database()).unwrap();
+    store.create_study(&study, &trials).unwrap();
+    drop(store);
+    for form in ["csv", "parquet", "mlflow", "tensorboard"] {
+        let out = project.path().join(form);
+        let out = out.to_str().unwrap();
+        project.expect(0, &["export-trials", &name, "--to", form, "-o", out]);
+        let told = read(form, Path::new(out));
+        let read = told["trials"].as_array().unwrap();
+        assert_eq!(read.len(), texts.len(), "{form}");
+        for (read, text) in read.iter().zip(&texts) {
+            let plain = read["params"]["plain"].as_str().unwrap();
+            if ["csv", "parquet"].contains(&form) {
+                assert_eq!(plain, *text, "{form}");
+                assert_eq!(read["params"][&name], **text, "{form}");
+                assert_eq!(read["attrs"][&name], **text, "{form}");
+            } else if harmless.contains(text) {
+                assert_eq!(plain, *text, "{form}");
+            } else {
+                // They have less room, and what they read reaches terminals.
+                assert_eq!(harmful_in(plain), Vec::<char>::new(), "{form}");
+                assert!(
+                    text.starts_with(&plain[..1]) && plain.len() <= 6_000,
+                    "{form}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

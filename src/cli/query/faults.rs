@@ -29,6 +29,9 @@ impl Faults {
 /// The widest text in a cell, in characters.
 const CELL: usize = 60;
 
+/// The widest line below a row, but for where it begins.
+const BELOW: usize = 73;
+
 /// Characters of the longest bar.
 const BAR: f64 = 24.0;
 
@@ -139,16 +142,7 @@ impl Faults {
         if self.night.culprits.is_empty() {
             return String::new();
         }
-        let heading = [
-            "trial",
-            "state",
-            "faults",
-            "lost",
-            "victims",
-            "device",
-            "what is known",
-            "parameters",
-        ];
+        let heading = ["trial", "state", "faults", "lost", "victims", "device"];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
         rows.extend(self.night.culprits.iter().map(|culprit| {
             let state = match (culprit.ended_by_it, culprit.state.finished()) {
@@ -156,7 +150,6 @@ impl Faults {
                 (false, true) => culprit.state.to_string(),
                 (false, false) => "to run again".to_owned(),
             };
-            let first = culprit.detail.lines().next().unwrap_or_default();
             let devices = culprit.devices.iter().map(String::as_str);
             vec![
                 culprit.number.to_string(),
@@ -165,8 +158,6 @@ impl Faults {
                 duration(3600.0 * culprit.hours),
                 culprit.victims.to_string(),
                 devices.collect::<Vec<_>>().join(", "),
-                shortened(&printable(first), CELL),
-                shortened(&params_short(&culprit.params, &Params::new(), CELL), CELL),
             ]
         }));
         if self.night.culprits.iter().all(|c| c.victims == 0) {
@@ -174,7 +165,21 @@ impl Faults {
                 row.remove(4);
             }
         }
-        format!("\ntrials whose own fault it may be:\n{}", table(&rows))
+        // What is known of each takes lines of its own: beside the figures no terminal is wide enough for it.
+        let about = self.night.culprits.iter().map(|culprit| {
+            let first = culprit.detail.lines().next().unwrap_or_default();
+            let params = params_short(&culprit.params, &Params::new(), BELOW);
+            let told = [first, params.as_str()].map(|text| shortened(&printable(text), BELOW));
+            let lines = told.iter().filter(|text| !text.is_empty());
+            lines.map(|text| format!("       {text}\n")).collect()
+        });
+        let about = std::iter::once(String::new()).chain(about);
+        let lines = table(&rows);
+        let lines = lines.lines().zip(about);
+        let told: String = lines
+            .map(|(line, about)| format!("{line}\n{about}"))
+            .collect();
+        format!("\ntrials whose own fault it may be:\n{told}")
     }
 
     fn lifts(&self) -> String {

@@ -93,12 +93,12 @@ impl Core {
     }
 
     /// When the search has to end at the latest for all else to be done in time, from the run's start; `None`: never.
+    /// As long as it is not near, a time before that.
     pub(super) fn search_must_end(&self) -> Option<Now> {
         let by = self.spec.operation.by?;
         let Some(longest) = self.progress.longest() else {
             return Some(by);
         };
-        let training = self.progress.leaders_take(LEADERS).unwrap_or(longest);
         let (repeats, tests) = self.repeats.planned();
         let slots = self
             .slots
@@ -106,9 +106,17 @@ impl Core {
             .filter(|s| !s.spare && !matches!(s.state, State::Drained))
             .count();
         let leaders = LEADERS.min(self.progress.counts().complete as usize);
-        let after = time_of_repeats(leaders, repeats, tests, slots, training.mul_f64(MARGIN));
-        // Those that run then end first.
-        Some(by.saturating_sub(after + longest.mul_f64(MARGIN) + SPARE))
+        let ends = |training: Duration| {
+            let after = time_of_repeats(leaders, repeats, tests, slots, training.mul_f64(MARGIN));
+            // Those that run then end first.
+            by.saturating_sub(after + longest.mul_f64(MARGIN) + SPARE)
+        };
+        // Who leads takes a look at all trials: not at each event of a long search.
+        let early = ends(longest);
+        if self.now + self.suspended < early {
+            return Some(early);
+        }
+        Some(ends(self.progress.leaders_take(LEADERS).unwrap_or(longest)))
     }
 }
 
