@@ -1,6 +1,6 @@
 //! The memory ledger: what attempts used, and what can be learned from it.
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::apply::Batch;
 use super::attempts::{columns, job};
@@ -46,6 +46,27 @@ impl Store {
     /// Reading failed, or a row makes no sense.
     pub fn memory(&self, study_id: i64) -> Result<Vec<MemoryRecord>, StoreError> {
         self.read(|conn| lines(conn, study_id))
+    }
+
+    /// What an attempt may use; `None`: there is no limit, or nobody has noted it.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn grant(&self, study_id: i64, id: AttemptId) -> Result<Option<u64>, StoreError> {
+        self.read(|conn| {
+            if !conn.table_exists(None, "tune_memory")? {
+                return Ok(None);
+            }
+            let (word, repeat) = columns(id.purpose);
+            let mut statement = conn.prepare_cached(
+                "SELECT m.granted FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND t.number = ?2
+                     AND (m.purpose, m.repeat, m.attempt) = (?3, ?4, ?5)",
+            )?;
+            let key = (study_id, id.number, word, repeat, id.attempt);
+            let granted = statement.query_row(key, |row| row.get(0)).optional()?;
+            Ok(granted.flatten())
+        })
     }
 
     /// What all studies of this task kind and task, in the order in which they were made, say about

@@ -9,7 +9,7 @@ use messages::any_float;
 use messages::exit::Failure;
 use report::TrialRate;
 use report::format::value as number;
-use search::study::{FrozenTrial, TrialState};
+use search::study::{FrozenTrial, Job, TrialState};
 use store::{RunEntry, Store, StudySummary};
 
 /// More trials under way than this are only counted.
@@ -31,6 +31,9 @@ pub(super) struct RunningTrial {
     value: Option<f64>,
     /// When its attempt started, RFC 3339.
     pub(super) started: Option<String>,
+    /// Bytes that it may use of the memory that it trains in.
+    #[serde(skip)]
+    pub(super) grant: Option<u64>,
     /// All that was reported, in order.
     #[serde(skip)]
     pub(super) curve: Vec<f64>,
@@ -85,6 +88,12 @@ pub(super) fn running_trials(
             device: attempt.map(|a| a.device.clone()),
             step: last.map(|(step, _)| *step),
             value: last.map(|(_, value)| *value),
+            grant: match attempt {
+                Some(a) => {
+                    store.grant(study.study_id, Job::trial(trial.number).attempt(a.attempt))?
+                }
+                None => None,
+            },
             curve: trial.intermediate.values().copied().collect(),
             age_s: started.and_then(|s| format::seconds(s, &now)),
             started: started.map(|s| rfc3339(s)),
@@ -137,6 +146,7 @@ mod tests {
             device: Some("cpu".to_owned()),
             step: Some(4),
             value: Some(0.3125),
+            grant: None,
             curve: Vec::new(),
             started: None,
             age_s: Some(75.0),

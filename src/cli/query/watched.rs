@@ -245,8 +245,20 @@ fn running_row(trial: &RunningTrial, host: Option<&HostSample>) -> Running {
         device: (trial.device.clone()).unwrap_or_else(|| "another program".to_owned()),
         step: trial.step,
         curve: trial.curve.clone(),
-        memory: resident.map_or_else(String::new, size_text),
+        memory: memory_text(resident, trial.grant, trial.device.as_deref()),
         started: trial.started.as_deref().and_then(|s| s.parse().ok()),
+    }
+}
+
+/// What a worker uses of the host's memory, against what its attempt may use of the memory that it trains in.
+fn memory_text(resident: Option<u64>, grant: Option<u64>, device: Option<&str>) -> String {
+    let used = resident.map(size_text);
+    match (used, grant.map(size_text)) {
+        (Some(used), Some(grant)) if device == Some("cpu") => format!("{used} of {grant}"),
+        // What it uses of the GPU is measured by the run.
+        (Some(used), Some(grant)) => format!("{used}, GPU {grant}"),
+        (None, Some(grant)) => format!("up to {grant}"),
+        (used, None) => used.unwrap_or_default(),
     }
 }
 

@@ -434,6 +434,10 @@ impl Core {
         });
         worker.activity = Activity::Recording(attempt);
         let sends = Some((worker.id, attempt));
+        // Who looks on sees what it may use; the line is replaced at its end.
+        if active.reservation.grant.is_some() {
+            self.note_memory(attempt, "running");
+        }
         self.send_batch(sends);
     }
 }
