@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::Project;
 use crate::common::optuna::{printed, script, versions};
+use crate::common::python::{said, venv};
 use messages::json_number;
 use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::carry::waiting;
@@ -510,4 +511,69 @@ fn beside_optuna_no_trial_of_ours_is_lost_or_run_twice() {
     }
     println!("{did:?}");
     assert!(did.get("asked").is_some_and(|n| *n > 0), "Optuna was there");
+}
+
+/// What optuna-dashboard answers about all studies, the first of them and its importances, and what its page is.
+const DASHBOARD: &str = r#"
+import json, sys
+from wsgiref.util import setup_testing_defaults
+from optuna_dashboard import wsgi
+
+app = wsgi("sqlite:///" + sys.argv[1])
+
+def ask(path):
+    environ, told = {}, []
+    setup_testing_defaults(environ)
+    environ["PATH_INFO"] = path
+    body = b"".join(app(environ, lambda status, headers, exc_info=None: told.append(status)))
+    assert told[0].startswith("200"), (path, told, body)
+    return body
+
+asked = {part: json.loads(ask("/api/studies" + path)) for part, path in
+         {"all": "", "one": "/1", "importances": "/1/param_importances"}.items()}
+assert b"<html" in ask("/dashboard")
+print(json.dumps(asked))
+"#;
+
+#[test]
+fn optuna_dashboard_opens_a_study_that_goes_on() {
+    let python = venv(
+        "dashboard-0.21.0",
+        "optuna_dashboard",
+        &["optuna==5.0.0", "optuna-dashboard==0.21.0"],
+    );
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "20"]);
+    let on = "synthetic --trials 1000 --set task.step_ms=100";
+    let mut run = project.tune(&on.split(' ').collect::<Vec<_>>());
+    let mut run = run.spawn().unwrap();
+    let goes_on = || {
+        let trials = project.trials("synthetic");
+        trials.len() > 20 && trials.iter().any(|t| t["state"] == "RUNNING")
+    };
+    while !goes_on() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let told = said(&python, DASHBOARD, &[&project.database()]);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let told: Json = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["all"]["study_summaries"][0]["study_name"], "synthetic");
+    assert!(
+        !told["importances"]["param_importances"][0]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    let shown = told["one"]["trials"].as_array().unwrap();
+    assert!(shown.iter().any(|trial| trial["state"] == "Running"));
+    let ours = project.trials("synthetic");
+    assert!(ours.len() >= shown.len());
+    for (shown, ours) in shown.iter().zip(&ours).take(20) {
+        assert_eq!(shown["number"], ours["number"]);
+        match ours["state"].as_str().unwrap() {
+            "COMPLETE" => assert_eq!(shown["values"][0], ours["value"]),
+            _ => assert_eq!(shown["state"], "Pruned"),
+        }
+    }
 }
