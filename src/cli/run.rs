@@ -28,6 +28,7 @@ use task::Preparation;
 use task::command::Command;
 use task::synthetic::Synthetic;
 use text::TextClassification;
+use text::tabular::Tabular;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common, Wanted::Task(&args.task))?;
@@ -315,7 +316,7 @@ fn of_files(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
 }
 
 /// What each kind of task does before a worker trains.
-const PREPARATIONS: [&dyn Preparation; 3] = [&Synthetic, &Command, &TextClassification];
+const PREPARATIONS: [&dyn Preparation; 4] = [&Synthetic, &Command, &TextClassification, &Tabular];
 
 /// What this kind does before a worker trains.
 pub(super) fn preparation(kind: &str) -> Option<&'static dyn Preparation> {

@@ -1,8 +1,7 @@
 //! The trivial answers: one class for every document, or the classes' shares.
 
-use super::data::Dataset;
 use super::scores::{Answers, Confusion};
-use super::split::{Part, Round, Split};
+use super::split::{Part, Round, Samples, Split};
 use config::Baseline;
 use config::Metric;
 use search::study::Direction;
@@ -17,36 +16,49 @@ pub const OF_SHARES: [&str; 4] = ["loss", "log_loss", "auroc", "auprc"];
 /// With folds a trial's value is the mean over them, and so is this; on the test part it is learned
 /// from all rows of the folds.
 pub fn baseline(
-    data: &Dataset,
+    data: &dyn Samples,
     split: &Split,
     part: Part,
     label: &str,
     metric: &str,
 ) -> Option<Baseline> {
-    let counted = |round: Round| [round.train, round.validation].map(|r| counts_of(data, &r));
+    over_rounds(split, part, &|train, scored| {
+        let (train, scored) = (counts_of(data, train), counts_of(data, scored));
+        let (value, class) = trivial(&train, &scored, metric)?;
+        let what = match class {
+            None => {
+                format!(
+                    "always predicting the shares of the classes of {label} in the training rows"
+                )
+            }
+            Some(class) => format!(
+                "always predicting class {} of {label}",
+                data.classes()[class]
+            ),
+        };
+        Some((value, what))
+    })
+}
+
+/// The mean over the models of a trial of what `trivial` scores on rows, having seen the rows to train on: value, and
+/// what scores it.
+pub fn over_rounds(
+    split: &Split,
+    part: Part,
+    trivial: &dyn Fn(&[usize], &[usize]) -> Option<(f64, String)>,
+) -> Option<Baseline> {
     let rounds: Vec<[Vec<usize>; 2]> = match (part, split.folds()) {
-        (Part::Validation, [_, ..]) => split.rounds().into_iter().map(counted).collect(),
-        (Part::Test, [_, ..]) => {
-            vec![[
-                counts_of(data, &split.folds().concat()),
-                counts(data, split, part),
-            ]]
+        (Part::Validation, [_, ..]) => {
+            let both = |round: Round| [round.train, round.validation];
+            split.rounds().into_iter().map(both).collect()
         }
-        (_, []) | (Part::Train, _) => {
-            vec![[Part::Train, part].map(|part| counts(data, split, part))]
-        }
+        (Part::Test, [_, ..]) => vec![[split.folds().concat(), split.rows(part)]],
+        (_, []) | (Part::Train, _) => vec![[Part::Train, part].map(|part| split.rows(part))],
     };
-    let scores = rounds
-        .iter()
-        .map(|[train, scored]| trivial(train, scored, metric));
-    let scores: Vec<(f64, Option<usize>)> = scores.collect::<Option<_>>()?;
+    let scores = rounds.iter().map(|[train, scored]| trivial(train, scored));
+    let scores: Vec<(f64, String)> = scores.collect::<Option<_>>()?;
     let value = scores.iter().map(|(value, _)| value).sum::<f64>() / scores.len() as f64;
-    let mut what = match scores.first()?.1 {
-        None => {
-            format!("always predicting the shares of the classes of {label} in the training rows")
-        }
-        Some(class) => format!("always predicting class {} of {label}", data.classes[class]),
-    };
+    let mut what = scores.first()?.1.clone();
     if scores.len() > 1 {
         what.push_str(&format!(", the mean over {} folds", scores.len()));
     }
@@ -92,15 +104,15 @@ fn always(class: usize, counts: &[usize]) -> task::Metrics {
 }
 
 /// Rows of each class in one part.
-pub fn counts(data: &Dataset, split: &Split, part: Part) -> Vec<usize> {
+pub fn counts(data: &dyn Samples, split: &Split, part: Part) -> Vec<usize> {
     counts_of(data, &split.rows(part))
 }
 
 /// Of these rows, how many there are of each class.
-pub fn counts_of(data: &Dataset, rows: &[usize]) -> Vec<usize> {
-    let mut counts = vec![0; data.classes.len()];
+pub fn counts_of(data: &dyn Samples, rows: &[usize]) -> Vec<usize> {
+    let mut counts = vec![0; data.classes().len()];
     for row in rows {
-        counts[data.rows[*row].class] += 1;
+        counts[data.class(*row)] += 1;
     }
     counts
 }

@@ -9,6 +9,7 @@ pub mod batches;
 pub mod checkpoint;
 pub mod data;
 pub mod destination;
+pub mod division;
 pub mod embedding;
 pub mod evaluation;
 mod evaluation_report;
@@ -18,6 +19,7 @@ pub mod head;
 pub mod hub;
 mod knobs;
 mod leakage;
+pub mod numbers;
 pub mod predict;
 #[cfg(test)]
 mod prediction_tests;
@@ -25,6 +27,7 @@ pub mod prepare;
 pub mod schedule;
 pub mod scores;
 pub mod split;
+pub mod tabular;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;

@@ -7,7 +7,24 @@ use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
 use super::batches::shuffle;
-use super::data::Dataset;
+
+/// What a split has to know of rows.
+pub trait Samples {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The names of the classes; of rows without classes one name for all of them.
+    fn classes(&self) -> &[String];
+
+    /// The class of a row, an index into [`Samples::classes`].
+    fn class(&self, row: usize) -> usize;
+
+    /// The group of a row: rows of a group are in one part.
+    fn group(&self, row: usize) -> Option<&str>;
+
+    /// The part of each row, where the data say it; else empty.
+    fn parts(&self) -> &[Part];
+}
 
 /// One of the three parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +150,7 @@ impl Split {
 
     /// Cuts the rows that are not for the test into `count` folds; below 2 none. `ties` as in
     /// [`split`].
-    pub fn cut(&mut self, data: &Dataset, ties: &[usize], count: usize, rng: &mut ChaCha8Rng) {
+    pub fn cut(&mut self, data: &dyn Samples, ties: &[usize], count: usize, rng: &mut ChaCha8Rng) {
         if count < 2 {
             return;
         }
@@ -151,9 +168,9 @@ impl Split {
 
 /// Which rows belong together: rows of one number do. Those of a group, and with `texts` those whose
 /// text has the same number there.
-pub fn ties(data: &Dataset, texts: Option<&[usize]>) -> Vec<usize> {
+pub fn ties(data: &dyn Samples, texts: Option<&[usize]>) -> Vec<usize> {
     // Each row's root; the root of a set is its first row.
-    let mut root: Vec<usize> = (0..data.rows.len()).collect();
+    let mut root: Vec<usize> = (0..data.count()).collect();
     fn find(root: &mut [usize], mut row: usize) -> usize {
         while root[row] != row {
             root[row] = root[root[row]];
@@ -166,25 +183,28 @@ pub fn ties(data: &Dataset, texts: Option<&[usize]>) -> Vec<usize> {
         root[a.max(b)] = a.min(b);
     };
     let (mut groups, mut seen) = (HashMap::new(), HashMap::new());
-    for (row, content) in data.rows.iter().enumerate() {
-        if let Some(group) = &content.group {
-            tie(*groups.entry(group.as_str()).or_insert(row), row);
+    for row in 0..data.count() {
+        if let Some(group) = data.group(row) {
+            tie(*groups.entry(group).or_insert(row), row);
         }
         if let Some(texts) = texts {
             tie(*seen.entry(texts[row]).or_insert(row), row);
         }
     }
-    (0..data.rows.len())
-        .map(|row| find(&mut root, row))
-        .collect()
+    (0..data.count()).map(|row| find(&mut root, row)).collect()
 }
 
 /// Splits the rows. Rows with one number in `ties` stay together. `fractions` are those of train,
 /// validation and test and sum to 1; a part of fraction 0 stays empty. Every other part gets rows of
 /// each class where the groups allow it.
-pub fn split(data: &Dataset, ties: &[usize], fractions: [f64; 3], rng: &mut ChaCha8Rng) -> Split {
-    let groups = groups(data, ties, 0..data.rows.len());
-    let mut parts = vec![Part::Train; data.rows.len()];
+pub fn split(
+    data: &dyn Samples,
+    ties: &[usize],
+    fractions: [f64; 3],
+    rng: &mut ChaCha8Rng,
+) -> Split {
+    let groups = groups(data, ties, 0..data.count());
+    let mut parts = vec![Part::Train; data.count()];
     for (group, part) in groups.iter().zip(assign(&groups, data, &fractions, rng)) {
         for row in &group.rows {
             parts[*row] = Part::ALL[part];
@@ -196,13 +216,13 @@ pub fn split(data: &Dataset, ties: &[usize], fractions: [f64; 3], rng: &mut ChaC
 /// The part of each group.
 fn assign(
     groups: &[TiedRows],
-    data: &Dataset,
+    data: &dyn Samples,
     fractions: &[f64],
     rng: &mut ChaCha8Rng,
 ) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     shuffle(&mut order, rng);
-    let mut balance = PartSizes::new(groups, data.classes.len(), fractions);
+    let mut balance = PartSizes::new(groups, data.classes().len(), fractions);
     let mut part_of = vec![0; groups.len()];
     for group in &order {
         let part = balance.neediest(&groups[*group].classes);
@@ -221,11 +241,11 @@ struct TiedRows {
 }
 
 /// The groups of these rows, in the order of their first ones.
-fn groups(data: &Dataset, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<TiedRows> {
+fn groups(data: &dyn Samples, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<TiedRows> {
     let mut index = HashMap::new();
     let mut groups: Vec<TiedRows> = Vec::new();
     for row in rows {
-        let class = data.rows[row].class;
+        let class = data.class(row);
         let at = *index.entry(ties[row]).or_insert(groups.len());
         if at == groups.len() {
             groups.push(TiedRows {
@@ -357,7 +377,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::data::Row;
+    use crate::data::{Dataset, Row};
     use search::study::rng;
 
     /// Rows of `(class, group)`.
@@ -380,7 +400,7 @@ mod tests {
         }
     }
 
-    fn split_of(data: &Dataset, seed: u64) -> Split {
+    fn split_of(data: &dyn Samples, seed: u64) -> Split {
         split(
             data,
             &ties(data, None),

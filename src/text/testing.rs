@@ -9,7 +9,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use super::checkpoint::{EncoderConfig, needed};
 use config::{Objective, Operation, StudySpec};
 use search::space::{Params, Space, Value};
-use search::study::{Direction, rng};
+use search::study::rng;
 
 /// Words of the tiny model; each is a token.
 const WORDS: [&str; 12] = [
@@ -67,10 +67,9 @@ fn rows_csv() -> String {
 
 /// A study with every key at its default, within the tiny model's limits.
 pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> StudySpec {
-    let mut fixed: Params = config::kinds::text_classification::KEYS
-        .iter()
-        .filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)))
-        .collect();
+    let mut spec = study_of(&config::kinds::text_classification::KIND, "macro_f1");
+    spec.models = models;
+    let fixed = &mut spec.fixed;
     fixed.insert("data.path".into(), data.to_str().unwrap().into());
     fixed.insert("data.label".into(), "status".into());
     fixed.insert("data.group".into(), "post".into());
@@ -78,14 +77,24 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
     fixed.insert("tok.max_length".into(), 64.into());
     // Of a dozen words, some rows are equal.
     fixed.insert("data.duplicates".into(), "allow".into());
+    spec.space.fixed = spec.fixed.clone();
+    spec
+}
+
+/// A study of a kind with every key at its default.
+pub fn study_of(kind: &config::TaskKind, metric: &str) -> StudySpec {
+    let keys = kind.keys.iter();
+    let defaults = keys.filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)));
+    let fixed: Params = defaults.collect();
+    let known = kind.metrics.iter().find(|m| m.name == metric).unwrap();
     StudySpec {
         task: "text".into(),
-        kind: "text-classification".into(),
+        kind: kind.name.into(),
         file: "text.toml".into(),
         study: "text".into(),
         objective: Objective {
-            metric: "macro_f1".into(),
-            direction: Direction::Maximize,
+            metric: metric.into(),
+            direction: known.direction,
         },
         further: vec![],
         seed: 0,
@@ -96,7 +105,7 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
         fixed,
         written: Default::default(),
         lists: std::collections::BTreeMap::new(),
-        models,
+        models: BTreeMap::new(),
         points: Vec::new(),
         operation: Operation::sample(1),
     }

@@ -7,8 +7,10 @@ use inject::Kind;
 use task::{Open, Task};
 use worker::{AllocatorStats, Libtorch};
 
+use crate::train::tabular::TabularTask;
 use crate::train::text::TextTask;
 use crate::{faults, gpu};
+use config::kinds::{tabular, text_classification};
 
 /// libtorch.
 pub struct LinkedLibtorch;
@@ -26,9 +28,16 @@ impl Libtorch for LinkedLibtorch {
     }
 
     fn open(&self, kind: &str) -> Option<Open> {
-        let text: Open =
-            |spec, device| Ok(Box::new(TextTask::open(spec, device)?) as Box<dyn Task>);
-        (kind == config::kinds::text_classification::KIND.name).then_some(text)
+        let opens: [(&str, Open); 2] = [
+            (text_classification::KIND.name, |spec, device| {
+                Ok(Box::new(TextTask::open(spec, device)?) as Box<dyn Task>)
+            }),
+            (tabular::KIND.name, |spec, device| {
+                Ok(Box::new(TabularTask::open(spec, device)?) as Box<dyn Task>)
+            }),
+        ];
+        let of_kind = opens.into_iter().find(|(name, _)| *name == kind);
+        of_kind.map(|(_, open)| open)
     }
 
     fn load(&self, device: Device, fallback_ops: &[String]) -> anyhow::Result<()> {

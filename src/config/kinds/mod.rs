@@ -2,13 +2,20 @@
 
 pub mod command;
 pub mod early_stopping;
+pub mod shared;
 pub mod synthetic;
+pub mod tabular;
 pub mod text_classification;
 
 use crate::{Key, TaskKind};
 
 /// Every task kind.
-pub static KINDS: [&TaskKind; 3] = [&synthetic::KIND, &command::KIND, &text_classification::KIND];
+pub static KINDS: [&TaskKind; 4] = [
+    &synthetic::KIND,
+    &command::KIND,
+    &text_classification::KIND,
+    &tabular::KIND,
+];
 
 /// The task kind of this name.
 pub fn kind(name: &str) -> Option<&'static TaskKind> {

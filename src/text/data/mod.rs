@@ -3,16 +3,16 @@
 pub mod guess;
 mod line_numbers;
 mod problems;
-pub(super) mod table;
+pub(crate) mod table;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::split::Part;
+use super::split::{Part, Samples};
 use config::Problems;
-pub(super) use problems::FileProblems;
+pub(crate) use problems::FileProblems;
 use search::space::Params;
 use table::{Format, Place, Table};
 
@@ -130,21 +130,44 @@ impl Dataset {
     }
 }
 
-/// The rows of a file, of those that can be read.
-fn raw_rows(path: &Path, columns: &Columns, problems: &mut FileProblems) -> Vec<RawRow> {
-    let mut rows = Vec::new();
+impl Samples for Dataset {
+    fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn class(&self, row: usize) -> usize {
+        self.rows[row].class
+    }
+
+    fn group(&self, row: usize) -> Option<&str> {
+        self.rows[row].group.as_deref()
+    }
+
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+/// The file of a study's rows; `None`: it cannot be read, which is noted.
+pub(crate) fn open(path: &Path, problems: &mut FileProblems) -> Option<(Format, Table)> {
     let format = Format::of(path).and_then(|format| match format {
         Format::Csv | Format::Jsonl => Ok(format),
         Format::Text => Err("a .txt file".to_owned()),
     });
-    let format = match format {
-        Ok(format) => format,
-        Err(found) => {
-            problems.file("data.path", found, "a .csv or .jsonl file");
-            return rows;
-        }
-    };
-    let Some(mut table) = Table::open(path, format, table::MAX_FILE, "data.path", problems) else {
+    let noted = |found| problems.file("data.path", found, "a .csv or .jsonl file");
+    let format = format.map_err(noted).ok()?;
+    let table = Table::open(path, format, table::MAX_FILE, "data.path", problems)?;
+    Some((format, table))
+}
+
+/// The rows of a file, of those that can be read.
+fn raw_rows(path: &Path, columns: &Columns, problems: &mut FileProblems) -> Vec<RawRow> {
+    let mut rows = Vec::new();
+    let Some((format, mut table)) = open(path, problems) else {
         return rows;
     };
     if format == Format::Csv {
@@ -253,11 +276,29 @@ fn check_cells(cells: &RawRow, columns: &Columns, problems: &mut FileProblems) -
     if let (Some(column), None) = (&columns.pair, &cells.pair) {
         wrong(column, "no second text", SECOND_TEXT);
     }
-    if let (Some(column), None | Some("")) = (&columns.group, cells.group.as_deref()) {
+    let group = columns.group.as_deref().zip(Some(cells.group.as_deref()));
+    let part = columns.part.as_deref().zip(Some(cells.part.as_deref()));
+    check_placement(cells.place, group, part, problems)
+}
+
+/// A column and its cell.
+type CellOf<'a> = (&'a str, Option<&'a str>);
+
+/// Notes a row without a group or with no part's name, where columns say them. Its part.
+pub(crate) fn check_placement(
+    place: Place,
+    group: Option<CellOf<'_>>,
+    part: Option<CellOf<'_>>,
+    problems: &mut FileProblems,
+) -> Option<Part> {
+    let mut wrong = |column: &str, found: &str, expected: &str| {
+        problems.row(place.line, place.cell(column), found, expected);
+    };
+    if let Some((column, None | Some(""))) = group {
         wrong(column, "no group", "a group in every row");
     }
-    let column = columns.part.as_ref()?;
-    let word = cells.part.as_deref().unwrap_or_default();
+    let (column, word) = part?;
+    let word = word.unwrap_or_default();
     let part = Part::of_word(word);
     if part.is_none() {
         let expected = "train, validation (valid, val, dev) or test in every row";
@@ -273,7 +314,7 @@ pub(super) const TEXT: &str = "a text in every row";
 pub(super) const SECOND_TEXT: &str = "a second text in every row (an empty one is written \"\")";
 
 /// One class written in two ways would be two classes.
-fn same_numbers(classes: &[String], problems: &mut FileProblems) {
+pub(crate) fn same_numbers(classes: &[String], problems: &mut FileProblems) {
     let mut numbers: Vec<(f64, &str)> = (classes.iter())
         .filter_map(|label| Some((as_number(label)?, label.as_str())))
         .collect();
@@ -292,7 +333,7 @@ fn same_numbers(classes: &[String], problems: &mut FileProblems) {
 }
 
 /// The number that a label means; truth values are 0 and 1.
-fn as_number(label: &str) -> Option<f64> {
+pub(crate) fn as_number(label: &str) -> Option<f64> {
     match label.to_ascii_lowercase().as_str() {
         "true" => Some(1.0),
         "false" => Some(0.0),
@@ -301,7 +342,7 @@ fn as_number(label: &str) -> Option<f64> {
 }
 
 /// The distinct labels, sorted: as numbers where all are numbers.
-fn classes(labels: &[String]) -> Vec<String> {
+pub(crate) fn classes(labels: &[String]) -> Vec<String> {
     let distinct: BTreeSet<&str> = labels
         .iter()
         .map(String::as_str)

@@ -1,13 +1,12 @@
 //! Whether a study's inputs are still those that it was trained on: a trial trained again on others
 //! would be another model under the same name.
 
-use std::path::Path;
-
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::Checkpoint;
-use crate::prepare::{data_path, load};
-use config::{Problem, Problems, StudySpec};
+use crate::division::{differs, rows_differ};
+use crate::prepare::load;
+use config::{Problems, StudySpec};
 
 /// Compares the checkpoint, the rows and their split with the fingerprints of the study's `identity`.
 /// Reads all of their files.
@@ -20,34 +19,19 @@ pub fn unchanged(
     checkpoint: &Checkpoint,
 ) -> Result<(), Problems> {
     let mut problems = Vec::new();
-    let mut differs = |file: &Path, key: &str, what: &str, now: &str| {
-        let then = identity.get(key).and_then(Json::as_str);
-        if then == Some(now) {
-            return false;
-        }
-        let found = format!(
-            "{what} changed since the study was made (fingerprint {now}, then {})",
-            then.unwrap_or("unknown")
-        );
-        problems.push(Problem::in_file(file, key, found, "the same files"));
-        true
-    };
     let mut unread = Vec::new();
     let name = &checkpoint.name;
     match checkpoint.fingerprint() {
         Ok(now) => {
             let what = format!("the model {name} has");
-            differs(&checkpoint.dir, &format!("model.{name}"), &what, &now);
+            let key = format!("model.{name}");
+            problems.extend(differs(identity, (&checkpoint.dir, &key), &what, &now));
         }
         Err(problem) => unread.push(problem),
     }
     match load(spec) {
         Ok((data, split)) => {
-            let path = data_path(spec);
-            let (rows, parts) = (data.fingerprint(), split.fingerprint());
-            // Other rows are split in another way: one problem, not two.
-            let _ = differs(path, "data.fingerprint", "the data have", &rows)
-                || differs(path, "data.split.fingerprint", "the split has", &parts);
+            problems.extend(rows_differ(spec, identity, (&data.fingerprint(), &split)));
         }
         Err(found) => unread.extend(found.0),
     }

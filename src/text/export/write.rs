@@ -13,7 +13,7 @@ use super::{
 use crate::checkpoint::Checkpoint;
 use crate::head::{HeadConfig, QUERY};
 use crate::tokenizer::TOKENIZER_FILES;
-use config::kinds::text_classification::THRESHOLD;
+use config::kinds::shared::THRESHOLD;
 use files::{bounded, replace};
 use search::space::{Params, Value};
 

@@ -1,6 +1,7 @@
 //! Training on libtorch: one opened task per worker, many trials. What a kind of task says of itself is a [`Kind`]
 //! and the [`Module`] that it makes for a trial; everything else is here once.
 
+mod classes;
 mod dropout;
 mod fit;
 mod folds;
@@ -10,7 +11,11 @@ mod mlp;
 mod module;
 mod optimizer;
 mod precision;
+pub mod tabular;
 mod tensors;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod testing;
 pub mod text;
 
 use std::collections::BTreeSet;

@@ -84,6 +84,24 @@ pub fn read(tensors: &[(String, Tensor)], mut from: &File) -> Result<()> {
     Ok(())
 }
 
+/// Numbers of rows, batch by batch, moved to a device at once.
+///
+/// # Errors
+/// libtorch throws.
+pub fn upload(batches: &[Vec<usize>], device: Device) -> Result<Vec<Tensor>> {
+    let order: Vec<i64> = batches.iter().flatten().map(|r| *r as i64).collect();
+    let order = Tensor::f_from_slice(&order)?.f_to_device(device)?;
+    let mut start = 0;
+    batches
+        .iter()
+        .map(|batch| {
+            let part = order.f_narrow(0, start, batch.len() as i64)?;
+            start += batch.len() as i64;
+            Ok(part)
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Seek, SeekFrom};

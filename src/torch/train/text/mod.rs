@@ -162,7 +162,7 @@ impl Kind for TextKind {
             name: name.to_owned(),
             origin: Rc::clone(&self.checkpoint(name)?.0),
             classes,
-            train_rows: counts_of(&self.data, &parts.train),
+            train_rows: counts_of(&*self.data, &parts.train),
         };
         Ok(Box::new(TextModule::new(
             trial, model, rows, input, numbers, origin,

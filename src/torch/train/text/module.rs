@@ -12,10 +12,8 @@ use super::rows::SharedRows;
 use super::score::Scored;
 use crate::train::layers::Parameter;
 use crate::train::loss::{Loss, LossSettings};
-use crate::train::{Module, Outputs, Parts, Step};
+use crate::train::{Module, Outputs, Parts, Step, classes};
 use ::text::split::Part;
-use config::kinds::text_classification::THRESHOLD;
-use search::space::Value;
 use task::TrialSpec;
 
 /// A model with the rows that it reads.
@@ -136,16 +134,9 @@ impl Module for TextModule {
             Part::Train | Part::Validation => &self.validation,
             Part::Test => &self.test,
         };
-        let classes = self.about.classes.len();
-        let answers = scored.answers(&self.model, (&self.rows, &self.input), classes, step)?;
-        let all = answers.metrics();
-        Ok(Box::new(move |post| {
-            let mut all = all.clone();
-            if let Some(threshold) = post.get(THRESHOLD).and_then(Value::as_f64) {
-                all.extend(answers.confusion_from(Some(threshold)).metrics());
-            }
-            all
-        }))
+        let count = self.about.classes.len();
+        let answers = scored.answers(&self.model, (&self.rows, &self.input), count, step)?;
+        Ok(classes::outputs(answers))
     }
 
     fn weights(&self) -> Result<Vec<(String, Tensor)>> {

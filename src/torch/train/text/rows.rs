@@ -6,6 +6,7 @@ use anyhow::Result;
 use tch::{Device, Kind, Tensor};
 
 use super::encoder::Encoder;
+use crate::train::tensors::upload;
 use ::text::tokens::Tokens;
 
 /// The rows that training reads: the windows of documents, one behind the other; most documents
@@ -148,17 +149,7 @@ impl Rows {
     /// # Errors
     /// libtorch throws.
     pub fn upload(&self, batches: &[Vec<usize>]) -> Result<Vec<Tensor>> {
-        let order: Vec<i64> = batches.iter().flatten().map(|r| *r as i64).collect();
-        let order = Tensor::f_from_slice(&order)?.f_to_device(self.labels.device())?;
-        let mut start = 0;
-        batches
-            .iter()
-            .map(|batch| {
-                let part = order.f_narrow(0, start, batch.len() as i64)?;
-                start += batch.len() as i64;
-                Ok(part)
-            })
-            .collect()
+        upload(batches, self.labels.device())
     }
 
     /// The batch of `rows`, which are `on_device` too.

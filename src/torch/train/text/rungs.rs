@@ -351,7 +351,7 @@ fn trace(
     let logits = head.logits(head.pool(&batch, &x)?, false)?;
     looked_at("the head, forward", &logits)?;
     at("the loss, forward");
-    let counts = counts_of(&task.data, &task.order[..task.searched]);
+    let counts = counts_of(&*task.data, &task.order[..task.searched]);
     let loss = Loss::new(LossSettings::of(trial)?, &counts, tch_device(device))?;
     let labels = all.labels.f_index_select(0, &batch.rows)?;
     let loss = loss.of_rows(&logits, &labels)?;

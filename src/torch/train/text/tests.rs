@@ -13,70 +13,14 @@ use safetensors::SafeTensors;
 use tch::Tensor;
 
 use super::*;
-use crate::gpu::GENERATOR;
 use crate::train::layers::Parameter;
+use crate::train::testing::{Recorder, alone, reference, trained_weights};
 use ::text::data::Row;
 use ::text::testing::TinyProject;
 use search::space::Value;
 use search::study::Purpose;
-use serde_json::{Map, Value as Json};
 use task::Decision;
-use task::Epoch;
 use task::{Ended, Metrics, Task};
-
-/// Records what is reported and prunes at an epoch.
-#[derive(Default)]
-struct Recorder {
-    steps: usize,
-    planned: Option<u64>,
-    epochs: Vec<Metrics>,
-    prune_at: Option<u32>,
-    /// What an earlier attempt had reported.
-    earlier: Vec<Metrics>,
-    kept: usize,
-}
-
-impl Reporter for Recorder {
-    fn step(&mut self) {
-        self.steps += 1;
-    }
-
-    fn plan(&mut self, steps: u64) {
-        self.planned = Some(steps);
-    }
-
-    fn resume(&mut self) -> Result<Option<task::Checkpoint>> {
-        let numbered = self.earlier.iter().zip(1..);
-        let epochs: Vec<Epoch> = numbered
-            .map(|(metrics, epoch)| Epoch {
-                epoch,
-                metrics: metrics.clone(),
-            })
-            .collect();
-        let state = tempfile::tempfile()?;
-        Ok((!epochs.is_empty()).then_some(task::Checkpoint { epochs, state }))
-    }
-
-    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn std::io::Write) -> Result<()>) {
-        write(&mut std::io::sink()).unwrap();
-        self.kept += 1;
-    }
-
-    fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
-        self.epochs.push(metrics.clone());
-        Ok(match self.prune_at {
-            Some(at) if at == epoch => Decision::Prune,
-            Some(_) | None => Decision::Continue,
-        })
-    }
-}
-
-/// Keeps libtorch's generator to one test, on one thread: on a busy machine several threads wait for
-/// one another far longer than they compute.
-fn alone() -> impl Drop {
-    tch::set_num_threads(1);
-    GENERATOR.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 /// A trial of the site's study with these keys changed.
 fn trial(site: &TinyProject, seed: u64, changed: &[(&str, Value)]) -> TrialSpec {
@@ -112,10 +56,7 @@ fn site() -> TinyProject {
 
 /// The fingerprint of the weights after a trial.
 fn weights(task: &mut TextTask, site: &TinyProject, changed: &[(&str, Value)]) -> String {
-    let mut recorder = Recorder::default();
-    let trained = task.train(&trial(site, 5, changed), &mut recorder).unwrap();
-    assert_eq!(trained.ended, Ended::Completed);
-    trained.weights_fingerprint().unwrap()
+    trained_weights(task, &trial(site, 5, changed))
 }
 
 #[test]
@@ -430,18 +371,6 @@ fn minilm() -> PathBuf {
         dir.display()
     );
     dir
-}
-
-/// A tensor of the reference file.
-fn reference<'a>(file: &'a SafeTensors<'a>, name: &str) -> Tensor {
-    let view = file.tensor(name).unwrap();
-    let shape: Vec<i64> = view.shape().iter().map(|d| *d as i64).collect();
-    let kind = if view.dtype() == safetensors::Dtype::F32 {
-        tch::Kind::Float
-    } else {
-        tch::Kind::Int
-    };
-    Tensor::f_from_data_size(view.data(), &shape, kind).unwrap()
 }
 
 /// The rows of a case, from their JSON.

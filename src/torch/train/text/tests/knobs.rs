@@ -1,10 +1,8 @@
 //! Every key changes the weights where it acts, and nothing where it is said to be dead.
 
 use super::*;
+use crate::train::testing::{Setting, Suite};
 use config::kinds::text_classification::KEYS;
-use config::{ActiveWhen, Is, Key, KeyType, Role};
-
-type Setting = Vec<(&'static str, Value)>;
 
 /// Another value of a key, and where it is tried: its conditions hold there. `None`: an unknown key.
 fn tried(key: &str) -> Option<(Setting, Value)> {
@@ -60,91 +58,31 @@ fn tried(key: &str) -> Option<(Setting, Value)> {
     })
 }
 
-fn training_keys() -> impl Iterator<Item = &'static Key<'static>> {
-    KEYS.iter().filter(|key| key.role == Role::Training)
+/// What the suite asks of a training with these keys changed.
+fn with_suite(check: &dyn Fn(&Suite<'_>, &mut dyn FnMut(&[(&str, Value)]) -> String)) {
+    let _alone = alone();
+    let site = site();
+    let mut task = open(&site);
+    // The model has two layers.
+    let suite = Suite {
+        keys: KEYS,
+        tried: &tried,
+        limit: 2,
+    };
+    check(&suite, &mut |changed| weights(&mut task, &site, changed));
 }
 
 #[test]
 fn every_key_changes_the_weights_where_it_acts() {
-    let _alone = alone();
-    let site = site();
-    let mut task = open(&site);
-    for key in training_keys() {
-        let name = key.name;
-        let Some((setting, value)) = tried(name) else {
-            panic!("{name}: say here with which value it is tried");
-        };
-        let base = weights(&mut task, &site, &setting);
-        let changed = [&setting[..], &[(name, value)]].concat();
-        assert_ne!(base, weights(&mut task, &site, &changed), "{name}");
-    }
+    with_suite(&|suite, weights| suite.every_key_changes(weights));
 }
 
-/// Each value of a choice makes something of its own.
 #[test]
 fn every_word_changes_the_weights() {
-    let _alone = alone();
-    let site = site();
-    let mut task = open(&site);
-    for key in training_keys() {
-        let KeyType::Choice(words) = key.ty else {
-            continue;
-        };
-        let (setting, _) = tried(key.name).unwrap();
-        let mut seen = Vec::new();
-        for word in words {
-            // One cycle of a cosine is a cosine, and of power 1 a polynomial is linear.
-            let special: Setting = match *word {
-                "cosine_restart" => vec![("sched.cosine_cycles", 2.into())],
-                "polynomial" => vec![("sched.poly_power", 2.0.into())],
-                _ => vec![],
-            };
-            let changed = [&setting[..], &special, &[(key.name, (*word).into())]].concat();
-            let found = weights(&mut task, &site, &changed);
-            assert!(!seen.contains(&found), "{} = {word}", key.name);
-            seen.push(found);
-        }
-    }
-}
-
-/// Values for which a condition does not hold.
-fn against(condition: ActiveWhen) -> Vec<Value> {
-    match condition.is {
-        Is::OneOf(words) => {
-            let all = KEYS.iter().find(|k| k.name == condition.key).map(|k| k.ty);
-            let Some(KeyType::Choice(all)) = all else {
-                panic!("{} has no words", condition.key);
-            };
-            let others = all.iter().filter(|w| !words.contains(w));
-            others.map(|w| (*w).into()).collect()
-        }
-        Is::AtLeast(least) => vec![(least - 1).into()],
-        // The model has two layers.
-        Is::Below(_) => vec![2.into()],
-        // Both values of the key are above 0.
-        Is::Beyond(by) => vec![by.into()],
-        Is::LeftOut => panic!("{} is of the data", condition.key),
-    }
+    with_suite(&|suite, weights| suite.every_word_changes(weights));
 }
 
 #[test]
 fn every_key_changes_nothing_where_it_is_said_to_be_dead() {
-    let _alone = alone();
-    let site = site();
-    let mut task = open(&site);
-    let mut seen = 0;
-    for key in training_keys() {
-        let Some(condition) = key.active_when else {
-            continue;
-        };
-        for value in against(condition) {
-            let dead = vec![(condition.key, value)];
-            let base = weights(&mut task, &site, &dead);
-            let changed = [&dead[..], &[(key.name, tried(key.name).unwrap().1)]].concat();
-            let found = weights(&mut task, &site, &changed);
-            assert_eq!(base, found, "{} where {dead:?}", key.name);
-            seen += 1;
-        }
-    }
-    assert!(seen >= 10, "{seen}");
+    with_suite(&|suite, weights| assert!(suite.dead_keys_change_nothing(weights) >= 10));
 }

@@ -1,107 +1,15 @@
 //! A training that is cut short and goes on ends as if nothing had been.
 
-use std::fs::File;
-use std::io::{Seek, Write};
-
 use super::*;
-use task::Checkpoint;
-use task::Epoch;
+use crate::train::testing::{self, Cut};
 
-/// Keeps checkpoints, and breaks off at a report.
-struct Cut {
-    /// The report that fails.
-    at: Option<u32>,
-    epochs: Vec<Epoch>,
-    kept: Option<(Vec<Epoch>, File)>,
-    /// Weights of the best epochs so far: value, and what was written.
-    best: Vec<(f64, Vec<u8>)>,
-    resumed: Option<u32>,
-    steps: usize,
-}
-
-impl Cut {
-    fn new(at: Option<u32>, kept: Option<(Vec<Epoch>, File)>) -> Cut {
-        Cut {
-            at,
-            epochs: Vec::new(),
-            kept,
-            best: Vec::new(),
-            resumed: None,
-            steps: 0,
-        }
-    }
-}
-
-impl Reporter for Cut {
-    fn step(&mut self) {
-        self.steps += 1;
-    }
-
-    fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> Result<Decision> {
-        ensure!(self.at != Some(epoch), "killed");
-        let metrics = metrics.clone();
-        self.epochs.push(Epoch { epoch, metrics });
-        Ok(Decision::Continue)
-    }
-
-    fn resume(&mut self) -> Result<Option<Checkpoint>> {
-        let Some((epochs, file)) = &self.kept else {
-            return Ok(None);
-        };
-        let mut state = file.try_clone()?;
-        state.rewind()?;
-        self.epochs = epochs.clone();
-        self.resumed = Some(epochs.last().map_or(0, |e| e.epoch));
-        let epochs = epochs.clone();
-        Ok(Some(Checkpoint { epochs, state }))
-    }
-
-    fn keep(&mut self, write: &mut dyn FnMut(&mut dyn Write) -> Result<()>) {
-        let mut file = tempfile::tempfile().unwrap();
-        write(&mut file).unwrap();
-        self.kept = Some((self.epochs.clone(), file));
-    }
-
-    fn wants_weights(&self, _: f64) -> bool {
-        true
-    }
-
-    fn keep_best(
-        &mut self,
-        value: f64,
-        about: &Map<String, Json>,
-        write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
-    ) {
+/// Trains whole and cut at the report `at`; both must end alike. Gives the whole training's reporter.
+fn assert_goes_on(site: &TinyProject, trial: &TrialSpec, at: u32) -> Cut {
+    let whole = testing::assert_goes_on(&|| open(site), trial, at);
+    for (_, about, _) in &whole.best {
         assert_eq!(about["model"], "tiny");
         assert_eq!(about["model_fingerprint"].as_str().unwrap().len(), 64);
-        let mut weights = Vec::new();
-        write(&mut weights).unwrap();
-        self.best.push((value, weights));
     }
-}
-
-/// Trains with these keys changed, whole and cut at the report `at`, each part in a process of its own;
-/// both must end alike. Gives the whole training's reporter.
-fn assert_goes_on(site: &TinyProject, trial: &TrialSpec, at: u32) -> Cut {
-    let what = format!("{:?}", trial.config);
-    let mut whole = Cut::new(None, None);
-    let undisturbed = open(site).train(trial, &mut whole).unwrap();
-    let mut first = Cut::new(Some(at), None);
-    let error = open(site).train(trial, &mut first).err().unwrap();
-    assert!(error.to_string().contains("killed"), "{error}");
-    let mut second = Cut::new(None, first.kept.take());
-    let resumed = open(site).train(trial, &mut second).unwrap();
-    assert!(second.resumed.is_some(), "it went on: {what}");
-    assert!(second.steps < whole.steps, "less was trained: {what}");
-    assert_eq!(resumed.ended, undisturbed.ended, "{what}");
-    assert_eq!(second.epochs, whole.epochs, "{what}");
-    assert_eq!(
-        resumed.weights_fingerprint().unwrap(),
-        undisturbed.weights_fingerprint().unwrap(),
-        "{what}"
-    );
-    let best = second.best.last().or(first.best.last());
-    assert!(best == whole.best.last(), "{what}");
     whole
 }
 
@@ -185,7 +93,7 @@ fn frozen_parts_are_in_no_checkpoint_and_not_among_the_weights() {
         let ended = open(&site).train(&trial(&site, 5, &changed), &mut cut);
         assert!(ended.is_err());
         let (_, state) = cut.kept.unwrap();
-        let (_, weights) = cut.best.pop().unwrap();
+        let (.., weights) = cut.best.pop().unwrap();
         let names = SafeTensors::deserialize(&weights).unwrap().names().len();
         (state.metadata().unwrap().len(), names)
     };

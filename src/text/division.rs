@@ -1,0 +1,275 @@
+//! How a study's rows are read and divided into parts and folds, whatever they are rows of.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::baseline::{counts, counts_of};
+use super::split::{Part, Samples, Split, split};
+use config::{Baseline, Prepared, Problem, Problems, StudySpec, TestSplit};
+use search::space::Value;
+use search::study::rng;
+use serde_json::{Map, Value as Json};
+
+/// The file of the rows.
+pub fn data_path(spec: &StudySpec) -> &Path {
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    Path::new(path.unwrap_or_default())
+}
+
+/// Reads rows with `read` and splits them; rows stay together of which `tied` says so ([`split`]).
+///
+/// # Errors
+/// Problems of the data, of the fractions, or a part that lacks a class.
+pub fn load<D: Samples>(
+    spec: &StudySpec,
+    read: &dyn Fn(&Path) -> Result<D, Problems>,
+    tied: &dyn Fn(&D) -> Vec<usize>,
+) -> Result<(D, Split), Problems> {
+    let mut problems = Vec::new();
+    let fractions = fractions(spec).map_err(|problem| problems.push(problem));
+    let path = spec.fixed.get("data.path").and_then(Value::as_str);
+    let path = path.map(Path::new);
+    let data = match path {
+        Some(path) => read(path).map_err(|found| problems.extend(found.0)).ok(),
+        None => {
+            problems.push(Problem::in_file(
+                &spec.file,
+                "data.path",
+                "no value",
+                "a .csv or .jsonl file",
+            ));
+            None
+        }
+    };
+    let (Some(data), Ok(fractions), Some(path)) = (data, fractions, path) else {
+        return Err(Problems(problems));
+    };
+    let ties = tied(&data);
+    let split = cut(spec, &data, &ties, fractions);
+    if let Some(problem) = too_many_folds(spec, &data, &ties, &split) {
+        return Err(Problems(vec![problem]));
+    }
+    let given = !data.parts().is_empty();
+    for (name, rows) in split.sets() {
+        let test = name == Part::Test.name();
+        // A test part is asked for by its share, or by a column that has rows of it.
+        if !test || (given && !rows.is_empty()) || (!given && fractions[2] > 0.0) {
+            problems.extend(lacking(path, &data, &name, &rows));
+        }
+    }
+    if problems.is_empty() {
+        Ok((data, split))
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// More folds than rows, or groups of rows, of a class: then no fold can be without a gap.
+fn too_many_folds(
+    spec: &StudySpec,
+    data: &dyn Samples,
+    ties: &[usize],
+    split: &Split,
+) -> Option<Problem> {
+    let folds = split.folds();
+    let mut groups = vec![BTreeSet::new(); data.classes().len()];
+    for row in folds.iter().flatten() {
+        groups[data.class(*row)].insert(ties[*row]);
+    }
+    let (class, groups) = groups.iter().enumerate().min_by_key(|(_, g)| g.len())?;
+    let most = groups.len();
+    let what = match ties.iter().enumerate().all(|(row, tie)| row == *tie) {
+        true => "rows",
+        false => "groups",
+    };
+    let found = format!(
+        "{} folds, and {most} {what} of class {} outside the test part",
+        folds.len(),
+        data.classes()[class]
+    );
+    let expected = match most {
+        0 | 1 => "at least two such for folds at all: more rows, or no folds".to_owned(),
+        _ => format!("at most {most} folds: each has rows of every class"),
+    };
+    (folds.len() > most).then(|| Problem::in_file(&spec.file, "data.folds", found, expected))
+}
+
+/// The parts of the rows, drawn or as the data's column has them, and the folds.
+fn cut(spec: &StudySpec, data: &dyn Samples, ties: &[usize], fractions: [f64; 3]) -> Split {
+    let whole = |key: &str| spec.fixed.get(key).and_then(Value::as_i64).unwrap_or(0);
+    let seed = whole("data.split.seed") as u64;
+    let mut parts = match data.parts() {
+        [] => split(data, ties, fractions, &mut rng(seed, 0, "split")),
+        given => Split::given(given.to_vec()),
+    };
+    let folds = usize::try_from(whole("data.folds")).unwrap_or(0);
+    parts.cut(data, ties, folds, &mut rng(seed, 0, "folds"));
+    parts
+}
+
+/// The fractions of train, validation and test.
+fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
+    let of = |part: Part, preset: f64| {
+        spec.fixed
+            .get(&format!("data.split.{}", part.name()))
+            .and_then(Value::as_f64)
+            .unwrap_or(preset)
+    };
+    let all = [
+        of(Part::Train, 0.8),
+        of(Part::Validation, 0.1),
+        of(Part::Test, 0.1),
+    ];
+    let sum: f64 = all.iter().sum();
+    if (sum - 1.0).abs() < 1e-6 && all[0] > 0.0 && all[1] > 0.0 && all[2] >= 0.0 {
+        return Ok(all);
+    }
+    Err(Problem::in_file(
+        &spec.file,
+        "data.split",
+        format!("train {}, validation {}, test {}", all[0], all[1], all[2]),
+        "shares that sum to 1, of train and validation above 0",
+    ))
+}
+
+/// The classes that a part or a fold has no row of; the first few.
+fn lacking(path: &Path, data: &dyn Samples, name: &str, rows: &[usize]) -> Vec<Problem> {
+    let counts = counts_of(data, rows);
+    let absent: Vec<usize> = (0..counts.len()).filter(|c| counts[*c] == 0).collect();
+    let of = |class: &usize| {
+        let all = (0..data.count())
+            .filter(|r| data.class(*r) == *class)
+            .count();
+        let part = if name.starts_with("fold") {
+            ""
+        } else {
+            " part"
+        };
+        format!(
+            "no row of class {} in the {name}{part} ({all} rows of it in the file)",
+            data.classes()[*class]
+        )
+    };
+    let mut found: Vec<String> = absent.iter().take(LISTED).map(of).collect();
+    if absent.len() > LISTED {
+        found.push(format!("nor of {} more classes", absent.len() - LISTED));
+    }
+    let expected = "rows of every class in every part and fold: more rows, more groups, a larger share or fewer folds";
+    found
+        .into_iter()
+        .map(|found| Problem::in_file(path, "data.split", found, expected))
+        .collect()
+}
+
+/// Problems of one kind that are spelled out.
+const LISTED: usize = 5;
+
+/// What `tune check` tells of rows whose classes are those of the column `label`, and of their parts.
+pub fn facts(
+    spec: &StudySpec,
+    data: &dyn Samples,
+    (label, split): (&str, &Split),
+    facts: &mut Vec<(String, String)>,
+) {
+    let rows = data.count();
+    let share = |counts: &[usize]| {
+        let total: usize = counts.iter().sum();
+        let each: Vec<String> = data
+            .classes()
+            .iter()
+            .zip(counts)
+            .map(|(class, n)| {
+                let percent = 100.0 * *n as f64 / total.max(1) as f64;
+                format!("{class}: {n} ({percent:.1} %)")
+            })
+            .collect();
+        each.join(", ")
+    };
+    let every: Vec<usize> = (0..rows).collect();
+    let all = share(&counts_of(data, &every));
+    let mut tell = |fact: String| facts.push(("data".into(), fact));
+    tell(format!("{rows} rows in {}", data_path(spec).display()));
+    if data.classes().len() > 1 {
+        tell(format!("classes of {label}: {all}"));
+    }
+    if let Some(column) = spec.fixed.get("data.group").and_then(Value::as_str) {
+        let groups: BTreeSet<_> = (0..rows).map(|row| data.group(row)).collect();
+        tell(format!("{} groups of {column}", groups.len()));
+    }
+    let mut line = |name: &str, counts: &[usize]| {
+        let rows = counts.iter().sum::<usize>();
+        let fact = format!("{name}: {rows} rows; {}", share(counts));
+        facts.push(("split".into(), fact));
+    };
+    match split.folds() {
+        [] => {
+            for part in [Part::Train, Part::Validation] {
+                line(part.name(), &counts(data, split, part));
+            }
+        }
+        folds => {
+            let sizes = || folds.iter().map(Vec::len);
+            let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+            let name = format!(
+                "{} folds of {least} to {most} rows, a model each; together",
+                folds.len()
+            );
+            line(&name, &counts_of(data, &folds.concat()));
+        }
+    }
+    line(Part::Test.name(), &counts(data, split, Part::Test));
+}
+
+/// What is known of divided rows with this fingerprint before anything trains; `trivial` is the trivial answer on a part,
+/// `label` the column that is predicted.
+pub fn prepared(
+    spec: &StudySpec,
+    data: &dyn Samples,
+    (label, split): (&str, &Split),
+    fingerprint: String,
+    trivial: &dyn Fn(Part) -> Option<Baseline>,
+) -> Prepared {
+    let mut prepared = Prepared {
+        data_fingerprint: Some(fingerprint),
+        split_fingerprint: Some(split.fingerprint()),
+        baseline: trivial(Part::Validation),
+        ..Prepared::default()
+    };
+    if !split.rows(Part::Test).is_empty() {
+        prepared.test = Some(TestSplit {
+            baseline: trivial(Part::Test),
+        });
+    }
+    facts(spec, data, (label, split), &mut prepared.facts);
+    prepared
+}
+
+/// The problem that `what` of a file is not what the study's `identity` says of it under `key`; `now` is its fingerprint.
+pub fn differs(
+    identity: &Map<String, Json>,
+    (file, key): (&Path, &str),
+    what: &str,
+    now: &str,
+) -> Option<Problem> {
+    let then = identity.get(key).and_then(Json::as_str);
+    let found = format!(
+        "{what} changed since the study was made (fingerprint {now}, then {})",
+        then.unwrap_or("unknown")
+    );
+    (then != Some(now)).then(|| Problem::in_file(file, key, found, "the same files"))
+}
+
+/// The same of a study's rows and their split.
+pub fn rows_differ(
+    spec: &StudySpec,
+    identity: &Map<String, Json>,
+    (rows, split): (&str, &Split),
+) -> Option<Problem> {
+    let path = data_path(spec);
+    let data = (path, "data.fingerprint");
+    // Other rows are split in another way: one problem, not two.
+    differs(identity, data, "the data have", rows).or_else(|| {
+        let parts = (path, "data.split.fingerprint");
+        differs(identity, parts, "the split has", &split.fingerprint())
+    })
+}

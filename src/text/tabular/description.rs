@@ -1,0 +1,98 @@
+//! What is said of a trained model of a table: `tabular.json` of an exported directory.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Encoding, TableRows};
+use crate::head::Nonlinearity;
+use task::TrialSpec;
+
+/// Everything that predictions need beside the weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// 1.
+    pub format: u32,
+    /// The column that is predicted.
+    pub target: String,
+    /// The classes, in the order of the outputs; none of a number.
+    pub labels: Vec<String>,
+    /// Rows trained on, a class: what the trivial answer knows.
+    pub train_rows: Vec<usize>,
+    /// Of a number: what an output of 0 and of 1 more stand for, and the median, in the rows to train on.
+    pub scale: Option<Scale>,
+    /// What is made of the columns.
+    pub encoding: Encoding,
+    /// Hidden layers.
+    pub layers: usize,
+    /// Their width.
+    pub hidden: usize,
+    /// Behind each.
+    pub activation: Nonlinearity,
+    /// Numbers that stand for a category.
+    pub embedding: usize,
+    /// Of two classes, the probability from which on the second is predicted; `None`: where it is the more probable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+}
+
+/// Where the numbers to train on lie.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation; 1 where all are equal.
+    pub deviation: f64,
+    /// Their median.
+    pub median: f64,
+}
+
+impl Scale {
+    fn of(mut numbers: Vec<f64>) -> Scale {
+        numbers.sort_by(f64::total_cmp);
+        let count = numbers.len().max(1) as f64;
+        let mean = numbers.iter().sum::<f64>() / count;
+        let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+        Scale {
+            mean,
+            deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 },
+            median: numbers.get(numbers.len() / 2).copied().unwrap_or(0.0),
+        }
+    }
+}
+
+impl Description {
+    /// Of a trial that trains on these rows.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec, data: &TableRows, train: &[usize]) -> anyhow::Result<Description> {
+        let regression = data.is_regression();
+        let numbers = || train.iter().map(|row| data.numbers[*row]).collect();
+        Ok(Description {
+            format: 1,
+            target: data.target.clone(),
+            labels: if regression {
+                Vec::new()
+            } else {
+                data.classes.clone()
+            },
+            train_rows: crate::baseline::counts_of(data, train),
+            scale: regression.then(|| Scale::of(numbers())),
+            encoding: Encoding::learn(&data.columns, train),
+            layers: trial.int("model.layers")?,
+            hidden: trial.int("model.hidden")?,
+            activation: trial.word("model.activation")?,
+            embedding: trial.int("model.embedding")?,
+            threshold: None,
+        })
+    }
+
+    /// Outputs of the model: one a class, or the number.
+    pub fn outputs(&self) -> usize {
+        self.labels.len().max(1)
+    }
+
+    /// Inputs and outputs of each linear layer.
+    pub fn sizes(&self) -> Vec<(usize, usize)> {
+        (self.encoding).sizes((self.layers, self.hidden, self.outputs()), self.embedding)
+    }
+}

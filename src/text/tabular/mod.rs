@@ -1,0 +1,189 @@
+//! Task kind `tabular` without libtorch: rows of a table, and what a model reads of them.
+
+mod description;
+mod encoding;
+mod rows;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use super::baseline::{baseline, over_rounds};
+use super::division::{self, rows_differ};
+use super::numbers;
+use super::prepare::idle_threshold;
+use super::split::{Part, Split, ties};
+use config::kinds::tabular::{KIND, PROBLEM};
+use config::{Baseline, Prepared, Problem, Problems, StudySpec, TaskKind};
+use device::Device;
+use memory::Floor;
+use search::space::{Params, Value};
+use task::Preparation;
+
+pub use description::{Description, Scale};
+pub use encoding::{Column, Encoded, Encoding};
+pub use rows::TableRows;
+
+/// The kind.
+pub struct Tabular;
+
+/// Reads the rows and splits them.
+///
+/// # Errors
+/// See [`division::load`].
+pub fn load(spec: &StudySpec) -> Result<(TableRows, Split), Problems> {
+    division::load(spec, &|path| TableRows::read(path, spec), &|data| {
+        ties(data, None)
+    })
+}
+
+impl Preparation for Tabular {
+    fn kind(&self) -> &'static TaskKind {
+        &KIND
+    }
+
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
+        let (data, split) = load(spec)?;
+        let problems: Vec<Problem> = (misfits(spec, &data).into_iter())
+            .chain(idle_threshold(spec, data.classes.len()))
+            .collect();
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let trivial = |part| trivial(&data, &split, part, &spec.objective.metric);
+        let columns = (data.target.as_str(), &split);
+        let fingerprint = data.fingerprint();
+        let mut prepared = division::prepared(spec, &data, columns, fingerprint, &trivial);
+        let of = |numeric: bool| {
+            let names = data.columns.iter().filter(|c| c.is_numeric() == numeric);
+            names.map(|c| c.name().to_owned()).collect::<Vec<String>>()
+        };
+        for (what, names) in [("numeric", of(true)), ("categorical", of(false))] {
+            let listed = super::data::table::listed(&names);
+            prepared
+                .facts
+                .push(("data".into(), format!("{} {what}: {listed}", names.len())));
+        }
+        Ok(prepared)
+    }
+
+    fn unchanged(
+        &self,
+        spec: &StudySpec,
+        identity: &Map<String, Json>,
+        _config: &Params,
+    ) -> Result<(), Problems> {
+        let (data, split) = load(spec)?;
+        match rows_differ(spec, identity, (&data.fingerprint(), &split)) {
+            Some(problem) => Err(Problems(vec![problem])),
+            None => Ok(()),
+        }
+    }
+
+    fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
+        let (data, split) = load(spec).ok()?;
+        let rows = split.rounds().into_iter().next()?.train;
+        Some(Arc::new(TabularFloor {
+            encoding: Encoding::learn(&data.columns, &rows),
+            rows: data.lines.len(),
+            outputs: data.outputs(),
+        }))
+    }
+}
+
+/// Keys that do not fit what is predicted.
+fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
+    let problem = |key: &str, found: String, expected: &str| {
+        Problem::in_file(&spec.file, key, found, expected)
+    };
+    let regression = data.is_regression();
+    let of_numbers = |metric: &str| ["rmse", "mae", "r2"].contains(&metric);
+    let metrics = spec.objectives().into_iter().map(|o| o.metric.as_str());
+    let known = |metric: &&str| KIND.metrics.iter().any(|m| m.name == *metric);
+    let wrong = metrics
+        .filter(known)
+        .find(|metric| of_numbers(metric) != regression);
+    let metric = wrong.map(|metric| {
+        let (found, expected) = match regression {
+            true => ("regression", "rmse, mae or r2"),
+            false => (
+                "classification",
+                "a metric of classes such as macro_f1 or auroc",
+            ),
+        };
+        problem(
+            "objective.metric",
+            format!("{metric} with {PROBLEM} = {found}"),
+            expected,
+        )
+    });
+    let searched = |prefix: &str| {
+        let names = spec.space.parameters.iter().map(|p| p.name.as_str());
+        names
+            .filter(|name| name.starts_with(prefix))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let dead = match (regression, data.columns.iter().all(Column::is_numeric)) {
+        (true, false) => searched("loss.cls."),
+        (false, true) => searched("model.embedding"),
+        (true, true) => [searched("loss.cls."), searched("model.embedding")].concat(),
+        (false, false) => Vec::new(),
+    };
+    let dead = dead.iter().map(|name| {
+        let found = "it searched where it changes nothing".to_owned();
+        problem(
+            name,
+            found,
+            "loss.cls only with classes, model.embedding only with categorical columns",
+        )
+    });
+    metric.into_iter().chain(dead).collect()
+}
+
+/// The trivial answer's score on a part.
+fn trivial(data: &TableRows, split: &Split, part: Part, metric: &str) -> Option<Baseline> {
+    if !data.is_regression() {
+        return baseline(data, split, part, &data.target, metric);
+    }
+    let of = |rows: &[usize]| -> Vec<f64> { rows.iter().map(|row| data.numbers[*row]).collect() };
+    over_rounds(split, part, &|train, scored| {
+        let (value, what) = numbers::trivial(&of(train), &of(scored), metric)?;
+        Some((
+            value,
+            format!(
+                "always predicting the {what} of {} in the training rows",
+                data.target
+            ),
+        ))
+    })
+}
+
+/// Weights, gradients and AdamW's two moments, 4 bytes each, and the rows as they are read.
+struct TabularFloor {
+    encoding: Encoding,
+    rows: usize,
+    outputs: usize,
+}
+
+impl Floor for TabularFloor {
+    fn floor(&self, config: &Params) -> Option<u64> {
+        let size = |key: &str| usize::try_from(config.get(key).and_then(Value::as_i64)?).ok();
+        let (layers, hidden) = (size("model.layers")?, size("model.hidden")?);
+        let embedding = size("model.embedding")?;
+        let sizes = self
+            .encoding
+            .sizes((layers, hidden, self.outputs), embedding);
+        let linear: usize = sizes.iter().map(|(input, out)| (input + 1) * out).sum();
+        let tables: usize = self
+            .encoding
+            .categories()
+            .map(|count| count * embedding)
+            .sum();
+        let cells = self.rows * (self.encoding.width() + 2 * self.encoding.categories().count());
+        Some(4 * (4 * (linear + tables) + cells) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! A trained model of a table that answers rows.
