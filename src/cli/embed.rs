@@ -101,7 +101,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         task.as_deref()
             .map(|file| ("the task's configuration", file)),
     );
-    may_write(&args.out, &read, &checkpoint)?;
+    may_write(&args.out, &read, (&checkpoint.dir, &checkpoint.files()))?;
     let columns = TextColumns {
         text: args.text.clone(),
         pair: args.text_pair.clone(),

@@ -22,11 +22,14 @@ pub struct EvaluateArgs {
 pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let exported = args.rows.model()?;
-    let about = &exported.description;
-    let mut wanted = args.rows.wanted(about)?;
+    let mut wanted = args.rows.wanted(&exported)?;
     let label = args.label.clone();
-    let label = label.unwrap_or_else(|| about.columns.label.clone());
-    wanted.label = Some((label, about.labels.clone()));
+    let label = label.unwrap_or_else(|| exported.target().to_owned());
+    if exported.labels().is_empty() {
+        // The number is read as a cell, the last one.
+        wanted.columns.push(label.clone());
+    }
+    wanted.label = Some((label, exported.labels().to_vec()));
     let rows = args.rows.rows_file()?;
     let file = Input::new(&rows.path, wanted.clone()).map_err(input)?;
     let survey = file.survey().map_err(input)?;

@@ -10,7 +10,7 @@ use super::replay::{find, seed};
 use super::{Common, init_logging, print, print_json, run};
 use crate::query;
 use config::places::Wanted;
-use config::{Parallel, Problems, StudySpec};
+use config::{Parallel, StudySpec};
 use device::DevicePolicy;
 use files::paths::directory_of;
 use files::paths::logs_dir;
@@ -22,9 +22,8 @@ use protocol::AttemptId;
 use search::study::{FrozenTrial, Purpose, TrialState};
 use store::Store;
 use supervisor::{Bounds, Replay, ReplayEnd, replay, replay_log};
-use task::TrialSpec;
-use text::checkpoint::Checkpoint;
-use text::export::{Description, Export, ExportStep, Origin, may_write, unchanged, write};
+use task::{ExportedModel, TrainedModel, TrialSpec};
+use text::export::{Origin, may_write};
 use weights::{SavedWeights, WEIGHTS, kept_directory};
 
 /// `tune export`
@@ -74,20 +73,17 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     let storage = run::storage(&project, common);
     let chosen = choose(&storage, args)?;
     let loud = !common.json && !common.quiet;
-    let name = chosen.training.text("model.name").map_err(internal)?;
-    // What the trial fine-tuned.
-    let checkpoint =
-        Checkpoint::named(name, &chosen.spec.models).map_err(|p| Failure::input(p.to_string()))?;
+    let kind = run::preparation(&chosen.spec.kind)
+        .ok_or_else(|| Failure::internal("the task kind has no code".to_owned()))?;
     let found = match find_kept(&storage, &chosen, args)? {
         Some(found) => found,
         None => {
             // On other inputs it would be another model, whatever value it reaches.
-            unchanged(&chosen.spec, &chosen.identity, &checkpoint)
+            kind.unchanged(&chosen.spec, &chosen.identity, &chosen.training.config)
                 .map_err(|p| Failure::input(p.to_string()))?;
             retrain(&storage, &args.out, &chosen, loud)?
         }
     };
-    same_model(&checkpoint, &found.kept)?;
     let origin = Origin {
         spec: &chosen.spec,
         identity: &chosen.identity,
@@ -109,24 +105,27 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
             found.kept.value
         ));
     }
-    let export = Export {
-        checkpoint: &checkpoint,
+    let model = TrainedModel {
+        trial: chosen.trial.number,
+        config: &chosen.training.config,
         weights: &found.dir.join(WEIGHTS),
         about: &found.kept.about,
-        config: &chosen.training.config,
         origin: &origin.json(),
     };
-    let written = write(&export, &args.out, args.force, &mut |step| {
-        let told = match step {
-            ExportStep::Gathering => return,
-            ExportStep::Weights(bytes) => format!("writing {} of weights\n", report::size(bytes)),
-        };
+    let mut told_size = |bytes: u64| {
         if loud {
             // A reader that has gone away does not end the work.
-            let _ = report::out(&told);
+            let _ = report::out(&format!("writing {} of weights\n", report::size(bytes)));
         }
-    })
-    .map_err(|e| Failure::input(format!("{}: {e:#}", args.out.display())))?;
+    };
+    let written = kind
+        .export(
+            &chosen.spec,
+            &model,
+            (&args.out, args.force),
+            &mut told_size,
+        )
+        .map_err(|e| Failure::input(format!("{}: {e:#}", args.out.display())))?;
     match (common.json, loud) {
         (true, _) => print_json(&summary(args, &chosen, &found, &origin, &written)),
         (false, true) => print(&told(args, &chosen, &found, &written)),
@@ -140,7 +139,7 @@ fn summary(
     chosen: &Chosen,
     found: &WeightsOnDisk,
     origin: &Origin<'_>,
-    written: &Description,
+    written: &ExportedModel,
 ) -> Json {
     json!({
         "dir": args.out, "study": chosen.spec.study, "trial": chosen.trial.number,
@@ -159,24 +158,21 @@ fn told(
     args: &ExportArgs,
     chosen: &Chosen,
     found: &WeightsOnDisk,
-    written: &Description,
+    written: &ExportedModel,
 ) -> String {
     let dir = args.out.display();
     let how = match &found.retrained {
         Some(device) => format!("trained again on {device}"),
         None => "kept by the search".to_owned(),
     };
-    let class = match &written.transformers {
-        Some(class) => format!("transformers loads it as {class}"),
-        None => "transformers has no such head: AutoModel loads the encoder".to_owned(),
-    };
     format!(
-        "{dir}: trial {} of {}, epoch {}, {} {} ({how})\n{class}\nnext: tune predict {dir} FILE\n",
+        "{dir}: trial {} of {}, epoch {}, {} {} ({how})\n{}\nnext: tune predict {dir} FILE\n",
         chosen.trial.number,
         chosen.spec.study,
         found.kept.epoch,
         chosen.spec.objective.metric,
         report::format::value(found.kept.value),
+        written.note,
     )
 }
 
@@ -190,10 +186,16 @@ fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
     };
     let identity = store.identity(study.study_id)?.unwrap_or_default();
     let (spec, trial) = find(storage, &args.study, number, args.device.as_ref())?;
-    if spec.kind != "text-classification" {
+    if config::kinds::kind(&spec.kind).is_none_or(|kind| !kind.keeps_weights) {
+        let others = config::kinds::KINDS
+            .iter()
+            .filter(|kind| kind.keeps_weights);
+        let others: Vec<&str> = others.map(|kind| kind.name).collect();
         return Err(Failure::input(format!(
-            "study {}: trials of the task kind {} cannot be exported; expected text-classification",
-            spec.study, spec.kind
+            "study {}: trials of the task kind {} cannot be exported; expected {}",
+            spec.study,
+            spec.kind,
+            others.join(" or ")
         )));
     }
     if trial.state != TrialState::Complete {
@@ -228,25 +230,6 @@ fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
         trial,
         training,
     })
-}
-
-/// The frozen parts are the checkpoint's: it must still be the one that was trained.
-fn same_model(checkpoint: &Checkpoint, kept: &SavedWeights) -> Result<(), Failure> {
-    let now = checkpoint
-        .fingerprint()
-        .map_err(|p| Failure::input(Problems(vec![p]).to_string()))?;
-    let then = kept.about.get("model_fingerprint").and_then(Json::as_str);
-    if then == Some(now.as_str()) {
-        return Ok(());
-    }
-    Err(Failure::input(format!(
-        "{}: the model {} has changed since trial {} was trained (fingerprint {now}, then {}); expected \
-         the same files",
-        checkpoint.dir.display(),
-        checkpoint.name,
-        kept.trial,
-        then.unwrap_or("unknown")
-    )))
 }
 
 /// The weights that the search has kept, if they are this trial's and whole.
@@ -381,8 +364,4 @@ fn log(logs: &Path, keep: &Path, attempt: AttemptId) -> PathBuf {
         Ok(_) => log,
         Err(_) => replay_log(keep, attempt, now),
     }
-}
-
-fn internal(error: anyhow::Error) -> Failure {
-    Failure::internal(format!("{error:#}"))
 }

@@ -11,10 +11,8 @@ use super::{Common, init_logging, libtorch};
 use config::Problems;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
-use text::checkpoint::Checkpoint;
 use text::destination;
-use text::export::{Description, Exported};
-use text::predict::{AnswerFormat, Input, Wanted, written};
+use text::predict::{AnswerFormat, AnyExported, Input, Wanted, written};
 use text::torch_request::{ModelAndRows, Predict, TorchRequest};
 
 /// What reading a file of rows, and answering them, needs.
@@ -73,8 +71,8 @@ pub struct PredictArgs {
 
 impl RowsArgs {
     /// The model's directory, checked.
-    pub(super) fn model(&self) -> Result<Exported, Failure> {
-        Exported::open(&self.dir).map_err(input)
+    pub(super) fn model(&self) -> Result<AnyExported, Failure> {
+        AnyExported::open(&self.dir).map_err(input)
     }
 
     /// The file of the rows.
@@ -107,22 +105,43 @@ impl RowsArgs {
     }
 
     /// What is read of each row of the file.
-    pub(super) fn wanted(&self, about: &Description) -> Result<Wanted, Failure> {
-        let columns = &about.columns;
-        if let (Some(column), None) = (&self.text_pair, &columns.text_pair) {
-            return Err(Failure::input(format!(
-                "--text-pair {column}: {} was trained on single texts; leave it out",
-                self.dir.display()
-            )));
-        }
-        let pair = self.text_pair.clone().or(columns.text_pair.clone());
-        Ok(Wanted {
-            text: self.text.clone().unwrap_or_else(|| columns.text.clone()),
-            pair,
+    pub(super) fn wanted(&self, model: &AnyExported) -> Result<Wanted, Failure> {
+        let mut wanted = Wanted {
+            text: None,
+            pair: None,
+            columns: Vec::new(),
+            numbers: Vec::new(),
             label: None,
             forbidden: Vec::new(),
             empty: false,
-        })
+        };
+        match model {
+            AnyExported::Table(exported) => {
+                let asked = [("--text", &self.text), ("--text-pair", &self.text_pair)];
+                if let Some((flag, column)) = asked.iter().find_map(|(f, c)| Some((f, c.as_ref()?)))
+                {
+                    return Err(Failure::input(format!(
+                        "{flag} {column}: {} reads the columns of a table by their names; leave it out",
+                        self.dir.display()
+                    )));
+                }
+                wanted.columns = exported.columns(false);
+                wanted.numbers = exported.columns(true);
+            }
+            AnyExported::Text(exported) => {
+                let columns = &exported.description.columns;
+                if let (Some(column), None) = (&self.text_pair, &columns.text_pair) {
+                    return Err(Failure::input(format!(
+                        "--text-pair {column}: {} was trained on single texts; leave it out",
+                        self.dir.display()
+                    )));
+                }
+                wanted.pair = self.text_pair.clone().or(columns.text_pair.clone());
+                let text = self.text.clone().unwrap_or_else(|| columns.text.clone());
+                wanted.text = Some(text);
+            }
+        }
+        Ok(wanted)
     }
 
     /// What is asked of the library that computes.
@@ -161,7 +180,7 @@ pub(super) fn input(problems: Problems) -> Failure {
 pub(super) fn may_write(
     out: &Path,
     read: &[(&str, &Path)],
-    model: &Checkpoint,
+    model: (&Path, &[PathBuf]),
 ) -> Result<(), Failure> {
     match destination::refused(out, read, model) {
         Some(why) => Err(Failure::input(format!("--out {}: {why}", out.display()))),
@@ -187,11 +206,11 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
         may_write(
             out,
             &[("the file of the rows", &rows.path)],
-            &exported.checkpoint,
+            (exported.dir(), &exported.files()),
         )?;
     }
-    let mut wanted = args.rows.wanted(&exported.description)?;
-    wanted.forbidden = written(&exported.description.labels);
+    let mut wanted = args.rows.wanted(&exported)?;
+    wanted.forbidden = written(exported.labels());
     let file = Input::new(&rows.path, wanted.clone()).map_err(input)?;
     // Everything that is wrong with the rows is told before anything is computed or written.
     let survey = file.survey().map_err(input)?;

@@ -10,6 +10,7 @@ pub use early_stopping::{EarlyStopping, Patience};
 pub use epoch::Epoch;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -50,11 +51,55 @@ pub trait Preparation: Sync {
         Ok(())
     }
 
+    /// Writes a trained model as a directory of its own, whole or not at all, for `tune predict` to read; what was in
+    /// `dir` is replaced where `force`. `told` is called with the size of the weights before they are written.
+    ///
+    /// # Errors
+    /// Something else lies there, what was trained has changed since, or writing failed.
+    fn export(
+        &self,
+        _spec: &StudySpec,
+        _model: &TrainedModel<'_>,
+        (_dir, _force): (&Path, bool),
+        _told: &mut dyn FnMut(u64),
+    ) -> anyhow::Result<ExportedModel> {
+        anyhow::bail!(
+            "trials of the task kind {} cannot be exported",
+            self.kind().name
+        )
+    }
+
     /// What a training cannot do without of a device's memory, where the kind knows; called after
     /// [`Preparation::prepare`] went well.
     fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
         None
     }
+}
+
+/// Weights that a training has handed over, and what is known of them.
+#[derive(Debug, Clone, Copy)]
+pub struct TrainedModel<'a> {
+    /// Of which trial, for people.
+    pub trial: u64,
+    /// Everything that the training read.
+    pub config: &'a Params,
+    /// The file of the weights, as [`Reporter::keep_best`] wrote it.
+    pub weights: &'a Path,
+    /// What the training said of them.
+    pub about: &'a serde_json::Map<String, serde_json::Value>,
+    /// Where they come from: what `tune.json` says.
+    pub origin: &'a serde_json::Value,
+}
+
+/// What an export has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedModel {
+    /// The classes; none of a number.
+    pub labels: Vec<String>,
+    /// The class of transformers that computes the same; `None`: there is none.
+    pub transformers: Option<String>,
+    /// What other programs make of it, for people.
+    pub note: String,
 }
 
 /// Opens a task in a worker: loads data and moves to the device what trials share. It fails with whatever

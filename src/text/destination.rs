@@ -4,21 +4,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::checkpoint::{Checkpoint, WEIGHTS_FILES};
+use super::checkpoint::WEIGHTS_FILES;
 use super::export::{HEAD_FILE, ORIGIN_FILE};
+use super::tabular::TABLE_FILE;
 use super::tokenizer::TOKENIZER_FILES;
 
 /// Why `out` must not be written to, however it is spelled and through whichever links; `None`: it may
-/// be. `read` are other files that are read, with what they are (`the file of the rows`).
-pub fn refused(out: &Path, read: &[(&str, &Path)], model: &Checkpoint) -> Option<String> {
+/// be. `read` are other files that are read, with what they are (`the file of the rows`); `files` are those of a model in `dir`.
+pub fn refused(
+    out: &Path,
+    read: &[(&str, &Path)],
+    (dir, files): (&Path, &[PathBuf]),
+) -> Option<String> {
     if let Some((what, file)) = read.iter().find(|(_, file)| same_file(out, file)) {
         return Some(format!(
             "that is {what}, {}, which would be lost; expected another file",
             file.display()
         ));
     }
-    let dir = model.dir.as_path();
-    let is_read = model.files().iter().any(|file| same_file(out, file));
+    let is_read = files.iter().any(|file| same_file(out, file));
     let named = || {
         let (parent, name) = place(out)?;
         let inside = fs::canonicalize(dir).ok()? == parent;
@@ -53,7 +57,7 @@ fn place(file: &Path) -> Option<(PathBuf, String)> {
 /// Whether a file of this name in a model's directory is taken for a part of the model.
 fn is_model_file(name: &str) -> bool {
     let others = ["config.json", "generation_config.json", "README.md"];
-    let exact = others.iter().chain(&[HEAD_FILE, ORIGIN_FILE]);
+    let exact = others.iter().chain(&[HEAD_FILE, TABLE_FILE, ORIGIN_FILE]);
     let mut exact = exact.chain(&TOKENIZER_FILES).chain(&WEIGHTS_FILES);
     let shard = |first: &str, last: &str| name.starts_with(first) && name.ends_with(last);
     exact.any(|file| *file == name)
@@ -66,6 +70,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::checkpoint::Checkpoint;
     use crate::testing::write_tiny_bert;
 
     /// A model in `model`, beside it rows, in `rows.csv`.
@@ -88,7 +93,13 @@ mod tests {
         symlink(at("model"), at("models")).unwrap();
         symlink("models/config.json", at("config.csv")).unwrap();
         fs::hard_link(at("model/model.safetensors"), at("hard.csv")).unwrap();
-        let why = |name: &str| refused(&at(name), &[("the file of the rows", &rows)], &model);
+        let why = |name: &str| {
+            refused(
+                &at(name),
+                &[("the file of the rows", &rows)],
+                (&model.dir, &model.files()),
+            )
+        };
         for name in ["rows.csv", "model/../rows.csv", "link.csv"] {
             let why = why(name).unwrap_or_default();
             assert!(why.starts_with("that is the file of the rows"), "{name}");
@@ -110,13 +121,16 @@ mod tests {
         }
         // A file that is not there is no other one that is not there.
         let other = at("other.csv");
-        assert_eq!(refused(&other, &[("it", &other)], &model), None);
+        assert_eq!(
+            refused(&other, &[("it", &other)], (&model.dir, &model.files())),
+            None
+        );
     }
 
     #[test]
     fn a_name_that_a_model_would_be_read_from_is_refused_in_its_directory_alone() {
         let (dir, model) = site();
-        let why = |name: &str| refused(&dir.path().join(name), &[], &model);
+        let why = |name: &str| refused(&dir.path().join(name), &[], (&model.dir, &model.files()));
         symlink("model", dir.path().join("link")).unwrap();
         for name in [
             "tune.json",

@@ -17,7 +17,7 @@ pub struct Evaluation {
     pub file: String,
     /// Rows.
     pub rows: usize,
-    /// The classes.
+    /// The classes; none of a number.
     pub labels: Vec<String>,
     /// Each metric of the kind, in its order.
     pub metrics: Vec<Score>,
@@ -54,6 +54,9 @@ pub fn evaluation_text(e: &Evaluation) -> String {
         rows.push(vec![score.name.clone(), value(score.value), number, what]);
     }
     out.push_str(&table(&rows));
+    if e.labels.is_empty() {
+        return out;
+    }
     let mut rows = vec![
         ["class", "precision", "recall", "f1", "rows"]
             .map(str::to_owned)

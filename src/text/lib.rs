@@ -39,6 +39,7 @@ pub use evaluation_report::{Evaluation, Score, evaluation_json, evaluation_text}
 pub use split::{Part, Split, split};
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
@@ -50,7 +51,7 @@ use config::{Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
-use task::Preparation;
+use task::{ExportedModel, Preparation, TrainedModel};
 
 /// The kind.
 pub struct TextClassification;
@@ -73,6 +74,35 @@ impl Preparation for TextClassification {
         let name = config.get("model.name").and_then(Value::as_str);
         let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
         export::unchanged(spec, identity, &checkpoint)
+    }
+
+    fn export(
+        &self,
+        spec: &StudySpec,
+        model: &TrainedModel<'_>,
+        (dir, force): (&Path, bool),
+        told: &mut dyn FnMut(u64),
+    ) -> anyhow::Result<ExportedModel> {
+        let name = model.config.get("model.name").and_then(Value::as_str);
+        let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
+        export::same_model(&checkpoint, model)?;
+        let export = export::Export {
+            checkpoint: &checkpoint,
+            weights: model.weights,
+            about: model.about,
+            config: model.config,
+            origin: model.origin,
+        };
+        let written = export::write(&export, dir, force, told)?;
+        let note = match &written.transformers {
+            Some(class) => format!("transformers loads it as {class}"),
+            None => "transformers has no such head: AutoModel loads the encoder".to_owned(),
+        };
+        Ok(ExportedModel {
+            labels: written.labels,
+            transformers: written.transformers,
+            note,
+        })
     }
 
     fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {

@@ -6,24 +6,34 @@ use report::ProgressBar;
 use serde_json::json;
 use text::checkpoint::Checkpoint;
 use text::embedding::{Embedded, EmbeddingStep, Plan};
-use text::evaluation::evaluation;
-use text::export::Exported;
-use text::predict::Input;
-use text::scores::Answers;
+use text::evaluation::{Answered, evaluation};
+use text::predict::{AnyExported, Input};
 use text::torch_request::{Embed, Evaluate, ModelAndRows, Predict};
 use text::{evaluation_json, evaluation_text};
 
 use crate::entry::load;
-use crate::train::text::answer::{Target, answer, write};
-use crate::train::text::predict::Predictor;
+use crate::train::answer::{Predictor, Target, answer, write};
+use crate::train::tabular::predict::TablePredictor;
+use crate::train::text::predict::Predictor as TextPredictor;
 
-/// The model and the file of a request, opened, and a bar for its rows.
-fn open(rows: &ModelAndRows) -> Result<(Exported, Input, Predictor, ProgressBar), Failure> {
-    let exported = Exported::open(&rows.model).map_err(input)?;
+/// The model and the file of a request, and a bar for its rows.
+type Opened = (AnyExported, Input, Box<dyn Predictor>, ProgressBar);
+
+/// These, opened.
+fn open(rows: &ModelAndRows) -> Result<Opened, Failure> {
+    let exported = AnyExported::open(&rows.model).map_err(input)?;
     let file = Input::new(&rows.file, rows.wanted.clone()).map_err(input)?;
     load(rows.device)?;
-    let predictor = Predictor::open(&exported, rows.device, rows.batch_size)
-        .map_err(|e| Failure::input(format!("{e:#}")))?;
+    let (device, size) = (rows.device, rows.batch_size);
+    let predictor: anyhow::Result<Box<dyn Predictor>> = match &exported {
+        AnyExported::Text(exported) => {
+            TextPredictor::open(exported, device, size).map(|p| Box::new(p) as _)
+        }
+        AnyExported::Table(exported) => {
+            TablePredictor::open(exported, device, size).map(|p| Box::new(p) as _)
+        }
+    };
+    let predictor = predictor.map_err(|e| Failure::input(format!("{e:#}")))?;
     let bar = ProgressBar::things("rows", rows.count as u64, rows.bar);
     Ok((exported, file, predictor, bar))
 }
@@ -35,11 +45,11 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
         out: wanted.out.as_deref(),
         shape: wanted.shape,
         columns: &wanted.columns,
-        labels: &exported.description.labels,
+        labels: exported.labels(),
     };
     let step = &mut |rows: usize| bar.advance(rows as u64);
     let print = &mut |text: &str| Ok(report::data(text)?);
-    write(&file, &mut predictor, &target, step, print).map_err(failed)?;
+    write(&file, predictor.as_mut(), &target, step, print).map_err(failed)?;
     Ok(Exit::Done)
 }
 
@@ -47,8 +57,8 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
 pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
     let (exported, file, mut predictor, bar) = open(&wanted.rows)?;
     let step = &mut |rows: usize| bar.advance(rows as u64);
-    let mut all: Option<Answers> = None;
-    answer(&file, &mut predictor, step, &mut |_, answers| {
+    let mut all: Option<Answered> = None;
+    answer(&file, predictor.as_mut(), step, &mut |_, answers| {
         match &mut all {
             Some(all) => all.join(answers),
             None => all = Some(answers),

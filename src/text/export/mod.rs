@@ -25,8 +25,8 @@ use files::bounded;
 
 pub use form::{HeadForm, Layer, form, loadable, prefix};
 pub use origin::Origin;
-pub use unchanged::unchanged;
-pub use write::{Export, ExportStep, may_write, write};
+pub use unchanged::{same_model, unchanged};
+pub use write::{Export, directory, may_write, write};
 
 /// The head's description.
 pub const HEAD_FILE: &str = "head.json";
@@ -238,7 +238,7 @@ fn read(file: &Path) -> Result<Description, Problem> {
 }
 
 /// A problem with a file of an exported directory.
-fn problem(file: &Path, key: Option<&str>, found: String, expected: &str) -> Problem {
+pub(crate) fn problem(file: &Path, key: Option<&str>, found: String, expected: &str) -> Problem {
     Problem {
         source: Source::File(file.to_owned(), None),
         key: key.map(str::to_owned),

@@ -7,6 +7,7 @@ use crate::checkpoint::Checkpoint;
 use crate::division::{differs, rows_differ};
 use crate::prepare::load;
 use config::{Problems, StudySpec};
+use task::TrainedModel;
 
 /// Compares the checkpoint, the rows and their split with the fingerprints of the study's `identity`.
 /// Reads all of their files.
@@ -40,6 +41,25 @@ pub fn unchanged(
         true => Ok(()),
         false => Err(Problems(problems)),
     }
+}
+
+/// The frozen parts of a trained model are the checkpoint's: it must still be the one that was trained.
+///
+/// # Errors
+/// It has changed, or cannot be read.
+pub fn same_model(checkpoint: &Checkpoint, model: &TrainedModel<'_>) -> anyhow::Result<()> {
+    let now = (checkpoint.fingerprint()).map_err(|problem| Problems(vec![problem]))?;
+    let then = model.about.get("model_fingerprint").and_then(Json::as_str);
+    anyhow::ensure!(
+        then == Some(now.as_str()),
+        "{}: the model {} has changed since trial {} was trained (fingerprint {now}, then {}); expected \
+         the same files",
+        checkpoint.dir.display(),
+        checkpoint.name,
+        model.trial,
+        then.unwrap_or("unknown")
+    );
+    Ok(())
 }
 
 #[cfg(test)]

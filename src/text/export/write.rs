@@ -12,6 +12,7 @@ use super::{
 };
 use crate::checkpoint::Checkpoint;
 use crate::head::{HeadConfig, QUERY};
+use crate::tabular::TABLE_FILE;
 use crate::tokenizer::TOKENIZER_FILES;
 use config::kinds::shared::THRESHOLD;
 use files::{bounded, replace};
@@ -29,15 +30,6 @@ pub struct Export<'a> {
     pub config: &'a Params,
     /// What `tune.json` says.
     pub origin: &'a Json,
-}
-
-/// The steps of an export, to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportStep {
-    /// The weights are read and put together.
-    Gathering,
-    /// So many bytes of weights are written.
-    Weights(u64),
 }
 
 /// Whether a directory may be written to: it is not there, is empty, or, where `force`, holds an earlier
@@ -58,7 +50,10 @@ pub fn may_write(dir: &Path, force: bool) -> Result<()> {
         .with_context(|| dir.display().to_string())?
         .next()
         .is_none();
-    let exported = dir.join(HEAD_FILE).is_file() && dir.join(ORIGIN_FILE).is_file();
+    let described = [HEAD_FILE, TABLE_FILE]
+        .into_iter()
+        .any(|file| dir.join(file).is_file());
+    let exported = described && dir.join(ORIGIN_FILE).is_file();
     match (empty, force, exported) {
         (true, ..) | (false, true, true) => Ok(()),
         (false, true, false) => bail!(
@@ -73,16 +68,29 @@ pub fn may_write(dir: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Writes the directory. It appears at once, when it is whole and on the disk; what was there before is gone only then.
+/// Writes the directory.
 ///
 /// # Errors
-/// See [`may_write`]; or the weights do not fit, or writing failed.
+/// See [`directory`]; or the weights do not fit.
 pub fn write(
     export: &Export<'_>,
     dir: &Path,
     force: bool,
-    told: &mut dyn FnMut(ExportStep),
+    told: &mut dyn FnMut(u64),
 ) -> Result<Description> {
+    directory(dir, force, &mut |partial| fill(export, partial, told))
+}
+
+/// A directory that `fill` writes. It appears at once, when it is whole and on the disk; what was there before is gone
+/// only then.
+///
+/// # Errors
+/// See [`may_write`]; or writing failed.
+pub fn directory<T>(
+    dir: &Path,
+    force: bool,
+    fill: &mut dyn FnMut(&Path) -> Result<T>,
+) -> Result<T> {
     may_write(dir, force)?;
     let failed = || dir.display().to_string();
     // What is incomplete is of no use: it is deleted with the value that holds it.
@@ -90,23 +98,20 @@ pub fn write(
     // The place itself is for nobody else to read.
     let partial = place.path().join("model");
     fs::create_dir(&partial).with_context(failed)?;
-    let description = fill(export, &partial, told)?;
+    let description = fill(&partial)?;
     // Once more: the work may have taken long.
     may_write(dir, force)?;
     replace::directory_by(&partial, dir).with_context(failed)?;
     Ok(description)
 }
 
-fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(ExportStep)) -> Result<Description> {
+fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(u64)) -> Result<Description> {
     let checkpoint = export.checkpoint;
     let (description, form) = describe(export)?;
-    told(ExportStep::Gathering);
     let kept = fs::read(export.weights).with_context(|| export.weights.display().to_string())?;
     let tensors = weights::gather(checkpoint, &kept, &form, &description.head)?;
     drop(kept);
-    told(ExportStep::Weights(
-        tensors.iter().map(|t| t.bytes.len() as u64).sum(),
-    ));
+    told(tensors.iter().map(|t| t.bytes.len() as u64).sum());
     let json = |name: &str, content: &Json| {
         fs::write(dir.join(name), format!("{content:#}\n")).with_context(|| name.to_owned())
     };

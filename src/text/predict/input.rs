@@ -11,11 +11,15 @@ use config::Problems;
 /// What is read of each row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Column of the text.
-    pub text: String,
+    /// Column of the text, where one is read.
+    pub text: Option<String>,
     /// Column of the second text.
     pub pair: Option<String>,
-    /// Column of the class, and the classes that there are.
+    /// Further columns that are read; their cells may be empty.
+    pub columns: Vec<String>,
+    /// Those of them whose cells are numbers where they are not empty.
+    pub numbers: Vec<String>,
+    /// Column of the class, and the classes that there are; none where it is a number.
     pub label: Option<(String, Vec<String>)>,
     /// Columns that must not be there.
     pub forbidden: Vec<String>,
@@ -35,8 +39,10 @@ pub struct TextColumns {
 /// A row with all that the file says of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What is read of it; its class is 0 where none is wanted.
+    /// What is read of it; its class is 0 where none is wanted, and its text empty.
     pub row: Row,
+    /// Its cells of [`Wanted::columns`]; empty where there is nothing.
+    pub values: Vec<String>,
     /// Everything that it holds.
     pub cells: Cells,
 }
@@ -86,9 +92,14 @@ impl Input {
             problems.file("FILE", found.to_owned(), "a file of rows");
         }
         if format == Format::Text {
-            wanted.text = table::TEXT.to_owned();
+            wanted.text = wanted.text.as_ref().map(|_| table::TEXT.to_owned());
             let label = wanted.label.as_ref().map(|(column, _)| column);
-            for (key, column) in [("text_pair", wanted.pair.as_ref()), ("label", label)] {
+            let columns = wanted
+                .columns
+                .iter()
+                .map(|column| ("columns", Some(column)));
+            let named = [("text_pair", wanted.pair.as_ref()), ("label", label)];
+            for (key, column) in named.into_iter().chain(columns) {
                 if let Some(column) = column {
                     let found = format!("a file of texts, which has no column {column}");
                     problems.file(key, found, "a .csv or .jsonl file");
@@ -116,8 +127,10 @@ impl Input {
         }
         let text = columns.text.as_deref().unwrap_or(table::TEXT);
         let wanted = Wanted {
-            text: text.to_owned(),
+            text: Some(text.to_owned()),
             pair: columns.pair.clone(),
+            columns: Vec::new(),
+            numbers: Vec::new(),
             label: None,
             forbidden: Vec::new(),
             empty: true,
@@ -182,7 +195,8 @@ impl Input {
         let Some(mut table) = table else {
             return Ok(Vec::new());
         };
-        if self.format != Format::Csv || table.columns().contains(&self.wanted.text) {
+        let text = self.wanted.text.as_ref();
+        if self.format != Format::Csv || text.is_none_or(|text| table.columns().contains(text)) {
             while table.advance(problems) {
                 if let Some(record) = self.record(&mut table, problems) {
                     visit(record)?;
@@ -196,7 +210,15 @@ impl Input {
     fn record(&self, table: &mut Table, problems: &mut FileProblems) -> Option<Record> {
         let wanted = &self.wanted;
         let place = table.place();
-        let text = table.text(&wanted.text, problems);
+        let text = match &wanted.text {
+            Some(column) => table.text(column, problems),
+            None => Ok(Some(String::new())),
+        };
+        let cells = wanted
+            .columns
+            .iter()
+            .map(|column| table.text(column, problems));
+        let values: Vec<Result<Option<String>, table::NoText>> = cells.collect();
         let pair = wanted
             .pair
             .as_ref()
@@ -212,17 +234,36 @@ impl Input {
             Some(text) => !wanted.empty && text.trim().is_empty(),
             None => true,
         };
-        if text.as_ref().is_ok_and(empty) {
-            wrong(&wanted.text, "no text", TEXT);
+        if let (Some(column), true) = (&wanted.text, text.as_ref().is_ok_and(empty)) {
+            wrong(column, "no text", TEXT);
         }
         if let (Some(column), Some(Ok(None))) = (&wanted.pair, &pair) {
             wrong(column, "no second text", SECOND_TEXT);
+        }
+        for (column, cell) in wanted.columns.iter().zip(&values) {
+            let Ok(Some(cell)) = cell else { continue };
+            if wanted.numbers.contains(column) && !cell.trim().is_empty() && !is_number(cell.trim())
+            {
+                wrong(
+                    column,
+                    &format!("\"{cell}\""),
+                    "a number, or nothing, as in training",
+                );
+            }
         }
         let mut class = 0;
         if let (Some((column, classes)), Some(Ok(label))) = (&wanted.label, &label) {
             let label = label.as_deref().unwrap_or_default().trim();
             match classes.iter().position(|c| c == label) {
                 Some(at) => class = at,
+                None if classes.is_empty() && is_number(label) => {}
+                None if classes.is_empty() => {
+                    wrong(
+                        column,
+                        &format!("the target \"{label}\""),
+                        "a number in every row",
+                    );
+                }
                 None => {
                     let found = match label {
                         "" => "no label".to_owned(),
@@ -235,6 +276,13 @@ impl Input {
         }
         let (text, pair) = (text.ok()??, pair.transpose().ok()?.flatten());
         label.transpose().ok()?;
+        let cell = |cell: Result<Option<String>, table::NoText>| {
+            Some(cell.ok()?.unwrap_or_default().trim().to_owned())
+        };
+        let values = values
+            .into_iter()
+            .map(cell)
+            .collect::<Option<Vec<String>>>()?;
         if !right {
             return None;
         }
@@ -246,26 +294,34 @@ impl Input {
             line: place.line,
         };
         let cells = table.take_cells(problems).ok()?;
-        Some(Record { row, cells })
+        Some(Record { row, values, cells })
     }
 
     /// Whether each column that is read is there, once, and none that must not be.
     fn check_columns(&self, columns: &[String], rows: usize, problems: &mut FileProblems) {
         let label = self.wanted.label.as_ref().map(|(column, _)| column);
         let wanted = [
-            ("text", Some(&self.wanted.text)),
+            ("text", self.wanted.text.as_ref()),
             ("text_pair", self.wanted.pair.as_ref()),
             ("label", label),
         ];
+        let columns_read = self
+            .wanted
+            .columns
+            .iter()
+            .map(|column| ("columns", Some(column)));
         let known = self.format == Format::Csv || !columns.is_empty();
-        for (key, name) in wanted {
+        for (key, name) in wanted.into_iter().chain(columns_read) {
             let Some(name) = name.filter(|_| known) else {
                 continue;
             };
             if !table::is_there(name, columns, key, problems) {
                 let all = table::listed(columns);
                 let found = format!("no column {name}; the file has {all}");
-                let expected = format!("a column of the file (--{})", key.replace('_', "-"));
+                let expected = match key {
+                    "columns" => "every column that the model was trained on".to_owned(),
+                    key => format!("a column of the file (--{})", key.replace('_', "-")),
+                };
                 problems.instead(key, found, &expected);
             }
         }
@@ -279,4 +335,8 @@ impl Input {
             problems.file("FILE", "no rows".to_owned(), "at least one row");
         }
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse().is_ok_and(f64::is_finite)
 }

@@ -2,10 +2,12 @@
 //! memory as a whole. Reading and writing need no libtorch.
 
 mod input;
+mod model;
 mod output;
 
 pub use input::{Input, Record, Survey, TextColumns, Wanted};
-pub use output::{AnswerFormat, Writer, written};
+pub use model::AnyExported;
+pub use output::{AnswerFormat, Prediction, Writer, written};
 
 #[cfg(test)]
 mod tests;

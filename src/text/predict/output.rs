@@ -30,6 +30,15 @@ impl AnswerFormat {
     }
 }
 
+/// What is predicted of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Prediction {
+    /// A class, by its place.
+    Class(usize),
+    /// A number.
+    Number(f64),
+}
+
 /// The columns that are added to those of the file.
 pub fn written(labels: &[String]) -> Vec<String> {
     let probability = labels.iter().map(|label| format!("probability.{label}"));
@@ -77,26 +86,33 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes a row, its class and the probabilities of all classes.
+    /// Writes a row, what is predicted of it and the probabilities of all classes.
     ///
     /// # Errors
     /// Writing failed.
     pub fn row(
         &mut self,
         record: &Record,
-        class: usize,
+        predicted: &Prediction,
         probabilities: &[f64],
     ) -> std::io::Result<()> {
         match self.shape {
             AnswerFormat::Csv => {
                 let mut cells = record.cells.list(&self.columns);
-                cells.push(self.labels[class].clone());
+                cells.push(match predicted {
+                    Prediction::Class(class) => self.labels[*class].clone(),
+                    Prediction::Number(number) => number.to_string(),
+                });
                 cells.extend(probabilities.iter().map(f64::to_string));
                 self.line(&cells)
             }
             AnswerFormat::Jsonl => {
                 let mut answer = Map::new();
-                answer.insert(self.added[0].clone(), self.labels[class].as_str().into());
+                let predicted = match predicted {
+                    Prediction::Class(class) => self.labels[*class].as_str().into(),
+                    Prediction::Number(number) => json_number(*number),
+                };
+                answer.insert(self.added[0].clone(), predicted);
                 for (name, p) in self.added[1..].iter().zip(probabilities) {
                     answer.insert(name.clone(), json_number(*p));
                 }

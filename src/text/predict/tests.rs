@@ -6,7 +6,9 @@ use super::*;
 
 fn wanted() -> Wanted {
     Wanted {
-        text: "text".into(),
+        text: Some("text".into()),
+        columns: Vec::new(),
+        numbers: Vec::new(),
         pair: None,
         label: None,
         forbidden: written(&labels()),
@@ -38,7 +40,9 @@ fn rows(name: &str, content: &[u8], wanted: Wanted) -> Result<(Survey, Vec<Recor
 fn answered(shape: AnswerFormat, survey: &Survey, rows: &[Record]) -> String {
     let mut writer = Writer::new(Vec::new(), shape, &survey.columns, &labels()).unwrap();
     for row in rows {
-        writer.row(row, 1, &[0.25, 0.75]).unwrap();
+        writer
+            .row(row, &Prediction::Class(1), &[0.25, 0.75])
+            .unwrap();
     }
     String::from_utf8(writer.finish().unwrap()).unwrap()
 }

@@ -63,6 +63,15 @@ pub enum Feature {
     },
 }
 
+impl Feature {
+    /// The column.
+    pub fn name(&self) -> &str {
+        match self {
+            Feature::Numeric { name, .. } | Feature::Categorical { name, .. } => name,
+        }
+    }
+}
+
 /// What is made of all columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Encoding(pub Vec<Feature>);

@@ -2,8 +2,10 @@
 
 mod description;
 mod encoding;
+mod export;
 mod rows;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
@@ -18,10 +20,11 @@ use config::{Baseline, Prepared, Problem, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
-use task::Preparation;
+use task::{ExportedModel, Preparation, TrainedModel};
 
 pub use description::{Description, Scale};
-pub use encoding::{Column, Encoded, Encoding};
+pub use encoding::{Column, Encoded, Encoding, Feature};
+pub use export::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
 pub use rows::TableRows;
 
 /// The kind.
@@ -78,6 +81,16 @@ impl Preparation for Tabular {
             Some(problem) => Err(Problems(vec![problem])),
             None => Ok(()),
         }
+    }
+
+    fn export(
+        &self,
+        _spec: &StudySpec,
+        model: &TrainedModel<'_>,
+        to: (&Path, bool),
+        told: &mut dyn FnMut(u64),
+    ) -> anyhow::Result<ExportedModel> {
+        export::write(model, to, told)
     }
 
     fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {

@@ -1,6 +1,7 @@
 //! Training on libtorch: one opened task per worker, many trials. What a kind of task says of itself is a [`Kind`]
 //! and the [`Module`] that it makes for a trial; everything else is here once.
 
+pub mod answer;
 mod classes;
 mod dropout;
 mod fit;

@@ -1,1 +1,139 @@
 //! A trained model of a table that answers rows.
+
+use std::fs::File;
+
+use anyhow::{Context, Result, bail, ensure};
+use tch::{Kind, Tensor};
+
+use super::model::{Inputs, Model};
+use super::unscaled;
+use crate::gpu;
+use crate::train::answer::Predictor;
+use crate::train::layers::Linear;
+use crate::train::tensors;
+use ::text::evaluation::Answered;
+use ::text::predict::Record;
+use ::text::scores::Answers;
+use ::text::tabular::{Column, Description, ExportedTable, Feature, WEIGHTS_FILE};
+use device::Device;
+
+/// A model on its device.
+pub struct TablePredictor {
+    model: Model,
+    about: Description,
+    device: tch::Device,
+    batch_size: usize,
+}
+
+impl TablePredictor {
+    /// Loads the model of a directory. `batch_size`: rows that are computed at a time; `None`: as many as are read.
+    ///
+    /// # Errors
+    /// The weights cannot be read, are misshapen, or not finite.
+    pub fn open(
+        exported: &ExportedTable,
+        device: Device,
+        batch_size: Option<usize>,
+    ) -> Result<TablePredictor> {
+        let (about, device) = (exported.description.clone(), gpu::tch_device(device));
+        let zeros = |shape: &[usize]| -> Result<Tensor> {
+            let shape: Vec<i64> = shape.iter().map(|d| *d as i64).collect();
+            Ok(Tensor::f_zeros(shape, (Kind::Float, device))?)
+        };
+        let tables = about
+            .encoding
+            .categories()
+            .map(|places| zeros(&[places, about.embedding]));
+        let layer = |(input, out): (usize, usize)| -> Result<Linear> {
+            Ok(Linear {
+                weight: zeros(&[out, input])?,
+                bias: zeros(&[out])?,
+            })
+        };
+        let layers = about
+            .sizes()
+            .into_iter()
+            .map(layer)
+            .collect::<Result<_>>()?;
+        let model = Model::of(&about, 0.0, tables.collect::<Result<_>>()?, layers);
+        let named: Vec<(String, Tensor)> = model
+            .parameters()?
+            .into_iter()
+            .map(|p| (p.name, p.tensor))
+            .collect();
+        let path = exported.dir.join(WEIGHTS_FILE);
+        let told = || path.display().to_string();
+        tensors::read(&named, &File::open(&path).with_context(told)?).with_context(told)?;
+        for (name, tensor) in &named {
+            let finite = tensor.f_isfinite()?.f_all()?.f_int64_value(&[])? == 1;
+            ensure!(
+                finite,
+                "{}: {name} has values that are NaN or infinite",
+                path.display()
+            );
+        }
+        let batch_size = batch_size.unwrap_or(usize::MAX);
+        Ok(TablePredictor {
+            model,
+            about,
+            device,
+            batch_size,
+        })
+    }
+
+    fn outputs(&self, rows: &[Record]) -> Result<Vec<f32>> {
+        let mut columns = Vec::new();
+        for (at, feature) in self.about.encoding.0.iter().enumerate() {
+            let cells: Vec<String> = rows.iter().map(|row| row.values[at].clone()).collect();
+            let name = feature.name().to_owned();
+            // What is no number was told before anything is computed.
+            let number = |cell: &String| cell.parse().unwrap_or(f64::NAN);
+            let column = match feature {
+                Feature::Numeric { .. } => {
+                    Column::Numeric(name, cells.iter().map(number).collect())
+                }
+                Feature::Categorical { .. } => Column::Categorical(name, cells),
+            };
+            columns.push(column);
+        }
+        let all: Vec<usize> = (0..rows.len()).collect();
+        let encoded = self.about.encoding.encode(&columns, &all);
+        let inputs = Inputs::new(&self.about.encoding, &encoded, rows.len(), self.device)?;
+        self.model.outputs(&inputs, &mut || {})
+    }
+}
+
+impl Predictor for TablePredictor {
+    fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered> {
+        let mut outputs = Vec::new();
+        for part in rows.chunks(self.batch_size) {
+            outputs.extend(self.outputs(part)?);
+            step(part.len());
+        }
+        if let Some(at) = outputs.iter().position(|x| !x.is_finite()) {
+            let row = &rows[at / self.about.outputs()];
+            bail!("line {}: an output is {}", row.row.line, outputs[at]);
+        }
+        let Some(scale) = self.about.scale else {
+            let truth = rows.iter().map(|record| record.row.class).collect();
+            let all: Vec<usize> = (0..rows.len()).collect();
+            let answers = Answers::new(self.about.outputs(), &outputs, &all, truth);
+            return Ok(Answered::Classes(
+                answers.from_threshold(self.about.threshold),
+            ));
+        };
+        let features = self.about.encoding.0.len();
+        // Where it is evaluated, the number is the cell behind those that are read.
+        let number = |record: &Record| record.values.get(features)?.parse().ok();
+        let truth = rows
+            .iter()
+            .map(|record| number(record).unwrap_or(0.0))
+            .collect();
+        let predicted = unscaled(&outputs, scale);
+        Ok(Answered::Numbers {
+            predicted,
+            truth,
+            scale,
+        })
+    }
+}

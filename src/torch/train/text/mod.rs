@@ -1,6 +1,5 @@
 //! Text classification: rows as tokens, pretrained encoders with a head, a loss of the classes.
 
-pub mod answer;
 pub mod embed;
 mod encoder;
 mod head;

@@ -11,11 +11,14 @@ use super::model::Model;
 use super::prefix::{Input, fixed_batches};
 use super::rows::Rows;
 use crate::gpu;
+use crate::train::answer;
 use crate::train::layers::Linear;
 use crate::train::precision::Precision;
 use ::text::batches::by_length;
 use ::text::data::Row;
+use ::text::evaluation::Answered;
 use ::text::export::{Description, Exported, HEAD_FILE, Layer};
+use ::text::predict::Record;
 use ::text::scores::Answers;
 use ::text::tokens::{Tokenised, Tokens};
 use device::Device;
@@ -128,6 +131,14 @@ impl Predictor {
             self.types
         );
         Ok(())
+    }
+}
+
+impl answer::Predictor for Predictor {
+    fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered> {
+        let truth = rows.iter().map(|record| record.row.class).collect();
+        let rows: Vec<Row> = rows.iter().map(|record| record.row.clone()).collect();
+        Ok(Answered::Classes(self.answer(&rows, truth, step)?))
     }
 }
 

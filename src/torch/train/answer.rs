@@ -4,14 +4,21 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::predict::Predictor;
-use ::text::data::Row;
-use ::text::predict::{AnswerFormat, Input, Record, Writer};
-use ::text::scores::Answers;
+use ::text::evaluation::Answered;
+use ::text::predict::{AnswerFormat, Input, Prediction, Record, Writer};
 use files::replace::Replacement;
 
 /// Rows that are in memory at a time; within them, rows of like length are computed together.
 const PART: usize = 2048;
+
+/// A model on its device, which answers rows.
+pub trait Predictor {
+    /// The answers to these rows; `step` is called with the rows that each batch begins.
+    ///
+    /// # Errors
+    /// A row cannot be read by the model, libtorch throws, or an output is not finite.
+    fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered>;
+}
 
 /// Answers every row; `done` is given each part of the rows with its answers, in the file's order,
 /// `step` is called with the rows of each batch.
@@ -20,15 +27,13 @@ const PART: usize = 2048;
 /// The file has changed since it was looked at, libtorch throws, or `done` fails.
 pub fn answer(
     input: &Input,
-    predictor: &mut Predictor,
+    predictor: &mut dyn Predictor,
     step: &mut dyn FnMut(usize),
-    done: &mut dyn FnMut(&[Record], Answers) -> Result<()>,
+    done: &mut dyn FnMut(&[Record], Answered) -> Result<()>,
 ) -> Result<()> {
     let mut part: Vec<Record> = Vec::new();
     let mut work = |part: &mut Vec<Record>| -> Result<()> {
-        let rows: Vec<Row> = part.iter().map(|record| record.row.clone()).collect();
-        let truth = part.iter().map(|record| record.row.class).collect();
-        let answers = predictor.answer(&rows, truth, step)?;
+        let answers = predictor.answer(part, step)?;
         done(part, answers)?;
         part.clear();
         Ok(())
@@ -56,7 +61,7 @@ pub struct Target<'a> {
     pub shape: AnswerFormat,
     /// The columns of the rows.
     pub columns: &'a [String],
-    /// The classes.
+    /// The classes; none of a number.
     pub labels: &'a [String],
 }
 
@@ -66,7 +71,7 @@ pub struct Target<'a> {
 /// See [`answer`]; or writing failed.
 pub fn write(
     input: &Input,
-    predictor: &mut Predictor,
+    predictor: &mut dyn Predictor,
     target: &Target<'_>,
     step: &mut dyn FnMut(usize),
     print: &mut dyn FnMut(&str) -> Result<()>,
@@ -98,10 +103,18 @@ pub fn write(
 fn rows(
     writer: &mut Writer<impl std::io::Write>,
     records: &[Record],
-    answers: &Answers,
+    answers: &Answered,
 ) -> Result<()> {
     for (at, record) in records.iter().enumerate() {
-        writer.row(record, answers.predicted(at), &answers.probabilities(at))?;
+        match answers {
+            Answered::Classes(answers) => {
+                let class = Prediction::Class(answers.predicted(at));
+                writer.row(record, &class, &answers.probabilities(at))?;
+            }
+            Answered::Numbers { predicted, .. } => {
+                writer.row(record, &Prediction::Number(predicted[at]), &[])?;
+            }
+        }
     }
     Ok(())
 }
