@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use config::Prepared;
 use config::StudySpec;
 use config::active_when::{condition_of, dead_where};
 use config::kinds::keys_of;
+use config::{KeyType, Prepared};
 use messages::printable;
 use report::format::plural;
 use report::format::value;
@@ -47,8 +47,23 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         lines.extend(["".to_owned(), "fixed".to_owned()]);
         lines.extend(param_lines(&spec.fixed, "  "));
     }
+    let grids = grids(spec);
+    if !grids.is_empty() {
+        lines.extend(["".to_owned(), "after training".to_owned()]);
+        let best =
+            |(name, list): (&str, &[String])| format!("  {name}  the best of {}", list.join(", "));
+        lines.extend(grids.into_iter().map(best));
+    }
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
     lines.join("\n") + "\n"
+}
+
+/// What each epoch takes the best of.
+fn grids(spec: &StudySpec) -> Vec<(&str, &[String])> {
+    let keys = keys_of(&spec.kind).iter();
+    let grids = keys.filter(|key| matches!(key.ty, KeyType::Grid { .. }));
+    let lists = grids.filter_map(|key| Some((key.name, spec.lists.get(key.name)?.as_slice())));
+    lists.collect()
 }
 
 /// The report for scripts.
@@ -88,6 +103,9 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
     });
     if !spec.further.is_empty() {
         json["objectives"] = spec.objectives().iter().map(|o| json!(o)).collect();
+    }
+    if !grids(spec).is_empty() {
+        json["post"] = json!(spec.post());
     }
     json
 }

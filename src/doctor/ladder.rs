@@ -18,6 +18,8 @@ pub use step::{Step, judge};
 pub struct TaskFacts {
     /// It reads labelled rows and trains a model on them.
     pub learns: bool,
+    /// The parts of its model can be tried one by one.
+    pub parts: bool,
     /// The losses that a trial may have.
     pub losses: Vec<String>,
     /// Layers of the default point's encoder.
@@ -291,7 +293,10 @@ pub fn rungs(facts: &TaskFacts) -> Vec<Rung> {
         ]);
     }
     if facts.learns {
-        all.extend([Rung::Data, Rung::Model]);
+        all.push(Rung::Data);
+    }
+    if facts.parts {
+        all.push(Rung::Model);
         for form in &facts.losses {
             all.extend([false, true].map(|real| Rung::Loss {
                 form: form.clone(),
@@ -306,6 +311,8 @@ pub fn rungs(facts: &TaskFacts) -> Vec<Rung> {
         );
         all.push(Rung::Backward(Part::Embeddings));
         all.extend([0, facts.threads.max(1)].map(|threads| Rung::Loader { threads }));
+    }
+    if facts.learns {
         all.extend([Rung::Pipeline { real: false }, Rung::LongestKernel]);
     }
     all.extend([Rung::Pipeline { real: true }, Rung::Supervision]);

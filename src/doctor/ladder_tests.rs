@@ -5,6 +5,7 @@ use super::*;
 fn facts() -> TaskFacts {
     TaskFacts {
         learns: true,
+        parts: true,
         losses: vec!["ce".to_owned(), "focal".to_owned()],
         layers: 2,
         computes: true,

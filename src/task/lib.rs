@@ -51,6 +51,22 @@ pub trait Preparation: Sync {
         Ok(())
     }
 
+    /// The rows that a training reads, to find out which of them it fails by; `None` of a kind without rows.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn training_rows(&self, _spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
+        Ok(None)
+    }
+
+    /// Puts rows that nobody wrote, kept in `dir`, in the place of the study's.
+    ///
+    /// # Errors
+    /// They cannot be written, or the kind has no rows.
+    fn make_up(&self, _spec: &mut StudySpec, _dir: &Path) -> anyhow::Result<()> {
+        anyhow::bail!("the task kind {} has no rows", self.kind().name)
+    }
+
     /// Writes a trained model as a directory of its own, whole or not at all, for `tune predict` to read; what was in
     /// `dir` is replaced where `force`. `told` is called with the size of the weights before they are written.
     ///
@@ -74,6 +90,17 @@ pub trait Preparation: Sync {
     fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
         None
     }
+}
+
+/// Rows of a file that a training reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainingRows {
+    /// The file, as the configuration names it.
+    pub file: String,
+    /// The line on which each row of the file starts, from 1.
+    pub lines: Vec<usize>,
+    /// Rows to train on, by their numbers from 0, of each model that a trial trains.
+    pub train: Vec<Vec<usize>>,
 }
 
 /// Weights that a training has handed over, and what is known of them.

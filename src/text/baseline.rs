@@ -40,13 +40,12 @@ pub fn baseline(
     })
 }
 
+/// What an answer without reading scores on rows (the second ones), having seen others, and what it is.
+pub type Trivial<'a> = dyn Fn(&[usize], &[usize]) -> Option<(f64, String)> + 'a;
+
 /// The mean over the models of a trial of what `trivial` scores on rows, having seen the rows to train on: value, and
 /// what scores it.
-pub fn over_rounds(
-    split: &Split,
-    part: Part,
-    trivial: &dyn Fn(&[usize], &[usize]) -> Option<(f64, String)>,
-) -> Option<Baseline> {
+pub fn over_rounds(split: &Split, part: Part, trivial: &Trivial<'_>) -> Option<Baseline> {
     let rounds: Vec<[Vec<usize>; 2]> = match (part, split.folds()) {
         (Part::Validation, [_, ..]) => {
             let both = |round: Round| [round.train, round.validation];

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use super::baseline::{counts, counts_of};
 use super::split::{Part, Samples, Split, split};
+use anyhow::Context;
 use config::{Baseline, Prepared, Problem, Problems, StudySpec, TestSplit};
 use search::space::Value;
 use search::study::rng;
 use serde_json::{Map, Value as Json};
+use task::TrainingRows;
 
 /// The file of the rows.
 pub fn data_path(spec: &StudySpec) -> &Path {
@@ -163,6 +165,40 @@ fn lacking(path: &Path, data: &dyn Samples, name: &str, rows: &[usize]) -> Vec<P
 
 /// Problems of one kind that are spelled out.
 const LISTED: usize = 5;
+
+/// What of divided rows is trained on; `lines` are those on which the rows start.
+pub fn training_rows(spec: &StudySpec, lines: Vec<usize>, split: &Split) -> TrainingRows {
+    TrainingRows {
+        file: data_path(spec).display().to_string(),
+        lines,
+        train: split
+            .rounds()
+            .into_iter()
+            .map(|round| round.train)
+            .collect(),
+    }
+}
+
+/// Rows that nobody wrote in the place of a study's: those that `write` writes to a file.
+///
+/// # Errors
+/// They cannot be written.
+pub fn make_up(
+    spec: &mut StudySpec,
+    dir: &Path,
+    write: &dyn Fn(&mut csv::Writer<std::fs::File>) -> csv::Result<()>,
+) -> anyhow::Result<()> {
+    for key in ["data.split.column", "data.group"] {
+        spec.fixed.remove(key);
+    }
+    let path = dir.join("rows.csv").display().to_string();
+    let mut out = csv::Writer::from_path(&path).with_context(|| path.clone())?;
+    write(&mut out).with_context(|| path.clone())?;
+    out.flush().with_context(|| path.clone())?;
+    let path = Value::from(path.as_str());
+    spec.fixed.insert("data.path".to_owned(), path);
+    Ok(())
+}
 
 /// What `tune check` tells of rows whose classes are those of the column `label`, and of their parts.
 pub fn facts(

@@ -1,4 +1,5 @@
-//! Task kind `text-classification`: fine-tunes a Hugging Face encoder on labelled text.
+//! What libtorch trains, without libtorch. Task kind `text-classification` fine-tunes a Hugging Face encoder on labelled
+//! text; task kind [`tabular`] trains a network on the columns of a table.
 //!
 //! Everything that can be wrong is found on the CPU, before a device is touched: `prepare` reads
 //! the data, splits it, opens every checkpoint and encodes every row. Training then only moves
@@ -19,6 +20,7 @@ pub mod head;
 pub mod hub;
 mod knobs;
 mod leakage;
+mod made_up;
 pub mod numbers;
 pub mod predict;
 #[cfg(test)]
@@ -51,7 +53,7 @@ use config::{Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
-use task::{ExportedModel, Preparation, TrainedModel};
+use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 
 /// The kind.
 pub struct TextClassification;
@@ -74,6 +76,20 @@ impl Preparation for TextClassification {
         let name = config.get("model.name").and_then(Value::as_str);
         let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
         export::unchanged(spec, identity, &checkpoint)
+    }
+
+    fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
+        let (data, split) = prepare::load(spec)?;
+        let lines = data.rows.iter().map(|row| row.line).collect();
+        Ok(Some(division::training_rows(spec, lines, &split)))
+    }
+
+    fn make_up(&self, spec: &mut StudySpec, dir: &Path) -> anyhow::Result<()> {
+        let columns = data::Columns::of(&spec.fixed);
+        // Texts of one word are there more than once.
+        let allowed = Value::from("allow");
+        spec.fixed.insert("data.duplicates".to_owned(), allowed);
+        division::make_up(spec, dir, &|out| made_up::write(out, &columns))
     }
 
     fn export(

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::program_rows;
 use super::runs::{Runs, Stop};
+use crate::run;
 use config::StudySpec;
-use config::kinds::text_classification;
 use doctor::bisect::{Culprits, culprits};
 use doctor::statistics::Rate;
 use messages::exit::Failure;
 use messages::printable;
-use search::space::{Params, Value};
-use text::split::Round;
+use search::space::Params;
+use task::TrainingRows;
 
 /// What was found of the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -86,23 +86,21 @@ pub(super) fn rows(
     if spec.runs_programs() {
         return program_rows::rows(runs, spec, point, rate);
     }
-    if spec.kind != text_classification::KIND.name {
-        return Ok(None);
-    }
-    let read = text::prepare::load(spec);
-    let (data, split) =
-        read.map_err(|problems| Stop::Failure(Failure::input(problems.to_string())))?;
-    let [Round { train, .. }] = &split.rounds()[..] else {
+    let kind = run::preparation(&spec.kind);
+    let read = kind.map_or(Ok(None), |kind| kind.training_rows(spec));
+    let read = read.map_err(|problems| Stop::Failure(Failure::input(problems.to_string())))?;
+    let Some(TrainingRows { file, lines, train }) = read else {
         return Ok(None);
     };
-    let file = spec.fixed.get("data.path").and_then(Value::as_str);
-    let file = file.unwrap_or_default().to_owned();
+    let [train] = &train[..] else {
+        return Ok(None);
+    };
     runs.say(&format!("rows of {file}, {} to train on", train.len()));
     let mut fails = |rows: &[usize]| {
         let what = format!("{} of {} rows", rows.len(), train.len());
         runs.ever_fails(&what, point, Some(rows), rate)
     };
-    few(file, train, |row| data.rows[row].line, &mut fails).map(Some)
+    few(file, train, |row| lines[row], &mut fails).map(Some)
 }
 
 /// Halves these rows of a file, each at its line, until few are left.

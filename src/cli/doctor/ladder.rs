@@ -22,7 +22,7 @@ use messages::exit::Failure;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence;
 use search::space::{Params, Value};
-use text::data::Dataset;
+use task::TrainingRows;
 
 /// A rung that takes longer hangs, unless it is said otherwise.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -85,7 +85,8 @@ pub(super) fn climb(common: &Common, args: &DoctorArgs, task: &str) -> Result<La
 
 /// What is known before a rung is tried.
 fn facts(spec: &StudySpec, device: Option<&str>) -> TaskFacts {
-    let learns = spec.kind == text_classification::KIND.name;
+    let learns = spec.needs_libtorch(Device::Cpu);
+    let parts = spec.kind == text_classification::KIND.name;
     let on = device.and_then(|d| d.parse::<DevicePolicy>().ok());
     let on = match on {
         Some(DevicePolicy::Cuda(indices)) => {
@@ -97,12 +98,13 @@ fn facts(spec: &StudySpec, device: Option<&str>) -> TaskFacts {
     let layers = || Some(default_model(spec).ok()?.config.num_hidden_layers);
     TaskFacts {
         learns,
+        parts,
         losses: losses
             .iter()
             .filter_map(Value::as_str)
             .map(str::to_owned)
             .collect(),
-        layers: learns.then(layers).flatten().unwrap_or(0),
+        layers: parts.then(layers).flatten().unwrap_or(0),
         computes: spec.needs_libtorch(on),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     }
@@ -232,14 +234,11 @@ impl Site {
         let (true, Some(failed)) = (facts.learns, failed) else {
             return Ok(None);
         };
-        let Ok((data, split)) = text::prepare::load(&self.spec) else {
+        let kind = run::preparation(&self.spec.kind);
+        let Some(Ok(Some(read))) = kind.map(|kind| kind.training_rows(&self.spec)) else {
             return Ok(None);
         };
-        let all = split
-            .rounds()
-            .into_iter()
-            .next()
-            .map_or(Vec::new(), |round| round.train);
+        let all = read.train.first().cloned().unwrap_or_default();
         let mut runs = 0;
         // What was found by the end of the budget is no answer.
         let mut fails = |rows: &[usize]| -> Result<bool, Option<Failure>> {
@@ -260,37 +259,35 @@ impl Site {
             Err(Some(failure)) => return Err(failure),
         };
         let shown = if rows.is_empty() { &all[..1] } else { &rows };
-        let more = ["--rows", &self.listed(shown)?];
-        let end = self.run(TRACE, &pipeline, &more, true)?;
-        let operation = (!end.succeeded()).then(|| judge(&pipeline, &end).evidence);
-        Ok(Some(self.culprit(&data, &rows, all.len(), operation, runs)))
+        let operation = match facts.parts {
+            true => {
+                let more = ["--rows", &self.listed(shown)?];
+                let end = self.run(TRACE, &pipeline, &more, true)?;
+                (!end.succeeded()).then(|| judge(&pipeline, &end).evidence)
+            }
+            false => None,
+        };
+        Ok(Some(self.culprit(&read, &rows, operation, runs)))
     }
 
     /// What is told of the rows.
     fn culprit(
         &self,
-        data: &Dataset,
+        read: &TrainingRows,
         rows: &[usize],
-        of: usize,
         operation: Option<String>,
         runs: usize,
     ) -> Culprit {
         let config = self.spec.effective(&self.spec.space.point(&Params::new()));
-        let path = config
-            .get("data.path")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let file = Path::new(path)
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
+        let file = Path::new(&read.file).file_name();
+        let file = file.unwrap_or_default().to_string_lossy();
         Culprit {
             places: rows
                 .iter()
-                .map(|row| format!("{file}:{}", data.rows[*row].line))
+                .map(|row| format!("{file}:{}", read.lines[*row]))
                 .collect(),
             rows: rows.iter().map(|row| row + 1).collect(),
-            of,
+            of: read.train.first().map_or(0, Vec::len),
             batch: config
                 .get("train.batch_size")
                 .and_then(Value::as_i64)

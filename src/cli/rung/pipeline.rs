@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use super::{RungArgs, at, say};
-use crate::libtorch;
+use crate::{libtorch, run};
 use config::StudySpec;
-use config::kinds::text_classification;
 use device::DevicePolicy;
 use doctor::change::Change;
 use doctor::inside::Inside;
@@ -18,16 +17,12 @@ use search::space::{Params, Value};
 use search::study::{Purpose, derive_seed};
 use supervisor::{Bounds, Replay, ReplayEnd, ReplayResult, replay};
 use task::TrialSpec;
-use text::data::Columns;
 
 /// Steps by which the time of an epoch is estimated.
 const FIRST: u32 = 4;
 
 /// An epoch that takes longer, in seconds, is not trained to its end.
 const EPOCH: f64 = 60.0;
-
-/// Rows that are made up.
-const ROWS: usize = 240;
 
 /// Trains on the task's rows or on made-up ones, all of them or those of these numbers: an epoch where that is not too
 /// long, else as many steps as there is time for, those that need the most memory first.
@@ -48,7 +43,10 @@ pub(super) fn train(
     let inside = Inside::of(&variables.collect()).filter(|_| !spec.runs_programs());
     let synthetic = inside.as_ref().is_some_and(|i| i.makes(Change::Synthetic));
     if !real || synthetic {
-        make_up(&mut spec, dir.path())?;
+        let kind = run::preparation(&spec.kind)
+            .ok_or_else(|| Failure::internal("the task kind has no code"))?;
+        kind.make_up(&mut spec, dir.path())
+            .map_err(|e| Failure::input(format!("{e:#}")))?;
     }
     if inside.as_ref().is_some_and(|i| i.makes(Change::Cpu)) {
         spec.operation.device = DevicePolicy::Cpu;
@@ -226,8 +224,8 @@ impl Training {
 
 /// The rows that a trial trains on, from 0.
 fn training_rows(spec: &StudySpec) -> Option<Vec<usize>> {
-    let (_, split) = text::prepare::load(spec).ok()?;
-    Some(split.rounds().into_iter().next()?.train)
+    let rows = run::preparation(&spec.kind)?.training_rows(spec).ok()??;
+    rows.train.into_iter().next()
 }
 
 /// `cuda_sticky: ...`, then the error's whole text and the place, where they say more.
@@ -238,49 +236,4 @@ fn text(fault: &Fault) -> String {
     }
     lines.extend(fault.own_line.clone());
     lines.join("\n")
-}
-
-/// Puts rows that nobody wrote in the place of the task's: two classes, texts of one word to many.
-fn make_up(spec: &mut StudySpec, dir: &Path) -> Result<(), Failure> {
-    if spec.kind != text_classification::KIND.name {
-        return Err(Failure::input(format!(
-            "the task kind {} has no rows",
-            spec.kind
-        )));
-    }
-    for key in ["data.split.column", "data.group"] {
-        spec.fixed.remove(key);
-    }
-    // Texts of one word are there more than once.
-    let allowed = Value::from("allow");
-    spec.fixed.insert("data.duplicates".to_owned(), allowed);
-    let path = dir.join("rows.csv");
-    let path = path.display().to_string();
-    write_rows(&path, &Columns::of(&spec.fixed))
-        .map_err(|e| Failure::internal(format!("{path}: {e}")))?;
-    spec.fixed
-        .insert("data.path".to_owned(), Value::from(path.as_str()));
-    Ok(())
-}
-
-fn write_rows(path: &str, columns: &Columns) -> Result<(), csv::Error> {
-    const WORDS: [&str; 8] = ["one", "two", "good", "bad", "the", "a", "is", "not"];
-    let words = |row: usize, most: usize| -> String {
-        // Numbers without a common divisor: neighbours differ in length and words.
-        let words = (0..1 + row * 37 % most).map(|at| WORDS[(row * 5 + at * 3) % WORDS.len()]);
-        words.collect::<Vec<&str>>().join(" ")
-    };
-    let mut out = csv::Writer::from_path(path)?;
-    let names = [
-        Some(columns.text.as_str()),
-        columns.pair.as_deref(),
-        Some(&columns.label),
-    ];
-    out.write_record(names.into_iter().flatten())?;
-    for row in 0..ROWS {
-        let pair = columns.pair.as_ref().map(|_| words(row + 1, 64));
-        let label = Some((row % 2).to_string());
-        out.write_record([Some(words(row, 256)), pair, label].into_iter().flatten())?;
-    }
-    Ok(out.flush()?)
 }

@@ -2,9 +2,10 @@
 
 use crate::key::{Key, KeyType};
 use crate::keys::{PRUNERS, SAMPLERS, SETTINGS};
-use crate::kinds::{command, text_classification};
+use crate::kinds::{command, tabular, text_classification};
 
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
+const TABULAR: &str = include_str!("../../../docs/tabular.md");
 const COMMAND: &str = include_str!("../../../docs/command.md");
 
 #[track_caller]
@@ -32,10 +33,10 @@ fn whole_row(key: &Key) -> String {
         KeyType::Text => "text".into(),
         KeyType::Choice(words) => words.join(", "),
         KeyType::Path => "path".into(),
+        KeyType::List => "list of texts".into(),
         KeyType::Grid { low, high } => format!("{low:?}..{high:?}, or a list of such"),
         KeyType::IntOrAuto { .. }
         | KeyType::Any
-        | KeyType::List
         | KeyType::Metrics
         | KeyType::Duration { .. }
         | KeyType::DurationOrAuto
@@ -69,5 +70,6 @@ fn the_keys_of_task_kinds_are_listed_with_their_values_and_where_they_act() {
         CONFIGURATION,
         text_classification::KEYS.iter().map(whole_row),
     );
+    assert_rows(TABULAR, tabular::KEYS.iter().map(whole_row));
     assert_rows(COMMAND, command::KEYS.iter().map(|key| row(key.name, key)));
 }

@@ -15,12 +15,12 @@ use super::division::{self, rows_differ};
 use super::numbers;
 use super::prepare::idle_threshold;
 use super::split::{Part, Split, ties};
-use config::kinds::tabular::{KIND, PROBLEM};
+use config::kinds::tabular::{CATEGORICAL, IGNORE, KIND, PROBLEM};
 use config::{Baseline, Prepared, Problem, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
-use task::{ExportedModel, Preparation, TrainedModel};
+use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 
 pub use description::{Description, Scale};
 pub use encoding::{Column, Encoded, Encoding, Feature};
@@ -81,6 +81,26 @@ impl Preparation for Tabular {
             Some(problem) => Err(Problems(vec![problem])),
             None => Ok(()),
         }
+    }
+
+    fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
+        let (data, split) = load(spec)?;
+        Ok(Some(division::training_rows(spec, data.lines, &split)))
+    }
+
+    fn make_up(&self, spec: &mut StudySpec, dir: &Path) -> anyhow::Result<()> {
+        for key in [CATEGORICAL, IGNORE] {
+            spec.lists.remove(key);
+        }
+        let target = spec.fixed.get("data.target").and_then(Value::as_str);
+        let target = target.unwrap_or_default().to_owned();
+        division::make_up(spec, dir, &|out| {
+            out.write_record(["number", "name", &target])?;
+            (0..240).try_for_each(|row| {
+                let cells = [row * 37 % 101, row % 7, row % 2].map(|n: usize| n.to_string());
+                out.write_record([&cells[0], &format!("name {}", cells[1]), &cells[2]])
+            })
+        })
     }
 
     fn export(

@@ -1,1 +1,157 @@
+//! Tables: what is read of them, what is wrong with them, and what is made of their columns.
 
+use super::*;
+use crate::testing::study_of;
+
+/// A study of a file `rows.csv` with this content.
+fn site(content: &str, problem: &str, metric: &str) -> (tempfile::TempDir, StudySpec) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows.csv");
+    std::fs::write(&path, content).unwrap();
+    let mut spec = study_of(&KIND, metric);
+    let keys = [
+        ("data.path", path.to_str().unwrap()),
+        ("data.target", "y"),
+        (PROBLEM, problem),
+    ];
+    for (key, value) in keys {
+        spec.fixed.insert(key.to_owned(), value.into());
+    }
+    (dir, spec)
+}
+
+/// Rows of a number, a category and a class that follows from them.
+fn table() -> String {
+    let row = |n: usize| {
+        let number = if n % 10 == 3 {
+            String::new()
+        } else {
+            n.to_string()
+        };
+        let color = ["red", "blue", ""][n % 3];
+        format!("{number},{color},{},{}\n", n % 4, n % 2)
+    };
+    String::from("n,color,code,y\n") + &(0..100).map(row).collect::<String>()
+}
+
+fn told(spec: &StudySpec) -> String {
+    Tabular.prepare(spec).unwrap_err().to_string()
+}
+
+#[test]
+fn columns_are_numbers_where_all_cells_are_and_it_is_not_said_otherwise() {
+    let (_dir, mut spec) = site(&table(), "classification", "macro_f1");
+    let numeric = |spec: &StudySpec| -> Vec<bool> {
+        let (data, _) = load(spec).unwrap();
+        data.columns.iter().map(Column::is_numeric).collect()
+    };
+    assert_eq!(numeric(&spec), [true, false, true]);
+    let before = load(&spec).unwrap().0.fingerprint();
+    let code = vec!["code".to_owned()];
+    spec.lists.insert(CATEGORICAL.to_owned(), code.clone());
+    assert_eq!(numeric(&spec), [true, false, false]);
+    spec.lists.insert(IGNORE.to_owned(), code);
+    assert_eq!(numeric(&spec), [true, false]);
+    assert_ne!(load(&spec).unwrap().0.fingerprint(), before);
+    let prepared = Tabular.prepare(&spec).unwrap();
+    assert!(
+        prepared
+            .facts
+            .iter()
+            .any(|(_, fact)| fact == "1 categorical: color")
+    );
+    assert_eq!(
+        prepared.baseline.unwrap().what,
+        "always predicting class 0 of y"
+    );
+}
+
+#[test]
+fn an_encoding_is_learned_of_the_rows_to_train_on_alone() {
+    let numbers = Column::of("n", ["1", "3", "", "9"].map(str::to_owned).into(), false);
+    let names = Column::of("c", ["b", "a", "", "z"].map(str::to_owned).into(), false);
+    let encoding = Encoding::learn(&[numbers.clone(), names.clone()], &[0, 1, 2]);
+    assert_eq!(
+        (encoding.width(), encoding.categories().collect::<Vec<_>>()),
+        (2, vec![3])
+    );
+    let encoded = encoding.encode(&[numbers, names], &[0, 1, 2, 3]);
+    // Mean 2 and deviation 1; what is missing is the mean, and said to be missing.
+    assert_eq!(encoded.numbers, [-1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 7.0, 0.0]);
+    // Categories in their order from 1; another one, and none, is 0.
+    assert_eq!(encoded.categories, [2, 1, 0, 0]);
+    assert_eq!(encoding.sizes((2, 8, 3), 4), [(6, 8), (8, 8), (8, 3)]);
+    let equal = Column::of("n", vec!["5".to_owned(); 3], false);
+    let encoding = Encoding::learn(std::slice::from_ref(&equal), &[0, 1]);
+    assert_eq!(encoding.encode(&[equal], &[2]).numbers, [0.0]);
+}
+
+#[test]
+fn every_problem_of_a_table_is_told_with_its_line() {
+    let (_dir, mut spec) = site("n,y\n1,2\n2,far\n3,\n", "regression", "rmse");
+    let text = told(&spec);
+    for part in [
+        "rows.csv:3",
+        "the target far",
+        "a number in every row",
+        "rows.csv:4",
+        "no target",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    spec.fixed.insert("data.target".to_owned(), "z".into());
+    spec.lists
+        .insert(IGNORE.to_owned(), vec!["other".to_owned()]);
+    let text = told(&spec);
+    assert!(text.contains("no column z; the file has n, y"), "{text}");
+    assert!(text.contains("no column other"), "{text}");
+    let (_dir, spec) = site("y\n1\n0\n", "classification", "macro_f1");
+    assert!(told(&spec).contains("no column beside the target"));
+    let (_dir, spec) = site("n,y\n1,a\n2,a\n", "classification", "macro_f1");
+    assert!(told(&spec).contains("1 classes"));
+}
+
+#[test]
+fn what_does_not_fit_the_target_is_refused() {
+    let (_dir, mut spec) = site(&table(), "classification", "rmse");
+    let text = told(&spec);
+    assert!(
+        text.contains("objective.metric") && text.contains("macro_f1"),
+        "{text}"
+    );
+    spec.fixed.insert(PROBLEM.to_owned(), "regression".into());
+    let baseline = Tabular.prepare(&spec).unwrap().baseline.unwrap();
+    assert_eq!(
+        baseline.what,
+        "always predicting the mean of y in the training rows"
+    );
+    assert!((baseline.value - 0.5).abs() < 0.1, "{}", baseline.value);
+    let grid = vec!["0.5".to_owned()];
+    spec.lists.insert("post.threshold".to_owned(), grid);
+    assert!(told(&spec).contains("post.threshold"));
+}
+
+#[test]
+fn a_training_needs_more_memory_with_more_and_wider_layers() {
+    let (_dir, spec) = site(&table(), "classification", "macro_f1");
+    let floor = Tabular.floor(&spec, Device::Cpu).unwrap();
+    let with = |layers: i64, hidden: i64| {
+        let mut config = spec.fixed.clone();
+        config.insert("model.layers".to_owned(), layers.into());
+        config.insert("model.hidden".to_owned(), hidden.into());
+        floor.floor(&config).unwrap()
+    };
+    // Inputs: n, whether there is none, code, and 8 numbers for a colour.
+    let tables = 3 * 8;
+    let parameters = |layers: &[usize]| tables + layers.iter().sum::<usize>();
+    let cells = 100 * (3 + 2);
+    assert_eq!(
+        with(0, 64) as usize,
+        4 * (4 * parameters(&[12 * 2]) + cells)
+    );
+    assert_eq!(
+        with(1, 10) as usize,
+        4 * (4 * parameters(&[12 * 10, 11 * 2]) + cells)
+    );
+    assert!(with(2, 64) > with(1, 64));
+}

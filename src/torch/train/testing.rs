@@ -188,7 +188,7 @@ pub fn reference<'a>(file: &'a SafeTensors<'a>, name: &str) -> Tensor {
 pub type Setting = Vec<(&'static str, Value)>;
 
 /// Weights after a training with these keys changed.
-type Trained<'a> = dyn FnMut(&[(&str, Value)]) -> String + 'a;
+pub type Trained<'a> = dyn FnMut(&[(&str, Value)]) -> String + 'a;
 
 /// That every key of a kind acts where it says so, and nowhere else.
 pub struct Suite<'a> {

@@ -203,10 +203,8 @@ impl Module for TabularModule {
     }
 
     fn about(&self) -> Result<Map<String, Json>> {
-        Ok(match serde_json::to_value(&self.about)? {
-            Json::Object(about) => about,
-            _ => Map::new(),
-        })
+        let about = serde_json::to_string(&self.about)?;
+        Ok(serde_json::from_str(&about)?)
     }
 }
 

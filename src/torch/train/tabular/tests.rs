@@ -133,7 +133,7 @@ fn equal_trials_end_alike_and_go_on_bit_for_bit() {
         for changed in [&[][..], &everything] {
             let trial = trial(&site, changed);
             let whole = assert_goes_on(&|| open(&site), &trial, 4);
-            assert_eq!(whole.best.is_empty(), false);
+            assert!(!whole.best.is_empty());
             let mut task = open(&site);
             let base = trained_weights(&mut task, &trial);
             assert_eq!(
@@ -194,7 +194,7 @@ fn the_test_part_is_scored_in_a_test_alone_and_a_rehearsal_reports_nothing() {
         plain.weights_fingerprint().unwrap(),
         same.weights_fingerprint().unwrap()
     );
-    assert!(epochs[0].get("test.rmse").is_none() && with[0]["test.rmse"].is_finite());
+    assert!(!epochs[0].contains_key("test.rmse") && with[0]["test.rmse"].is_finite());
     let mut rehearsal = trial(&site, &[]);
     rehearsal.rehearse = Some(2);
     let mut recorder = Recorder::default();

@@ -1,7 +1,7 @@
 //! Every key changes the weights where it acts, and nothing where it is said to be dead.
 
 use super::*;
-use crate::train::testing::{Setting, Suite};
+use crate::train::testing::{Setting, Suite, Trained};
 use config::kinds::text_classification::KEYS;
 
 /// Another value of a key, and where it is tried: its conditions hold there. `None`: an unknown key.
@@ -59,7 +59,7 @@ fn tried(key: &str) -> Option<(Setting, Value)> {
 }
 
 /// What the suite asks of a training with these keys changed.
-fn with_suite(check: &dyn Fn(&Suite<'_>, &mut dyn FnMut(&[(&str, Value)]) -> String)) {
+fn with_suite(check: fn(&Suite<'_>, &mut Trained<'_>)) {
     let _alone = alone();
     let site = site();
     let mut task = open(&site);
@@ -74,15 +74,15 @@ fn with_suite(check: &dyn Fn(&Suite<'_>, &mut dyn FnMut(&[(&str, Value)]) -> Str
 
 #[test]
 fn every_key_changes_the_weights_where_it_acts() {
-    with_suite(&|suite, weights| suite.every_key_changes(weights));
+    with_suite(|suite, weights| suite.every_key_changes(weights));
 }
 
 #[test]
 fn every_word_changes_the_weights() {
-    with_suite(&|suite, weights| suite.every_word_changes(weights));
+    with_suite(|suite, weights| suite.every_word_changes(weights));
 }
 
 #[test]
 fn every_key_changes_nothing_where_it_is_said_to_be_dead() {
-    with_suite(&|suite, weights| assert!(suite.dead_keys_change_nothing(weights) >= 10));
+    with_suite(|suite, weights| assert!(suite.dead_keys_change_nothing(weights) >= 10));
 }
