@@ -13,7 +13,7 @@ use crate::common::program;
 const TRIALS: u64 = 40;
 
 /// Commands that this test leaves to others, by how they begin, and why.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 11] = [
     (
         "tune criteria --metrics-file",
         "writes where root may: metrics_file.rs",
@@ -30,6 +30,11 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ),
     (
         "tune export criteria",
+        "needs a trained model: tests/training",
+    ),
+    ("tune tabular", "trains with libtorch: tests/training"),
+    (
+        "tune export tabular",
         "needs a trained model: tests/training",
     ),
     ("tune predict", "needs a trained model: tests/training"),
