@@ -24,4 +24,5 @@ mod doctor_garden;
 mod doctor_ladder;
 mod resume;
 mod standin;
+mod tabular;
 mod winner;
