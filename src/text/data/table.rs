@@ -335,6 +335,21 @@ impl Table {
         }
     }
 
+    /// The same of the column at this place of [`Table::columns`].
+    ///
+    /// # Errors
+    /// See [`Table::text`].
+    pub fn text_at(
+        &self,
+        at: usize,
+        problems: &mut FileProblems,
+    ) -> Result<Option<String>, NoText> {
+        match self.format {
+            Format::Csv => self.cell(at, problems).map(Some),
+            Format::Jsonl | Format::Text => self.text(&self.columns[at], problems),
+        }
+    }
+
     /// The text of CSV's column number `at`.
     fn cell(&self, at: usize, problems: &mut FileProblems) -> Result<String, NoText> {
         let text = std::str::from_utf8(&self.record[at]);

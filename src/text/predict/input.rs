@@ -214,11 +214,7 @@ impl Input {
             Some(column) => table.text(column, problems),
             None => Ok(Some(String::new())),
         };
-        let cells = wanted
-            .columns
-            .iter()
-            .map(|column| table.text(column, problems));
-        let values: Vec<Result<Option<String>, table::NoText>> = cells.collect();
+        let values = self.values(table, problems);
         let pair = wanted
             .pair
             .as_ref()
@@ -240,49 +236,16 @@ impl Input {
         if let (Some(column), Some(Ok(None))) = (&wanted.pair, &pair) {
             wrong(column, "no second text", SECOND_TEXT);
         }
-        for (column, cell) in wanted.columns.iter().zip(&values) {
-            let Ok(Some(cell)) = cell else { continue };
-            if wanted.numbers.contains(column) && !cell.trim().is_empty() && !is_number(cell.trim())
-            {
-                wrong(
-                    column,
-                    &format!("\"{cell}\""),
-                    "a number, or nothing, as in training",
-                );
-            }
-        }
         let mut class = 0;
         if let (Some((column, classes)), Some(Ok(label))) = (&wanted.label, &label) {
-            let label = label.as_deref().unwrap_or_default().trim();
-            match classes.iter().position(|c| c == label) {
-                Some(at) => class = at,
-                None if classes.is_empty() && is_number(label) => {}
-                None if classes.is_empty() => {
-                    wrong(
-                        column,
-                        &format!("the target \"{label}\""),
-                        "a number in every row",
-                    );
-                }
-                None => {
-                    let found = match label {
-                        "" => "no label".to_owned(),
-                        label => format!("the label {label}"),
-                    };
-                    let expected = format!("a class of the model: {}", classes.join(", "));
-                    wrong(column, &found, &expected);
-                }
+            match class_of(label.as_deref().unwrap_or_default().trim(), classes) {
+                Ok(known) => class = known,
+                Err((found, expected)) => wrong(column, &found, &expected),
             }
         }
         let (text, pair) = (text.ok()??, pair.transpose().ok()?.flatten());
         label.transpose().ok()?;
-        let cell = |cell: Result<Option<String>, table::NoText>| {
-            Some(cell.ok()?.unwrap_or_default().trim().to_owned())
-        };
-        let values = values
-            .into_iter()
-            .map(cell)
-            .collect::<Option<Vec<String>>>()?;
+        let values = values?;
         if !right {
             return None;
         }
@@ -295,6 +258,29 @@ impl Input {
         };
         let cells = table.take_cells(problems).ok()?;
         Some(Record { row, values, cells })
+    }
+
+    /// The row's cells of [`Wanted::columns`]; `None` where something is wrong with one.
+    fn values(&self, table: &Table, problems: &mut FileProblems) -> Option<Vec<String>> {
+        let (wanted, place) = (&self.wanted, table.place());
+        let read = |column: &String| {
+            let cell = table.text(column, problems).ok()?.unwrap_or_default();
+            let cell = cell.trim().to_owned();
+            if !wanted.numbers.contains(column) || cell.is_empty() || is_number(&cell) {
+                return Some(cell);
+            }
+            let expected = "a number, or nothing, as in training";
+            problems.row(
+                place.line,
+                place.cell(column),
+                format!("\"{cell}\""),
+                expected,
+            );
+            None
+        };
+        // All of them are looked at before the first that is wrong ends this.
+        let cells: Vec<Option<String>> = wanted.columns.iter().map(read).collect();
+        cells.into_iter().collect()
     }
 
     /// Whether each column that is read is there, once, and none that must not be.
@@ -335,6 +321,29 @@ impl Input {
             problems.file("FILE", "no rows".to_owned(), "at least one row");
         }
     }
+}
+
+/// The class of a label, 0 of a number where there are no classes; else what was found and what was expected.
+fn class_of(label: &str, classes: &[String]) -> Result<usize, (String, String)> {
+    if classes.is_empty() {
+        let found = || {
+            (
+                format!("the target \"{label}\""),
+                "a number in every row".to_owned(),
+            )
+        };
+        return is_number(label).then_some(0).ok_or_else(found);
+    }
+    classes.iter().position(|c| c == label).ok_or_else(|| {
+        let found = match label {
+            "" => "no label".to_owned(),
+            label => format!("the label {label}"),
+        };
+        (
+            found,
+            format!("a class of the model: {}", classes.join(", ")),
+        )
+    })
 }
 
 fn is_number(text: &str) -> bool {

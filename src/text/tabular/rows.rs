@@ -5,11 +5,15 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::Column;
-use crate::data::{FileProblems, as_number, check_placement, classes, open, same_numbers, table};
+use crate::data::table::{Format, Place, Table, is_there, listed};
+use crate::data::{FileProblems, as_number, check_placement, classes, open, same_numbers};
 use crate::split::{Part, Samples};
 use config::kinds::tabular::{CATEGORICAL, IGNORE, PROBLEM};
 use config::{Problems, StudySpec};
 use search::space::Value;
+
+/// A column's name and its cells.
+type RawColumn = (String, Vec<String>);
 
 /// Rows whose target is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,16 +41,19 @@ impl TableRows {
     /// Every problem of the file, with its line; of each kind the first few.
     pub fn read(path: &Path, spec: &StudySpec) -> Result<TableRows, Problems> {
         let mut problems = FileProblems::new(path);
-        let name = |key: &str| spec.fixed.get(key).and_then(Value::as_str);
-        let (target, group, part) = (
-            name("data.target").unwrap_or_default(),
-            name("data.group"),
-            name("data.split.column"),
-        );
-        let listed = |key: &str| spec.lists.get(key).map_or(&[][..], Vec::as_slice);
+        let names = Names::of(spec);
+        let Some((format, mut table)) = open(path, &mut problems) else {
+            return Err(problems.into_problems());
+        };
+        if format == Format::Csv {
+            names.check(&table, &mut problems);
+            if problems.fatal() {
+                return Err(problems.into_problems());
+            }
+        }
         let mut data = TableRows {
             columns: Vec::new(),
-            target: target.to_owned(),
+            target: names.target.to_owned(),
             classes: Vec::new(),
             class: Vec::new(),
             numbers: Vec::new(),
@@ -54,116 +61,95 @@ impl TableRows {
             parts: Vec::new(),
             lines: Vec::new(),
         };
-        let Some((_, mut table)) = open(path, &mut problems) else {
-            return Err(problems.into_problems());
+        let (cells, targets) = data.take_rows(&mut table, &names, &mut problems);
+        if format == Format::Jsonl {
+            names.check(&table, &mut problems);
+        }
+        let column = |(name, cells): RawColumn| {
+            let categorical = names.categorical.contains(&name);
+            Column::of(&name, cells, categorical)
         };
-        // JSON lines: a column may come late.
-        let mut cells: Vec<(String, Vec<String>)> = Vec::new();
-        let mut targets = Vec::new();
-        while table.advance(&mut problems) {
-            let names = table.columns().to_vec();
-            let (place, row) = (table.place(), data.lines.len());
-            let mut cell = |column: &str| table.text(column, &mut problems).ok().flatten();
-            let (own, of_group, of_part) =
-                (cell(target), group.map(&mut cell), part.map(&mut cell));
-            for column in &names {
-                let other = [Some(target), group, part].contains(&Some(column.as_str()));
-                if other || listed(IGNORE).contains(column) {
-                    continue;
-                }
-                let at = cells.iter().position(|(name, _)| name == column);
-                let at = at.unwrap_or_else(|| {
-                    cells.push((column.clone(), vec![String::new(); row]));
-                    cells.len() - 1
-                });
-                cells[at]
-                    .1
-                    .push(cell(column).unwrap_or_default().trim().to_owned());
-            }
-            cells
-                .iter_mut()
-                .for_each(|(_, cells)| cells.resize(row + 1, String::new()));
-            let own = own.unwrap_or_default().trim().to_owned();
-            if own.is_empty() {
-                problems.row(
-                    place.line,
-                    place.cell(target),
-                    "no target",
-                    "a target in every row",
-                );
-            }
-            let group = group.zip(of_group.as_ref().map(Option::as_deref));
-            let part = part.zip(of_part.as_ref().map(Option::as_deref));
-            data.parts
-                .extend(check_placement(place, group, part, &mut problems));
-            data.groups.extend(of_group.flatten());
-            data.lines.push(place.line);
-            targets.push((own, place));
-        }
-        let columns = [
-            ("data.target", Some(target)),
-            ("data.group", group),
-            ("data.split.column", part),
-        ];
-        let asked = columns
-            .into_iter()
-            .filter_map(|(key, name)| Some((key, name?)));
-        let lists = [CATEGORICAL, IGNORE]
-            .into_iter()
-            .flat_map(|key| listed(key).iter().map(move |name| (key, name.as_str())));
-        for (key, name) in asked.chain(lists) {
-            if !table::is_there(name, table.columns(), key, &mut problems) {
-                let found = format!(
-                    "no column {name}; the file has {}",
-                    table::listed(table.columns())
-                );
-                problems.file(key, found, "a column of the file");
-            }
-        }
-        data.columns = (cells.into_iter())
-            .map(|(name, cells)| {
-                let categorical = listed(CATEGORICAL).contains(&name);
-                Column::of(&name, cells, categorical)
-            })
-            .collect();
+        data.columns = cells.into_iter().map(column).collect();
         if data.columns.is_empty() && !problems.fatal() {
-            problems.file(
-                "data.path",
-                "no column beside the target".to_owned(),
-                "at least one to predict by",
-            );
+            let found = "no column beside the target".to_owned();
+            problems.file("data.path", found, "at least one to predict by");
         }
-        let regression = name(PROBLEM) == Some("regression");
-        if regression {
-            data.classes = vec!["any".to_owned()];
-            data.class = vec![0; targets.len()];
-            for (text, place) in &targets {
-                let number = as_number(text);
-                if number.is_none() && !text.is_empty() {
-                    problems.row(
-                        place.line,
-                        place.cell(target),
-                        format!("the target {text}"),
-                        "a number in every row",
-                    );
-                }
-                data.numbers.push(number.unwrap_or(0.0));
-            }
-        } else {
-            let labels: Vec<String> = targets.into_iter().map(|(label, _)| label).collect();
-            data.classes = classes(&labels);
-            same_numbers(&data.classes, &mut problems);
-            let place = |label: &String| data.classes.iter().position(|c| c == label);
-            data.class = labels
-                .iter()
-                .map(|label| place(label).unwrap_or(0))
-                .collect();
-            if data.classes.len() < 2 && !problems.fatal() {
-                let found = format!("{} classes", data.classes.len());
-                problems.file("data.target", found, "at least two classes");
-            }
+        match spec.fixed.get(PROBLEM).and_then(Value::as_str) {
+            Some("regression") => data.take_numbers(&targets, &mut problems),
+            Some(_) | None => data.take_classes(&targets, &mut problems),
         }
         problems.finish(data)
+    }
+
+    /// Reads all rows: the cells of each column that is read, and the targets as texts.
+    fn take_rows(
+        &mut self,
+        table: &mut Table,
+        names: &Names<'_>,
+        problems: &mut FileProblems,
+    ) -> (Vec<RawColumn>, Vec<(String, Place)>) {
+        // Of each column of the file the one here; in JSON lines a column may come late.
+        let mut places: Vec<Option<usize>> = Vec::new();
+        let mut cells: Vec<RawColumn> = Vec::new();
+        let mut targets = Vec::new();
+        while table.advance(problems) {
+            let (place, row) = (table.place(), self.lines.len());
+            let mut cell = |column: &str| table.text(column, problems).ok().flatten();
+            let own = cell(names.target).unwrap_or_default().trim().to_owned();
+            let (group, part) = (names.group.map(&mut cell), names.part.map(&mut cell));
+            for name in &table.columns()[places.len()..] {
+                places.push(names.reads(name).then_some(cells.len()));
+                if names.reads(name) {
+                    cells.push((name.clone(), vec![String::new(); row]));
+                }
+            }
+            for (at, place) in places.iter().enumerate() {
+                if let Some(place) = place {
+                    let cell = table.text_at(at, problems).ok().flatten();
+                    let cell = cell.unwrap_or_default().trim().to_owned();
+                    cells[*place].1.push(cell);
+                }
+            }
+            if own.is_empty() {
+                let cell = place.cell(names.target);
+                problems.row(place.line, cell, "no target", "a target in every row");
+            }
+            let of_group = names.group.zip(group.as_ref().map(Option::as_deref));
+            let of_part = names.part.zip(part.as_ref().map(Option::as_deref));
+            let part = check_placement(place, of_group, of_part, problems);
+            self.parts.extend(part);
+            self.groups.extend(group.flatten());
+            self.lines.push(place.line);
+            targets.push((own, place));
+        }
+        (cells, targets)
+    }
+
+    fn take_numbers(&mut self, targets: &[(String, Place)], problems: &mut FileProblems) {
+        self.classes = vec!["any".to_owned()];
+        self.class = vec![0; targets.len()];
+        for (text, place) in targets {
+            let number = as_number(text);
+            if number.is_none() && !text.is_empty() {
+                let (cell, found) = (place.cell(&self.target), format!("the target {text}"));
+                problems.row(place.line, cell, found, "a number in every row");
+            }
+            self.numbers.push(number.unwrap_or(0.0));
+        }
+    }
+
+    fn take_classes(&mut self, targets: &[(String, Place)], problems: &mut FileProblems) {
+        let labels: Vec<String> = targets.iter().map(|(label, _)| label.clone()).collect();
+        self.classes = classes(&labels);
+        same_numbers(&self.classes, problems);
+        let place = |label: &String| self.classes.iter().position(|c| c == label);
+        self.class = (labels.iter())
+            .map(|label| place(label).unwrap_or(0))
+            .collect();
+        if self.classes.len() < 2 && !problems.fatal() {
+            let found = format!("{} classes", self.classes.len());
+            problems.file("data.target", found, "at least two classes");
+        }
     }
 
     /// Whether numbers are predicted.
@@ -198,6 +184,65 @@ impl TableRows {
         self.numbers.iter().for_each(|x| field(&x.to_string()));
         self.groups.iter().for_each(|group| field(group));
         crate::hex(&hash.finalize())
+    }
+}
+
+/// The columns that a study names.
+struct Names<'a> {
+    target: &'a str,
+    group: Option<&'a str>,
+    part: Option<&'a str>,
+    categorical: &'a [String],
+    ignore: &'a [String],
+}
+
+impl Names<'_> {
+    fn of(spec: &StudySpec) -> Names<'_> {
+        let name = |key: &str| spec.fixed.get(key).and_then(Value::as_str);
+        let list = |key: &str| spec.lists.get(key).map_or(&[][..], Vec::as_slice);
+        Names {
+            target: name("data.target").unwrap_or_default(),
+            group: name("data.group"),
+            part: name("data.split.column"),
+            categorical: list(CATEGORICAL),
+            ignore: list(IGNORE),
+        }
+    }
+
+    /// Whether a model reads the column.
+    fn reads(&self, name: &String) -> bool {
+        let other = [Some(self.target), self.group, self.part].contains(&Some(name.as_str()));
+        !other && !self.ignore.contains(name)
+    }
+
+    /// Each column that is named is there, and none is there twice.
+    fn check(&self, table: &Table, problems: &mut FileProblems) {
+        let columns = table.columns();
+        let single = [
+            ("data.target", Some(self.target)),
+            ("data.group", self.group),
+            ("data.split.column", self.part),
+        ];
+        let lists = [(CATEGORICAL, self.categorical), (IGNORE, self.ignore)];
+        let listed_names = lists
+            .iter()
+            .flat_map(|(key, names)| names.iter().map(move |n| (*key, n.as_str())));
+        let single = single
+            .into_iter()
+            .filter_map(|(key, name)| Some((key, name?)));
+        let asked: Vec<(&str, &str)> = single.chain(listed_names).collect();
+        for (key, name) in &asked {
+            if !is_there(name, columns, key, problems) {
+                let found = format!("no column {name}; the file has {}", listed(columns));
+                problems.file(key, found, "a column of the file");
+            }
+        }
+        let mut others = columns.to_vec();
+        others.retain(|name| asked.iter().all(|(_, asked)| name != asked));
+        others.sort_unstable();
+        if let Some([name, _]) = others.windows(2).find(|pair| pair[0] == pair[1]) {
+            is_there(name, columns, "data.path", problems);
+        }
     }
 }
 

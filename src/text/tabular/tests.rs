@@ -67,6 +67,29 @@ fn columns_are_numbers_where_all_cells_are_and_it_is_not_said_otherwise() {
 }
 
 #[test]
+fn columns_of_json_lines_may_come_late() {
+    let (dir, mut spec) = site("", "regression", "rmse");
+    let path = dir.path().join("rows.jsonl");
+    let row = |n: usize| match n % 2 {
+        0 => format!("{{\"y\": {n}, \"a\": {n}}}\n"),
+        _ => format!("{{\"y\": {n}, \"late\": \"x\", \"a\": null}}\n"),
+    };
+    std::fs::write(&path, (0..40).map(row).collect::<String>()).unwrap();
+    let path = path.to_str().unwrap();
+    spec.fixed.insert("data.path".to_owned(), path.into());
+    let (data, _) = load(&spec).unwrap();
+    let names: Vec<&str> = data.columns.iter().map(Column::name).collect();
+    assert_eq!(names, ["a", "late"]);
+    match &data.columns[..] {
+        [Column::Numeric(_, a), Column::Categorical(_, late)] => {
+            assert!(a[2] == 2.0 && a[3].is_nan());
+            assert_eq!(late[..3], ["", "x", ""]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn an_encoding_is_learned_of_the_rows_to_train_on_alone() {
     let numbers = Column::of("n", ["1", "3", "", "9"].map(str::to_owned).into(), false);
     let names = Column::of("c", ["b", "a", "", "z"].map(str::to_owned).into(), false);
@@ -105,6 +128,9 @@ fn every_problem_of_a_table_is_told_with_its_line() {
     let text = told(&spec);
     assert!(text.contains("no column z; the file has n, y"), "{text}");
     assert!(text.contains("no column other"), "{text}");
+    assert!(!text.contains("no target"), "{text}");
+    let (_dir, spec) = site("n,n,y\n1,2,3\n", "regression", "rmse");
+    assert!(told(&spec).contains("2 columns called n"));
     let (_dir, spec) = site("y\n1\n0\n", "classification", "macro_f1");
     assert!(told(&spec).contains("no column beside the target"));
     let (_dir, spec) = site("n,y\n1,a\n2,a\n", "classification", "macro_f1");
