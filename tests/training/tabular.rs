@@ -126,7 +126,7 @@ fn the_winner_answers_as_it_was_scored_and_says_what_is_wrong_with_rows() {
             count += 1.0;
         }
         let (found, told) = match regression {
-            true => ((off / count as f64).sqrt(), value),
+            true => ((off / count).sqrt(), value),
             false => (off / count, scores["metrics"]["accuracy"].as_f64().unwrap()),
         };
         assert!((found - told).abs() < 1e-9, "{found} {told}");
