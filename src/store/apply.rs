@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use rusqlite::types::Null;
-use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value as Json};
 
 use super::file::FileId;
-use super::open::{in_transaction, stamp};
+use super::open::stamp;
 use super::read::state;
 use super::rows::{
     OF_STUDIES, SYSTEM, USER, check_values, new_trial, next_number, put_attributes, put_params,
     put_report, put_values,
 };
+use super::sql::{Connection, Purpose as For, upsert};
 use super::studies::{named, objectives};
 use super::{Store, StoreError, StoreErrorKind as Kind, Write, Written};
 use search::space::{Domain, Params};
@@ -54,7 +54,7 @@ impl Store {
 
     /// Nothing is written to a file that another one has taken the place of.
     pub(super) fn must_be_in_place(&self) -> Result<(), StoreError> {
-        if self.file.is_some() && FileId::of(&self.path) != self.file {
+        if self.file.is_some() && FileId::of(self.path()) != self.file {
             return Err(self.at(Kind::Moved));
         }
         self.log_must_be_there()
@@ -68,7 +68,8 @@ impl Store {
         time: jiff::Timestamp,
         act: impl FnOnce(&Batch<'_>) -> Result<T, Kind>,
     ) -> Result<T, Kind> {
-        let done = in_transaction(&mut self.conn, |conn| {
+        let done = self.conn.transaction(For::Write, |conn| {
+            conn.lock_study(study_id)?;
             act(&Batch {
                 conn,
                 study_id,
@@ -162,17 +163,14 @@ impl Batch<'_> {
 
     /// Row id and state of a trial.
     pub(super) fn trial(&self, number: u64) -> Result<(i64, TrialState), Kind> {
-        let found = self
-            .conn
-            .prepare_cached(
-                "SELECT trial_id, state FROM trials WHERE study_id = ?1 AND number = ?2",
-            )?
-            .query_row((self.study_id, number), |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
-            })
-            .optional()?;
-        let (id, word) = found.ok_or(Kind::UnknownTrial(self.study_id, number))?;
-        Ok((id, state(&word, || format!("trial {number}"))?))
+        let query = "SELECT trial_id, state FROM trials WHERE study_id = ?1 AND number = ?2";
+        let found = self.conn.first(query, &[&self.study_id, &number], |row| {
+            Ok((
+                row.get(0)?,
+                state(row.text(1)?, || format!("trial {number}"))?,
+            ))
+        })?;
+        found.ok_or(Kind::UnknownTrial(self.study_id, number))
     }
 
     /// Row id of a trial that must be RUNNING.
@@ -217,27 +215,24 @@ impl Batch<'_> {
         if state != TrialState::Waiting {
             return Err(Kind::Conflict);
         }
-        self.conn
-            .prepare_cached(
-                "UPDATE trials SET state = 'RUNNING', datetime_start = ?2 WHERE trial_id = ?1",
-            )?
-            .execute((trial_id, self.now))?;
+        self.conn.execute(
+            "UPDATE trials SET state = 'RUNNING', datetime_start = ?2 WHERE trial_id = ?1",
+            &[&trial_id, &self.now],
+        )?;
         self.own(trial_id)?;
         // A trial that Optuna enqueued for another try carries the old parameters.
         self.conn
-            .prepare_cached("DELETE FROM trial_params WHERE trial_id = ?1")?
-            .execute([trial_id])?;
+            .execute("DELETE FROM trial_params WHERE trial_id = ?1", &[&trial_id])?;
         put_params(self.conn, trial_id, number, params, distributions)?;
         put_attributes(self.conn, USER, trial_id, user_attrs)
     }
 
     /// Notes that the trial is one of ours.
     fn own(&self, trial_id: i64) -> Result<(), Kind> {
-        self.conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO tune_trials (trial_id, run_id) VALUES (?1, ?2)",
-            )?
-            .execute((trial_id, self.run_id))?;
+        self.conn.execute(
+            &upsert("tune_trials", "trial_id", "run_id"),
+            &[&trial_id, &self.run_id],
+        )?;
         Ok(())
     }
 
@@ -248,9 +243,10 @@ impl Batch<'_> {
             return self.start_repeat(id.job(), seed);
         }
         let trial_id = self.running(id.number)?;
-        self.conn
-            .prepare_cached("DELETE FROM trial_intermediate_values WHERE trial_id = ?1")?
-            .execute([trial_id])?;
+        self.conn.execute(
+            "DELETE FROM trial_intermediate_values WHERE trial_id = ?1",
+            &[&trial_id],
+        )?;
         Ok(trial_id)
     }
 
@@ -275,34 +271,29 @@ impl Batch<'_> {
             )));
         }
         check_values(number, to, values, objectives)?;
-        self.conn
-            .prepare_cached(
-                "UPDATE trials SET state = ?2, datetime_complete = ?3,
+        self.conn.execute(
+            "UPDATE trials SET state = ?2, datetime_complete = ?3,
                      datetime_start = COALESCE(datetime_start, ?3)
                  WHERE trial_id = ?1",
-            )?
-            .execute((trial_id, to.optuna(), self.now))?;
+            &[&trial_id, &to.optuna(), &self.now],
+        )?;
         put_values(self.conn, trial_id, values)?;
         Ok(trial_id)
     }
 
     /// The last reported value that is not NaN.
     fn last_report(&self, trial_id: i64) -> Result<Option<f64>, Kind> {
-        let found = self
-            .conn
-            .prepare_cached(
-                "SELECT intermediate_value, intermediate_value_type FROM trial_intermediate_values
-                 WHERE trial_id = ?1 AND intermediate_value_type <> 'NAN'
-                 ORDER BY step DESC LIMIT 1",
-            )?
-            .query_row([trial_id], |row| {
-                Ok((row.get::<_, Option<f64>>(0)?, row.get::<_, String>(1)?))
+        let query = "SELECT intermediate_value, intermediate_value_type
+             FROM trial_intermediate_values
+             WHERE trial_id = ?1 AND intermediate_value_type <> 'NAN'
+             ORDER BY step DESC LIMIT 1";
+        let found = self.conn.first(query, &[&trial_id], |row| {
+            Ok(match row.text(1)? {
+                "INF_POS" => Some(f64::INFINITY),
+                "INF_NEG" => Some(f64::NEG_INFINITY),
+                _ => row.get(0)?,
             })
-            .optional()?;
-        Ok(found.and_then(|(value, kind)| match kind.as_str() {
-            "INF_POS" => Some(f64::INFINITY),
-            "INF_NEG" => Some(f64::NEG_INFINITY),
-            _ => value,
-        }))
+        })?;
+        Ok(found.flatten())
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, Row};
 
 use super::apply::Batch;
+use super::sql::{Args, Connection, Row};
 use super::studies::named;
 use super::{AttemptEnd, Store, StoreError, StoreErrorKind as Kind};
 use search::study::{AttemptId, Job, Purpose};
@@ -84,7 +84,7 @@ pub(super) fn columns(purpose: Purpose) -> (&'static str, u32) {
 /// What the columns `number`, `purpose` and `repeat` name, which come first in a row.
 pub(super) fn job(row: &Row<'_>) -> Result<Job, Kind> {
     let number = row.get(0)?;
-    let purpose = match row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)? {
+    let purpose = match row.text(1)? {
         "search" => Purpose::Search,
         "repeat" => Purpose::Repeat(row.get(2)?),
         "test" => Purpose::Test,
@@ -108,15 +108,12 @@ impl Store {
             return Ok(Vec::new());
         }
         self.read(|conn| {
-            let running = "t.state = 'RUNNING' AND ?2 IS NULL";
-            let mut attempts = of_trials(conn, study_id, running, None)?;
-            let mut statement = conn.prepare_cached(
+            let mut attempts = of_trials(conn, study_id, "t.state = 'RUNNING'", None)?;
+            let query =
                 "SELECT t.number FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND t.state = 'RUNNING' ORDER BY t.number",
-            )?;
-            let numbers = statement.query_map([study_id], |row| row.get(0))?;
-            let reclaimable = numbers.map(|number| {
-                let number = number?;
+                 WHERE t.study_id = ?1 AND t.state = 'RUNNING' ORDER BY t.number";
+            conn.rows(query, &[&study_id], |row| {
+                let number = row.get(0)?;
                 let last = attempts
                     .remove(&Job::trial(number))
                     .and_then(|mut all| all.pop());
@@ -125,8 +122,7 @@ impl Store {
                     attempts: last.as_ref().map_or(0, |a| a.attempt + 1),
                     last,
                 })
-            });
-            reclaimable.collect()
+            })
         })
     }
 
@@ -138,7 +134,7 @@ impl Store {
         if !self.own_tables {
             return Ok(Vec::new());
         }
-        let of_it = |conn: &Connection| of_trials(conn, study_id, "t.number = ?2", Some(number));
+        let of_it = |conn: &Connection| of_trials(conn, study_id, "TRUE", Some(number));
         Ok(self.read(of_it)?.into_values().next().unwrap_or_default())
     }
 
@@ -153,7 +149,7 @@ impl Store {
         if !self.own_tables {
             return Ok(BTreeMap::new());
         }
-        let all = self.read(|conn| of_trials(conn, study_id, "?2 IS NULL", None))?;
+        let all = self.read(|conn| of_trials(conn, study_id, "TRUE", None))?;
         Ok(all
             .into_iter()
             .map(|(job, attempts)| (job.number, attempts))
@@ -197,15 +193,14 @@ impl Store {
             return Ok(Vec::new());
         }
         self.read(|conn| {
-            let mut statement = conn.prepare_cached(&format!(
+            let query = format!(
                 "SELECT t.number, NULL, NULL, {COLUMNS}
                  FROM trials t JOIN tune_attempts a ON a.trial_id = t.trial_id
                  WHERE t.study_id = ?1 AND {FAULTED} ORDER BY a.ended DESC, t.number DESC LIMIT ?2"
-            ))?;
-            let rows = statement.query_and_then((study_id, most), |row| {
-                Ok::<_, Kind>((row.get(0)?, record(row)?))
-            })?;
-            rows.collect()
+            );
+            conn.rows(&query, &[&study_id, &most], |row| {
+                Ok((row.get(0)?, record(row)?))
+            })
         })
     }
 
@@ -218,11 +213,7 @@ impl Store {
         if !self.own_tables {
             return Ok(BTreeMap::new());
         }
-        self.read(|conn| {
-            let mut statement = conn.prepare_cached(query)?;
-            let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(rows.collect::<Result<_, _>>()?)
-        })
+        self.read(|conn| conn.rows(query, &[&study_id], |row| Ok((row.get(0)?, row.get(1)?))))
     }
 }
 
@@ -232,7 +223,7 @@ const FAULTED: &str = "a.outcome NOT IN ('completed', 'pruned', 'interrupted')";
 /// Attempts by what they are attempts at, in order.
 type ByJob = BTreeMap<Job, Vec<AttemptRecord>>;
 
-/// The attempts at the trials `t` that meet a condition, whose parameter `?2` is `number`.
+/// The attempts at the trials `t` that meet a condition; of one trial only where it is given.
 fn of_trials(
     conn: &Connection,
     study_id: i64,
@@ -250,29 +241,25 @@ pub(super) fn of_repeats(
     number: Option<u64>,
 ) -> Result<ByJob, Kind> {
     let from = format!("a.purpose, a.repeat, {COLUMNS} FROM trials t JOIN tune_repeat_attempts a");
-    by_job(
-        conn,
-        &from,
-        "(?2 IS NULL OR t.number = ?2)",
-        (study_id, number),
-    )
+    by_job(conn, &from, "TRUE", (study_id, number))
 }
 
 fn by_job(
     conn: &Connection,
     from: &str,
     condition: &str,
-    parameters: (i64, Option<u64>),
+    (study_id, number): (i64, Option<u64>),
 ) -> Result<ByJob, Kind> {
     let mut attempts = ByJob::new();
-    let mut statement = conn.prepare_cached(&format!(
+    let query = format!(
         "SELECT t.number, {from} ON a.trial_id = t.trial_id
-         WHERE t.study_id = ?1 AND {condition} ORDER BY t.number, a.attempt"
-    ))?;
-    let mut rows = statement.query(parameters)?;
-    while let Some(row) = rows.next()? {
+         WHERE t.study_id = ?1 AND (t.number = ?2 OR ?2 IS NULL) AND {condition}
+         ORDER BY t.number, a.attempt"
+    );
+    conn.each(&query, &[&study_id, &number], |row| {
         attempts.entry(job(row)?).or_default().push(record(row)?);
-    }
+        Ok(())
+    })?;
     Ok(attempts)
 }
 
@@ -292,8 +279,8 @@ fn record(row: &Row<'_>) -> Result<AttemptRecord, Kind> {
         started: row.get(9)?,
         ended: row.get(10)?,
         outcome: row.get(11)?,
-        detail: row.get::<_, Option<String>>(12)?.unwrap_or_default(),
-        again: row.get::<_, Option<bool>>(13)?.unwrap_or(false),
+        detail: row.get::<Option<String>>(12)?.unwrap_or_default(),
+        again: row.get::<Option<bool>>(13)?.unwrap_or(false),
     })
 }
 
@@ -305,7 +292,7 @@ pub(super) fn interrupt_attempts(conn: &Connection, study_id: i64, now: &str) ->
              (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
          WHERE ended IS NULL
              AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)",
-        (study_id, now),
+        &[&study_id, &now],
     )?;
     Ok(())
 }
@@ -322,32 +309,33 @@ impl Batch<'_> {
     ) -> Result<(), Kind> {
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = columns(id.purpose);
-        self.conn
-            .prepare_cached(&format!(
-                "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = 1
+        self.conn.execute(
+            &format!(
+                "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = TRUE
                  WHERE ({key}) = ({job}) AND ended IS NULL"
-            ))?
-            .execute((trial_id, word, repeat, self.now))?;
-        let added = self
-            .conn
-            .prepare_cached(&format!(
+            ),
+            &[&trial_id, &word, &repeat, &self.now],
+        )?;
+        let added = self.conn.execute(
+            &format!(
                 "INSERT INTO {name}
                  ({key}, attempt, run_id, worker, pid, device, log, started)
                  VALUES ({job}, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
                  ON CONFLICT DO NOTHING"
-            ))?
-            .execute((
-                trial_id,
-                word,
-                repeat,
-                id.attempt,
-                self.run_id,
-                worker,
-                pid,
-                device,
-                log,
-                self.now,
-            ))?;
+            ),
+            &[
+                &trial_id,
+                &word,
+                &repeat,
+                &id.attempt,
+                &self.run_id,
+                &worker,
+                &pid,
+                &device,
+                &log,
+                &self.now,
+            ],
+        )?;
         match added {
             1 => Ok(()),
             _ => Err(self.contradicts(id, &format!("is in {name} before it has started"))),
@@ -359,22 +347,22 @@ impl Batch<'_> {
         let (trial_id, _) = self.trial(id.number)?;
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = columns(id.purpose);
-        let changed = self
-            .conn
-            .prepare_cached(&format!(
+        let changed = self.conn.execute(
+            &format!(
                 "UPDATE {name} SET ended = ?5, outcome = ?6, detail = ?7, again = ?8
                  WHERE ({key}) = ({job}) AND attempt = ?4 AND ended IS NULL"
-            ))?
-            .execute((
-                trial_id,
-                word,
-                repeat,
-                id.attempt,
-                self.now,
+            ),
+            &[
+                &trial_id,
+                &word,
+                &repeat,
+                &id.attempt,
+                &self.now,
                 &end.outcome,
                 &end.detail,
-                end.again,
-            ))?;
+                &end.again,
+            ],
+        )?;
         match changed {
             1 => Ok(()),
             _ => Err(self.contradicts(id, &format!("is to end, but is not under way in {name}"))),
@@ -386,11 +374,12 @@ impl Batch<'_> {
         let (trial_id, _) = self.trial(id.number)?;
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = columns(id.purpose);
-        let mut statement = self.conn.prepare_cached(&format!(
+        let query = format!(
             "SELECT 1 FROM {name}
              WHERE ({key}) = ({job}) AND attempt = ?4 AND ended IS NOT NULL AND outcome = ?5"
-        ))?;
-        Ok(statement.exists((trial_id, word, repeat, id.attempt, outcome))?)
+        );
+        let args: Args<'_> = &[&trial_id, &word, &repeat, &id.attempt, &outcome];
+        self.conn.exists(&query, args)
     }
 
     fn contradicts(&self, id: AttemptId, what: &str) -> Kind {

@@ -8,14 +8,23 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Row;
-
 use super::apply::Batch;
 use super::read::{Which, read_trials, state};
 use super::rows::next_number;
+use super::sql::{Args, Row};
 use super::studies::must_be_there;
 use super::{Store, StoreError, StoreErrorKind as Kind, Write};
 use search::study::{FrozenTrial, STRUCK, TrialState};
+
+/// A batch of which it is not known whether it was committed.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    /// The transaction's.
+    number: i64,
+    writes: Vec<Write>,
+    /// What was left out.
+    late: Vec<Write>,
+}
 
 /// A trial at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,13 +129,12 @@ impl Store {
         self.read(|conn| {
             must_be_there(conn, study_id)?;
             let mut now = BTreeMap::new();
-            let mut statement =
-                conn.prepare_cached(&format!("{GLIMPSE} AND t.number IS NOT NULL"))?;
-            let mut rows = statement.query((study_id, STRUCK))?;
-            while let Some(row) = rows.next()? {
+            let query = format!("{GLIMPSE} AND t.number IS NOT NULL");
+            conn.each(&query, &[&study_id, &STRUCK], |row| {
                 let number: u64 = row.get(3)?;
                 now.insert(number, glimpse(row, number)?);
-            }
+                Ok(())
+            })?;
             let mut updated = seen.clone();
             let (gone, read) = updated.update(now);
             let trials = match read.is_empty() {
@@ -154,9 +162,12 @@ impl Store {
             return Ok(Vec::new());
         }
         self.must_be_writable(writes)?;
+        if let Some(late) = self.written_after_all(writes)? {
+            return Ok(late);
+        }
+        let (mut written, mut late) = (Vec::new(), Vec::new());
         let done = self.transact((study_id, run_id), time, |batch| {
             must_be_there(batch.conn, study_id)?;
-            let (mut written, mut late) = (Vec::new(), Vec::new());
             for write in writes {
                 if batch.is_overtaken(write)? {
                     late.push(write.clone());
@@ -165,11 +176,33 @@ impl Store {
                     written.push(write);
                 }
             }
-            Ok((written, late))
+            Ok(())
         });
-        let (written, late) = done.map_err(|kind| self.at(kind))?;
+        if let Err(Kind::Doubtful(number)) = done {
+            self.doubt = Some(Doubt {
+                number,
+                writes: writes.to_vec(),
+                late: late.clone(),
+            });
+        }
+        done.map_err(|kind| self.at(kind))?;
         written.into_iter().for_each(|write| seen.note(write));
         Ok(late)
+    }
+
+    /// What was left out of these writes, where they are those of a commit that was in doubt, and turn out to be durable.
+    fn written_after_all(&mut self, writes: &[Write]) -> Result<Option<Vec<Write>>, StoreError> {
+        let Some(doubt) = self.doubt.take() else {
+            return Ok(None);
+        };
+        match self.conn.committed(doubt.number) {
+            Ok(true) if doubt.writes == writes => Ok(Some(doubt.late)),
+            Ok(_) => Ok(None),
+            Err(kind) => {
+                self.doubt = Some(doubt);
+                Err(self.at(kind))
+            }
+        }
     }
 }
 
@@ -178,14 +211,9 @@ impl Batch<'_> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
-        let mut statement = self
-            .conn
-            .prepare_cached(&format!("{GLIMPSE} AND t.number = ?3"))?;
-        let mut found = statement.query((self.study_id, STRUCK, number))?;
-        let trial = match found.next()? {
-            Some(row) => Some(glimpse(row, number)?),
-            None => None,
-        };
+        let query = format!("{GLIMPSE} AND t.number = ?3{}", self.conn.locking("t"));
+        let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
+        let trial = self.conn.first(&query, args, |row| glimpse(row, number))?;
         let next = match matches!(write, Write::TrialCreated { .. }) {
             true => next_number(self.conn, self.study_id)?,
             false => 0,
@@ -202,9 +230,8 @@ const GLIMPSE: &str = "SELECT t.state, o.trial_id IS NOT NULL, s.trial_id IS NOT
 
 /// A row of [`GLIMPSE`].
 fn glimpse(row: &Row<'_>, number: u64) -> Result<TrialSummary, Kind> {
-    let word = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
     Ok(TrialSummary {
-        state: state(word, || format!("trial {number}"))?,
+        state: state(row.text(0)?, || format!("trial {number}"))?,
         ours: row.get(1)?,
         struck: row.get(2)?,
     })

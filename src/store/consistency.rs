@@ -1,7 +1,5 @@
 //! Rows that make sense one by one, but not together: what a run relies on beyond single rows.
 
-use rusqlite::OptionalExtension;
-
 use super::{Store, StoreError, StoreErrorKind as Kind, StudySummary};
 use search::study::Direction;
 
@@ -31,13 +29,10 @@ impl Store {
         }
         // Nothing of ours takes a trial back to WAITING, nor does Optuna know a way.
         let waiting: Option<u64> = self.read(|conn| {
-            let mut statement = conn.prepare_cached(
-                "SELECT number FROM trials t WHERE study_id = ?1 AND state = 'WAITING'
+            let query = "SELECT number FROM trials t WHERE study_id = ?1 AND state = 'WAITING'
                      AND EXISTS (SELECT 1 FROM tune_attempts a WHERE a.trial_id = t.trial_id)
-                 ORDER BY number LIMIT 1",
-            )?;
-            let first = statement.query_row([study.study_id], |row| row.get(0));
-            Ok(first.optional()?)
+                 ORDER BY number LIMIT 1";
+            conn.first(query, &[&study.study_id], |row| row.get(0))
         })?;
         match waiting {
             None => Ok(()),

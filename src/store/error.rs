@@ -54,6 +54,16 @@ pub enum StoreErrorKind {
     Io(String),
     /// The same while the file, or one beside it, was opened.
     CannotOpen(String),
+    /// The server cannot be reached, or has ended the connection: what it or the system says.
+    Unreachable(String),
+    /// The server does not let this user in, or not do that: what it says.
+    Denied(String),
+    /// The server has no such database: what it says.
+    Missing(String),
+    /// The server, or the database, is none that can be used: what it is, and what was expected.
+    Unfit(String),
+    /// The connection was lost while the transaction of this number was committed, and the server cannot be asked about it.
+    Doubtful(i64),
     /// A row that neither Optuna nor `tune` writes: which row, what was found and what was expected.
     Content(String),
     /// No study has this id.
@@ -92,8 +102,11 @@ impl StoreError {
     /// Whether the same call may succeed later without anybody changing the database: the lock is
     /// released, room is made, the disk answers again or is mounted for writing again.
     pub fn transient(&self) -> bool {
-        use Kind::{CannotOpen, Full, Io, Locked, ReadOnly};
-        matches!(self.kind, Full | Locked | Io(_) | CannotOpen(_) | ReadOnly)
+        use Kind::{CannotOpen, Doubtful, Full, Io, Locked, ReadOnly, Unreachable};
+        matches!(
+            self.kind,
+            Full | Locked | Io(_) | CannotOpen(_) | ReadOnly | Unreachable(_) | Doubtful(_)
+        )
     }
 
     /// Whether the file's content is damaged or none of ours: nothing may be written to it.
@@ -159,6 +172,14 @@ impl StoreErrorKind {
             Kind::Io(what) | Kind::CannotOpen(what) => {
                 format!("reading or writing failed ({what})")
             }
+            Kind::Unreachable(what) => format!("the server cannot be reached ({what})"),
+            Kind::Denied(what) => format!("the server refuses this user ({what})"),
+            Kind::Missing(what) => format!("the server has no such database ({what})"),
+            Kind::Unfit(what) => format!("this server cannot hold studies ({what})"),
+            Kind::Doubtful(number) => format!(
+                "the connection was lost while transaction {number} was committed, and the server \
+                 cannot be asked what has become of it"
+            ),
             Kind::Content(what) => what.clone(),
             Kind::UnknownStudy(study) => format!("there is no study with id {study}"),
             Kind::UnknownTrial(study, number) => format!("study {study} has no trial {number}"),
@@ -203,6 +224,15 @@ impl StoreErrorKind {
             Kind::Content(_) => {
                 "the row was changed by hand or by a newer program: correct it, or restore a copy"
             }
+            Kind::Unreachable(_) | Kind::Doubtful(_) => {
+                "check that it runs, and the network between"
+            }
+            Kind::Denied(_) => {
+                "check the user, the password (PGPASSWORD, ~/.pgpass or a service file) and what \
+                 the user may do"
+            }
+            Kind::Missing(_) => "make it with createdb, or correct the URL",
+            Kind::Unfit(_) => "use another server or database",
             Kind::UnknownStudy(_) | Kind::UnknownTrial(..) => "it was deleted by another program",
             Kind::Transition(..) => "another program changed it",
             Kind::Invalid(_) | Kind::Conflict => "this is a defect of tune",

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Value as Json, json};
 
+use super::sql::Connection;
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
 
@@ -15,9 +15,8 @@ impl Store {
     /// Reading failed.
     pub fn optuna_version(&self) -> Result<Option<String>, StoreError> {
         self.read(|conn| {
-            let mut statement = conn.prepare("SELECT library_version FROM version_info")?;
-            let version = statement.query_row([], |row| row.get(0)).optional()?;
-            Ok(version.flatten())
+            let query = "SELECT library_version FROM version_info";
+            Ok(conn.first(query, &[], |row| row.get(0))?.flatten())
         })
     }
 
@@ -28,16 +27,13 @@ impl Store {
     /// Reading failed.
     pub fn heartbeats(&self, study_id: i64) -> Result<BTreeMap<u64, String>, StoreError> {
         self.read(|conn| {
-            if !conn.table_exists(None, "trial_heartbeats")? {
+            if !conn.has_table("trial_heartbeats")? {
                 return Ok(BTreeMap::new());
             }
-            let mut statement = conn.prepare(
-                "SELECT t.number, h.heartbeat FROM trials t
+            let query = "SELECT t.number, h.heartbeat FROM trials t
                  JOIN trial_heartbeats h ON h.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND t.state = 'RUNNING'",
-            )?;
-            let rows = statement.query_map([study_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(rows.collect::<Result<_, _>>()?)
+                 WHERE t.study_id = ?1 AND t.state = 'RUNNING'";
+            conn.rows(query, &[&study_id], |row| Ok((row.get(0)?, row.get(1)?)))
         })
     }
 }
@@ -45,18 +41,14 @@ impl Store {
 /// Choices that are lists or objects, which Optuna warns of but stores, become their text: no
 /// configuration can ask for them, but the trials can be read.
 pub(super) fn make_readable(conn: &Connection) -> Result<(), Kind> {
-    let mut statement = conn.prepare(
-        "SELECT DISTINCT distribution_json FROM trial_params
-         WHERE distribution_json LIKE '%CategoricalDistribution%'",
-    )?;
-    let texts: Vec<String> = statement
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let query = "SELECT DISTINCT distribution_json FROM trial_params
+         WHERE distribution_json LIKE '%CategoricalDistribution%'";
+    let texts: Vec<String> = conn.rows(query, &[], |row| row.get(0))?;
     for text in texts {
         if let Some(plain) = plain_choices(&text) {
             conn.execute(
                 "UPDATE trial_params SET distribution_json = ?2 WHERE distribution_json = ?1",
-                (text, plain),
+                &[&text, &plain],
             )?;
         }
     }

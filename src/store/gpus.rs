@@ -1,13 +1,12 @@
 //! What the GPUs were at during a run, a row a minute and GPU.
 
-use rusqlite::Row;
-
 use super::apply::Batch;
+use super::sql::{Row, upsert};
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use device::GpuMinute;
 
-/// The columns, in the order of [`row`] and of [`Batch::put_gpu_minute`].
-const COLUMNS: &str = "gpu, samples, memory_total, memory_used, memory_peak, utilization,
+/// The columns behind `gpu`, in the order of [`row`] and of [`Batch::put_gpu_minute`].
+const COLUMNS: &str = "samples, memory_total, memory_used, memory_peak, utilization,
     utilization_peak, temperature, temperature_peak, power, power_peak, clock, throttle,
     ecc_uncorrected, remapped_rows, recovery_action";
 
@@ -19,22 +18,21 @@ impl Store {
     pub fn last_gpu_minutes(&self, run_id: i64) -> Result<Vec<(String, GpuMinute)>, StoreError> {
         self.read(|conn| {
             // Files of an earlier version, opened for reading, do not have the table yet.
-            if !conn.table_exists(None, "tune_gpu_samples")? {
+            if !conn.has_table("tune_gpu_samples")? {
                 return Ok(Vec::new());
             }
-            // SQLite takes the other columns from the row that has the greatest time.
-            let mut statement = conn.prepare_cached(&format!(
-                "SELECT {COLUMNS}, MAX(time) FROM tune_gpu_samples WHERE run_id = ?1
-                 GROUP BY gpu ORDER BY gpu"
-            ))?;
-            let rows = statement.query_map([run_id], |r| Ok((r.get(16)?, row(r)?)))?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let query = format!(
+                "SELECT gpu, {COLUMNS}, time FROM tune_gpu_samples WHERE run_id = ?1 AND (gpu, time) IN
+                     (SELECT gpu, MAX(time) FROM tune_gpu_samples WHERE run_id = ?1 GROUP BY gpu)
+                 ORDER BY gpu"
+            );
+            conn.rows(&query, &[&run_id], |r| Ok((r.get(16)?, row(r)?)))
         })
     }
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<GpuMinute> {
-    let throttle: String = row.get(12)?;
+fn row(row: &Row<'_>) -> Result<GpuMinute, Kind> {
+    let throttle = row.text(12)?;
     Ok(GpuMinute {
         gpu: row.get(0)?,
         samples: row.get(1)?,
@@ -60,32 +58,29 @@ fn row(row: &Row<'_>) -> rusqlite::Result<GpuMinute> {
 impl Batch<'_> {
     /// Writes a row; again, where a spool is taken in a second time.
     pub(super) fn put_gpu_minute(&self, minute: &GpuMinute) -> Result<(), Kind> {
-        self.conn
-            .prepare_cached(&format!(
-                "INSERT OR REPLACE INTO tune_gpu_samples ({COLUMNS}, run_id, time)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                         ?17, ?18)"
-            ))?
-            .execute(rusqlite::params![
-                minute.gpu,
-                minute.samples,
-                minute.memory_total,
-                minute.memory_used,
-                minute.memory_peak,
-                minute.utilization,
-                minute.utilization_peak,
-                minute.temperature,
-                minute.temperature_peak,
-                minute.power,
-                minute.power_peak,
-                minute.clock,
-                minute.throttle.join(","),
-                minute.ecc_uncorrected,
-                minute.remapped_rows,
-                minute.recovery_action,
-                self.run_id,
-                self.now,
-            ])?;
+        self.conn.execute(
+            &upsert("tune_gpu_samples", "run_id, time, gpu", COLUMNS),
+            &[
+                &self.run_id,
+                &self.now,
+                &minute.gpu,
+                &minute.samples,
+                &minute.memory_total,
+                &minute.memory_used,
+                &minute.memory_peak,
+                &minute.utilization,
+                &minute.utilization_peak,
+                &minute.temperature,
+                &minute.temperature_peak,
+                &minute.power,
+                &minute.power_peak,
+                &minute.clock,
+                &minute.throttle.join(","),
+                &minute.ecc_uncorrected,
+                &minute.remapped_rows,
+                &minute.recovery_action,
+            ],
+        )?;
         Ok(())
     }
 }

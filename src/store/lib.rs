@@ -1,4 +1,4 @@
-//! The database: Optuna's RDB schema in SQLite, and our own tables prefixed `tune_`.
+//! The database: Optuna's RDB schema in SQLite or on a PostgreSQL server, and our own tables prefixed `tune_`.
 //!
 //! [`Store`] is the only thing that touches the file. Reading returns plain values, writing takes
 //! a batch of [`Write`]s and is one transaction: all of it is durable (WAL, `synchronous=FULL`),
@@ -19,12 +19,14 @@ mod log;
 mod memory;
 mod migrate;
 mod open;
+mod place;
 mod read;
 mod repeats;
 mod replay;
 mod rows;
 mod runs;
 mod schema;
+mod sql;
 mod strike;
 mod studies;
 #[cfg(test)]
@@ -41,6 +43,7 @@ pub use listing::Members;
 pub use log::is_damaged;
 pub use memory::{MemoryObservation, MemoryRecord};
 pub use open::{LOCK_PATIENCE, Store};
+pub use place::Place;
 pub use repeats::RepeatRecord;
 pub use replay::Replayed;
 pub use runs::RunEntry;

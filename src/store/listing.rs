@@ -3,7 +3,6 @@
 
 use std::io::Write as _;
 
-use rusqlite::Row;
 use serde::de::IgnoredAny;
 
 use super::StoreErrorKind as Kind;
@@ -29,7 +28,7 @@ pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Kind> {
     let columns = "r.param_name, r.param_value, r.distribution_json";
     let order = "ORDER BY t.trial_id, r.param_name";
     reader.each("trial_params", columns, order, |i, trial, row, domains| {
-        let name = text(row, 1)?;
+        let name = row.text(1)?;
         let (value, _) = parameter(row, name, trial.number, domains)?;
         let out = &mut all[i].params;
         put_key(out, name)?;
@@ -42,9 +41,8 @@ pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Kind> {
         columns,
         order,
         |i, trial, row, _| {
-            let key = text(row, 1)?;
-            let json = row.get_ref(2)?.as_str_or_null();
-            let json = json.map_err(rusqlite::Error::from)?;
+            let key = row.text(1)?;
+            let json = row.text_or_null(2)?;
             let out = &mut all[i].attrs;
             put_key(out, key)?;
             let put = json.map(|json| put_json(out, json)).transpose()?;
@@ -68,11 +66,6 @@ pub(super) fn members(reader: &mut Reader) -> Result<Vec<Members>, Kind> {
         put_number(out, value)
     })?;
     Ok(all)
-}
-
-fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, Kind> {
-    let text = row.get_ref(column)?.as_str();
-    Ok(text.map_err(rusqlite::Error::from)?)
 }
 
 fn comma(out: &mut Vec<u8>) {

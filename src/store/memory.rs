@@ -1,10 +1,9 @@
 //! The memory ledger: what attempts used, and what can be learned from it.
 
-use rusqlite::{Connection, OptionalExtension, Row};
-
 use super::apply::Batch;
 use super::attempts::{columns, job};
 use super::read::points;
+use super::sql::{Args, Connection, Row, upsert};
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use config::StudySpec;
 use device::Device;
@@ -54,18 +53,15 @@ impl Store {
     /// Reading failed.
     pub fn grant(&self, study_id: i64, id: AttemptId) -> Result<Option<u64>, StoreError> {
         self.read(|conn| {
-            if !conn.table_exists(None, "tune_memory")? {
+            if !conn.has_table("tune_memory")? {
                 return Ok(None);
             }
             let (word, repeat) = columns(id.purpose);
-            let mut statement = conn.prepare_cached(
-                "SELECT m.granted FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
+            let query = "SELECT m.granted FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
                  WHERE t.study_id = ?1 AND t.number = ?2
-                     AND (m.purpose, m.repeat, m.attempt) = (?3, ?4, ?5)",
-            )?;
-            let key = (study_id, id.number, word, repeat, id.attempt);
-            let granted = statement.query_row(key, |row| row.get(0)).optional()?;
-            Ok(granted.flatten())
+                     AND (m.purpose, m.repeat, m.attempt) = (?3, ?4, ?5)";
+            let key: Args<'_> = &[&study_id, &id.number, &word, &repeat, &id.attempt];
+            Ok(conn.first(query, key, |row| row.get(0))?.flatten())
         })
     }
 
@@ -116,24 +112,23 @@ fn observations(
 
 fn lines(conn: &Connection, study_id: i64) -> Result<Vec<MemoryRecord>, Kind> {
     // Files of an earlier version, opened for reading, do not have the table yet.
-    if !conn.table_exists(None, "tune_memory")? {
+    if !conn.has_table("tune_memory")? {
         return Ok(Vec::new());
     }
-    let mut statement = conn.prepare_cached(&format!(
+    let query = format!(
         "SELECT t.number, m.purpose, m.repeat, m.attempt, {COLUMNS}
          FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
          WHERE t.study_id = ?1
          ORDER BY t.number, m.purpose <> 'search', m.purpose, m.repeat, m.attempt"
-    ))?;
-    let records = statement.query_and_then([study_id], |row| {
+    );
+    conn.rows(&query, &[&study_id], |row| {
         let job = job(row)?;
         Ok(MemoryRecord {
             job,
             attempt: row.get(3)?,
             entry: entry(row, job)?,
         })
-    })?;
-    records.collect()
+    })
 }
 
 /// The columns of [`COLUMNS`], behind the first four.
@@ -177,37 +172,33 @@ impl Batch<'_> {
         let (word, repeat) = columns(id.purpose);
         let usage = &entry.usage;
         let predicted = |part: fn(&Estimate) -> u64| entry.predicted.as_ref().map(part);
-        self.conn
-            .prepare_cached(&format!(
-                "INSERT OR REPLACE INTO tune_memory
-                 (trial_id, purpose, repeat, attempt, {COLUMNS})
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                         ?17, ?18, ?19, ?20, ?21, ?22)"
-            ))?
-            .execute(rusqlite::params![
-                trial_id,
-                word,
-                repeat,
-                id.attempt,
-                entry.device.to_string(),
-                entry.outcome,
-                entry.capacity,
-                usage.allocated,
-                usage.reserved,
-                usage.unallocated,
-                usage.inactive_split,
-                usage.retries,
-                usage.ooms,
-                usage.process,
-                usage.context,
-                usage.resident,
-                usage.resident_before,
-                entry.grant,
-                predicted(|p| p.lower),
-                predicted(|p| p.expected),
-                predicted(|p| p.upper),
-                entry.halvings,
-            ])?;
+        self.conn.execute(
+            &upsert("tune_memory", "trial_id, purpose, repeat, attempt", COLUMNS),
+            &[
+                &trial_id,
+                &word,
+                &repeat,
+                &id.attempt,
+                &entry.device.to_string(),
+                &entry.outcome,
+                &entry.capacity,
+                &usage.allocated,
+                &usage.reserved,
+                &usage.unallocated,
+                &usage.inactive_split,
+                &usage.retries,
+                &usage.ooms,
+                &usage.process,
+                &usage.context,
+                &usage.resident,
+                &usage.resident_before,
+                &entry.grant,
+                &predicted(|p| p.lower),
+                &predicted(|p| p.expected),
+                &predicted(|p| p.upper),
+                &entry.halvings,
+            ],
+        )?;
         Ok(())
     }
 }

@@ -1,12 +1,10 @@
 //! From an empty file, or one that Optuna or an older `tune` wrote, to the current tables.
 
-use rusqlite::{Connection, OptionalExtension};
-
 use super::StoreErrorKind as Kind;
-use super::open::in_transaction;
 use super::schema::{
     MIGRATIONS, OPTUNA, OPTUNA_LIBRARY, OPTUNA_OLDER_REVISIONS, OPTUNA_REVISION, OPTUNA_SCHEMA,
 };
+use super::sql::{Connection, Purpose};
 
 /// What a file holds before anything is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +23,7 @@ pub(super) enum Contents {
 /// # Errors
 /// A file of another program, or of a newer or older version; one that Optuna may be making just now.
 pub(super) fn inspect(conn: &Connection) -> Result<Contents, Kind> {
-    let mut names = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
-    let tables = names
-        .query_map([], |row| row.get::<_, String>(0))?
-        .collect::<Result<Vec<_>, _>>()?;
+    let tables = conn.tables()?;
     let has = |name: &str| tables.iter().any(|t| t == name);
     if tables.is_empty() {
         return Ok(Contents::Empty);
@@ -44,11 +39,7 @@ pub(super) fn inspect(conn: &Connection) -> Result<Contents, Kind> {
     }
     check_optuna(conn, has("alembic_version"))?;
     let migrations = if has("tune_migrations") {
-        conn.query_row(
-            "SELECT COALESCE(MAX(version), 0) FROM tune_migrations",
-            [],
-            |r| r.get::<_, usize>(0),
-        )?
+        conn.value("SELECT COALESCE(MAX(version), 0) FROM tune_migrations", &[])?
     } else {
         0
     };
@@ -64,21 +55,14 @@ pub(super) fn inspect(conn: &Connection) -> Result<Contents, Kind> {
 fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Kind> {
     // Optuna notes its versions when it has made all tables.
     let without = |what: &str| Kind::Unfinished(Box::new(Kind::Older(what.to_owned())));
-    let version = conn
-        .query_row("SELECT schema_version FROM version_info", [], |row| {
-            row.get::<_, Option<i64>>(0)
-        })
-        .optional()?
-        .flatten();
-    let revision = if has_revision {
-        conn.query_row("SELECT version_num FROM alembic_version", [], |row| {
-            row.get::<_, String>(0)
-        })
-        .optional()?
-    } else {
-        None
+    let version = "SELECT schema_version FROM version_info";
+    let version: Option<Option<i64>> = conn.first(version, &[], |row| row.get(0))?;
+    let revision = "SELECT version_num FROM alembic_version";
+    let revision: Option<String> = match has_revision {
+        true => conn.first(revision, &[], |row| row.get(0))?,
+        false => None,
     };
-    match version {
+    match version.flatten() {
         Some(v) if v > OPTUNA_SCHEMA => {
             return Err(Kind::Newer(format!(
                 "Optuna's schema version is {v}, this program knows {OPTUNA_SCHEMA}"
@@ -107,27 +91,26 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Kind> {
 /// Refuses triggers that neither Optuna, which has none, nor a migration has made: they change what is written.
 pub(super) fn check_triggers(conn: &Connection) -> Result<(), Kind> {
     let all = "SELECT name, COALESCE(sql, '') FROM sqlite_master WHERE type = 'trigger'";
-    let mut all = conn.prepare(all)?;
-    let mut rows = all.query([])?;
-    while let Some(row) = rows.next()? {
+    conn.each(all, &[], |row| {
         let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
-        if !MIGRATIONS.iter().any(|(_, sql)| sql.contains(&text)) {
-            return Err(Kind::Foreign(format!("the trigger {name:?}")));
+        match MIGRATIONS.iter().any(|(_, sql)| sql.contains(&text)) {
+            true => Ok(()),
+            false => Err(Kind::Foreign(format!("the trigger {name:?}"))),
         }
-    }
-    Ok(())
+    })
 }
 
 /// Brings the file to the current tables in one transaction. The state is read again inside of
 /// it: another program may have been faster.
-pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Kind> {
+pub(super) fn migrate(conn: &Connection, now: &str) -> Result<(), Kind> {
     let done = Contents::Optuna {
         migrations: MIGRATIONS.len(),
     };
     if inspect(conn)? == done {
         return Ok(());
     }
-    in_transaction(conn, |tx| {
+    conn.transaction(Purpose::Write, |tx| {
+        tx.lock_tables()?;
         let applied = match inspect(tx)? {
             Contents::Empty => {
                 create_optuna(tx)?;
@@ -135,7 +118,7 @@ pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Kind> {
             }
             Contents::Optuna { migrations } => migrations,
         };
-        tx.execute_batch(
+        tx.batch(
             "CREATE TABLE IF NOT EXISTS tune_migrations (
             version INTEGER PRIMARY KEY,
             name TEXT NOT NULL,
@@ -143,10 +126,10 @@ pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Kind> {
         )",
         )?;
         for (i, (name, sql)) in MIGRATIONS.iter().enumerate().skip(applied) {
-            tx.execute_batch(sql)?;
+            tx.batch(&tx.own_tables(sql))?;
             tx.execute(
                 "INSERT INTO tune_migrations (version, name, applied) VALUES (?1, ?2, ?3)",
-                (i + 1, name, now),
+                &[&(i + 1), name, &now],
             )?;
         }
         Ok(())
@@ -154,14 +137,11 @@ pub(super) fn migrate(conn: &mut Connection, now: &str) -> Result<(), Kind> {
 }
 
 fn create_optuna(tx: &Connection) -> Result<(), Kind> {
-    tx.execute_batch(OPTUNA)?;
-    tx.execute(
-        "INSERT INTO version_info (version_info_id, schema_version, library_version) VALUES (1, ?1, ?2)",
-        (OPTUNA_SCHEMA, OPTUNA_LIBRARY),
-    )?;
+    tx.batch(&tx.optuna_tables(OPTUNA))?;
+    tx.execute("INSERT INTO version_info (version_info_id, schema_version, library_version) VALUES (1, ?1, ?2)", &[&OPTUNA_SCHEMA, &OPTUNA_LIBRARY])?;
     tx.execute(
         "INSERT INTO alembic_version (version_num) VALUES (?1)",
-        [OPTUNA_REVISION],
+        &[&OPTUNA_REVISION],
     )?;
     Ok(())
 }

@@ -2,21 +2,25 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::unistd::{AccessFlags, access, geteuid};
+use rusqlite::OpenFlags;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use super::changes::Doubt;
 use super::file::{
     FileId, has_log, log_of, looks_whole, make_directory, must_be_local, must_exist,
     must_have_one_name,
 };
 use super::log::{self, Watch};
 use super::migrate::{Contents, check_triggers, inspect, migrate};
-use super::{StoreError, StoreErrorKind as Kind};
+use super::sql::{Connection, Purpose};
+#[cfg(feature = "postgres")]
+use super::sql::{Server, address::Address};
+use super::{Place, StoreError, StoreErrorKind as Kind};
 use files::{beside, directory, plain};
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
@@ -38,15 +42,29 @@ const WAL_TRIES: u32 = 40;
 /// same time opens its own.
 pub struct Store {
     pub(super) conn: Connection,
-    pub(super) path: PathBuf,
+    pub(super) place: Place,
     pub(super) clock: Clock,
     /// Whether our own tables are there; a file that only Optuna has written, opened for reading,
     /// lacks them.
     pub(super) own_tables: bool,
     pub(super) file: Option<FileId>,
+    /// A batch that may have been written.
+    pub(super) doubt: Option<Doubt>,
     /// Of a database that is written.
     pub(super) watch: Option<Watch>,
-    data_version: i64,
+    version: i64,
+}
+
+/// What studies on a server are opened for.
+#[cfg(feature = "postgres")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Writing; tables are made where there are none.
+    Make,
+    /// Writing to what is there.
+    Write,
+    /// Reading.
+    Read,
 }
 
 /// Where the times of rows come from.
@@ -55,7 +73,7 @@ type Clock = Box<dyn Fn() -> jiff::Timestamp + Send>;
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store")
-            .field("path", &self.path)
+            .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
@@ -67,8 +85,13 @@ impl Store {
     /// # Errors
     /// No database of ours, a damaged or newer one, a network file system, no permission. The
     /// file is then as it was.
-    pub fn open(path: &Path) -> Result<Store, StoreError> {
-        let path = &plain::real(path);
+    pub fn open(place: impl Into<Place>) -> Result<Store, StoreError> {
+        let place = place.into();
+        #[cfg(feature = "postgres")]
+        if let Some(server) = place.server() {
+            return Store::open_on(server, &place, Access::Make);
+        }
+        let path = &plain::real(place.file());
         make_directory(path)?;
         Store::open_writable(path, OpenFlags::SQLITE_OPEN_CREATE)
     }
@@ -93,8 +116,7 @@ impl Store {
         access(path, AccessFlags::R_OK | AccessFlags::W_OK).map_err(|_| read_only())?;
         must_have_one_name(path)?;
         log::check(&log_of(path)).map_err(at)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Kind::from(e)))?;
+        let conn = open_file(path, READ_WRITE).map_err(at)?;
         keep_log_on_close(&conn, has_log(path)).map_err(at)?;
         Ok(inspect_patiently(&conn).map_err(at)? != Contents::Empty)
     }
@@ -103,8 +125,13 @@ impl Store {
     ///
     /// # Errors
     /// See [`Store::open`]; also where there is none.
-    pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
-        let path = &plain::real(path);
+    pub fn open_existing(place: impl Into<Place>) -> Result<Store, StoreError> {
+        let place = place.into();
+        #[cfg(feature = "postgres")]
+        if let Some(server) = place.server() {
+            return Store::open_on(server, &place, Access::Write);
+        }
+        let path = &plain::real(place.file());
         must_exist(path)?;
         Store::open_writable(path, OpenFlags::empty())
     }
@@ -114,8 +141,13 @@ impl Store {
     ///
     /// # Errors
     /// See [`Store::open_existing`].
-    pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
-        let path = &plain::real(path);
+    pub fn open_read_only(place: impl Into<Place>) -> Result<Store, StoreError> {
+        let place = place.into();
+        #[cfg(feature = "postgres")]
+        if let Some(server) = place.server() {
+            return Store::open_on(server, &place, Access::Read);
+        }
+        let path = &plain::real(place.file());
         must_exist(path)?;
         looks_whole(path)?;
         if !log_of(path).exists() {
@@ -134,15 +166,15 @@ impl Store {
             }
         })?;
         let own_tables = has_own_tables(contents).map_err(at)?;
-        Store::assemble(conn, path, own_tables).map_err(at)
+        Store::assemble(conn, path.into(), own_tables).map_err(at)
     }
 
     /// The same; `None` where there is no database.
     ///
     /// # Errors
     /// See [`Store::open_existing`].
-    pub fn open_if_any(path: &Path) -> Result<Option<Store>, StoreError> {
-        match Store::open_read_only(path) {
+    pub fn open_if_any(place: impl Into<Place>) -> Result<Option<Store>, StoreError> {
+        match Store::open_read_only(place) {
             Err(error) if matches!(error.kind, Kind::NotFound) => Ok(None),
             opened => opened.map(Some),
         }
@@ -158,19 +190,18 @@ impl Store {
         looks_whole(path)?;
         let at = |kind: Kind| kind.at(path);
         log::check(&log_of(path)).map_err(at)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags).map_err(|e| at(Kind::from(e)))?;
+        let conn = open_file(path, READ_WRITE).map_err(at)?;
         let contents = inspect_patiently(&conn).map_err(at)?;
         let own_tables = has_own_tables(contents).map_err(at)?;
         quick_check(&conn).map_err(at)?;
         super::foreign::make_readable(&conn).map_err(at)?;
-        Store::assemble(conn, path, own_tables).map_err(at)
+        Store::assemble(conn, path.into(), own_tables).map_err(at)
     }
 
     /// Sets how long a statement waits for another program's lock.
     pub fn set_lock_patience(&self, patience: Duration) {
         // Fails for no value of it.
-        let _ = self.conn.busy_timeout(patience);
+        let _ = self.conn.set_lock_patience(patience);
     }
 
     /// Whether the database can be written now: takes its write lock and gives it back.
@@ -178,9 +209,8 @@ impl Store {
     /// # Errors
     /// Another program holds the lock, or the database cannot be written at all.
     pub fn probe_lock(&self) -> Result<(), StoreError> {
-        self.conn
-            .execute_batch("BEGIN IMMEDIATE; ROLLBACK")
-            .map_err(|e| self.at(Kind::from(e)))
+        let nothing = self.conn.transaction(Purpose::Write, |_| Ok(()));
+        nothing.map_err(|kind| self.at(kind))
     }
 
     /// Takes the time of everything written from `clock`, for tests and replays.
@@ -189,18 +219,23 @@ impl Store {
         self
     }
 
-    /// The file.
+    /// The file; of studies on a server the one that stands for the project ([`Place::file`]).
     pub fn path(&self) -> &Path {
-        &self.path
+        self.place.file()
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Whether another connection has committed since the last call (or since opening). Where that
     /// cannot be found out it says yes: reading then shows the error.
     pub fn foreign_change(&mut self) -> bool {
-        match data_version(&self.conn) {
-            Ok(version) if version == self.data_version => false,
+        match self.conn.version() {
+            Ok(version) if version == self.version => false,
             Ok(version) => {
-                self.data_version = version;
+                self.version = version;
                 true
             }
             Err(_) => true,
@@ -212,8 +247,8 @@ impl Store {
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Kind>,
     ) -> Result<T, StoreError> {
-        let read = || query(&*self.conn.unchecked_transaction()?);
-        read().map_err(|kind| self.at(kind))
+        let answer = self.conn.transaction(Purpose::Read, query);
+        answer.map_err(|kind| self.at(kind))
     }
 
     /// Writes in one transaction: all of it is durable, or nothing was written.
@@ -221,7 +256,7 @@ impl Store {
         &mut self,
         change: impl FnOnce(&Connection) -> Result<T, Kind>,
     ) -> Result<T, StoreError> {
-        let changed = in_transaction(&mut self.conn, change);
+        let changed = self.conn.transaction(Purpose::Write, change);
         changed.map_err(|kind| self.at(kind))
     }
 
@@ -236,7 +271,7 @@ impl Store {
     }
 
     pub(super) fn at(&self, kind: Kind) -> StoreError {
-        kind.at(&self.path)
+        kind.at(&self.place.shown())
     }
 
     fn open_writable(path: &Path, create: OpenFlags) -> Result<Store, StoreError> {
@@ -247,33 +282,50 @@ impl Store {
         if let Some(gap) = log::check(&log_of(path)).map_err(at)? {
             keep_dropped(path, gap);
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
-        let mut conn = Connection::open_with_flags(path, flags).map_err(|e| at(Kind::from(e)))?;
+        let conn = open_file(path, READ_WRITE | create).map_err(at)?;
         let now = stamp(messages::clock::now());
         // A connection that is closed copies what a crash left in the log into the file: not into
         // one that is refused.
         keep_log_on_close(&conn, has_log(path)).map_err(at)?;
-        prepare(&mut conn, !create.is_empty(), &now).map_err(at)?;
-        let mut store = Store::assemble(conn, path, true).map_err(at)?;
+        prepare(&conn, !create.is_empty(), &now).map_err(at)?;
+        let mut store = Store::assemble(conn, path.into(), true).map_err(at)?;
         store.watch = Watch::of(log_of(path), beside(path, "-shm"));
         if store.watch.is_some() {
-            let by_hand = store.conn.pragma_update(None, "wal_autocheckpoint", 0);
-            by_hand.map_err(|e| at(Kind::from(e)))?;
+            let by_hand = "PRAGMA wal_autocheckpoint = 0";
+            store.conn.batch(by_hand).map_err(at)?;
         }
         Ok(store)
     }
 
-    fn assemble(conn: Connection, path: &Path, own_tables: bool) -> Result<Store, Kind> {
-        conn.busy_timeout(LOCK_PATIENCE)?;
-        conn.set_prepared_statement_cache_capacity(64);
+    /// Opens the studies on a server.
+    #[cfg(feature = "postgres")]
+    fn open_on(address: &Address, place: &Place, access: Access) -> Result<Store, StoreError> {
+        let at = |kind: Kind| kind.at(&place.shown());
+        let conn = Connection::Postgres(Box::new(Server::connect(address).map_err(at)?));
+        let contents = finished(|| inspect(&conn)).map_err(at)?;
+        let own_tables = match (contents, access) {
+            (Contents::Empty, Access::Write | Access::Read) => return Err(at(Kind::NotFound)),
+            (Contents::Optuna { migrations }, Access::Read) => migrations > 0,
+            (Contents::Empty | Contents::Optuna { .. }, Access::Make | Access::Write) => {
+                let now = stamp(messages::clock::now());
+                finished(|| migrate(&conn, &now)).map_err(at)?;
+                true
+            }
+        };
+        Store::assemble(conn, place.clone(), own_tables).map_err(at)
+    }
+
+    fn assemble(conn: Connection, place: Place, own_tables: bool) -> Result<Store, Kind> {
+        conn.set_lock_patience(LOCK_PATIENCE)?;
         Ok(Store {
-            data_version: data_version(&conn)?,
+            version: conn.version()?,
             conn,
-            path: path.to_path_buf(),
             clock: Box::new(messages::clock::now),
             own_tables,
-            file: FileId::of(path),
+            file: FileId::of(place.file()).filter(|_| !place.is_shared()),
             watch: None,
+            doubt: None,
+            place,
         })
     }
 }
@@ -285,15 +337,14 @@ impl Drop for Store {
     }
 }
 
-/// Makes changes in one transaction: all of them are durable, or none was made.
-pub(super) fn in_transaction<T>(
-    conn: &mut Connection,
-    change: impl FnOnce(&Connection) -> Result<T, Kind>,
-) -> Result<T, Kind> {
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let done = change(&tx)?;
-    tx.commit()?;
-    Ok(done)
+/// How a file is opened that may be written.
+const READ_WRITE: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+fn open_file(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection, Kind> {
+    let conn = rusqlite::Connection::open_with_flags(path, flags)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(Connection::Sqlite(conn))
 }
 
 /// A time as Optuna 5 stores it: naive UTC with microseconds.
@@ -321,7 +372,7 @@ fn keep_dropped(path: &Path, gap: log::Damage) {
 }
 
 /// Checks first, writes after.
-fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Kind> {
+fn prepare(conn: &Connection, create: bool, now: &str) -> Result<(), Kind> {
     let contents = inspect_patiently(conn)?;
     if !create {
         has_own_tables(contents)?;
@@ -330,8 +381,7 @@ fn prepare(conn: &mut Connection, create: bool, now: &str) -> Result<(), Kind> {
     quick_check(conn)?;
     keep_log_on_close(conn, false)?;
     write_ahead(conn)?;
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "foreign_keys", true)?;
+    conn.batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = TRUE")?;
     // Here it may be found half made again: it was empty a moment ago.
     finished(|| migrate(conn, now))
 }
@@ -347,7 +397,7 @@ fn has_own_tables(contents: Contents) -> Result<bool, Kind> {
 /// The first statement on a connection may find another program recovering the log, or making the tables, which Optuna
 /// does one by one.
 fn inspect_patiently(conn: &Connection) -> Result<Contents, Kind> {
-    conn.busy_timeout(LOCK_PATIENCE)?;
+    conn.set_lock_patience(LOCK_PATIENCE)?;
     finished(|| inspect(conn))
 }
 
@@ -363,12 +413,14 @@ fn finished<T>(mut attempt: impl FnMut() -> Result<T, Kind>) -> Result<T, Kind> 
 }
 
 pub(super) fn keep_log_on_close(conn: &Connection, keep: bool) -> Result<(), Kind> {
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
+    if let Some(sqlite) = conn.sqlite() {
+        sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
+    }
     Ok(())
 }
 
 fn quick_check(conn: &Connection) -> Result<(), Kind> {
-    let found: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    let found: String = conn.value("PRAGMA quick_check(1)", &[])?;
     if found == "ok" {
         Ok(())
     } else {
@@ -379,10 +431,7 @@ fn quick_check(conn: &Connection) -> Result<(), Kind> {
 fn write_ahead(conn: &Connection) -> Result<(), Kind> {
     let mut tries = 0;
     loop {
-        let mode = conn.query_row("PRAGMA journal_mode = WAL", [], |row| {
-            row.get::<_, String>(0)
-        });
-        match mode.map_err(Kind::from) {
+        match conn.value::<String>("PRAGMA journal_mode = WAL", &[]) {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(mode) => return Err(Kind::NoLog(mode)),
             Err(Kind::Locked) if tries < WAL_TRIES => {
@@ -392,11 +441,6 @@ fn write_ahead(conn: &Connection) -> Result<(), Kind> {
             Err(kind) => return Err(kind),
         }
     }
-}
-
-fn data_version(conn: &Connection) -> Result<i64, Kind> {
-    let mut statement = conn.prepare_cached("PRAGMA data_version")?;
-    Ok(statement.query_row([], |row| row.get(0))?)
 }
 
 /// How a database is opened for who only reads. SQLite makes the log and its index where they are
@@ -446,6 +490,6 @@ impl Look {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
-        Ok(Connection::open_with_flags(uri, flags)?)
+        open_file(uri, flags)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use rusqlite::{Connection, Row, Statement};
 use serde_json::{Map, Value as Json};
 
 use super::listing::{self, Members};
+use super::sql::{Connection, Row};
 use super::studies::named;
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
@@ -41,7 +41,7 @@ impl Store {
             reader.read_attributes(
                 "trial_system_attributes",
                 "AND t.state = 'COMPLETE'
-                 AND (r.\"key\" = 'constraints' OR r.\"key\" GLOB 'constraints:*')",
+                 AND (r.\"key\" = 'constraints' OR substr(r.\"key\", 1, 12) = 'constraints:')",
                 |t| &mut t.system_attrs,
             )?;
             Ok(reader.trials)
@@ -76,7 +76,7 @@ impl Store {
             reader.read_trials()?;
             reader.read_params()?;
             reader.read_values()?;
-            let among = among(keys);
+            let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
             reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
             Ok(reader.trials)
         })
@@ -113,7 +113,7 @@ impl Store {
         self.read(|conn| {
             let mut reader = Reader::new(conn, study_id, Which::These(numbers));
             reader.read_trials()?;
-            let among = among(keys);
+            let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
             reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
             let with = reader
                 .trials
@@ -129,12 +129,9 @@ impl Store {
     /// Reading failed.
     pub fn attribute_names(&self, study_id: i64) -> Result<BTreeSet<String>, StoreError> {
         self.read(|conn| {
-            let mut statement = conn.prepare_cached(
-                "SELECT DISTINCT a.\"key\" FROM trials t
-                 JOIN trial_user_attributes a ON a.trial_id = t.trial_id WHERE t.study_id = ?1",
-            )?;
-            let names = statement.query_map([study_id], |row| row.get(0))?;
-            Ok(names.collect::<Result<_, _>>()?)
+            let query = "SELECT DISTINCT a.\"key\" FROM trials t
+                 JOIN trial_user_attributes a ON a.trial_id = t.trial_id WHERE t.study_id = ?1";
+            conn.rows(query, &[&study_id], |row| row.get(0))
         })
     }
 
@@ -145,18 +142,6 @@ impl Store {
     pub fn points(&self, study_id: i64) -> Result<BTreeMap<u64, Params>, StoreError> {
         self.read(|conn| points(conn, study_id))
     }
-}
-
-/// The condition on the rows `r` of attributes that they have one of these keys. The `+` has SQLite walk through a
-/// trial's attributes once: that is less work than one search in the index for each key.
-fn among(keys: &[&str]) -> String {
-    let quoted = keys
-        .iter()
-        .map(|key| format!("'{}'", key.replace('\'', "''")));
-    format!(
-        "AND +r.\"key\" IN ({})",
-        quoted.collect::<Vec<_>>().join(", ")
-    )
 }
 
 /// The parameters of all trials of a study, by number.
@@ -231,19 +216,19 @@ impl<'a> Reader<'a> {
     /// The condition on the trials `t`, whose second parameter is `only`: values of this column.
     fn condition(&self, column: &str) -> String {
         match self.only {
-            None => "?2 IS NULL".to_owned(),
-            Some(_) => format!("t.{column} IN (SELECT value FROM json_each(?2))"),
+            None => "CAST(?2 AS TEXT) IS NULL".to_owned(),
+            Some(_) => self.conn.among_numbers(&format!("t.{column}"), "?2"),
         }
     }
 
     fn read_trials(&mut self) -> Result<(), Kind> {
         let condition = self.condition("number");
-        let mut statement = self.conn.prepare_cached(&format!(
+        let query = format!(
             "SELECT t.trial_id, t.number, t.state, t.datetime_start, t.datetime_complete
              FROM trials t WHERE t.study_id = ?1 AND {condition} ORDER BY t.number, t.trial_id"
-        ))?;
-        let mut rows = statement.query((self.study_id, &self.only))?;
-        while let Some(row) = rows.next()? {
+        );
+        let (conn, study_id) = (self.conn, self.study_id);
+        conn.each(&query, &[&study_id, &self.only], |row| {
             let trial_id: i64 = row.get(0)?;
             let number: Option<u64> = row.get(1)?;
             let number = number.ok_or_else(|| {
@@ -252,19 +237,19 @@ impl<'a> Reader<'a> {
             if self.trials.last().is_some_and(|last| last.number == number) {
                 return Err(Kind::Content(format!(
                     "{} has two trials with the number {number}",
-                    named(self.conn, self.study_id)
+                    named(conn, study_id)
                 )));
             }
-            let word: String = row.get(2)?;
             self.index.insert(trial_id, self.trials.len());
-            let state = state(&word, || format!("trial {number}"))?;
+            let state = state(row.text(2)?, || format!("trial {number}"))?;
             self.trials.push(FrozenTrial {
                 trial_id,
                 datetime_start: row.get(3)?,
                 datetime_complete: row.get(4)?,
                 ..FrozenTrial::new(number, state, Params::new())
             });
-        }
+            Ok(())
+        })?;
         // By row id the other tables' rows are found without a look at all trials of the study.
         if self.only.is_some() {
             let ids: Vec<i64> = self.trials.iter().map(|t| t.trial_id).collect();
@@ -287,10 +272,14 @@ impl<'a> Reader<'a> {
             &mut HashMap<String, Domain>,
         ) -> Result<(), Kind>,
     ) -> Result<(), Kind> {
-        let mut statement = self.statement(table, columns, rest)?;
-        let mut rows = statement.query((self.study_id, &self.only))?;
+        let condition = self.condition("trial_id");
+        let query = format!(
+            "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND {condition} {rest}"
+        );
+        let (conn, study_id) = (self.conn, self.study_id);
         let mut whose: Option<(i64, Option<usize>)> = None;
-        while let Some(row) = rows.next()? {
+        conn.each(&query, &[&study_id, &self.only], |row| {
             let trial_id = row.get(0)?;
             if whose.is_none_or(|(last, _)| last != trial_id) {
                 whose = Some((trial_id, self.index.get(&trial_id).copied()));
@@ -298,16 +287,8 @@ impl<'a> Reader<'a> {
             if let Some((_, Some(i))) = whose {
                 take(i, &mut self.trials[i], row, &mut self.domains)?;
             }
-        }
-        Ok(())
-    }
-
-    fn statement(&self, table: &str, columns: &str, rest: &str) -> Result<Statement<'a>, Kind> {
-        let condition = self.condition("trial_id");
-        Ok(self.conn.prepare(&format!(
-            "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND {condition} {rest}"
-        ))?)
+            Ok(())
+        })
     }
 
     fn read_params(&mut self) -> Result<(), Kind> {
@@ -399,7 +380,7 @@ pub(super) fn parameter<'d>(
     let wrong =
         |what: &str| Kind::Content(format!("parameter {name:?} of trial {trial} has {what}"));
     let internal: Option<f64> = row.get(2)?;
-    let text = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
+    let text = row.text(3)?;
     if !domains.contains_key(text) {
         let domain = distribution_from_json(text)
             .map_err(|why| wrong(&format!("a stored distribution that is none: {why}")))?;
@@ -428,11 +409,7 @@ pub(super) fn state(word: &str, whose: impl Fn() -> String) -> Result<TrialState
 /// Key and value of an attribute, from the second and third column.
 pub(super) fn attribute(row: &Row<'_>, whose: impl Fn() -> String) -> Result<(String, Json), Kind> {
     let key: String = row.get(1)?;
-    let text: Option<&str> = row
-        .get_ref(2)?
-        .as_str_or_null()
-        .map_err(rusqlite::Error::from)?;
-    match text.and_then(python_json) {
+    match row.text_or_null(2)?.and_then(python_json) {
         Some(value) => Ok((key, value)),
         None => Err(Kind::Content(format!(
             "attribute {key:?} of {} is no JSON",
@@ -444,10 +421,7 @@ pub(super) fn attribute(row: &Row<'_>, whose: impl Fn() -> String) -> Result<(St
 /// A number and, in the next column, its type.
 pub(super) fn number(row: &Row<'_>, column: usize, what: impl Fn() -> String) -> Result<f64, Kind> {
     let value: Option<f64> = row.get(column)?;
-    let kind = row
-        .get_ref(column + 1)?
-        .as_str()
-        .map_err(rusqlite::Error::from)?;
+    let kind = row.text(column + 1)?;
     match (kind, value) {
         ("FINITE", Some(x)) => Ok(x),
         ("INF_POS", _) => Ok(f64::INFINITY),

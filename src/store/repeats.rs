@@ -1,10 +1,10 @@
 //! Repeats of trials, and the test: what is stored of them beside their attempts, in a table of our own.
 
-use rusqlite::{OptionalExtension, Row};
 use serde_json::{Map, Value as Json};
 
 use super::apply::Batch;
 use super::attempts::{columns, job, of_repeats};
+use super::sql::{Args, Row};
 use super::{AttemptRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::{python_json, to_python_json};
 use search::study::{Job, Purpose, TrialState};
@@ -43,23 +43,21 @@ impl Store {
     ) -> Result<Vec<RepeatRecord>, StoreError> {
         self.read(|conn| {
             // Files of an earlier version, opened for reading, do not have the tables yet.
-            if !conn.table_exists(None, "tune_repeats")? {
+            if !conn.has_table("tune_repeats")? {
                 return Ok(Vec::new());
             }
             let mut attempts = of_repeats(conn, study_id, number)?;
-            let mut statement = conn.prepare_cached(
+            let query =
                 "SELECT t.number, r.purpose, r.repeat, r.seed, r.state, r.value, r.attrs_json,
                         r.started, r.ended
                  FROM trials t JOIN tune_repeats r ON r.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND (?2 IS NULL OR t.number = ?2)
-                 ORDER BY t.number, r.purpose, r.repeat",
-            )?;
-            let repeats = statement.query_and_then((study_id, number), |row| {
+                 WHERE t.study_id = ?1 AND (t.number = ?2 OR ?2 IS NULL)
+                 ORDER BY t.number, r.purpose, r.repeat";
+            conn.rows(query, &[&study_id, &number], |row| {
                 let mut repeat = record(row)?;
                 repeat.attempts = attempts.remove(&repeat.job).unwrap_or_default();
                 Ok(repeat)
-            })?;
-            repeats.collect()
+            })
         })
     }
 }
@@ -74,14 +72,13 @@ fn record(row: &Row<'_>) -> Result<RepeatRecord, Kind> {
         )));
     }
     let holds = |what: &str| Kind::Content(format!("the repeat {job} holds {what}"));
-    let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-    let Some(Json::Object(attrs)) = python_json(text(6)?) else {
+    let Some(Json::Object(attrs)) = python_json(row.text(6)?) else {
         return Err(holds("no JSON object"));
     };
     Ok(RepeatRecord {
         job,
         seed: row.get(3)?,
-        state: text(4)?.parse().map_err(|()| holds("no state"))?,
+        state: row.text(4)?.parse().map_err(|()| holds("no state"))?,
         value: row.get(5)?,
         attrs,
         started: row.get(7)?,
@@ -98,14 +95,13 @@ impl Batch<'_> {
             return Err(Kind::Invalid(format!("{job}: the trial is {trial}")));
         }
         let (word, repeat) = columns(job.purpose);
-        self.conn
-            .prepare_cached(
-                "INSERT INTO tune_repeats
+        self.conn.execute(
+            "INSERT INTO tune_repeats
                  (trial_id, purpose, repeat, seed, state, attrs_json, started)
                  VALUES (?1, ?2, ?3, ?4, 'RUNNING', '{}', ?5)
                  ON CONFLICT (trial_id, purpose, repeat) DO NOTHING",
-            )?
-            .execute((trial_id, word, repeat, seed, self.now))?;
+            &[&trial_id, &word, &repeat, &seed, &self.now],
+        )?;
         match self.repeat_state(trial_id, job)? {
             Some(TrialState::Running) => Ok(trial_id),
             _ => Err(Kind::Invalid(format!("{job} has ended and cannot start"))),
@@ -147,39 +143,36 @@ impl Batch<'_> {
         }
         let (word, repeat) = columns(job.purpose);
         let attrs = to_python_json(&Json::Object(attrs.clone()));
-        self.conn
-            .prepare_cached(
-                "INSERT INTO tune_repeats
+        self.conn.execute(
+            "INSERT INTO tune_repeats
                  (trial_id, purpose, repeat, seed, state, value, attrs_json, started, ended)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
                  ON CONFLICT (trial_id, purpose, repeat) DO UPDATE SET
                      state = excluded.state, value = excluded.value,
                      attrs_json = excluded.attrs_json, ended = excluded.ended",
-            )?
-            .execute((
-                trial_id,
-                word,
-                repeat,
-                seed,
-                state.optuna(),
-                value,
-                attrs,
-                self.now,
-            ))?;
+            &[
+                &trial_id,
+                &word,
+                &repeat,
+                &seed,
+                &state.optuna(),
+                &value,
+                &attrs,
+                &self.now,
+            ],
+        )?;
         Ok(())
     }
 
     /// The state of a repeat; `None` where there is no such repeat.
     pub(super) fn repeat_state(&self, trial_id: i64, job: Job) -> Result<Option<TrialState>, Kind> {
         let (word, repeat) = columns(job.purpose);
+        let query = "SELECT state FROM tune_repeats
+             WHERE trial_id = ?1 AND purpose = ?2 AND repeat = ?3";
+        let args: Args<'_> = &[&trial_id, &word, &repeat];
         let state = self
             .conn
-            .prepare_cached(
-                "SELECT state FROM tune_repeats
-                 WHERE trial_id = ?1 AND purpose = ?2 AND repeat = ?3",
-            )?
-            .query_row((trial_id, word, repeat), |row| row.get::<_, String>(0))
-            .optional()?;
-        Ok(state.and_then(|word| word.parse().ok()))
+            .first(query, args, |row| Ok(row.text(0)?.parse().ok()))?;
+        Ok(state.flatten())
     }
 }

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rusqlite::Connection;
 use rusqlite::types::ToSql;
 use serde_json::{Map, Value as Json};
 
 use super::StoreErrorKind as Kind;
+use super::sql::{Args, Connection, upsert};
 use messages::to_python_json;
 use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::{FrozenTrial, TrialState};
@@ -40,23 +40,27 @@ pub(super) fn new_trial(
     state: &str,
     (start, complete): (&dyn ToSql, &dyn ToSql),
 ) -> Result<i64, Kind> {
-    conn.prepare_cached(
+    let trial_id = conn.value(
         "INSERT INTO trials (number, study_id, state, datetime_start, datetime_complete)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((number, study_id, state, start, complete))?;
-    let trial_id = conn.last_insert_rowid();
-    delete_left(conn, &OF_TRIAL, "trial_id", trial_id)?;
+         VALUES (?1, ?2, ?3, ?4, ?5) RETURNING trial_id",
+        &[&number, &study_id, &state, &start, &complete],
+    )?;
+    if conn.gives_ids_again() {
+        delete_left(conn, &OF_TRIAL, "trial_id", trial_id)?;
+    }
     Ok(trial_id)
 }
 
 /// The row of a new study; gives its id, of which nothing else is known.
 pub(super) fn new_study(conn: &Connection, name: &str) -> Result<i64, Kind> {
-    conn.execute("INSERT INTO studies (study_name) VALUES (?1)", [name])?;
-    let study_id = conn.last_insert_rowid();
-    let mut of_another = conn.prepare("SELECT trial_id FROM trials WHERE study_id = ?1")?;
-    let trials = of_another.query_map([study_id], |row| row.get(0))?;
-    for trial_id in trials.collect::<Result<Vec<i64>, _>>()? {
+    let new = "INSERT INTO studies (study_name) VALUES (?1) RETURNING study_id";
+    let study_id = conn.value(new, &[&name])?;
+    if !conn.gives_ids_again() {
+        return Ok(study_id);
+    }
+    let of_another = "SELECT trial_id FROM trials WHERE study_id = ?1";
+    let trials: Vec<i64> = conn.rows(of_another, &[&study_id], |row| row.get(0))?;
+    for trial_id in trials {
         delete_left(conn, &OF_TRIAL, "trial_id", trial_id)?;
     }
     delete_left(conn, &["trials"], "study_id", study_id)?;
@@ -69,7 +73,7 @@ pub(super) fn delete_rows(conn: &Connection, study_id: i64) -> Result<(), Kind> 
     for table in OF_TRIAL {
         let of_study = "SELECT trial_id FROM trials WHERE study_id = ?1";
         let delete = format!("DELETE FROM {table} WHERE trial_id IN ({of_study})");
-        conn.execute(&delete, [study_id])?;
+        conn.execute(&delete, &[&study_id])?;
     }
     delete_left(conn, &["trials"], "study_id", study_id)?;
     delete_left(conn, &OF_STUDY, "study_id", study_id)?;
@@ -78,8 +82,7 @@ pub(super) fn delete_rows(conn: &Connection, study_id: i64) -> Result<(), Kind> 
 
 fn delete_left(conn: &Connection, tables: &[&str], key: &str, id: i64) -> Result<(), Kind> {
     for table in tables {
-        conn.prepare_cached(&format!("DELETE FROM {table} WHERE {key} = ?1"))?
-            .execute([id])?;
+        conn.execute(&format!("DELETE FROM {table} WHERE {key} = ?1"), &[&id])?;
     }
     Ok(())
 }
@@ -133,9 +136,8 @@ fn add_trial(
 
 /// The number that the study's next trial gets.
 pub(super) fn next_number(conn: &Connection, study_id: i64) -> Result<u64, Kind> {
-    Ok(conn
-        .prepare_cached("SELECT COALESCE(MAX(number), -1) + 1 FROM trials WHERE study_id = ?1")?
-        .query_row([study_id], |row| row.get(0))?)
+    let next = "SELECT COALESCE(MAX(number), -1) + 1 FROM trials WHERE study_id = ?1";
+    conn.value(next, &[&study_id])
 }
 
 /// Optuna's rules for the values of a trial that ends.
@@ -172,10 +174,8 @@ pub(super) fn put_params(
     params: &Params,
     distributions: &BTreeMap<String, Domain>,
 ) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
-         VALUES (?1, ?2, ?3, ?4)",
-    )?;
+    let put = "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
+         VALUES (?1, ?2, ?3, ?4)";
     for (name, value) in params {
         let wrong = |what: &str| {
             Kind::Invalid(format!(
@@ -189,7 +189,8 @@ pub(super) fn put_params(
             .to_internal(value)
             .filter(|x| x.is_finite())
             .ok_or_else(|| wrong("does not lie in its distribution"))?;
-        statement.execute((trial_id, name, internal, distribution_to_json(domain)))?;
+        let args: Args<'_> = &[&trial_id, name, &internal, &distribution_to_json(domain)];
+        conn.execute(put, args)?;
     }
     Ok(())
 }
@@ -226,15 +227,10 @@ fn typed(value: f64) -> (Option<f64>, &'static str) {
 
 /// Stores the values of a trial, one an objective.
 pub(super) fn put_values(conn: &Connection, trial_id: i64, values: &[f64]) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO trial_values (trial_id, objective, value, value_type)
-         VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (trial_id, objective) DO UPDATE SET
-             value = excluded.value, value_type = excluded.value_type",
-    )?;
+    let put = upsert("trial_values", "trial_id, objective", "value, value_type");
     for (objective, &value) in values.iter().enumerate() {
         let (stored, kind) = typed(value);
-        statement.execute((trial_id, objective, stored, kind))?;
+        conn.execute(&put, &[&trial_id, &objective, &stored, &kind])?;
     }
     Ok(())
 }
@@ -247,15 +243,9 @@ pub(super) fn put_report(
     value: f64,
 ) -> Result<(), Kind> {
     let (stored, kind) = typed(value);
-    conn.prepare_cached(
-        "INSERT INTO trial_intermediate_values
-         (trial_id, step, intermediate_value, intermediate_value_type)
-         VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (trial_id, step) DO UPDATE SET
-             intermediate_value = excluded.intermediate_value,
-             intermediate_value_type = excluded.intermediate_value_type",
-    )?
-    .execute((trial_id, step, stored, kind))?;
+    let columns = "intermediate_value, intermediate_value_type";
+    let put = upsert("trial_intermediate_values", "trial_id, step", columns);
+    conn.execute(&put, &[&trial_id, &step, &stored, &kind])?;
     Ok(())
 }
 
@@ -291,11 +281,11 @@ pub(super) fn put_if_absent(
     key: &str,
     value: &Json,
 ) -> Result<(), Kind> {
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO study_system_attributes (study_id, key, value_json) VALUES (?1, ?2, ?3)
          ON CONFLICT (study_id, key) DO NOTHING",
-    )?
-    .execute((study_id, key, to_python_json(value)))?;
+        &[&study_id, &key, &to_python_json(value)],
+    )?;
     Ok(())
 }
 
@@ -306,10 +296,7 @@ fn put_attribute(
     key: &str,
     text: &str,
 ) -> Result<(), Kind> {
-    conn.prepare_cached(&format!(
-        "INSERT INTO {table} ({whose}, key, value_json) VALUES (?1, ?2, ?3)
-         ON CONFLICT ({whose}, key) DO UPDATE SET value_json = excluded.value_json"
-    ))?
-    .execute((owner, key, text))?;
+    let put = upsert(table, &format!("{whose}, key"), "value_json");
+    conn.execute(&put, &[&owner, &key, &text])?;
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Runs: which process worked on a study, when, and with what.
 
-use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::Value as Json;
 
 use super::apply::Batch;
 use super::attempts::interrupt_attempts;
+use super::sql::{Connection, Row};
 use super::studies::must_be_there;
 use super::{RunRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::python_json;
@@ -13,12 +13,12 @@ use messages::python_json;
 /// night, changes nothing; the first one of a study counts in any case.
 pub(super) fn telling(conn: &Connection) -> Result<String, Kind> {
     // Files of an earlier version, opened for reading, do not have the table yet.
-    let repeats = match conn.table_exists(None, "tune_repeat_attempts")? {
+    let repeats = match conn.has_table("tune_repeat_attempts")? {
         true => "UNION SELECT run_id FROM tune_repeat_attempts",
         false => "",
     };
     Ok(format!(
-        "(exit_code IS NOT 0 OR run_id IN (SELECT MIN(run_id) FROM tune_runs GROUP BY study_id)
+        "(exit_code IS DISTINCT FROM 0 OR run_id IN (SELECT MIN(run_id) FROM tune_runs GROUP BY study_id)
           OR run_id IN (SELECT run_id FROM tune_attempts {repeats}))"
     ))
 }
@@ -48,21 +48,20 @@ impl Store {
         let now = self.now();
         self.write(|conn| {
             must_be_there(conn, study_id)?;
-            conn.execute(
+            let run_id = conn.value(
                 "INSERT INTO tune_runs
                  (study_id, pid, host, version, command_json, operation_json, started)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                (
-                    study_id,
-                    run.pid,
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING run_id",
+                &[
+                    &study_id,
+                    &run.pid,
                     &run.host,
                     &run.version,
-                    Json::from(run.command.as_slice()).to_string(),
-                    run.operation.to_string(),
+                    &Json::from(run.command.as_slice()).to_string(),
+                    &run.operation.to_string(),
                     &now,
-                ),
+                ],
             )?;
-            let run_id = conn.last_insert_rowid();
             interrupt_attempts(conn, study_id, &now)?;
             Ok(run_id)
         })
@@ -76,9 +75,7 @@ impl Store {
     pub fn run_started(&self, study_id: i64, run_id: i64) -> Result<Option<String>, StoreError> {
         self.read(|conn| {
             let query = "SELECT started FROM tune_runs WHERE study_id = ?1 AND run_id = ?2";
-            let mut statement = conn.prepare_cached(query)?;
-            let started = statement.query_row((study_id, run_id), |row| row.get(0));
-            Ok(started.optional()?)
+            conn.first(query, &[&study_id, &run_id], |row| row.get(0))
         })
     }
 
@@ -108,14 +105,13 @@ impl Store {
             return Ok(Vec::new());
         }
         self.read(|conn| {
-            let mut statement = conn.prepare_cached(&format!(
+            let query = format!(
                 "SELECT run_id, pid, host, version, command_json, operation_json, started, ended,
                         exit_code
                  FROM tune_runs WHERE study_id = ?1 AND {}",
                 condition(conn)?
-            ))?;
-            let runs = statement.query_and_then([study_id], run)?;
-            runs.collect()
+            );
+            conn.rows(&query, &[&study_id], run)
         })
     }
 }
@@ -123,11 +119,7 @@ impl Store {
 fn run(row: &Row<'_>) -> Result<RunEntry, Kind> {
     let run_id: i64 = row.get(0)?;
     let json = |column: usize| {
-        let json = python_json(
-            row.get_ref(column)?
-                .as_str()
-                .map_err(rusqlite::Error::from)?,
-        );
+        let json = python_json(row.text(column)?);
         json.ok_or_else(|| Kind::Content(format!("run {run_id} holds no JSON")))
     };
     let command = json(4)?;
@@ -150,10 +142,10 @@ fn run(row: &Row<'_>) -> Result<RunEntry, Kind> {
 impl Batch<'_> {
     /// Records that the run ended.
     pub(super) fn end_run(&self, exit: u8) -> Result<(), Kind> {
-        let changed = self
-            .conn
-            .prepare_cached("UPDATE tune_runs SET ended = ?2, exit_code = ?3 WHERE run_id = ?1")?
-            .execute((self.run_id, self.now, exit))?;
+        let changed = self.conn.execute(
+            "UPDATE tune_runs SET ended = ?2, exit_code = ?3 WHERE run_id = ?1",
+            &[&self.run_id, &self.now, &exit],
+        )?;
         if changed == 1 {
             Ok(())
         } else {

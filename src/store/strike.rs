@@ -3,7 +3,6 @@
 use super::rows::{SYSTEM, USER, put_attributes};
 use super::studies::must_be_there;
 use super::{Store, StoreError, StoreErrorKind as Kind};
-use rusqlite::OptionalExtension;
 use search::study::STRUCK;
 use serde_json::{Map, Value as Json};
 
@@ -24,9 +23,7 @@ impl Store {
         self.write(|conn| {
             must_be_there(conn, study_id)?;
             let of = "SELECT trial_id FROM trials WHERE study_id = ?1 AND number = ?2";
-            let trial_id: Option<i64> = conn
-                .query_row(of, (study_id, number), |row| row.get(0))
-                .optional()?;
+            let trial_id: Option<i64> = conn.first(of, &[&study_id, &number], |row| row.get(0))?;
             let trial_id = trial_id.ok_or(Kind::UnknownTrial(study_id, number))?;
             let one = |key: &str, value: Json| Map::from_iter([(key.to_owned(), value)]);
             match why {
@@ -39,7 +36,7 @@ impl Store {
                     .try_for_each(|((table, whose), key)| {
                         let delete =
                             format!("DELETE FROM {table} WHERE {whose} = ?1 AND \"key\" = ?2");
-                        conn.execute(&delete, (trial_id, key))?;
+                        conn.execute(&delete, &[&trial_id, &key])?;
                         Ok(())
                     }),
             }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value as Json};
 
 use super::read::attribute;
 use super::rows::{OF_STUDIES, add_trials, delete_rows, new_study, put_attributes, put_if_absent};
 use super::runs::telling;
+use super::sql::{Connection, Row};
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use files::paths::logs_dir;
 use messages::python_json;
@@ -114,9 +114,8 @@ impl Store {
     /// See [`Store::studies`].
     pub fn find_study(&self, name: &str) -> Result<Option<StudySummary>, StoreError> {
         self.read(|conn| {
-            let mut statement =
-                conn.prepare_cached("SELECT study_id FROM studies WHERE study_name = ?1")?;
-            let id = statement.query_row([name], |row| row.get(0)).optional()?;
+            let of = "SELECT study_id FROM studies WHERE study_name = ?1";
+            let id = conn.first(of, &[&name], |row| row.get(0))?;
             let Some(id) = id else { return Ok(None) };
             Ok(summaries(conn, Some(id), self.own_tables)?.pop())
         })
@@ -154,6 +153,7 @@ impl Store {
     ) -> Result<Range<u64>, StoreError> {
         self.write(|conn| {
             must_be_there(conn, study_id)?;
+            conn.lock_study(study_id)?;
             add_trials(conn, study_id, objectives(conn, study_id)?, trials)
         })
     }
@@ -167,10 +167,9 @@ impl Store {
             return Ok(None);
         }
         self.read(|conn| {
-            let mut statement =
-                conn.prepare_cached("SELECT identity_json FROM tune_studies WHERE study_id = ?1")?;
-            let text = statement.query_row([study_id], |row| row.get::<_, String>(0));
-            match text.optional()?.as_deref().map(python_json) {
+            let query = "SELECT identity_json FROM tune_studies WHERE study_id = ?1";
+            let identity = |row: &Row<'_>| Ok(python_json(row.text(0)?));
+            match conn.first(query, &[&study_id], identity)? {
                 None => Ok(None),
                 Some(Some(Json::Object(map))) => Ok(Some(map)),
                 Some(_) => Err(Kind::Content(format!(
@@ -199,14 +198,11 @@ impl Store {
         self.write(|conn| {
             must_be_there(conn, study_id)?;
             must_be_free(conn, name)?;
-            let old: String = conn.query_row(
-                "SELECT study_name FROM studies WHERE study_id = ?1",
-                [study_id],
-                |row| row.get(0),
-            )?;
+            let of = "SELECT study_name FROM studies WHERE study_id = ?1";
+            let old: String = conn.value(of, &[&study_id])?;
             conn.execute(
                 "UPDATE studies SET study_name = ?2 WHERE study_id = ?1",
-                (study_id, name),
+                &[&study_id, &name],
             )?;
             let [from, to] =
                 [&old, name].map(|study| format!("{}/", logs_dir(Path::new(""), study).display()));
@@ -217,7 +213,7 @@ impl Store {
                          WHERE substr(log, 1, length(?2)) = ?2
                              AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)"
                     ),
-                    (study_id, &from, &to),
+                    &[&study_id, &from, &to],
                 )?;
             }
             Ok(())
@@ -231,10 +227,7 @@ impl Store {
     /// No such study; writing failed.
     pub fn name_metrics(&mut self, study_id: i64, names: &[&str]) -> Result<(), StoreError> {
         let named = "SELECT 1 FROM study_system_attributes WHERE study_id = ?1 AND key = ?2";
-        if self.read(|conn| {
-            let mut statement = conn.prepare_cached(named)?;
-            Ok(statement.exists((study_id, METRIC_NAMES))?)
-        })? {
+        if self.read(|conn| conn.exists(named, &[&study_id, &METRIC_NAMES]))? {
             return Ok(());
         }
         self.write(|conn| {
@@ -274,11 +267,8 @@ fn summaries(
     own_tables: bool,
 ) -> Result<Vec<StudySummary>, Kind> {
     let mut studies = BTreeMap::new();
-    let mut statement = conn.prepare_cached(
-        "SELECT study_id, study_name FROM studies WHERE ?1 IS NULL OR study_id = ?1",
-    )?;
-    let mut rows = statement.query([only])?;
-    while let Some(row) = rows.next()? {
+    let query = "SELECT study_id, study_name FROM studies WHERE study_id = ?1 OR ?1 IS NULL";
+    conn.each(query, &[&only], |row| {
         let study = StudySummary {
             study_id: row.get(0)?,
             name: row.get(1)?,
@@ -288,7 +278,8 @@ fn summaries(
             last_activity: None,
         };
         studies.insert(study.study_id, study);
-    }
+        Ok(())
+    })?;
     add_directions(conn, &mut studies, only)?;
     add_counts(conn, &mut studies, only)?;
     add_user_attributes(conn, &mut studies, only)?;
@@ -300,9 +291,7 @@ fn summaries(
 
 /// Whoever deletes a study ends the run that works on it.
 pub(super) fn must_be_there(conn: &Connection, study_id: i64) -> Result<(), Kind> {
-    let there = conn
-        .prepare_cached("SELECT 1 FROM studies WHERE study_id = ?1")?
-        .exists([study_id])?;
+    let there = conn.exists("SELECT 1 FROM studies WHERE study_id = ?1", &[&study_id])?;
     match there {
         true => Ok(()),
         false => Err(Kind::UnknownStudy(study_id)),
@@ -312,19 +301,15 @@ pub(super) fn must_be_there(conn: &Connection, study_id: i64) -> Result<(), Kind
 /// How many objectives a study has.
 pub(super) fn objectives(conn: &Connection, study_id: i64) -> Result<usize, Kind> {
     let count = "SELECT COUNT(*) FROM study_directions WHERE study_id = ?1";
-    let mut statement = conn.prepare_cached(count)?;
-    Ok(statement.query_row([study_id], |row| row.get(0))?)
+    conn.value(count, &[&study_id])
 }
 
 type Studies = BTreeMap<i64, StudySummary>;
 
 fn add_directions(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(
-        "SELECT study_id, direction FROM study_directions
-         WHERE ?1 IS NULL OR study_id = ?1 ORDER BY study_id, objective",
-    )?;
-    let mut rows = statement.query([only])?;
-    while let Some(row) = rows.next()? {
+    let query = "SELECT study_id, direction FROM study_directions
+         WHERE study_id = ?1 OR ?1 IS NULL ORDER BY study_id, objective";
+    conn.each(query, &[&only], |row| {
         let (id, word): (i64, String) = (row.get(0)?, row.get(1)?);
         let direction = word.parse().map_err(|()| {
             Kind::Content(format!(
@@ -334,28 +319,26 @@ fn add_directions(conn: &Connection, studies: &mut Studies, only: Option<i64>) -
         if let Some(study) = studies.get_mut(&id) {
             study.directions.push(direction);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn add_counts(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(
-        "SELECT study_id, state, COUNT(*), MAX(datetime_start), MAX(datetime_complete) FROM trials
-         WHERE ?1 IS NULL OR study_id = ?1 GROUP BY study_id, state",
-    )?;
-    let mut rows = statement.query([only])?;
-    while let Some(row) = rows.next()? {
+    let query = "SELECT study_id, state, COUNT(*), MAX(datetime_start), MAX(datetime_complete)
+         FROM trials WHERE study_id = ?1 OR ?1 IS NULL GROUP BY study_id, state";
+    conn.each(query, &[&only], |row| {
         let id: Option<i64> = row.get(0)?;
         let Some(study) = id.and_then(|id| studies.get_mut(&id)) else {
-            continue;
+            return Ok(());
         };
-        let word: String = row.get(1)?;
-        let state = super::read::state(&word, || format!("a trial of study {:?}", study.name))?;
+        let state = super::read::state(row.text(1)?, || {
+            format!("a trial of study {:?}", study.name)
+        })?;
         study.counts.add(state, row.get(2)?);
         let (started, completed): (Option<String>, Option<String>) = (row.get(3)?, row.get(4)?);
         study.last_activity = study.last_activity.take().max(started).max(completed);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn add_user_attributes(
@@ -363,35 +346,31 @@ fn add_user_attributes(
     studies: &mut Studies,
     only: Option<i64>,
 ) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(
-        "SELECT study_id, key, value_json FROM study_user_attributes
-         WHERE ?1 IS NULL OR study_id = ?1 ORDER BY study_user_attribute_id",
-    )?;
-    let mut rows = statement.query([only])?;
-    while let Some(row) = rows.next()? {
+    let query = "SELECT study_id, key, value_json FROM study_user_attributes
+         WHERE study_id = ?1 OR ?1 IS NULL ORDER BY study_user_attribute_id";
+    conn.each(query, &[&only], |row| {
         let id: Option<i64> = row.get(0)?;
         if let Some(study) = id.and_then(|id| studies.get_mut(&id)) {
             let (key, value) = attribute(row, || format!("study {:?}", study.name))?;
             study.user_attrs.insert(key, value);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn add_runs(conn: &Connection, studies: &mut Studies, only: Option<i64>) -> Result<(), Kind> {
-    let mut statement = conn.prepare_cached(&format!(
+    let query = format!(
         "SELECT study_id, MAX(started), MAX(ended) FROM tune_runs
-         WHERE (?1 IS NULL OR study_id = ?1) AND {} GROUP BY study_id",
+         WHERE (study_id = ?1 OR ?1 IS NULL) AND {} GROUP BY study_id",
         telling(conn)?
-    ))?;
-    let mut rows = statement.query([only])?;
-    while let Some(row) = rows.next()? {
+    );
+    conn.each(&query, &[&only], |row| {
         let (started, ended): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
         if let Some(study) = studies.get_mut(&row.get(0)?) {
             study.last_activity = study.last_activity.take().max(started).max(ended);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Makes a study without trials and returns its row id.
@@ -406,7 +385,7 @@ fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, K
     for (objective, direction) in study.directions.iter().enumerate() {
         conn.execute(
             "INSERT INTO study_directions (direction, study_id, objective) VALUES (?1, ?2, ?3)",
-            (direction.optuna(), id, objective),
+            &[&direction.optuna(), &id, &objective],
         )?;
     }
     put_attributes(conn, OF_STUDIES, id, study.user_attrs)?;
@@ -415,9 +394,7 @@ fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, K
 }
 
 fn must_be_free(conn: &Connection, name: &str) -> Result<(), Kind> {
-    let taken = conn
-        .prepare_cached("SELECT 1 FROM studies WHERE study_name = ?1")?
-        .exists([name])?;
+    let taken = conn.exists("SELECT 1 FROM studies WHERE study_name = ?1", &[&name])?;
     match taken {
         true => Err(Kind::StudyExists(name.to_owned())),
         false => Ok(()),
@@ -434,18 +411,15 @@ fn put_identity(
     conn.execute(
         "INSERT INTO tune_studies (study_id, identity_json, created) VALUES (?1, ?2, ?3)
          ON CONFLICT (study_id) DO UPDATE SET identity_json = excluded.identity_json",
-        (study_id, text, now),
+        &[&study_id, &text, &now],
     )?;
     Ok(())
 }
 
 /// How a study is called in messages about its rows.
 pub(super) fn named(conn: &Connection, study_id: i64) -> String {
-    let name = conn.query_row(
-        "SELECT study_name FROM studies WHERE study_id = ?1",
-        [study_id],
-        |row| row.get::<_, String>(0),
-    );
+    let of = "SELECT study_name FROM studies WHERE study_id = ?1";
+    let name: Result<String, Kind> = conn.value(of, &[&study_id]);
     name.map_or_else(
         |_| format!("study {study_id}"),
         |name| format!("the study {name:?}"),

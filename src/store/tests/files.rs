@@ -60,18 +60,9 @@ fn a_new_file_has_the_very_tables_of_optuna() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("deep/er/tune.db");
     let store = Store::open(&path).unwrap();
-    let mode: String = store
-        .conn
-        .query_row("PRAGMA journal_mode", [], |r| r.get(0))
-        .unwrap();
-    let synchronous: i64 = store
-        .conn
-        .query_row("PRAGMA synchronous", [], |r| r.get(0))
-        .unwrap();
-    let keys: bool = store
-        .conn
-        .query_row("PRAGMA foreign_keys", [], |r| r.get(0))
-        .unwrap();
+    let mode: String = store.conn.value("PRAGMA journal_mode", &[]).unwrap();
+    let synchronous: i64 = store.conn.value("PRAGMA synchronous", &[]).unwrap();
+    let keys: bool = store.conn.value("PRAGMA foreign_keys", &[]).unwrap();
     assert_eq!((mode.as_str(), synchronous, keys), ("wal", 2, true));
     drop(store);
     assert_eq!(schema(&path), schema(&optuna_file(&dir)));
@@ -313,8 +304,8 @@ fn a_database_is_one_whatever_link_names_it_and_refused_by_two_names_of_its_own(
         ));
     }
     // Its log is beside this one.
-    assert!(Store::open_existing(&bench.path()).is_err());
-    Store::open_read_only(&bench.path()).unwrap();
+    assert!(Store::open_existing(bench.path()).is_err());
+    Store::open_read_only(bench.path()).unwrap();
 }
 
 #[test]
@@ -421,25 +412,25 @@ fn triggers_of_others_are_refused_for_writing() {
             "CREATE TRIGGER {name} AFTER INSERT ON trials BEGIN
              UPDATE trials SET number = NEW.number + 1000 WHERE trial_id = NEW.trial_id; END"
         );
-        bench.store.conn.execute_batch(&drop_ours).unwrap();
-        bench.store.conn.execute_batch(&trigger).unwrap();
-        let refused = Store::open(&bench.path()).map(drop).unwrap_err();
+        bench.store.conn.batch(&drop_ours).unwrap();
+        bench.store.conn.batch(&trigger).unwrap();
+        let refused = Store::open(bench.path()).map(drop).unwrap_err();
         assert!(refused.to_string().contains(name), "{refused}");
-        Store::open_read_only(&bench.path()).unwrap();
+        Store::open_read_only(bench.path()).unwrap();
     }
 }
 
 #[test]
 fn queries_work_while_a_run_writes() {
     let mut bench = Bench::new();
-    let reader = Store::open_read_only(&bench.path()).unwrap();
+    let reader = Store::open_read_only(bench.path()).unwrap();
     bench.start(0);
     assert_eq!(reader.trials(bench.study).unwrap().len(), 1);
-    bench.store.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let second = Store::open_read_only(&bench.path()).unwrap();
+    bench.store.conn.batch("BEGIN IMMEDIATE").unwrap();
+    let second = Store::open_read_only(bench.path()).unwrap();
     assert_eq!(second.studies().unwrap()[0].counts.running, 1);
-    bench.store.conn.execute_batch("ROLLBACK").unwrap();
-    let mut writer = Store::open_read_only(&bench.path()).unwrap();
+    bench.store.conn.batch("ROLLBACK").unwrap();
+    let mut writer = Store::open_read_only(bench.path()).unwrap();
     let error = writer
         .add_trials(bench.study, &[waiting(&Params::new(), Map::new())])
         .unwrap_err();

@@ -2,41 +2,78 @@
 
 mod example;
 mod files;
-mod foreign;
-mod gpus;
-mod import;
-mod memory;
-mod repeats;
+mod in_a_file;
+#[cfg(feature = "postgres")]
+mod on_a_server;
+#[cfg(feature = "postgres")]
+mod server;
 mod speed;
-mod studies;
-mod writes;
+mod versions;
 
-use std::path::PathBuf;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 use tempfile::TempDir;
 
-use super::{AttemptEnd, NewStudy, RunRecord, Store, Write, Written};
+use super::sql::Connection;
+use super::{AttemptEnd, NewStudy, Place, RunRecord, Store, Write, Written};
 use search::space::{Domain, Params, Value};
 use search::study::carry::waiting;
 use search::study::{Direction, FrozenTrial, Job, TrialState};
 
-/// A store in a directory of its own, with one study and one run.
-struct Bench {
+/// Deletes all trials, as Optuna does: what refers to them first.
+const DELETE_TRIALS: &str = "DELETE FROM trial_params; DELETE FROM trial_values;
+    DELETE FROM trial_intermediate_values; DELETE FROM trial_user_attributes;
+    DELETE FROM trial_system_attributes; DELETE FROM trials";
+
+/// A kind of database.
+trait Database {
+    /// An empty one.
+    fn place(dir: &Path) -> Place;
+
+    /// Another program's connection to it.
+    fn other(place: &Place) -> Connection;
+}
+
+/// SQLite.
+struct File;
+
+impl Database for File {
+    fn place(dir: &Path) -> Place {
+        dir.join("tune.db").into()
+    }
+
+    /// As Optuna opens it: without foreign keys.
+    fn other(place: &Place) -> Connection {
+        let conn = rusqlite::Connection::open(place.file()).unwrap();
+        conn.pragma_update(None, "foreign_keys", false).unwrap();
+        Connection::Sqlite(conn)
+    }
+}
+
+/// What the tests of files use.
+type Bench = BenchOn<File>;
+
+/// A database of its own, with one study and one run.
+struct BenchOn<D: Database> {
     dir: TempDir,
+    place: Place,
     store: Store,
     study: i64,
     run: i64,
+    kind: PhantomData<D>,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench::with_directions(&[Direction::Minimize])
+impl<D: Database> BenchOn<D> {
+    fn new() -> BenchOn<D> {
+        BenchOn::with_directions(&[Direction::Minimize])
     }
 
-    fn with_directions(directions: &[Direction]) -> Bench {
+    fn with_directions(directions: &[Direction]) -> BenchOn<D> {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&dir.path().join("tune.db")).unwrap();
+        let place = D::place(dir.path());
+        let mut store = Store::open(&place).unwrap();
         let study = store
             .create_study(
                 &NewStudy {
@@ -49,12 +86,18 @@ impl Bench {
             )
             .unwrap();
         let run = store.begin_run(study, &run_record()).unwrap();
-        Bench {
+        BenchOn {
             dir,
+            place,
             store,
             study,
             run,
+            kind: PhantomData,
         }
+    }
+
+    fn other(&self) -> Connection {
+        D::other(&self.place)
     }
 
     fn path(&self) -> PathBuf {

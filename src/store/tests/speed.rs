@@ -42,11 +42,7 @@ fn batch(number: u64) -> Vec<Write> {
 #[test]
 fn a_batch_is_fast_and_five_thousand_trials_are_read_at_once() {
     let mut bench = Bench::new();
-    bench
-        .store
-        .conn
-        .execute_batch("PRAGMA synchronous = OFF")
-        .unwrap();
+    bench.store.conn.batch("PRAGMA synchronous = OFF").unwrap();
     bench.start(0);
     let trials = 5_000;
     let start = Instant::now();
@@ -64,7 +60,7 @@ fn a_batch_is_fast_and_five_thousand_trials_are_read_at_once() {
     let summary = bench.store.find_study("s").unwrap().unwrap();
     let counted = start.elapsed();
     let start = Instant::now();
-    Store::open(&bench.path()).unwrap();
+    Store::open(bench.path()).unwrap();
     let opened = start.elapsed();
     println!(
         "batch of 13 writes {each:?} without sync; 5,000 trials read in {whole:?}, \

@@ -1,6 +1,7 @@
 //! What a batch of writes does, and what it refuses.
 
 use super::*;
+use crate::sql::Row;
 use search::study::violation;
 
 #[test]
@@ -359,13 +360,8 @@ fn only_trials_of_tune_are_reclaimed() {
         started(3, 0),
         finished(3, TrialState::Complete, &[1.0]),
     ]);
-    let other = rusqlite::Connection::open(bench.path()).unwrap();
-    other
-        .execute(
-            "INSERT INTO trials (number, study_id, state) VALUES (4, 1, 'RUNNING')",
-            [],
-        )
-        .unwrap();
+    let add = "INSERT INTO trials (number, study_id, state) VALUES (4, 1, 'RUNNING')";
+    bench.other().batch(add).unwrap();
     let found = bench.store.reclaimable(bench.study).unwrap();
     let brief: Vec<_> = found
         .iter()
@@ -472,8 +468,8 @@ fn the_objectives_of_a_study_are_named_once_and_other_names_are_kept() {
             .name_metrics(bench.study, &[name, "time"])
             .unwrap();
         let text = "SELECT key, value_json FROM study_system_attributes";
-        let row = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
-        bench.store.conn.query_row(text, [], row).unwrap()
+        let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        bench.store.conn.first(text, &[], row).unwrap().unwrap()
     };
     let expected = (
         "study:metric_names".to_owned(),
@@ -485,43 +481,11 @@ fn the_objectives_of_a_study_are_named_once_and_other_names_are_kept() {
 }
 
 #[test]
-fn a_commit_of_another_connection_is_noticed_and_an_own_one_is_not() {
-    let mut bench = Bench::new();
-    bench.start(0);
-    assert!(!bench.store.foreign_change());
-    let mut other = Store::open_existing(&bench.path()).unwrap();
-    other
-        .add_trials(bench.study, &[waiting(&Params::new(), Map::new())])
-        .unwrap();
-    assert!(bench.store.foreign_change());
-    assert!(!bench.store.foreign_change());
-}
-
-#[test]
-fn a_lock_held_by_another_program_is_transient_and_nothing_is_written() {
-    let mut bench = Bench::new();
-    let other = rusqlite::Connection::open(bench.path()).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = bench
-        .store
-        .apply(bench.study, bench.run, &[created(0)])
-        .unwrap_err();
-    assert!(error.transient(), "{error}");
-    other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(bench.apply(&[created(0)]), Written::Done);
-}
-
-#[test]
 fn what_we_keep_of_a_study_goes_when_optuna_deletes_it() {
     let mut bench = Bench::new();
     bench.start(0);
-    let other = rusqlite::Connection::open(bench.path()).unwrap();
-    other
-        .execute_batch(
-            "PRAGMA foreign_keys = OFF; DELETE FROM trial_params; DELETE FROM trials;
-             DELETE FROM study_directions; DELETE FROM studies;",
-        )
-        .unwrap();
+    let delete = format!("{DELETE_TRIALS}; DELETE FROM study_directions; DELETE FROM studies");
+    bench.other().batch(&delete).unwrap();
     let id = bench
         .store
         .create_study(
@@ -534,38 +498,9 @@ fn what_we_keep_of_a_study_goes_when_optuna_deletes_it() {
             &[],
         )
         .unwrap();
-    assert_eq!(id, bench.study, "SQLite hands the id out again");
+    let again = bench.store.conn.gives_ids_again();
+    assert_eq!(id == bench.study, again, "SQLite hands the id out again");
     assert_eq!(bench.store.identity(id).unwrap(), Some(Map::new()));
     assert!(bench.store.runs(id).unwrap().is_empty());
     assert!(bench.store.all_attempts(id).unwrap().is_empty());
-}
-
-#[test]
-fn a_full_disk_is_transient_and_the_same_batch_succeeds_once_there_is_room() {
-    let mut bench = Bench::new();
-    bench.start(0);
-    let pages: i64 = bench
-        .store
-        .conn
-        .query_row("PRAGMA page_count", [], |r| r.get(0))
-        .unwrap();
-    let limit = |store: &Store, pages: i64| {
-        let sql = format!("PRAGMA max_page_count = {pages}");
-        store.conn.query_row(&sql, [], |_| Ok(())).unwrap();
-    };
-    limit(&bench.store, pages);
-    let text = "x".repeat(100_000);
-    let mut batch = vec![created(1)];
-    batch.push(Write::StudyAttributes {
-        user_attrs: attrs(json!({"long": text})),
-    });
-    let error = bench
-        .store
-        .apply(bench.study, bench.run, &batch)
-        .unwrap_err();
-    assert!(matches!(error.kind, crate::StoreErrorKind::Full), "{error}");
-    assert!(error.transient());
-    assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);
-    limit(&bench.store, 1_000_000);
-    assert_eq!(bench.apply(&batch), Written::Done);
 }

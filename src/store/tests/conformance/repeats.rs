@@ -163,51 +163,20 @@ fn an_end_that_an_earlier_version_has_spooled_is_the_same_end() {
 fn a_row_among_the_repeats_that_is_for_the_search_is_an_error() {
     let mut bench = bench();
     bench.apply(&[repeat_started(Purpose::Repeat(1), 0)]);
-    let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.execute_batch("UPDATE tune_repeats SET purpose = 'search'")
-        .unwrap();
+    let wrong = "UPDATE tune_repeats SET purpose = 'search'";
+    bench.other().batch(wrong).unwrap();
     let error = bench.store.repeats(bench.study, None).unwrap_err();
     assert!(error.to_string().contains("is for \"search\""), "{error}");
-}
-
-#[test]
-fn a_file_of_the_version_before_has_no_repeats_until_it_is_opened_for_writing() {
-    let bench = bench();
-    let (path, study) = (bench.path(), bench.study);
-    let conn = rusqlite::Connection::open(&path).unwrap();
-    conn.execute_batch(
-        "DROP TRIGGER tune_repeated_trial_deleted; DROP TABLE tune_repeat_attempts;
-         DROP TABLE tune_repeats; DROP TRIGGER tune_sampled_run_deleted;
-         DROP TABLE tune_gpu_samples; DROP TRIGGER tune_measured_trial_deleted;
-         DROP TABLE tune_memory; DELETE FROM tune_migrations WHERE version >= 2",
-    )
-    .unwrap();
-    let before = Store::open_read_only(&path).unwrap();
-    assert!(before.memory(study).unwrap().is_empty());
-    assert!(before.repeats(study, None).unwrap().is_empty());
-    drop((before, conn));
-    let mut after = Store::open(&path).unwrap();
-    let run = bench.run;
-    after
-        .apply(study, run, &[repeat_started(Purpose::Test, 0)])
-        .unwrap();
-    assert_eq!(after.repeats(study, None).unwrap().len(), 1);
 }
 
 #[test]
 fn repeats_go_with_their_trial_whoever_deletes_it() {
     let mut bench = bench();
     bench.apply(&[repeat_started(Purpose::Repeat(1), 0)]);
-    let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials")
-        .unwrap();
-    let left: u64 = conn
-        .query_row(
-            "SELECT (SELECT COUNT(*) FROM tune_repeats)
-                 + (SELECT COUNT(*) FROM tune_repeat_attempts)",
-            [],
-            |row| row.get(0),
-        )
-        .unwrap();
+    let other = bench.other();
+    other.batch(DELETE_TRIALS).unwrap();
+    let count = "SELECT (SELECT COUNT(*) FROM tune_repeats)
+             + (SELECT COUNT(*) FROM tune_repeat_attempts)";
+    let left: u64 = other.value(count, &[]).unwrap();
     assert_eq!(left, 0);
 }

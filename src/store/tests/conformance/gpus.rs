@@ -1,7 +1,7 @@
 //! Samples of GPUs.
 
 use super::{Bench, run_record};
-use crate::{Replayed, Store, Write};
+use crate::{Replayed, Write};
 use device::GpuMinute;
 
 fn sampled(gpu: usize, memory_used: u64) -> Write {
@@ -60,24 +60,12 @@ fn taking_a_sample_in_twice_keeps_one_row() {
 fn samples_go_with_their_study_whoever_deletes_it() {
     let mut bench = Bench::new();
     bench.apply(&[sampled(0, 10)]);
-    let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM studies")
-        .unwrap();
+    let delete = "DELETE FROM study_directions; DELETE FROM studies";
+    bench.other().batch(delete).unwrap();
     assert_eq!(rows(&bench), 0);
 }
 
-#[test]
-fn a_file_of_the_version_before_has_no_samples() {
-    let bench = Bench::new();
-    let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.execute_batch("DROP TRIGGER tune_sampled_run_deleted; DROP TABLE tune_gpu_samples")
-        .unwrap();
-    let store = Store::open_read_only(&bench.path()).unwrap();
-    assert!(store.last_gpu_minutes(bench.run).unwrap().is_empty());
-}
-
 fn rows(bench: &Bench) -> u64 {
-    let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.query_row("SELECT COUNT(*) FROM tune_gpu_samples", [], |r| r.get(0))
-        .unwrap()
+    let count = "SELECT COUNT(*) FROM tune_gpu_samples";
+    bench.other().value(count, &[]).unwrap()
 }

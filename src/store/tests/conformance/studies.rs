@@ -5,9 +5,8 @@ use crate::StoreErrorKind;
 
 /// How many rows of a table there are.
 fn rows(bench: &Bench, table: &str) -> i64 {
-    let connection = rusqlite::Connection::open(bench.path()).unwrap();
     let count = format!("SELECT COUNT(*) FROM {table}");
-    connection.query_row(&count, [], |row| row.get(0)).unwrap()
+    bench.other().value(&count, &[]).unwrap()
 }
 
 fn another(bench: &mut Bench, name: &str) -> i64 {

@@ -82,12 +82,11 @@ fn a_line_that_is_written_again_stands_once_and_goes_with_its_trial() {
     let read = bench.store.memory(bench.study).unwrap();
     assert_eq!(read.len(), 1);
     assert_eq!(read[0].entry.peak(), Some(2_000));
-    let conn = rusqlite::Connection::open(bench.path()).unwrap();
-    conn.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM trials")
-        .unwrap();
+    let other = bench.other();
+    other.batch(DELETE_TRIALS).unwrap();
     assert!(bench.store.memory(bench.study).unwrap().is_empty());
-    let left: u64 = conn
-        .query_row("SELECT COUNT(*) FROM tune_memory", [], |r| r.get(0))
+    let left: u64 = other
+        .value("SELECT COUNT(*) FROM tune_memory", &[])
         .unwrap();
     assert_eq!(left, 0);
 }

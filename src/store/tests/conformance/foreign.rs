@@ -1,18 +1,9 @@
 //! Other programs that write to the same file.
 
-use rusqlite::Connection;
-
 use super::*;
 use crate::{Changes, KnownTrials};
 
 impl Bench {
-    fn other(&self) -> Connection {
-        let other = Connection::open(self.path()).unwrap();
-        // As Python's sqlite3, and so Optuna, opens it.
-        other.pragma_update(None, "foreign_keys", false).unwrap();
-        other
-    }
-
     fn seen(&self) -> KnownTrials {
         let mut seen = KnownTrials::default();
         self.store.changes(self.study, &mut seen).unwrap();
@@ -29,7 +20,7 @@ impl Bench {
 /// A trial of another program.
 fn asks(other: &Connection, study: i64, number: u64, state: &str) {
     let sql = "INSERT INTO trials (number, study_id, state) VALUES (?1, ?2, ?3)";
-    other.execute(sql, (number, study, state)).unwrap();
+    other.execute(sql, &[&number, &study, &state]).unwrap();
 }
 
 fn numbers(changes: &Changes) -> (Vec<u64>, Vec<u64>) {
@@ -49,7 +40,7 @@ fn what_others_change_in_this_study_is_found_once_and_what_we_wrote_is_not() {
     asks(&other, bench.study, 2, "WAITING");
     asks(&other, bench.study, 3, "COMPLETE");
     other
-        .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 1")
+        .batch("UPDATE trials SET state = 'FAIL' WHERE number = 1")
         .unwrap();
     assert_eq!(changes(), (vec![], vec![1, 2, 3]));
     assert_eq!(changes(), (vec![], vec![]));
@@ -57,7 +48,7 @@ fn what_others_change_in_this_study_is_found_once_and_what_we_wrote_is_not() {
     assert_eq!(changes(), (vec![], vec![4]));
     assert_eq!(changes(), (vec![], vec![4]), "it may have reported");
     other
-        .execute_batch("DELETE FROM trials WHERE number IN (2, 4)")
+        .batch("DELETE FROM trials WHERE number IN (2, 4)")
         .unwrap();
     assert_eq!(changes(), (vec![2, 4], vec![]));
 }
@@ -91,7 +82,7 @@ fn a_trial_with_the_number_of_a_deleted_one_is_another_trial() {
     let mut seen = bench.seen();
     bench.carry_out(&[created(0), started(0, 0)], &mut seen);
     let other = bench.other();
-    other.execute_batch("DELETE FROM trials").unwrap();
+    other.batch(DELETE_TRIALS).unwrap();
     asks(&other, bench.study, 0, "RUNNING");
     let ends = [
         ended(0, 0, "completed", false),
@@ -105,9 +96,7 @@ fn a_trial_with_the_number_of_a_deleted_one_is_another_trial() {
     let changes = bench.store.changes(bench.study, &mut seen).unwrap();
     assert_eq!(numbers(&changes), (vec![0], vec![0]));
     assert_eq!(changes.trials[0].state, TrialState::Running);
-    other
-        .execute_batch("UPDATE trials SET state = 'WAITING'")
-        .unwrap();
+    other.batch("UPDATE trials SET state = 'WAITING'").unwrap();
     assert_eq!(
         bench.carry_out(&ends, &mut seen).len(),
         2,
@@ -126,7 +115,7 @@ fn a_batch_is_written_but_for_what_others_got_ahead_of() {
     let other = bench.other();
     asks(&other, bench.study, 2, "RUNNING");
     other
-        .execute_batch("UPDATE trials SET state = 'COMPLETE' WHERE number = 1")
+        .batch("UPDATE trials SET state = 'COMPLETE' WHERE number = 1")
         .unwrap();
     let late = bench.carry_out(
         &[
@@ -169,7 +158,7 @@ fn a_run_that_begins_ends_what_a_killed_one_left_open() {
     bench.start(1);
     bench
         .other()
-        .execute_batch("UPDATE trials SET state = 'FAIL' WHERE number = 0")
+        .batch("UPDATE trials SET state = 'FAIL' WHERE number = 0")
         .unwrap();
     bench.store.begin_run(bench.study, &run_record()).unwrap();
     let attempts = |number| bench.store.attempts(bench.study, number).unwrap();
@@ -187,7 +176,9 @@ fn a_deleted_study_is_said_to_be_deleted() {
     bench.carry_out(&[created(0)], &mut seen);
     bench
         .other()
-        .execute_batch("DELETE FROM trials; DELETE FROM studies")
+        .batch(&format!(
+            "{DELETE_TRIALS}; DELETE FROM study_directions; DELETE FROM studies"
+        ))
         .unwrap();
     let error = bench.store.changes(bench.study, &mut seen).unwrap_err();
     assert!(error.to_string().contains("deleted by another program"));
@@ -200,47 +191,4 @@ fn a_deleted_study_is_said_to_be_deleted() {
             .contains("deleted by another")
     );
     assert_ne!(seen, KnownTrials::default(), "as it was");
-}
-
-/// Deleted in SQLite's shell, which deletes nothing that refers to what is deleted, and gives the ids again.
-#[test]
-fn new_rows_begin_without_what_deleted_ones_have_left() {
-    let mut bench = Bench::new();
-    let finished = Write::TrialFinished {
-        number: 0,
-        state: TrialState::Complete,
-        values: vec![0.5],
-        user_attrs: Map::from_iter([("old".into(), true.into())]),
-        system_attrs: Map::new(),
-    };
-    let reported = Write::Reported {
-        number: 0,
-        step: 1,
-        value: 0.5,
-    };
-    bench.apply(&[created(0), started(0, 0), reported, finished.clone()]);
-    let other = bench.other();
-    other.execute_batch("DELETE FROM trials").unwrap();
-    bench.apply(&[created(0)]);
-    let trial = &bench.store.trials(bench.study).unwrap()[0];
-    assert_eq!(trial.state, TrialState::Running);
-    assert!(trial.values.is_empty() && trial.intermediate.is_empty());
-    assert!(!trial.user_attrs.contains_key("old"));
-
-    bench.apply(&[started(0, 0), finished]);
-    other.execute_batch("DELETE FROM studies").unwrap();
-    let minimize = [search::study::Direction::Minimize];
-    let again = bench.store.create_study(
-        &NewStudy {
-            name: "again",
-            directions: &minimize,
-            user_attrs: &Map::new(),
-            identity: &Map::new(),
-        },
-        &[],
-    );
-    assert_eq!(again.unwrap(), bench.study, "the same id");
-    assert!(bench.store.trials(bench.study).unwrap().is_empty());
-    let values = other.query_row("SELECT COUNT(*) FROM trial_values", [], |row| row.get(0));
-    assert_eq!(values, Ok(0));
 }

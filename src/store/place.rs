@@ -1,0 +1,115 @@
+//! Where studies are kept: in a file, or on a server, with the files of the project beside either.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use files::plain;
+
+#[cfg(feature = "postgres")]
+use super::sql::address::Address;
+
+/// A database, and the project that logs, checkpoints and spools of its studies belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The database of the project; where studies are on a server, this file stands for the project.
+    file: PathBuf,
+    #[cfg(feature = "postgres")]
+    server: Option<Address>,
+}
+
+impl Place {
+    /// The file of a project's own database. With a server it is not made, but names the project's directory for all else.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Whether the studies are on a server, which several nodes may share.
+    pub fn is_shared(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        return self.server.is_some();
+        #[cfg(not(feature = "postgres"))]
+        false
+    }
+
+    /// Reads what a person calls a place: a path, `sqlite:///PATH`, or the URL of a server; `project` is the database of
+    /// the project.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn named(text: &str, project: &Path) -> Result<Place, String> {
+        #[cfg(feature = "postgres")]
+        if let Some(address) = Address::of(text) {
+            return Ok(Place {
+                file: plain::real(project),
+                server: Some(address?),
+            });
+        }
+        let path = match text.split_once("://") {
+            None => text,
+            Some(("sqlite", rest)) => rest.strip_prefix('/').unwrap_or_default(),
+            Some((scheme, _)) => {
+                let known = match cfg!(feature = "postgres") {
+                    true => "sqlite:///PATH or postgresql://USER@HOST/DATABASE",
+                    false => "sqlite:///PATH (this program was built without PostgreSQL)",
+                };
+                return Err(format!("{scheme} is not supported; expected {known}"));
+            }
+        };
+        if path.is_empty() {
+            return Err("expected a path or sqlite:///PATH".to_owned());
+        }
+        // What SQLite means by these ends with the process, or is no path of a file's.
+        if path == ":memory:" || path.starts_with("file:") {
+            return Err("a study has to outlive its run; expected the path of a file".to_owned());
+        }
+        Ok(Place::from(plain::real(Path::new(path))))
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) fn server(&self) -> Option<&Address> {
+        self.server.as_ref()
+    }
+
+    /// What messages call it.
+    pub(super) fn shown(&self) -> PathBuf {
+        PathBuf::from(self.to_string())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(feature = "postgres")]
+        if let Some(server) = &self.server {
+            return server.fmt(f);
+        }
+        self.file.display().fmt(f)
+    }
+}
+
+impl From<PathBuf> for Place {
+    fn from(file: PathBuf) -> Place {
+        Place {
+            file,
+            #[cfg(feature = "postgres")]
+            server: None,
+        }
+    }
+}
+
+impl From<&PathBuf> for Place {
+    fn from(file: &PathBuf) -> Place {
+        Place::from(file.clone())
+    }
+}
+
+impl From<&Path> for Place {
+    fn from(file: &Path) -> Place {
+        Place::from(file.to_owned())
+    }
+}
+
+impl From<&Place> for Place {
+    fn from(place: &Place) -> Place {
+        place.clone()
+    }
+}

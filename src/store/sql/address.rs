@@ -1,0 +1,249 @@
+//! Where a PostgreSQL server is, from a URL, and what of it may be shown.
+//!
+//! A password is taken from the environment (`PGPASSWORD`), from `~/.pgpass` or from a service file,
+//! as by libpq, and never from a URL, which process lists and shell histories show.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use postgres::config::{Host, SslMode};
+
+/// How to reach a server and a database of it.
+#[derive(Clone)]
+pub struct Address {
+    /// Without a password.
+    url: String,
+    /// What libpq calls `service`.
+    service: Option<String>,
+    /// A file with certificates of authorities; `None`: those that browsers trust.
+    roots: Option<PathBuf>,
+    config: postgres::Config,
+}
+
+/// Two addresses are the same where people read the same.
+impl PartialEq for Address {
+    fn eq(&self, other: &Address) -> bool {
+        (&self.url, &self.roots) == (&other.url, &other.roots)
+    }
+}
+
+impl Eq for Address {}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.url.split_once('?').map_or(&self.url, |(url, _)| url))
+    }
+}
+
+const FORM: &str = "expected postgresql://USER@HOST/DATABASE";
+
+impl Address {
+    /// Reads a URL: `postgresql://USER@HOST:PORT/DATABASE?sslmode=...&sslrootcert=FILE&service=NAME`,
+    /// also with a driver of SQLAlchemy's (`postgresql+psycopg2://`). `None`: another scheme.
+    ///
+    /// # Errors
+    /// What is wrong with it, without a password that is in it.
+    pub fn of(text: &str) -> Option<Result<Address, String>> {
+        let (scheme, rest) = text.split_once("://")?;
+        let scheme = scheme.split('+').next().unwrap_or_default();
+        matches!(scheme, "postgresql" | "postgres").then(|| Address::read(rest))
+    }
+
+    fn read(rest: &str) -> Result<Address, String> {
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+        let mut query = rest
+            .split_once('?')
+            .map_or("", |(_, query)| query)
+            .split('&');
+        if user.contains(':') || query.any(|pair| pair.starts_with("password=")) {
+            return Err(
+                "the URL holds a password, which process lists show; leave it out and put it into \
+                 PGPASSWORD, ~/.pgpass or a service file"
+                    .to_owned(),
+            );
+        }
+        let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut kept, mut service, mut roots) = (Vec::new(), None, None);
+        let mut mode = None;
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", found)) => mode = Some(ssl_mode(found)?),
+                Some(("sslrootcert", "system")) => roots = None,
+                Some(("sslrootcert", file)) => roots = Some(PathBuf::from(file)),
+                Some(("service", name)) => service = Some(name.to_owned()),
+                Some(_) | None => kept.push(pair),
+            }
+        }
+        let plain = format!("postgresql://{base}?{}", kept.join("&"));
+        let mut config: postgres::Config = plain.parse().map_err(|error: postgres::Error| {
+            let why = std::error::Error::source(&error).map(ToString::to_string);
+            format!("{}; {FORM}", why.unwrap_or_else(|| error.to_string()))
+        })?;
+        if let Some(mode) = mode {
+            config.ssl_mode(mode);
+        }
+        if service.is_none() && config.get_dbname().is_none() {
+            return Err(format!("the URL names no database; {FORM}"));
+        }
+        Ok(Address {
+            url: format!("postgresql://{rest}"),
+            service,
+            roots,
+            config,
+        })
+    }
+
+    /// A file with certificates of authorities that are trusted.
+    pub(super) fn roots(&self) -> Option<&Path> {
+        self.roots.as_deref()
+    }
+
+    /// What to connect with: the URL, what a service file and the environment add, and the password.
+    ///
+    /// # Errors
+    /// A service that is asked for is not there; the password file may be read by others.
+    pub(super) fn config(
+        &self,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<postgres::Config, String> {
+        let mut config = self.config.clone();
+        let home = environment("HOME").map(PathBuf::from).unwrap_or_default();
+        if let Some(name) = self.service.clone().or_else(|| environment("PGSERVICE")) {
+            let file = environment("PGSERVICEFILE")
+                .map_or_else(|| home.join(".pg_service.conf"), PathBuf::from);
+            serve(&mut config, &file, &name)?;
+        }
+        if config.get_user().is_none()
+            && let Some(user) = environment("PGUSER")
+        {
+            config.user(&user);
+        }
+        if config.get_hosts().is_empty() {
+            match environment("PGHOST") {
+                Some(host) => config.host(&host),
+                None => config.host_path("/var/run/postgresql"),
+            };
+        }
+        if let Some(password) = environment("PGPASSWORD") {
+            config.password(password);
+        } else if config.get_password().is_none() {
+            let file =
+                environment("PGPASSFILE").map_or_else(|| home.join(".pgpass"), PathBuf::from);
+            if let Some(password) = password(&config, &file, environment("USER"))? {
+                config.password(password);
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn ssl_mode(word: &str) -> Result<SslMode, String> {
+    Ok(match word {
+        "disable" => SslMode::Disable,
+        "allow" | "prefer" => SslMode::Prefer,
+        // A certificate is always verified.
+        "require" | "verify-ca" | "verify-full" => SslMode::Require,
+        other => {
+            return Err(format!(
+                "sslmode is {other:?}; expected disable, prefer, require or verify-full"
+            ));
+        }
+    })
+}
+
+/// Adds what a service file says under a name; what the URL says wins.
+fn serve(config: &mut postgres::Config, file: &Path, name: &str) -> Result<(), String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("the service file {}: {error}", file.display()))?;
+    let mut lines = text.lines().map(str::trim);
+    if !lines.any(|line| line == format!("[{name}]")) {
+        return Err(format!("{} has no service [{name}]", file.display()));
+    }
+    for line in lines.take_while(|line| !line.starts_with('[')) {
+        let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        match (key.trim(), value.trim()) {
+            ("host", host) if config.get_hosts().is_empty() => drop(config.host(host)),
+            ("port", port) if config.get_ports().is_empty() => {
+                let number = port
+                    .parse()
+                    .map_err(|_| format!("{}: the port of [{name}] is {port:?}", file.display()))?;
+                config.port(number);
+            }
+            ("dbname", database) if config.get_dbname().is_none() => drop(config.dbname(database)),
+            ("user", user) if config.get_user().is_none() => drop(config.user(user)),
+            ("password", password) => drop(config.password(password)),
+            ("sslmode", mode) => drop(config.ssl_mode(ssl_mode(mode)?)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The password that a file has for a server, in the format of PostgreSQL's `.pgpass`.
+fn password(
+    config: &postgres::Config,
+    file: &Path,
+    me: Option<String>,
+) -> Result<Option<String>, String> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(meta) = std::fs::metadata(file) else {
+        return Ok(None);
+    };
+    if meta.mode() & 0o077 != 0 {
+        return Err(format!(
+            "the password file {0} may be read by other users; run chmod 600 {0}",
+            file.display()
+        ));
+    }
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        // As libpq: a socket in the usual place is called localhost.
+        Some(Host::Unix(path)) if path == Path::new("/var/run/postgresql") => {
+            "localhost".to_owned()
+        }
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let user = config
+        .get_user()
+        .map(str::to_owned)
+        .or(me)
+        .unwrap_or_default();
+    let database = config.get_dbname().unwrap_or(&user);
+    let asked = [&host, &port.to_string(), database, &user];
+    Ok(text.lines().find_map(|line| matching(line, asked)))
+}
+
+/// The password on a line of a password file, if the line is for what is asked: host, port, database and user.
+fn matching(line: &str, asked: [&str; 4]) -> Option<String> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let mut fields = vec![String::new()];
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ':' if fields.len() < 5 => fields.push(String::new()),
+            '\\' => fields.last_mut()?.extend(chars.next()),
+            c => fields.last_mut()?.push(c),
+        }
+    }
+    let password = (fields.len() == 5).then(|| fields.pop()).flatten()?;
+    let fits = |(field, asked): (&String, &str)| field == "*" || field == asked;
+    fields.iter().zip(asked).all(fits).then_some(password)
+}
+
+#[cfg(test)]
+#[path = "address_tests.rs"]
+mod tests;

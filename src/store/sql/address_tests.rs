@@ -1,0 +1,107 @@
+//! URLs, service files and password files.
+
+use super::*;
+
+fn address(text: &str) -> Result<Address, String> {
+    Address::of(text).unwrap()
+}
+
+#[test]
+fn a_url_is_read_and_shown_without_its_query() {
+    let found =
+        address("postgresql+psycopg2://ann@db.example:5433/studies?sslmode=disable").unwrap();
+    assert_eq!(
+        found.to_string(),
+        "postgresql://ann@db.example:5433/studies"
+    );
+    let config = found.config(|_| None).unwrap();
+    assert_eq!(config.get_user(), Some("ann"));
+    assert_eq!(config.get_ports(), [5433]);
+    assert_eq!(config.get_dbname(), Some("studies"));
+    assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+    let socket = address("postgresql:///studies?host=/run/pg").unwrap();
+    let config = socket.config(|_| None).unwrap();
+    assert_eq!(config.get_hosts(), [Host::Unix("/run/pg".into())]);
+    assert!(Address::of("mysql://host/db").is_none());
+    assert!(Address::of("/tmp/tune.db").is_none());
+}
+
+#[test]
+fn a_password_in_a_url_is_refused_and_not_repeated() {
+    for url in [
+        "postgresql://ann:s3cret@host/db",
+        "postgresql://ann@host/db?password=s3cret",
+    ] {
+        let why = address(url).unwrap_err();
+        assert!(
+            why.contains("PGPASSWORD") && !why.contains("s3cret"),
+            "{why}"
+        );
+    }
+    for (url, word) in [
+        ("postgresql://ann@host", "database"),
+        ("postgresql://ann@host/db?sslmode=often", "often"),
+        ("postgresql://ann@host:port/db", "port"),
+        ("postgresql://ann@host/db?colour=red", "colour"),
+    ] {
+        let why = address(url).unwrap_err();
+        assert!(why.contains(word), "{url}: {why}");
+    }
+}
+
+#[test]
+fn passwords_come_from_the_environment_or_a_file_that_only_its_user_reads() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pass");
+    let lines = "# comment\nother:*:*:*:wrong\nhost:5432:d\\:b:ann:it\\:s\\\\\n*:*:*:*:any\n";
+    std::fs::write(&file, lines).unwrap();
+    let mode = |bits| std::fs::set_permissions(&file, PermissionsExt::from_mode(bits)).unwrap();
+    let of = |url: &str, own: Option<&str>| {
+        let own = own.map(str::to_owned);
+        let environment = |name: &str| match name {
+            "PGPASSFILE" => Some(file.display().to_string()),
+            "PGPASSWORD" => own.clone(),
+            _ => None,
+        };
+        let config = address(url).unwrap().config(environment)?;
+        Ok::<_, String>(
+            config
+                .get_password()
+                .map(|p| String::from_utf8(p.into()).unwrap()),
+        )
+    };
+    mode(0o600);
+    let password = |url, own| of(url, own).unwrap().unwrap();
+    assert_eq!(password("postgresql://ann@host/d:b", None), "it:s\\");
+    assert_eq!(password("postgresql://bob@host/db", None), "any");
+    assert_eq!(password("postgresql://bob@host/db", Some("mine")), "mine");
+    mode(0o640);
+    let why = of("postgresql://ann@host/db", None).unwrap_err();
+    assert!(why.contains("chmod 600"), "{why}");
+}
+
+#[test]
+fn a_service_adds_what_the_url_does_not_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("services");
+    let text =
+        "[a]\nhost=other\n\n[lab]\nhost=db.lab\nport=6000\ndbname=s\nuser=u\npassword=p\n[z]\n";
+    std::fs::write(&file, text).unwrap();
+    let environment = |name: &str| (name == "PGSERVICEFILE").then(|| file.display().to_string());
+    let config = |url: &str| address(url).unwrap().config(environment);
+    let found = config("postgresql:///?service=lab").unwrap();
+    assert_eq!(found.get_hosts(), [Host::Tcp("db.lab".into())]);
+    assert_eq!(
+        (found.get_ports(), found.get_user()),
+        (&[6000][..], Some("u"))
+    );
+    assert_eq!(found.get_password(), Some(&b"p"[..]));
+    let found = config("postgresql://me@mine/own?service=lab").unwrap();
+    assert_eq!(
+        (found.get_user(), found.get_dbname()),
+        (Some("me"), Some("own"))
+    );
+    let why = config("postgresql:///?service=none").unwrap_err();
+    assert!(why.contains("[none]"), "{why}");
+}

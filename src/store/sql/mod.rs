@@ -1,0 +1,386 @@
+//! The one seam between what the store asks and the program that keeps the rows: SQLite in this
+//! process, or a PostgreSQL server.
+//!
+//! Queries are written once, in what both understand, with `?1` for a parameter. What must be said
+//! differently is a method of [`Connection`] here. Values are SQLite's (`rusqlite::types`): integers,
+//! floats, text and NULL; times are text, as Optuna's SQLite file has them.
+
+#[cfg(feature = "postgres")]
+pub(super) mod address;
+#[cfg(feature = "postgres")]
+mod cells;
+#[cfg(feature = "postgres")]
+mod server;
+#[cfg(feature = "postgres")]
+mod tables;
+#[cfg(feature = "postgres")]
+mod tls;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use rusqlite::types::{FromSql, ToSql, Value, ValueRef};
+use rusqlite::{Transaction, TransactionBehavior};
+
+use super::StoreErrorKind as Kind;
+
+#[cfg(feature = "postgres")]
+pub(super) use server::Server;
+
+/// The parameters of a statement.
+pub(super) type Args<'a> = &'a [&'a dyn ToSql];
+
+/// An open connection.
+pub(super) enum Connection {
+    /// To a file.
+    Sqlite(rusqlite::Connection),
+    /// To a server.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<Server>),
+}
+
+/// A row of an answer.
+pub(super) enum Row<'a> {
+    /// As SQLite steps through it.
+    Sqlite(&'a rusqlite::Row<'a>),
+    /// Of an answer that has been read.
+    Read(&'a [Value]),
+}
+
+impl Row<'_> {
+    /// The value of a column.
+    ///
+    /// # Errors
+    /// It is of another type: the row is none of ours.
+    pub(super) fn get<T: FromSql>(&self, column: usize) -> Result<T, Kind> {
+        match self {
+            Row::Sqlite(row) => Ok(row.get(column)?),
+            Row::Read(row) => {
+                let value = ValueRef::from(&row[column]);
+                T::column_result(value).map_err(|error| {
+                    Kind::Content(format!(
+                        "column {column} holds {}: {error}",
+                        value.data_type()
+                    ))
+                })
+            }
+        }
+    }
+
+    /// The text of a column.
+    ///
+    /// # Errors
+    /// See [`Row::get`].
+    pub(super) fn text(&self, column: usize) -> Result<&str, Kind> {
+        self.value(column)?
+            .as_str()
+            .map_err(|e| rusqlite::Error::from(e).into())
+    }
+
+    /// The text of a column that may be NULL.
+    ///
+    /// # Errors
+    /// See [`Row::get`].
+    pub(super) fn text_or_null(&self, column: usize) -> Result<Option<&str>, Kind> {
+        self.value(column)?
+            .as_str_or_null()
+            .map_err(|e| rusqlite::Error::from(e).into())
+    }
+
+    fn value(&self, column: usize) -> Result<ValueRef<'_>, Kind> {
+        match self {
+            Row::Sqlite(row) => Ok(row.get_ref(column)?),
+            Row::Read(row) => Ok(ValueRef::from(&row[column])),
+        }
+    }
+}
+
+/// What a transaction is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Reading as of one moment.
+    Read,
+    /// Writing: all of it, or nothing.
+    Write,
+}
+
+impl Connection {
+    /// Carries out a statement that gives no rows; how many rows it has changed.
+    pub(super) fn execute(&self, sql: &str, args: Args<'_>) -> Result<usize, Kind> {
+        match self {
+            Connection::Sqlite(conn) => Ok(conn.prepare_cached(sql)?.execute(args)?),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.execute(sql, args),
+        }
+    }
+
+    /// Takes the rows of an answer one by one.
+    pub(super) fn each(
+        &self,
+        sql: &str,
+        args: Args<'_>,
+        mut take: impl FnMut(&Row<'_>) -> Result<(), Kind>,
+    ) -> Result<(), Kind> {
+        match self {
+            Connection::Sqlite(conn) => {
+                let mut statement = conn.prepare_cached(sql)?;
+                let mut rows = statement.query(args)?;
+                while let Some(row) = rows.next()? {
+                    take(&Row::Sqlite(row))?;
+                }
+                Ok(())
+            }
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.each(sql, args, |row| take(&Row::Read(row))),
+        }
+    }
+
+    /// What is made of the rows of an answer, in their order.
+    pub(super) fn rows<T, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        args: Args<'_>,
+        mut make: impl FnMut(&Row<'_>) -> Result<T, Kind>,
+    ) -> Result<C, Kind> {
+        let mut all = Vec::new();
+        self.each(sql, args, |row| {
+            all.push(make(row)?);
+            Ok(())
+        })?;
+        Ok(all.into_iter().collect())
+    }
+
+    /// What is made of the first row of an answer.
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        args: Args<'_>,
+        make: impl FnOnce(&Row<'_>) -> Result<T, Kind>,
+    ) -> Result<Option<T>, Kind> {
+        match self {
+            Connection::Sqlite(conn) => {
+                let mut statement = conn.prepare_cached(sql)?;
+                let mut rows = statement.query(args)?;
+                let row = rows.next()?;
+                row.map(|row| make(&Row::Sqlite(row))).transpose()
+            }
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.first(sql, args, |row| make(&Row::Read(row))),
+        }
+    }
+
+    /// The first column of the only row of an answer.
+    pub(super) fn value<T: FromSql>(&self, sql: &str, args: Args<'_>) -> Result<T, Kind> {
+        self.first(sql, args, |row| row.get(0))?
+            .ok_or_else(|| Kind::Sql(format!("no row answers {sql}")))
+    }
+
+    /// Whether an answer has rows.
+    pub(super) fn exists(&self, sql: &str, args: Args<'_>) -> Result<bool, Kind> {
+        Ok(self.first(sql, args, |_| Ok(()))?.is_some())
+    }
+
+    /// Carries out statements without parameters.
+    pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {
+        match self {
+            Connection::Sqlite(conn) => Ok(conn.execute_batch(sql)?),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.batch(sql),
+        }
+    }
+
+    /// Does something in one transaction: all of it, or nothing.
+    pub(super) fn transaction<T>(
+        &self,
+        purpose: Purpose,
+        act: impl FnOnce(&Connection) -> Result<T, Kind>,
+    ) -> Result<T, Kind> {
+        match self {
+            Connection::Sqlite(conn) => {
+                let behavior = match purpose {
+                    Purpose::Read => TransactionBehavior::Deferred,
+                    Purpose::Write => TransactionBehavior::Immediate,
+                };
+                let transaction = Transaction::new_unchecked(conn, behavior)?;
+                let done = act(self)?;
+                match purpose {
+                    Purpose::Read => drop(transaction),
+                    Purpose::Write => transaction.commit()?,
+                }
+                Ok(done)
+            }
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.transaction(purpose, || act(self)),
+        }
+    }
+
+    /// The connection to a file, for what only SQLite has.
+    pub(super) fn sqlite(&self) -> Option<&rusqlite::Connection> {
+        match self {
+            Connection::Sqlite(conn) => Some(conn),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => None,
+        }
+    }
+
+    /// How long a statement waits for another program's lock.
+    pub(super) fn set_lock_patience(&self, patience: Duration) -> Result<(), Kind> {
+        match self {
+            Connection::Sqlite(conn) => Ok(conn.busy_timeout(patience)?),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.set_lock_patience(patience),
+        }
+    }
+
+    /// A number that is another one after somebody else has committed something, and may be another one after this
+    /// connection has.
+    pub(super) fn version(&self) -> Result<i64, Kind> {
+        match self {
+            Connection::Sqlite(_) => self.value("PRAGMA data_version", &[]),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.version(),
+        }
+    }
+
+    /// Whether the transaction of this number was committed.
+    pub(super) fn committed(&self, number: i64) -> Result<bool, Kind> {
+        match self {
+            // It says so itself.
+            Connection::Sqlite(_) => Ok(false),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.committed(number),
+        }
+    }
+
+    /// Keeps other programs from adding trials to a study until the transaction ends.
+    ///
+    /// # Errors
+    /// The study was deleted.
+    pub(super) fn lock_study(&self, study_id: i64) -> Result<(), Kind> {
+        match self {
+            // The transaction has locked the file.
+            Connection::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.lock_study(study_id),
+        }
+    }
+
+    /// What makes Optuna's tables, from what does in SQLite.
+    pub(super) fn optuna_tables<'a>(&self, sqlite: &'a str) -> Cow<'a, str> {
+        match self {
+            Connection::Sqlite(_) => Cow::Borrowed(sqlite),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => Cow::Owned(tables::optuna(sqlite)),
+        }
+    }
+
+    /// What makes tables of our own, from what does in SQLite.
+    pub(super) fn own_tables<'a>(&self, sqlite: &'a str) -> Cow<'a, str> {
+        match self {
+            Connection::Sqlite(_) => Cow::Borrowed(sqlite),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => Cow::Owned(tables::ours(sqlite)),
+        }
+    }
+
+    /// Keeps others from making tables until the transaction ends.
+    pub(super) fn lock_tables(&self) -> Result<(), Kind> {
+        match self {
+            Connection::Sqlite(_) => Ok(()),
+            // Any number will do that no other program is likely to take.
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => {
+                server.batch("SELECT pg_advisory_xact_lock(1953852005)")
+            }
+        }
+    }
+
+    /// The names of all tables; of a server's, which may be others' as well, those that studies are in.
+    pub(super) fn tables(&self) -> Result<Vec<String>, Kind> {
+        let query = match self {
+            Connection::Sqlite(_) => "SELECT name FROM sqlite_master WHERE type = 'table'",
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => {
+                "SELECT CAST(tablename AS text) FROM pg_tables WHERE schemaname = current_schema()
+                 AND (tablename ~ '^(stud(y|ies)|trial|tune)(s|_|$)'
+                     OR tablename IN ('version_info', 'alembic_version'))"
+            }
+        };
+        self.rows(query, &[], |row| row.get(0))
+    }
+
+    /// Whether there is such a table.
+    pub(super) fn has_table(&self, name: &str) -> Result<bool, Kind> {
+        match self {
+            Connection::Sqlite(conn) => Ok(conn.table_exists(None, name)?),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => self.exists(
+                "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?1",
+                &[&name],
+            ),
+        }
+    }
+
+    /// The condition that a column of whole numbers is one of those in the JSON array that is this parameter.
+    pub(super) fn among_numbers(&self, column: &str, parameter: &str) -> String {
+        match self {
+            Connection::Sqlite(_) => {
+                format!("{column} IN (SELECT value FROM json_each({parameter}))")
+            }
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => format!(
+                "{column} IN (SELECT value::bigint
+                     FROM json_array_elements_text(CAST({parameter} AS text)::json))"
+            ),
+        }
+    }
+
+    /// The condition that a column of text is one of these. SQLite is told by the `+` to walk through an owner's rows
+    /// once: that is less work than one search in the index for each.
+    pub(super) fn among_texts(&self, column: &str, texts: &[&str]) -> String {
+        let quoted = texts
+            .iter()
+            .map(|text| format!("'{}'", text.replace('\'', "''")));
+        let list = quoted.collect::<Vec<_>>().join(", ");
+        match self {
+            Connection::Sqlite(_) => format!("+{column} IN ({list})"),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => format!("{column} IN ({list})"),
+        }
+    }
+
+    /// What a query ends with whose rows, of this table, nobody else may change before the transaction ends. Who writes to
+    /// SQLite is alone anyway.
+    pub(super) fn locking(&self, table: &str) -> String {
+        match self {
+            Connection::Sqlite(_) => String::new(),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => format!(" FOR UPDATE OF {table}"),
+        }
+    }
+
+    /// Whether the id of a row that was deleted may be given to another one.
+    pub(super) fn gives_ids_again(&self) -> bool {
+        match self {
+            Connection::Sqlite(_) => true,
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => false,
+        }
+    }
+}
+
+/// A statement that writes a row; one with the same key is replaced.
+pub(super) fn upsert(table: &str, key: &str, columns: &str) -> String {
+    let names = || key.split(',').chain(columns.split(',')).map(str::trim);
+    let parameters: Vec<String> = (1..=names().count()).map(|i| format!("?{i}")).collect();
+    let set: Vec<String> = columns
+        .split(',')
+        .map(|c| format!("{0} = excluded.{0}", c.trim()))
+        .collect();
+    format!(
+        "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {}",
+        names().collect::<Vec<_>>().join(", "),
+        parameters.join(", "),
+        set.join(", ")
+    )
+}

@@ -1,0 +1,409 @@
+//! A connection to a PostgreSQL server that is made again where it is lost.
+
+use std::cell::{Cell as Shared, RefCell};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::config::SslMode;
+use postgres::error::SqlState;
+use postgres::types::ToSql;
+use postgres::{Client, NoTls, Statement};
+use rusqlite::types::Value;
+
+use super::address::Address;
+use super::cells::{Cell, Parameter};
+use super::{Args, Kind, Purpose};
+
+/// How long a connection may take to be made.
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// After so long without an answer from the other side a connection is lost.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long it is asked what has become of a transaction whose end nobody has told.
+const DOUBT: Duration = Duration::from_secs(2);
+
+/// The oldest server that is used.
+const OLDEST: i64 = 13;
+
+/// What a session is set to: times by the server's clock are UTC, what is told as written is on the disk, and a node that
+/// is cut off in the middle of a transaction holds nobody up for longer than this.
+const SETTINGS: &str = "SET TIME ZONE 'UTC'; SET synchronous_commit = on;
+    SET idle_in_transaction_session_timeout = '20s'; SET client_min_messages = warning";
+
+/// A connection to a server.
+pub(crate) struct Server {
+    address: Address,
+    client: RefCell<Option<Client>>,
+    prepared: RefCell<HashMap<String, Prepared>>,
+    patience: Shared<Duration>,
+    /// Of the transaction that is under way, once it has written.
+    number: Shared<Option<i64>>,
+}
+
+/// A statement as the server knows it.
+#[derive(Clone)]
+struct Prepared {
+    statement: Statement,
+    /// Which of our parameters its own are, in order.
+    parameters: Vec<usize>,
+}
+
+impl Server {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// It cannot be reached, refuses this user, or is too old.
+    pub(crate) fn connect(address: &Address) -> Result<Server, Kind> {
+        let server = Server {
+            address: address.clone(),
+            client: RefCell::new(None),
+            prepared: RefCell::default(),
+            patience: Shared::new(Duration::from_millis(500)),
+            number: Shared::new(None),
+        };
+        server.with(|_| Ok(()))?;
+        Ok(server)
+    }
+
+    /// Does something with the connection, which is made again where it was lost.
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
+    ) -> Result<T, Kind> {
+        let mut client = self.client.borrow_mut();
+        if client.as_ref().is_none_or(Client::is_closed) {
+            self.prepared.borrow_mut().clear();
+            *client = None;
+            *client = Some(self.open()?);
+        }
+        match client.as_mut() {
+            Some(client) => act(client).map_err(Kind::from),
+            None => Err(Kind::Unreachable("no connection".to_owned())),
+        }
+    }
+
+    fn open(&self) -> Result<Client, Kind> {
+        let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut config = self.address.config(environment).map_err(Kind::Denied)?;
+        config
+            .application_name("tune")
+            .connect_timeout(CONNECTING)
+            .tcp_user_timeout(SILENCE)
+            .keepalives_idle(SILENCE / 2);
+        let mut client = match config.get_ssl_mode() == SslMode::Disable {
+            true => config.connect(NoTls)?,
+            false => config.connect(super::tls::connector(self.address.roots())?)?,
+        };
+        client.batch_execute(SETTINGS)?;
+        let wait = self.patience.get().as_millis().max(1);
+        client.batch_execute(&format!("SET lock_timeout = '{wait}ms'"))?;
+        check(&mut client)?;
+        Ok(client)
+    }
+
+    pub(super) fn set_lock_patience(&self, patience: Duration) -> Result<(), Kind> {
+        self.patience.set(patience);
+        let wait = patience.as_millis().max(1);
+        self.batch(&format!("SET lock_timeout = '{wait}ms'"))
+    }
+
+    pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {
+        self.with(|client| client.batch_execute(sql))
+    }
+
+    pub(super) fn execute(&self, sql: &str, args: Args<'_>) -> Result<usize, Kind> {
+        let (prepared, parameters) = self.ready(sql, args)?;
+        let parameters: Vec<_> = parameters
+            .iter()
+            .map(|p| p as &(dyn ToSql + Sync))
+            .collect();
+        let changed = self.with(|client| client.execute(&prepared.statement, &parameters))?;
+        usize::try_from(changed).map_err(|error| Kind::Sql(error.to_string()))
+    }
+
+    pub(super) fn each(
+        &self,
+        sql: &str,
+        args: Args<'_>,
+        mut take: impl FnMut(&[Value]) -> Result<(), Kind>,
+    ) -> Result<(), Kind> {
+        let (prepared, parameters) = self.ready(sql, args)?;
+        let parameters: Vec<_> = parameters
+            .iter()
+            .map(|p| p as &(dyn ToSql + Sync))
+            .collect();
+        let rows = self.with(|client| client.query(&prepared.statement, &parameters))?;
+        let mut values = Vec::new();
+        for row in rows {
+            values.clear();
+            for column in 0..row.len() {
+                let Cell(value) = row.try_get(column)?;
+                values.push(value);
+            }
+            take(&values)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        args: Args<'_>,
+        make: impl FnOnce(&[Value]) -> Result<T, Kind>,
+    ) -> Result<Option<T>, Kind> {
+        let mut make = Some(make);
+        let mut made = None;
+        self.each(sql, args, |row| {
+            if let Some(make) = make.take() {
+                made = Some(make(row)?);
+            }
+            Ok(())
+        })?;
+        Ok(made)
+    }
+
+    /// The statement as the server has it, and its parameters.
+    fn ready(&self, sql: &str, args: Args<'_>) -> Result<(Prepared, Vec<Parameter>), Kind> {
+        let known = self.prepared.borrow().get(sql).cloned();
+        let closed = || self.client.borrow().as_ref().is_none_or(Client::is_closed);
+        let prepared = match known.filter(|_| !closed()) {
+            Some(prepared) => prepared,
+            None => {
+                let (text, parameters) = in_its_words(sql);
+                let statement = self.with(|client| client.prepare(&text))?;
+                let prepared = Prepared {
+                    statement,
+                    parameters,
+                };
+                let mut all = self.prepared.borrow_mut();
+                all.insert(sql.to_owned(), prepared.clone());
+                prepared
+            }
+        };
+        let value = |i: &usize| {
+            use rusqlite::types::ToSqlOutput;
+            let output = args[*i].to_sql()?;
+            Ok(Parameter(match output {
+                ToSqlOutput::Borrowed(value) => {
+                    Value::try_from(value).map_err(rusqlite::Error::from)?
+                }
+                ToSqlOutput::Owned(value) => value,
+                _ => return Err(Kind::Sql("a parameter of an unknown kind".to_owned())),
+            }))
+        };
+        let parameters = prepared.parameters.iter().map(value);
+        let parameters = parameters.collect::<Result<_, Kind>>()?;
+        Ok((prepared, parameters))
+    }
+
+    pub(super) fn transaction<T>(
+        &self,
+        purpose: Purpose,
+        act: impl FnOnce() -> Result<T, Kind>,
+    ) -> Result<T, Kind> {
+        let begin = match purpose {
+            Purpose::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            Purpose::Write => "BEGIN",
+        };
+        self.number.set(None);
+        // A connection that was lost since it was last used is found out here, where nothing is lost with it.
+        if self.batch(begin).is_err() {
+            self.client.borrow_mut().take();
+            self.batch(begin)?;
+        }
+        match act() {
+            Ok(done) => self.commit().map(|()| done),
+            Err(kind) => {
+                // A connection that is lost has rolled back.
+                if let Some(client) = self.client.borrow_mut().as_mut() {
+                    let _ = client.batch_execute("ROLLBACK");
+                }
+                Err(kind)
+            }
+        }
+    }
+
+    /// Commits. Where the connection is lost before the server has answered, it is asked by another one what has become of
+    /// the transaction.
+    fn commit(&self) -> Result<(), Kind> {
+        let mut client = self.client.borrow_mut();
+        let Some(open) = client.as_mut() else {
+            return Err(Kind::Unreachable("the connection was lost".to_owned()));
+        };
+        let Err(error) = open.batch_execute("COMMIT") else {
+            return Ok(());
+        };
+        let lost = open.is_closed();
+        drop(client);
+        match self.number.get() {
+            Some(number) if lost => match self.committed(number) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(error.into()),
+                Err(_) => Err(Kind::Doubtful(number)),
+            },
+            Some(_) | None => Err(error.into()),
+        }
+    }
+
+    /// Whether a transaction was committed.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub(crate) fn committed(&self, number: i64) -> Result<bool, Kind> {
+        let start = Instant::now();
+        loop {
+            let status = "SELECT txid_status(?1)";
+            let status = self.first(status, &[&number], |row| {
+                Ok(text(&row[0]).map(str::to_owned))
+            });
+            match status.map(Option::flatten) {
+                Ok(Some(word)) if word != "in progress" => return Ok(word == "committed"),
+                Err(kind) if start.elapsed() >= DOUBT => return Err(kind),
+                Ok(_) if start.elapsed() >= DOUBT => {
+                    let what = format!("transaction {number} has no end yet");
+                    return Err(Kind::Unreachable(what));
+                }
+                Ok(_) | Err(_) => thread::sleep(DOUBT / 20),
+            }
+        }
+    }
+
+    /// Locks the row of a study, as Optuna does before it adds a trial, so that numbers are given once and ids are committed in
+    /// their order; the transaction's number is known from here on.
+    pub(super) fn lock_study(&self, study_id: i64) -> Result<(), Kind> {
+        let lock = "SELECT txid_current() FROM studies WHERE study_id = ?1 FOR UPDATE";
+        let number = self.first(lock, &[&study_id], |row| {
+            Ok(match row[0] {
+                Value::Integer(number) => Some(number),
+                Value::Null | Value::Real(_) | Value::Text(_) | Value::Blob(_) => None,
+            })
+        })?;
+        let number = number.flatten();
+        self.number.set(number);
+        match number {
+            Some(_) => Ok(()),
+            None => Err(Kind::UnknownStudy(study_id)),
+        }
+    }
+
+    /// Stands for what is committed: which transactions have ended, and which are under way.
+    pub(super) fn version(&self) -> Result<i64, Kind> {
+        let mut hasher = DefaultHasher::new();
+        self.each("SELECT CAST(txid_current_snapshot() AS text)", &[], |row| {
+            hasher.write(text(&row[0]).unwrap_or_default().as_bytes());
+            Ok(())
+        })?;
+        Ok(hasher.finish().cast_signed())
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Text(text) => Some(text),
+        Value::Null | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => None,
+    }
+}
+
+/// Refuses a server that lacks what is needed.
+fn check(client: &mut Client) -> Result<(), Kind> {
+    let row = client.query_one(
+        "SELECT CAST(current_setting('server_version_num') AS bigint) / 10000,
+             current_setting('server_encoding')",
+        &[],
+    )?;
+    let (version, encoding): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+    if version < OLDEST {
+        let what = format!("PostgreSQL {version}; expected {OLDEST} or newer");
+        return Err(Kind::Unfit(what));
+    }
+    match encoding.as_str() {
+        "UTF8" => Ok(()),
+        _ => Err(Kind::Unfit(format!(
+            "a database in {encoding}; expected UTF8"
+        ))),
+    }
+}
+
+/// A statement with parameters as PostgreSQL counts them, without gaps, and which of ours they are.
+fn in_its_words(sql: &str) -> (String, Vec<usize>) {
+    let (mut text, mut parameters) = (String::with_capacity(sql.len()), Vec::new());
+    let mut parts = sql.split('?');
+    text.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(part.len());
+        let (digits, rest) = part.split_at(end);
+        let Ok(ours) = digits.parse::<usize>() else {
+            text.push('?');
+            text.push_str(part);
+            continue;
+        };
+        let place = parameters.iter().position(|p| *p + 1 == ours);
+        let place = place.unwrap_or_else(|| {
+            parameters.push(ours - 1);
+            parameters.len() - 1
+        });
+        text.push_str(&format!("${}{rest}", place + 1));
+    }
+    (text, parameters)
+}
+
+/// What a server says, by what a person can do about it.
+impl From<postgres::Error> for Kind {
+    fn from(error: postgres::Error) -> Kind {
+        let Some(db) = error.as_db_error() else {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            let what = match source {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            };
+            return match what.contains("password missing") {
+                true => Kind::Denied("it asks for a password, and there is none".to_owned()),
+                false => Kind::Unreachable(what),
+            };
+        };
+        let what = db.message().to_owned();
+        let code = db.code();
+        let class = &code.code()[..2];
+        if [SqlState::INSUFFICIENT_PRIVILEGE].contains(code) || class == "28" {
+            Kind::Denied(what)
+        } else if *code == SqlState::INVALID_CATALOG_NAME {
+            Kind::Missing(what)
+        } else if *code == SqlState::DISK_FULL {
+            Kind::Full
+        } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+            Kind::ReadOnly
+        } else if *code == SqlState::LOCK_NOT_AVAILABLE || class == "40" {
+            Kind::Locked
+        } else if ["08", "53", "57", "58", "25"].contains(&class) {
+            // Connection, resources, an operator, the system; a transaction that was idle for too long.
+            Kind::Unreachable(what)
+        } else if ["XX", "F0"].contains(&class) {
+            Kind::Corrupt(what)
+        } else {
+            Kind::Sql(what)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_counted_without_gaps_and_named_again() {
+        let (text, ours) =
+            in_its_words("UPDATE t SET a = ?4 WHERE (b) = (?1) AND c = ?4 OR d = ?12");
+        assert_eq!(
+            text,
+            "UPDATE t SET a = $1 WHERE (b) = ($2) AND c = $1 OR d = $3"
+        );
+        assert_eq!(ours, [3, 0, 11]);
+        let (text, ours) = in_its_words("SELECT 'why?' FROM t");
+        assert_eq!((text.as_str(), ours.len()), ("SELECT 'why?' FROM t", 0));
+    }
+}

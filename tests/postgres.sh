@@ -1,0 +1,65 @@
+#!/bin/sh
+# A PostgreSQL server of its own for tests: run by an ordinary user, in a directory of its own, on a
+# socket there and on no port.
+#
+#     tests/postgres.sh [NAME=VALUE ...]     settings of the server
+#
+# Prints the directory of its socket once it takes connections. It ends, and its directory with it,
+# when standard input ends. The superuser is called postgres and needs no password there.
+set -eu
+
+bin=$(find /usr/lib/postgresql -mindepth 2 -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
+if [ -z "$bin" ]; then
+    bin=$(dirname "$(command -v initdb || true)")
+fi
+if [ ! -x "$bin/initdb" ]; then
+    echo "PostgreSQL's server is not installed (Debian: apt-get install postgresql)" >&2
+    exit 77
+fi
+
+# It refuses to be run by root. Words of a command, so that a process in the background is the server itself.
+user=
+if [ "$(id -u)" = 0 ]; then
+    user="setpriv --reuid=postgres --regid=postgres --clear-groups --"
+fi
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/tune-postgres.XXXXXX")
+if [ -n "$user" ]; then
+    chown postgres:postgres "$dir"
+fi
+cd "$dir"
+pid=
+end() {
+    trap - EXIT INT TERM HUP
+    if [ -n "$pid" ]; then
+        kill -QUIT "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    fi
+    cd /
+    rm -rf "$dir"
+}
+trap end EXIT
+trap 'exit 1' INT TERM HUP
+
+$user "$bin/initdb" --pgdata "$dir/data" --username postgres --auth trust --encoding UTF8 \
+    --locale C.UTF-8 --no-sync --no-instructions >"$dir/log" 2>&1 || {
+    cat "$dir/log" >&2
+    exit 1
+}
+set -- "listen_addresses=" "max_connections=200" "shared_buffers=64MB" "$@"
+for setting; do
+    printf '%s\n' "$setting" | sed "s/=\(.*\)/ = '\1'/"
+done >>"$dir/data/postgresql.conf"
+$user "$bin/postgres" -D "$dir/data" -k "$dir" >>"$dir/log" 2>&1 </dev/null &
+pid=$!
+tries=0
+until $user "$bin/pg_isready" --quiet --host "$dir"; do
+    tries=$((tries + 1))
+    if [ "$tries" -gt 300 ] || ! kill -0 "$pid" 2>/dev/null; then
+        cat "$dir/log" >&2
+        exit 1
+    fi
+    sleep 0.1
+done
+echo "$dir"
+cat >/dev/null
