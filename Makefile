@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there deny lint-scripts \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there deny lint-scripts say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -217,14 +217,19 @@ doc: libtorch this-clone
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 # Parallel tests that each train with all cores are many times slower than with one.
-test-rust: libtorch model standin this-clone
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS)
+# Tests with a PostgreSQL server start one of the machine's own (tests/postgres.sh); CI installs it.
+NO_SERVER := $(if $(wildcard /usr/lib/postgresql/*/bin/initdb),,--skip on_a_server --skip postgres::)
+say-no-server:
+	@$(if $(NO_SERVER),echo "PostgreSQL is not installed: studies on a server are not tested",:)
+
+test-rust: libtorch model standin this-clone say-no-server
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS) $(NO_SERVER)
 
 # What this builds of other people's crates serves the other tests, too. A library of an earlier build may lie beside it.
 test-without-libtorch: export LIBTORCH :=
 test-without-libtorch: export TUNE_TORCH_LIBRARY := none
-test-without-libtorch: model this-clone ## Build the program without libtorch, and test it and the search
-	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS)
+test-without-libtorch: model this-clone say-no-server ## Build the program without libtorch, and test it and the search
+	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS) $(NO_SERVER)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
 standin: libtorch

@@ -4,8 +4,9 @@
 #
 #     tests/postgres.sh [NAME=VALUE ...]     settings of the server
 #
-# Prints the directory of its socket once it takes connections. It ends, and its directory with it,
-# when standard input ends. The superuser is called postgres and needs no password there.
+# Prints the directory of its socket once it takes connections. A line "restart SECONDS" on standard
+# input stops it, and starts it again after that time. It ends, and its directory with it, when
+# standard input ends. The superuser is called postgres and needs no password there.
 set -eu
 
 bin=$(find /usr/lib/postgresql -mindepth 2 -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
@@ -50,16 +51,26 @@ set -- "listen_addresses=" "max_connections=200" "shared_buffers=64MB" "$@"
 for setting; do
     printf '%s\n' "$setting" | sed "s/=\(.*\)/ = '\1'/"
 done >>"$dir/data/postgresql.conf"
-$user "$bin/postgres" -D "$dir/data" -k "$dir" >>"$dir/log" 2>&1 </dev/null &
-pid=$!
-tries=0
-until $user "$bin/pg_isready" --quiet --host "$dir"; do
-    tries=$((tries + 1))
-    if [ "$tries" -gt 300 ] || ! kill -0 "$pid" 2>/dev/null; then
-        cat "$dir/log" >&2
-        exit 1
-    fi
-    sleep 0.1
-done
+start() {
+    $user "$bin/postgres" -D "$dir/data" -k "$dir" >>"$dir/log" 2>&1 </dev/null &
+    pid=$!
+    tries=0
+    until $user "$bin/pg_isready" --quiet --host "$dir"; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 300 ] || ! kill -0 "$pid" 2>/dev/null; then
+            cat "$dir/log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+}
+start
 echo "$dir"
-cat >/dev/null
+while read -r order seconds; do
+    [ "$order" = restart ] || continue
+    kill -INT "$pid"
+    wait "$pid" || true
+    sleep "$seconds"
+    start
+    echo again
+done

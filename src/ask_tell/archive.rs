@@ -1,6 +1,5 @@
 //! A served study in the database.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
@@ -8,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use super::study::abandoned;
 use super::{Archive, Opened, RequestedStudy};
 use store::{
-    Changes, KnownTrials, NewStudy, RunRecord, Store, StoreError, StoreErrorKind, StudySummary,
-    Write, Written,
+    Changes, KnownTrials, NewStudy, Place, RunRecord, Store, StoreError, StoreErrorKind,
+    StudySummary, Write, Written,
 };
 use supervisor::{LockOwner, StudyLock};
 
@@ -25,11 +24,11 @@ pub const KIND: &str = "ask-tell";
 /// # Errors
 /// In words: another process holds the study, the database cannot be used, or the study is not
 /// the one asked for. A study that was there is as it was, and nothing was made beside it.
-pub fn open(asked: &RequestedStudy, path: &Path, study: &str) -> Result<Opened, String> {
-    look(asked, path, study)?;
+pub fn open(asked: &RequestedStudy, place: &Place, study: &str) -> Result<Opened, String> {
+    look(asked, place, study)?;
     let me = LockOwner::this_process();
-    let mut hold = StudyLock::take(path, study, &me).map_err(|f| f.message)?;
-    let mut store = Store::open(path).map_err(text)?;
+    let mut hold = StudyLock::take(place, study, &me).map_err(|f| f.message)?;
+    let mut store = Store::open(place).map_err(text)?;
     store.set_lock_patience(PATIENCE);
     let found = store.find_study(study).map_err(text)?;
     let study_id = match &found {
@@ -40,6 +39,7 @@ pub fn open(asked: &RequestedStudy, path: &Path, study: &str) -> Result<Opened, 
         None => create(&mut store, asked, study).map_err(text)?,
     };
     hold.row(study_id, study).map_err(|f| f.message)?;
+    store.hold(study_id).map_err(text)?;
     let run_id = begin(&mut store, asked, study_id, me).map_err(text)?;
     let mut seen = KnownTrials::default();
     let all = store.changes(study_id, &mut seen).map_err(text)?;
@@ -55,7 +55,8 @@ pub fn open(asked: &RequestedStudy, path: &Path, study: &str) -> Result<Opened, 
 }
 
 /// Refuses before anything is made what can be refused then.
-fn look(asked: &RequestedStudy, path: &Path, study: &str) -> Result<(), String> {
+fn look(asked: &RequestedStudy, place: &Place, study: &str) -> Result<(), String> {
+    let path = place.file();
     let directory = files::directory(path);
     // A name typed wrong would become a directory that nobody looks for.
     if !directory.is_dir() {
@@ -65,10 +66,10 @@ fn look(asked: &RequestedStudy, path: &Path, study: &str) -> Result<(), String> 
             directory.display()
         ));
     }
-    if !Store::can_open(path).map_err(text)? {
+    if !Store::can_open(place).map_err(text)? {
         return Ok(());
     }
-    let store = Store::open_read_only(path).map_err(text)?;
+    let store = Store::open_read_only(place).map_err(text)?;
     match store.find_study(study).map_err(text)? {
         Some(found) => check(&store, asked, &found),
         None => Ok(()),

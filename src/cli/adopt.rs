@@ -14,10 +14,9 @@ use adopt::{DatabaseCopy, TaskRequirements};
 use config::Prepared;
 use config::places::Wanted;
 use config::{Overrides, StudySpec, check_name};
-use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use search::study::{Direction, FrozenTrial};
-use store::{NewStudy, Store, StoreErrorKind, StudySummary};
+use store::{NewStudy, Place, Store, StoreErrorKind, StudySummary};
 use supervisor::{LockOwner, StudyLock, spool, task_attributes};
 
 /// `tune adopt`
@@ -53,7 +52,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     init_logging(common, None)?;
     let wanted = args.task.as_deref().map_or(Wanted::Studies, Wanted::Task);
     let project = run::project(common, wanted)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let Some(task) = &args.task else {
         return sketch(args, &storage);
     };
@@ -61,7 +60,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         set: set_overrides(&args.set),
     };
     let mut spec = run::read(&project, task, overrides)?;
-    let copy = adopt::copy(&args.file, &storage)?;
+    let copy = adopt::copy(&args.file, storage.file())?;
     let study = choose(&copy, &args.file, args.study.as_deref())?;
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
@@ -157,9 +156,9 @@ impl SketchedStudy {
 pub(super) fn study_to_sketch(
     file: &Path,
     study: Option<&str>,
-    storage: &Path,
+    storage: &Place,
 ) -> Result<SketchedStudy, Failure> {
-    let copy = adopt::copy(file, storage)?;
+    let copy = adopt::copy(file, storage.file())?;
     let study = choose(&copy, file, study)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
@@ -185,7 +184,7 @@ pub(super) fn study_to_sketch(
 }
 
 /// Prints a task file for the study.
-fn sketch(args: &AdoptArgs, storage: &Path) -> Result<Exit, Failure> {
+fn sketch(args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
     let study = study_to_sketch(&args.file, args.study.as_deref(), storage)?;
     let program = adopt::sketched_program(study.direction);
     super::print_data(&adopt::sketch(&study.name, &program, &study.trials))
@@ -283,13 +282,13 @@ fn told<'a>(
 }
 
 /// Refuses where the project has a study of this name, before anything is written.
-fn must_be_free(storage: &Path, name: &str) -> Result<(), Failure> {
-    let waiting = spool::waiting(&directory_of(storage), name);
+fn must_be_free(storage: &Place, name: &str) -> Result<(), Failure> {
+    let waiting = spool::waiting(&storage.own_files(), name);
     if waiting > 0 {
         return Err(Failure::storage(format!(
             "{waiting} results of an earlier study {name} wait in {}; put its database back, or choose \
              another name with --as NEW",
-            directory_of(storage).display()
+            storage.own_files().display()
         )));
     }
     match Store::open_if_any(storage)? {
@@ -298,19 +297,18 @@ fn must_be_free(storage: &Path, name: &str) -> Result<(), Failure> {
     }
 }
 
-fn taken(storage: &Path, name: &str) -> Failure {
+fn taken(storage: &Place, name: &str) -> Failure {
     Failure::new(
         Exit::Differs,
         format!(
-            "{} holds a study called {name:?} already; choose another name with --as NEW",
-            storage.display()
+            "{storage} holds a study called {name:?} already; choose another name with --as NEW"
         ),
     )
 }
 
 /// Writes the study while nobody else can run one of its name.
 fn write(
-    storage: &Path,
+    storage: &Place,
     study: &NewStudy,
     metrics: &[&str],
     trials: &[FrozenTrial],
@@ -370,7 +368,7 @@ fn command(common: &Common, args: &AdoptArgs, spec: &StudySpec, counted: usize) 
     words.extend(args.task.clone());
     words.extend(["--study".to_owned(), spec.study.clone()]);
     if let Some(storage) = &common.storage {
-        words.extend(["--storage".to_owned(), path(storage)]);
+        words.extend(["--storage".to_owned(), storage.clone()]);
     }
     for (key, value) in &args.set {
         words.extend(["--set".to_owned(), format!("{key}={value}")]);

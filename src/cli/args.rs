@@ -77,9 +77,11 @@ pub struct Common {
     /// a task in configs/]
     #[arg(short = 'C', value_name = "DIR", global = true)]
     pub dir: Option<PathBuf>,
-    /// Database: a path or sqlite:///PATH [default: tune.db in the project directory]
-    #[arg(long, value_name = "PATH", global = true, value_parser = storage)]
-    pub storage: Option<PathBuf>,
+    /// Database: a path, sqlite:///PATH or postgresql://USER@HOST/DATABASE [default: $TUNE_STORAGE, else
+    /// tune.db in the project directory]
+    // Not read here: an error of the command line would repeat a password that is in a URL.
+    #[arg(long, value_name = "PATH", global = true)]
+    pub storage: Option<String>,
     /// Machine-readable output on stdout
     #[arg(long, global = true)]
     pub json: bool,
@@ -327,25 +329,4 @@ pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
         }
         Some(_) | None => Err("expected KEY=VALUE, for example train.epochs=5".to_owned()),
     }
-}
-
-/// A path, or a URL of SQLAlchemy: `sqlite:///relative`, `sqlite:////absolute`.
-pub(super) fn storage(text: &str) -> Result<PathBuf, String> {
-    let path = match text.split_once("://") {
-        None => text,
-        Some(("sqlite", rest)) => rest.strip_prefix('/').unwrap_or_default(),
-        Some((scheme, _)) => {
-            return Err(format!(
-                "{scheme} is not supported; expected sqlite:///PATH"
-            ));
-        }
-    };
-    if path.is_empty() {
-        return Err("expected a path or sqlite:///PATH".to_owned());
-    }
-    // What SQLite means by these ends with the process, or is no path of a file's.
-    if path == ":memory:" || path.starts_with("file:") {
-        return Err("a study has to outlive its run; expected the path of a file".to_owned());
-    }
-    Ok(PathBuf::from(path))
 }

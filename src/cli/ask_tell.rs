@@ -1,10 +1,12 @@
 //! `tune ask-tell`: needs no project; what it is to search comes on standard input.
 
 use std::io::BufReader;
+use std::path::Path;
 
-use super::{Common, args, init_logging};
+use super::{Common, init_logging};
 use ask_tell::{Input, Session, archive, serve};
 use messages::exit::{Exit, Failure};
+use store::Place;
 
 pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
     if common.storage.is_some() {
@@ -14,9 +16,9 @@ pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
     }
     init_logging(common, None)?;
     let mut session = Session::new(Box::new(|asked, place| {
-        let path = args::storage(&place.storage)
+        let found = Place::named(&place.storage, Path::new("tune.db"), "")
             .map_err(|e| format!("storage: found {:?}, {e}", place.storage))?;
-        archive::open(asked, &path, &place.study)
+        archive::open(asked, &found, &place.study)
     }));
     let input = Input::until_signal()
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;

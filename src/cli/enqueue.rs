@@ -25,7 +25,7 @@ const MOST: u64 = 4 << 20;
 pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let mut problems = Vec::new();
     let given = given(args, &mut problems)?;
     // Nothing is opened for writing before all is found to be in order.

@@ -12,7 +12,6 @@ use crate::query;
 use config::places::Wanted;
 use config::{Parallel, StudySpec};
 use device::DevicePolicy;
-use files::paths::directory_of;
 use files::paths::logs_dir;
 use files::plain;
 use files::replace::workplace;
@@ -20,7 +19,7 @@ use messages::exit::{Exit, Failure};
 use messages::json_number;
 use protocol::AttemptId;
 use search::study::{FrozenTrial, Purpose, TrialState};
-use store::Store;
+use store::{Place, Store};
 use supervisor::{Bounds, Replay, ReplayEnd, replay, replay_log};
 use task::{ExportedModel, TrainedModel, TrialSpec};
 use text::export::{Origin, may_write};
@@ -70,7 +69,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
     init_logging(common, None)?;
     may_write(&args.out, args.force).map_err(|e| Failure::input(format!("--out: {e:#}")))?;
     let project = run::project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let chosen = choose(&storage, args)?;
     let loud = !common.json && !common.quiet;
     let kind = run::preparation(&chosen.spec.kind)
@@ -177,7 +176,7 @@ fn told(
 }
 
 /// The trial that is meant, which must be one whose model can be exported.
-fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
+fn choose(storage: &Place, args: &ExportArgs) -> Result<Chosen, Failure> {
     let store = Store::open_read_only(storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     let number = match args.number {
@@ -234,18 +233,14 @@ fn choose(storage: &Path, args: &ExportArgs) -> Result<Chosen, Failure> {
 
 /// The weights that the search has kept, if they are this trial's and whole.
 fn find_kept(
-    storage: &Path,
+    storage: &Place,
     chosen: &Chosen,
     args: &ExportArgs,
 ) -> Result<Option<WeightsOnDisk>, Failure> {
     if args.retrain {
         return Ok(None);
     }
-    let dir = kept_directory(
-        &directory_of(storage),
-        &chosen.spec.study,
-        chosen.trial.number,
-    );
+    let dir = kept_directory(&storage.files(), &chosen.spec.study, chosen.trial.number);
     let kept = match weights::read(&dir) {
         Ok(Some(kept)) => kept,
         Ok(None) => return Ok(None),
@@ -270,14 +265,14 @@ fn find_kept(
 
 /// Trains the trial again, with its best epoch's weights kept.
 fn retrain(
-    storage: &Path,
+    storage: &Place,
     out: &Path,
     chosen: &Chosen,
     loud: bool,
 ) -> Result<WeightsOnDisk, Failure> {
     let held = workplace(out, "training")
         .map_err(|e| Failure::input(format!("--out {}: {e}", out.display())))?;
-    let plan = plan(&directory_of(storage), held.path(), chosen)?;
+    let plan = plan(&storage.files(), held.path(), chosen)?;
     let shown = query::Replayed::new(&plan, &chosen.trial);
     if loud {
         let number = chosen.trial.number;

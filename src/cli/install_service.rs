@@ -53,7 +53,7 @@ pub(super) fn install_service(common: &Common, args: &InstallServiceArgs) -> Res
         words.extend(["-C".to_owned(), project.dir.display().to_string()]);
     }
     if let Some(storage) = &common.storage {
-        words.extend(["--storage".to_owned(), storage.display().to_string()]);
+        words.extend(["--storage".to_owned(), storage.clone()]);
     }
     words.extend(common.quiet.then(|| "--quiet".to_owned()));
     words.extend(args.run.iter().cloned());

@@ -15,7 +15,7 @@ use crate::query::{Answer, printable, read_trial};
 use files::paths::{directory_of, logs_dir};
 use files::{bounded, plain};
 use messages::exit::{Exit, Failure};
-use store::{AttemptRecord, Store, StudySummary};
+use store::{AttemptRecord, Place, Store, StudySummary};
 use supervisor::lock_owner;
 
 /// How often it is looked whether a log has grown.
@@ -65,7 +65,7 @@ impl Answer for Logs {
     }
 }
 
-pub(super) fn logs(common: &Common, storage: &Path, args: &LogsArgs) -> Result<Exit, Failure> {
+pub(super) fn logs(common: &Common, storage: &Place, args: &LogsArgs) -> Result<Exit, Failure> {
     let store = Store::open_read_only(storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     if args.follow {
@@ -100,7 +100,7 @@ type Paths = Vec<(Option<u32>, PathBuf)>;
 
 /// The logs that are meant, and whether more may still be written to them.
 fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths, bool), Failure> {
-    let owner = lock_owner(store.path(), study);
+    let owner = lock_owner(store.place(), study);
     let live = owner.is_some();
     let dir = directory_of(store.path());
     let Some(number) = args.number else {

@@ -11,11 +11,11 @@ use super::commands::{DeleteArgs, RenameArgs, StopArgs};
 use super::{Common, answer, init_logging, run};
 use crate::query::{self, Answer, printable, shell_word};
 use config::places::Wanted;
-use files::paths::{directory_of, places_of};
+use files::paths::places_of;
 use files::plain;
 use messages::exit::{Exit, Failure};
 use report::format::plural;
-use store::{Store, StudySummary};
+use store::{Place, Store, StudySummary};
 use supervisor::{LockOwner, StudyLock, ask_to_stop, lock_owner, patiently, spool};
 
 /// How often it is looked whether a run has ended.
@@ -51,7 +51,7 @@ impl Answer for Stopped {
 
 pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     let mut stopped = Stopped {
@@ -108,7 +108,7 @@ impl Answer for Deleted {
 
 pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     drop(store);
@@ -116,10 +116,12 @@ pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure
     if !args.yes {
         confirmed(&study)?;
     }
-    let places = places_of(&directory_of(&storage), &study.name);
+    let places = places_of(&storage.files(), &study.name);
     must_be_own(&places)?;
     patiently(PATIENCE, &mut warn(common), || {
-        Store::open_existing(&storage)?.delete_study(study.study_id)
+        let mut store = Store::open_existing(&storage)?;
+        store.hold(study.study_id)?;
+        store.delete_study(study.study_id)
     })?;
     for place in places {
         let removed = match std::fs::symlink_metadata(&place) {
@@ -182,7 +184,7 @@ impl Answer for Renamed {
 
 pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let (old, new) = (&args.study, &args.name);
     config::check_name(new)
         .map_err(|why| Failure::input(format!("found the name {new:?}, expected {why}")))?;
@@ -194,10 +196,10 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
         )));
     }
     drop(store);
-    let dir = directory_of(&storage);
+    let dir = storage.files();
     let _lock = locked(&storage, &study, old)?;
     // A run that has just ended may have left one until then.
-    let waiting = spool::waiting(&dir, old);
+    let waiting = spool::waiting(&storage.own_files(), old);
     if waiting > 0 {
         return Err(Failure::storage(format!(
             "{}; rename the study after that",
@@ -207,7 +209,9 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     let _new = StudyLock::take(&storage, new, &LockOwner::this_process())?;
     let moves = moves(&dir, old, new)?;
     patiently(PATIENCE, &mut warn(common), || {
-        Store::open_existing(&storage)?.rename_study(study.study_id, new)
+        let mut store = Store::open_existing(&storage)?;
+        store.hold(study.study_id)?;
+        store.rename_study(study.study_id, new)
     })?;
     for (from, to) in moves {
         std::fs::rename(&from, &to).map_err(|e| {
@@ -262,7 +266,7 @@ fn must_be_own(places: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// Locks a study that nobody works on.
-fn locked(storage: &Path, study: &StudySummary, name: &str) -> Result<StudyLock, Failure> {
+fn locked(storage: &Place, study: &StudySummary, name: &str) -> Result<StudyLock, Failure> {
     let mut lock = StudyLock::take(storage, name, &LockOwner::this_process())?;
     lock.row(study.study_id, name)?;
     Ok(lock)

@@ -24,9 +24,9 @@ const PIPED: usize = 120;
 pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::existing_project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let open = || Store::open_read_only(&storage);
-    let dir = directory_of(&storage);
+    let dir = storage.files();
     let tune = || run::command_in(common, &project);
     let named = |name: &Option<String>| {
         let store = open()?;
@@ -115,7 +115,7 @@ fn trials(
     study: &StudySummary,
     args: &TrialsArgs,
 ) -> Result<Exit, Failure> {
-    let live = lock_owner(store.path(), study).is_some();
+    let live = lock_owner(store.place(), study).is_some();
     let selection = Selection {
         live,
         ..args.selection()

@@ -9,7 +9,6 @@ use crate::args::ConfigFlags;
 use config::places::Wanted;
 use config::{Parallel, StudySpec};
 use device::Device;
-use files::paths::directory_of;
 use files::paths::logs_dir;
 use memory::Predictor;
 use memory::rehearsal::{Caps, Forecast, Rehearsed, forecast};
@@ -53,8 +52,8 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
             spec.kind
         )));
     }
-    let storage = run::storage(&project, common);
-    let logs = logs_dir(&directory_of(&storage), &spec.study);
+    let storage = run::storage(&project, common)?;
+    let logs = logs_dir(&storage.files(), &spec.study);
     let loud = !common.json && !common.quiet;
     let library = libtorch::for_workers(&spec, devices[0])?;
     let floor = run::floor(&spec, devices[0]);

@@ -1,6 +1,5 @@
 //! `tune replay STUDY TRIAL`: one trial again, with nothing recorded.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,21 +11,20 @@ use adopt::fit;
 use config::places::Wanted;
 use config::{Parallel, StudySpec};
 use device::DevicePolicy;
-use files::paths::directory_of;
 use files::paths::logs_dir;
 use messages::exit::{Exit, Failure};
 use protocol::AttemptId;
 use search::study::carry::COPIED_FROM;
 use search::study::{self, FrozenTrial, Purpose};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use store::Store;
+use store::{Place, Store};
 use supervisor::{Bounds, Replay, replay, replay_log};
 use task::TrialSpec;
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
     same_inputs(&storage, &args.study, &spec, &trial)?;
     let plan = plan(&storage, spec, &trial, args.blocking)?;
@@ -49,7 +47,7 @@ pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, F
 
 /// The training of the trial, as in the study.
 pub(super) fn plan(
-    storage: &Path,
+    storage: &Place,
     spec: StudySpec,
     trial: &FrozenTrial,
     blocking: bool,
@@ -64,7 +62,7 @@ pub(super) fn plan(
         purpose: Purpose::Search,
         attempt: 0,
     };
-    let logs = logs_dir(&directory_of(storage), &spec.study);
+    let logs = logs_dir(&storage.files(), &spec.study);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let slots = match spec.operation.parallel {
         Parallel::Limit(slots) => slots.max(1),
@@ -106,7 +104,7 @@ pub(super) fn stopped_by_signals() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Refuses a trial whose data or models are no longer those of its study.
 pub(super) fn same_inputs(
-    storage: &Path,
+    storage: &Place,
     study: &str,
     spec: &StudySpec,
     trial: &FrozenTrial,
@@ -131,7 +129,7 @@ pub(super) fn seed(spec: &StudySpec, trial: &FrozenTrial) -> u64 {
 
 /// The study as its last run resolved it, with another device where one is named, and the trial.
 pub(super) fn find(
-    storage: &Path,
+    storage: &Place,
     study: &str,
     number: u64,
     device: Option<&DevicePolicy>,

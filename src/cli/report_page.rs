@@ -128,7 +128,7 @@ pub(super) fn report_page(
     tune: &str,
 ) -> Result<Exit, Failure> {
     if args.open {
-        return serve(store.path(), study, args.port, tune);
+        return serve(store.place(), study, args.port, tune);
     }
     let material = material(store, study, &args.with, tune)?;
     let facts = Facts::new(&material);

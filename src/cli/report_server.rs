@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use messages::exit::{Exit, Failure};
-use store::{Store, StudySummary};
+use store::{Place, Store, StudySummary};
 use summary::{Facts, Page, Scripts, index};
 
 /// Connections at a time; a browser has a handful for each page.
@@ -32,7 +31,7 @@ const REST: u32 = 20;
 
 /// What all connections share.
 struct Server {
-    storage: PathBuf,
+    storage: Place,
     tune: String,
     port: u16,
     token: String,
@@ -42,7 +41,7 @@ struct Server {
 }
 
 /// Serves until the process is ended. `study`: whose page is opened; `tune`: how commands begin.
-pub(super) fn serve(storage: &Path, study: &str, port: u16, tune: &str) -> Result<Exit, Failure> {
+pub(super) fn serve(storage: &Place, study: &str, port: u16, tune: &str) -> Result<Exit, Failure> {
     let failed = |what: &str, e: io::Error| Failure::input(format!("{what}: {e}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .map_err(|e| failed(&format!("--port {port}"), e))?;

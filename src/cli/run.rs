@@ -16,13 +16,13 @@ use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
 use config::{Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use device::Device;
-use files::paths::{directory_of, ledger_of, logs_dir};
+use files::paths::{ledger_of, logs_dir};
 use files::plain;
 use inject::{Here, InjectSpec, Plan};
 use memory::Floor;
 use messages::exit::{Exit, Failure};
 use report::{About, Logged, Mode, Sink, shell_word};
-use store::Store;
+use store::{Place, Store};
 use supervisor::{Launch, launch, lock_study};
 use task::Preparation;
 use task::command::Command;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let devices = libtorch::devices(&spec)?;
     let mut prepared = prepare(&spec)?;
     let mut library = libtorch::for_workers(&spec, devices[0])?;
-    let storage = storage(&project, &args.common);
+    let storage = storage(&project, &args.common)?;
     prepared
         .warnings
         .extend(left_elsewhere(args, &storage, &spec.study)?);
@@ -58,7 +58,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let rehearsed = match wants_rehearsal(args, &spec, &devices, &storage)? {
         true => {
             let loud = !args.common.json && !args.common.quiet;
-            let logs = logs_dir(&directory_of(&storage), &spec.study);
+            let logs = logs_dir(&storage.files(), &spec.study);
             rehearse::before_run(&spec, &devices, logs, library.clone(), loud)?
         }
         false => Vec::new(),
@@ -92,7 +92,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 fn told(
     args: &RunArgs,
     spec: &StudySpec,
-    storage: &Path,
+    storage: &Place,
     about: &About,
 ) -> std::io::Result<Box<dyn Sink>> {
     let common = &args.common;
@@ -140,7 +140,7 @@ fn wants_rehearsal(
     args: &RunArgs,
     spec: &StudySpec,
     devices: &[Device],
-    storage: &Path,
+    storage: &Place,
 ) -> Result<bool, Failure> {
     let on_gpu = devices.iter().any(|d| *d != Device::Cpu);
     if args.no_rehearsal || !on_gpu || spec.runs_programs() {
@@ -157,14 +157,14 @@ fn injection(
     args: &RunArgs,
     spec: &StudySpec,
     devices: &[Device],
-    storage: &Path,
+    storage: &Place,
 ) -> Result<Option<InjectSpec>, Failure> {
     let Some(text) = &args.inject else {
         return Ok(None);
     };
     let plan = Plan::parse(text, Here::of(devices, libtorch::is_there()))
         .map_err(|e| Failure::input(format!("--inject {text}: {e}")))?;
-    let ledger = std::path::absolute(ledger_of(&directory_of(storage), &spec.study))
+    let ledger = std::path::absolute(ledger_of(&storage.files(), &spec.study))
         .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))?;
     Ok(Some(InjectSpec {
         plan,
@@ -203,12 +203,11 @@ pub(super) fn command_in(common: &Common, project: &Project) -> Result<String, F
         Wanted::Studies,
         holds,
     );
-    let option =
-        |name: &str, path: &Path| format!(" {name} {}", shell_word(&path.display().to_string()));
+    let option = |name: &str, text: &str| format!(" {name} {}", shell_word(text));
     Ok(match &common.storage {
         Some(path) => format!("tune{}", option("--storage", path)),
         None if found.is_ok_and(|found| found == *project) => "tune".to_owned(),
-        None => format!("tune{}", option("-C", &project.dir)),
+        None => format!("tune{}", option("-C", &project.dir.display().to_string())),
     })
 }
 
@@ -223,9 +222,13 @@ pub(super) fn working_directory() -> Result<PathBuf, Failure> {
 
 /// What to say of a study where earlier versions kept it: of a task that was given as a path, not in the file's
 /// project, but in that of the working directory.
-fn left_elsewhere(args: &RunArgs, storage: &Path, study: &str) -> Result<Option<String>, Failure> {
+fn left_elsewhere(args: &RunArgs, storage: &Place, study: &str) -> Result<Option<String>, Failure> {
     let common = &args.common;
-    if !is_path(&args.task) || common.dir.is_some() || common.storage.is_some() {
+    if !is_path(&args.task)
+        || common.dir.is_some()
+        || common.storage.is_some()
+        || storage.is_shared()
+    {
         return Ok(None);
     }
     let wanted = Wanted::Task("");
@@ -239,7 +242,7 @@ fn left_elsewhere(args: &RunArgs, storage: &Path, study: &str) -> Result<Option<
         let study = Store::open_if_any(path).ok()??.find_study(study).ok()??;
         Some(study.counts.total())
     };
-    if there == *storage || finished(storage).is_some() {
+    if there == storage.file() || finished(storage.file()).is_some() {
         return Ok(None);
     }
     Ok(finished(&there).map(|trials: u64| {
@@ -264,10 +267,23 @@ pub(super) fn existing_project(common: &Common, wanted: Wanted) -> Result<Projec
     }
 }
 
-/// The database that is meant, by the one name that all who mean it agree on.
-pub(super) fn storage(project: &Project, common: &Common) -> PathBuf {
-    let storage = common.storage.clone();
-    plain::real(&storage.unwrap_or_else(|| project.database()))
+/// The database that is meant, by the one name that all who mean it agree on: that of `--storage`, of `$TUNE_STORAGE`,
+/// or the project's own.
+///
+/// # Errors
+/// `$TUNE_STORAGE` names none.
+pub(super) fn storage(project: &Project, common: &Common) -> Result<Place, Failure> {
+    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let (text, whose) = match &common.storage {
+        Some(text) => (Some(text.clone()), "--storage"),
+        None => (set("TUNE_STORAGE"), "TUNE_STORAGE"),
+    };
+    let database = plain::real(&project.database());
+    let Some(text) = text else {
+        return Ok(database.into());
+    };
+    let node = set("TUNE_NODE").unwrap_or_else(supervisor::this_host);
+    Place::named(&text, &database, &node).map_err(|why| Failure::input(format!("{whose}: {why}")))
 }
 
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
@@ -372,8 +388,8 @@ fn input(problems: Problems) -> Failure {
 }
 
 /// The log of this run, named by its time.
-fn run_log(storage: &Path, study: &str) -> PathBuf {
-    let dir = logs_dir(&directory_of(storage), study);
+fn run_log(storage: &Place, study: &str) -> PathBuf {
+    let dir = logs_dir(&storage.files(), study);
     let time = messages::clock::now().strftime("%Y%m%dT%H%M%SZ");
     dir.join(format!("run-{time}-{}.log", std::process::id()))
 }

@@ -178,7 +178,7 @@ enum Outcome {
 pub(super) fn simplify(common: &Common, args: &SimplifyArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
     let number = query::winner_number(&store, &study)?;

@@ -1,17 +1,15 @@
 //! `tune status [STUDY] [--watch]`.
 
 use std::io;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use super::commands::StatusArgs;
 use super::{Common, answer, done, print, versioned};
 use crate::query::{self, Answer, Context, Status, Statuses};
-use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use report::Screen;
-use store::{Store, StudySummary};
+use store::{Place, Store, StudySummary};
 use supervisor::{lock_owner, spool};
 
 /// Seconds between two looks, unless others are asked for.
@@ -23,7 +21,7 @@ const MOST: f64 = 86_400.0;
 /// `tune`: how commands about the database begin.
 pub(super) fn status(
     common: &Common,
-    storage: &Path,
+    storage: &Place,
     args: &StatusArgs,
     tune: &str,
 ) -> Result<Exit, Failure> {
@@ -93,10 +91,10 @@ impl Answer for Seen {
 
 /// What the database does not know of a study.
 pub(super) fn context(store: &Store, study: &StudySummary, tune: &str) -> Context {
-    let owner = lock_owner(store.path(), study);
+    let owner = lock_owner(store.place(), study);
     Context {
         suspended: owner.as_ref().is_some_and(supervisor::suspended),
-        spooled: spool::waiting(&directory_of(store.path()), &study.name),
+        spooled: spool::waiting(&store.place().own_files(), &study.name),
         now: messages::clock::now(),
         owner,
         tune: tune.to_owned(),

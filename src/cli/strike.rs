@@ -36,7 +36,7 @@ impl Answer for Struck {
 
 pub(super) fn strike(common: &Common, args: &StrikeArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
-    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common);
+    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let number = args.number;
     let why = args.why.as_deref().map(str::trim);
     if why == Some("") {

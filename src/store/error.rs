@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use messages::exit::Failure;
+use messages::exit::{Exit, Failure};
 use search::study::TrialState;
 
 /// An error of the store.
@@ -64,6 +64,8 @@ pub enum StoreErrorKind {
     Unfit(String),
     /// The connection was lost while the transaction of this number was committed, and the server cannot be asked about it.
     Doubtful(i64),
+    /// A run on another node works on this study: its row id.
+    Held(i64),
     /// A row that neither Optuna nor `tune` writes: which row, what was found and what was expected.
     Content(String),
     /// No study has this id.
@@ -79,7 +81,7 @@ pub enum StoreErrorKind {
     Conflict,
     /// A write that must never be asked for: a defect of `tune`. Nothing was written.
     Invalid(String),
-    /// Anything else that SQLite refuses: a defect of `tune`, or tables changed by hand.
+    /// Anything else that the database refuses: a defect of `tune`, or tables changed by hand.
     Sql(String),
 }
 
@@ -121,7 +123,10 @@ impl StoreError {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        Failure::storage(error.to_string())
+        match matches!(error.kind, Kind::Held(_)) {
+            true => Failure::new(Exit::Held, error.to_string()),
+            false => Failure::storage(error.to_string()),
+        }
     }
 }
 
@@ -180,6 +185,7 @@ impl StoreErrorKind {
                 "the connection was lost while transaction {number} was committed, and the server \
                  cannot be asked what has become of it"
             ),
+            Kind::Held(study) => format!("a run on another node works on study {study}"),
             Kind::Content(what) => what.clone(),
             Kind::UnknownStudy(study) => format!("there is no study with id {study}"),
             Kind::UnknownTrial(study, number) => format!("study {study} has no trial {number}"),
@@ -189,7 +195,7 @@ impl StoreErrorKind {
             }
             Kind::Conflict => Kind::Invalid("a conflict outside of a batch".to_owned()).what(),
             Kind::Invalid(what) => format!("refused a write that makes no sense: {what}"),
-            Kind::Sql(what) => format!("SQLite refuses: {what}"),
+            Kind::Sql(what) => format!("the database refuses a statement: {what}"),
         }
     }
 
@@ -231,6 +237,7 @@ impl StoreErrorKind {
                 "check the user, the password (PGPASSWORD, ~/.pgpass or a service file) and what \
                  the user may do"
             }
+            Kind::Held(_) => "wait for it, or stop it there",
             Kind::Missing(_) => "make it with createdb, or correct the URL",
             Kind::Unfit(_) => "use another server or database",
             Kind::UnknownStudy(_) | Kind::UnknownTrial(..) => "it was deleted by another program",

@@ -8,8 +8,8 @@ use nix::errno::Errno;
 use nix::sys::statfs::statfs;
 
 use super::descriptor::Descriptor;
-use super::{StoreError, StoreErrorKind as Kind};
-use files::{beside, directory, no_file};
+use super::{Place, StoreError, StoreErrorKind as Kind};
+use files::{beside, directory, no_file, plain};
 
 /// The name of the network file system on which `path` lies, if it lies on one. The write-ahead
 /// log needs memory shared between all its users, so they must be on one machine.
@@ -52,8 +52,11 @@ impl FileId {
 ///
 /// # Errors
 /// What [`crate::Store::open`] would refuse before it looks into the file.
-pub fn lockable(path: &Path) -> Result<Descriptor, StoreError> {
-    must_be_local(path)?;
+pub fn lockable(place: &Place) -> Result<Descriptor, StoreError> {
+    let path = &plain::real(&place.held());
+    if !place.is_shared() {
+        must_be_local(path)?;
+    }
     looks_whole(path)?;
     make_directory(path)?;
     let descriptor = Descriptor::of(path, true).map_err(|error| {

@@ -57,7 +57,8 @@ impl Store {
                 return Ok(None);
             }
             let (word, repeat) = columns(id.purpose);
-            let query = "SELECT m.granted FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
+            let query =
+                "SELECT m.granted FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
                  WHERE t.study_id = ?1 AND t.number = ?2
                      AND (m.purpose, m.repeat, m.attempt) = (?3, ?4, ?5)";
             let key: Args<'_> = &[&study_id, &id.number, &word, &repeat, &id.attempt];

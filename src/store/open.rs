@@ -101,8 +101,12 @@ impl Store {
     ///
     /// # Errors
     /// What [`Store::open`] would refuse, as far as that can be told without writing.
-    pub fn can_open(path: &Path) -> Result<bool, StoreError> {
-        let path = &plain::real(path);
+    pub fn can_open(place: impl Into<Place>) -> Result<bool, StoreError> {
+        let place = place.into();
+        if place.is_shared() {
+            return Ok(Store::open_if_any(place)?.is_some());
+        }
+        let path = &plain::real(place.file());
         must_be_local(path)?;
         looks_whole(path)?;
         let at = |kind: Kind| kind.at(path);
@@ -202,6 +206,15 @@ impl Store {
     pub fn set_lock_patience(&self, patience: Duration) {
         // Fails for no value of it.
         let _ = self.conn.set_lock_patience(patience);
+    }
+
+    /// Keeps runs on other nodes from this study until this store is closed. Within a file, the locks on it do that.
+    ///
+    /// # Errors
+    /// One of them has it.
+    pub fn hold(&mut self, study_id: i64) -> Result<(), StoreError> {
+        let held = self.conn.hold(study_id);
+        held.map_err(|kind| self.at(kind))
     }
 
     /// Whether the database can be written now: takes its write lock and gives it back.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use files::name::part;
+use files::paths::directory_of;
 use files::plain;
 
 #[cfg(feature = "postgres")]
@@ -14,7 +16,16 @@ pub struct Place {
     /// The database of the project; where studies are on a server, this file stands for the project.
     file: PathBuf,
     #[cfg(feature = "postgres")]
-    server: Option<Address>,
+    server: Option<Shared>,
+}
+
+/// Studies that several nodes share.
+#[cfg(feature = "postgres")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shared {
+    address: Address,
+    /// What this node is called.
+    node: String,
 }
 
 impl Place {
@@ -23,25 +34,60 @@ impl Place {
         &self.file
     }
 
+    /// The directory of the project's files: logs, checkpoints, weights. Nodes may share it.
+    pub fn files(&self) -> PathBuf {
+        directory_of(&self.file)
+    }
+
+    /// The file that this node locks where it works on a study: the database, or for a server one of the node's own.
+    pub fn held(&self) -> PathBuf {
+        match self.node() {
+            None => self.file.clone(),
+            Some(node) => self.files().join("nodes").join(&*part(node)),
+        }
+    }
+
+    /// The directory of what only this node writes: locks, and spools.
+    pub fn own_files(&self) -> PathBuf {
+        directory_of(&self.held())
+    }
+
+    /// What this node is called, where others may work on the same studies.
+    pub fn node(&self) -> Option<&str> {
+        #[cfg(feature = "postgres")]
+        return self.server.as_ref().map(|server| server.node.as_str());
+        #[cfg(not(feature = "postgres"))]
+        None
+    }
+
+    /// The same place as a word of a command line: [`Place::named`] reads it.
+    pub fn word(&self) -> String {
+        #[cfg(feature = "postgres")]
+        if let Some(server) = &self.server {
+            return server.address.url().to_owned();
+        }
+        self.file.display().to_string()
+    }
+
     /// Whether the studies are on a server, which several nodes may share.
     pub fn is_shared(&self) -> bool {
-        #[cfg(feature = "postgres")]
-        return self.server.is_some();
-        #[cfg(not(feature = "postgres"))]
-        false
+        self.node().is_some()
     }
 
     /// Reads what a person calls a place: a path, `sqlite:///PATH`, or the URL of a server; `project` is the database of
-    /// the project.
+    /// the project, `node` what this node is called among those that share a server.
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn named(text: &str, project: &Path) -> Result<Place, String> {
+    pub fn named(text: &str, project: &Path, node: &str) -> Result<Place, String> {
         #[cfg(feature = "postgres")]
         if let Some(address) = Address::of(text) {
             return Ok(Place {
                 file: plain::real(project),
-                server: Some(address?),
+                server: Some(Shared {
+                    address: address?,
+                    node: node.to_owned(),
+                }),
             });
         }
         let path = match text.split_once("://") {
@@ -67,7 +113,7 @@ impl Place {
 
     #[cfg(feature = "postgres")]
     pub(super) fn server(&self) -> Option<&Address> {
-        self.server.as_ref()
+        self.server.as_ref().map(|server| &server.address)
     }
 
     /// What messages call it.
@@ -80,7 +126,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         #[cfg(feature = "postgres")]
         if let Some(server) = &self.server {
-            return server.fmt(f);
+            return server.address.fmt(f);
         }
         self.file.display().fmt(f)
     }
@@ -105,6 +151,12 @@ impl From<&PathBuf> for Place {
 impl From<&Path> for Place {
     fn from(file: &Path) -> Place {
         Place::from(file.to_owned())
+    }
+}
+
+impl From<&str> for Place {
+    fn from(file: &str) -> Place {
+        Place::from(PathBuf::from(file))
     }
 }
 

@@ -186,6 +186,7 @@ impl Store {
     pub fn delete_study(&mut self, study_id: i64) -> Result<(), StoreError> {
         self.write(|conn| {
             must_be_there(conn, study_id)?;
+            conn.lock_study(study_id)?;
             delete_rows(conn, study_id)
         })
     }

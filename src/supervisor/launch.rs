@@ -28,7 +28,6 @@ use config::StudySpec;
 use device::Device;
 use fault::Tally;
 use files::paths::checkpoints_dir;
-use files::paths::directory_of;
 use files::paths::logs_dir;
 use files::plain;
 use memory::rehearsal::Rehearsed;
@@ -39,7 +38,7 @@ use report::Sink;
 use search::pruner;
 use search::sampler;
 use search::study::{FrozenTrial, Job};
-use store::{KnownTrials, Reclaimable, RepeatRecord, RunRecord, Store, Write};
+use store::{KnownTrials, Place, Reclaimable, RepeatRecord, RunRecord, Store, Write};
 use weights::Leaders;
 
 /// How long processes of an earlier run are given to end.
@@ -54,7 +53,7 @@ pub struct Launch {
     /// The devices to train on; slots are dealt to them in turn.
     pub devices: Vec<Device>,
     /// The database.
-    pub storage: PathBuf,
+    pub storage: Place,
     /// What a new study is made from.
     pub origin: Origin,
     /// The program's files may have changed since the study began (`--same-program`).
@@ -89,7 +88,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         rehearsed,
         sink,
     } = launch;
-    let dir = directory_of(&storage);
+    let (dir, own) = (storage.files(), storage.own_files());
     let LockedStudy { mut lock, owner } = locked;
     let mut sink = Noted::around(&lock, &owner, sink)?;
     check_places(&dir, &spec.study)?;
@@ -100,17 +99,18 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let (clock, events, inbox) = event_channel::start()?;
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
-    spool_replay::check(&storage, &dir, &spec.study)?;
-    let mut store = open(&storage, &dir, &spec, &mut *sink)?;
+    spool_replay::check(&storage, &spec.study)?;
+    let mut store = open(&storage, &own, &spec, &mut *sink)?;
     let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
     lock.row(study_id, &spec.study)?;
+    store.hold(study_id)?;
     if let Some(fork) = opened.fork {
-        tell_fork(&mut *sink, fork, &dir);
+        tell_fork(&mut *sink, fork, &own);
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warnings.into_iter().for_each(&mut warn);
-    spool_replay::replay_spool(&mut store, study_id, &dir, &spec.study, &mut warn)?;
+    spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id)?;
     keep_weights(&spec, &earlier.trials, &dir);
     drop_checkpoints(
@@ -121,7 +121,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let rehearsed = record_attributes(&mut store, &run, &spec, &prepared, &earlier, rehearsed)?;
     earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.set_lock_patience(store::LOCK_PATIENCE);
-    let spool = spool_replay::reserve(&dir, &spec.study)?;
+    let spool = spool_replay::reserve(&own, &spec.study)?;
     let warnings = prepared.warnings.clone();
     let watched = prepared.watched.clone();
     let (start, proposer) = start(&spec, prepared, earlier, &devices, floor, &storage)?;
@@ -155,7 +155,7 @@ fn run_files(dir: PathBuf, spec: &StudySpec) -> RunFiles {
 /// Opens the database for writing. A reader alone gets in where another program holds the write
 /// lock: that is waited for here, where it is told and a signal ends it.
 fn open(
-    storage: &Path,
+    storage: &Place,
     dir: &Path,
     spec: &StudySpec,
     sink: &mut dyn Sink,
@@ -346,9 +346,9 @@ fn start(
     earlier: EarlierRuns,
     devices: &[Device],
     floor: Option<Arc<dyn Floor>>,
-    storage: &Path,
+    storage: &Place,
 ) -> Result<(Start, Proposer), Failure> {
-    let dir = directory_of(storage);
+    let dir = storage.files();
     let operation = &spec.operation;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let slots = operation.parallel.slots(devices, cores);
@@ -357,7 +357,7 @@ fn start(
     let proposer = Proposer::new(sampler, spec);
     let start = Start {
         spec: spec.clone(),
-        database: storage.display().to_string(),
+        database: storage.to_string(),
         trials: earlier.trials,
         reclaimed: earlier.reclaimed,
         repeats: earlier.repeats,

@@ -33,4 +33,4 @@ pub use rehearse::{Rehearsal, memory_total, rehearse};
 pub use replay::{Bounds, Replay, ReplayEnd, ReplayResult, replay, replay_log};
 pub use spool_replay::patiently;
 pub use stop::{ask_to_stop, suspended};
-pub use study_lock::{LockOwner, Stopping, StudyLock, lock_owner};
+pub use study_lock::{LockOwner, Stopping, StudyLock, lock_owner, this_host};

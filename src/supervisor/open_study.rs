@@ -11,13 +11,12 @@ use super::study_lock::{LockOwner, StudyLock};
 use config::Difference;
 use config::Prepared;
 use config::StudySpec;
-use files::paths::directory_of;
 use files::plain;
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
 use search::study::{Direction, FrozenTrial, lineage, next_fork};
-use store::{NewStudy, Store, StudySummary};
+use store::{NewStudy, Place, Store, StudySummary};
 
 /// Study attribute: what a study was made from.
 pub const MADE_FROM: &str = "made_from";
@@ -64,7 +63,7 @@ pub struct LockedStudy {
 /// # Errors
 /// The study to begin with does not exist (2), the study is held (6), no lock can be made (7).
 pub fn lock_study(
-    storage: &Path,
+    storage: &Place,
     spec: &mut StudySpec,
     prepared: &Prepared,
     origin: &Origin,
@@ -72,7 +71,6 @@ pub fn lock_study(
     outlive_file_size_limit()
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     let owner = LockOwner::this_process();
-    let dir = directory_of(storage);
     let asked = spec.study.clone();
     loop {
         spec.study = match origin {
@@ -84,7 +82,7 @@ pub fn lock_study(
             }
         };
         // The lock makes the file: what waits for one that is gone is seen before.
-        spool_replay::check(storage, &dir, &spec.study)?;
+        spool_replay::check(storage, &spec.study)?;
         let lock = StudyLock::take(storage, &spec.study, &owner)?;
         // Another run may have made this very fork before the lock was taken.
         let still =
@@ -98,7 +96,7 @@ pub fn lock_study(
 /// The study that `--fork` means: the one asked for or one of its forks, if it is what is asked;
 /// else the next fork.
 fn fork_name(
-    storage: &Path,
+    storage: &Place,
     asked: &str,
     spec: &StudySpec,
     prepared: &Prepared,
@@ -137,17 +135,16 @@ fn relatives<'a>(studies: &'a [StudySummary], name: &str) -> Vec<&'a StudySummar
 }
 
 /// A study that is yet to be made needs the one that it begins with.
-fn must_be_there(storage: &Path, asked: &str, source: &str) -> Result<(), Failure> {
+fn must_be_there(storage: &Place, asked: &str, source: &str) -> Result<(), Failure> {
     if asked == source {
         return Err(Failure::input(format!(
             "--from {source}: that is the study itself; leave --from out to go on with it, or \
              name the new one with --study NAME"
         )));
     }
-    if !storage.exists() {
+    if !storage.is_shared() && !storage.file().exists() {
         return Err(Failure::input(format!(
-            "--from {source}: there is no such study, because there is no database {} yet",
-            storage.display()
+            "--from {source}: there is no such study, because there is no database {storage} yet"
         )));
     }
     match Store::open_read_only(storage) {

@@ -2,6 +2,7 @@
 //! in its spool.
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use serde_json::Value as Json;
 use super::signals;
 use super::spool::{self, Entry, Spool};
 use messages::exit::Failure;
-use store::{Replayed, Store, StoreError, StoreErrorKind, Write};
+use store::{Place, Replayed, Store, StoreError, StoreErrorKind, Write};
 
 /// How often a locked database is tried; each try waits for the lock itself, too.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -20,16 +21,17 @@ const PAUSE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// There is no database, or an empty one, and results wait (7).
-pub fn check(storage: &Path, dir: &Path, study: &str) -> Result<(), Failure> {
-    let empty = std::fs::metadata(storage).map_or(true, |m| m.is_file() && m.len() == 0);
+pub fn check(storage: &Place, study: &str) -> Result<(), Failure> {
+    let dir = &storage.own_files();
+    let nothing = |m: Metadata| m.is_file() && m.len() == 0;
+    let empty = !storage.is_shared() && std::fs::metadata(storage.file()).map_or(true, nothing);
     let waiting = if empty { spool::waiting(dir, study) } else { 0 };
     if waiting == 0 {
         return Ok(());
     }
     Err(Failure::storage(format!(
-        "{}: the database is gone, but {} of the study {study} {} kept for it in {}; put the \
+        "{storage}: the database is gone, but {} of the study {study} {} kept for it in {}; put the \
          database or a copy of it back, or move that file away to begin anew",
-        storage.display(),
         spool::count_text(waiting),
         if waiting == 1 { "is" } else { "are" },
         files::paths::spool_of(dir, study).display()

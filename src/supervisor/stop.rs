@@ -1,6 +1,5 @@
 //! Asking the process that works on a study to stop, from another one.
 
-use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +10,7 @@ use messages::exit::{Exit, Failure};
 use messages::printable;
 use process::other;
 use report::{Event, Sink};
-use store::StudySummary;
+use store::{Place, StudySummary};
 
 /// By so much the times that are compared may differ.
 const SLACK: Duration = Duration::from_secs(2);
@@ -28,7 +27,7 @@ pub fn suspended(owner: &LockOwner) -> bool {
 /// # Errors
 /// The process is not to be reached from here: of another user, or on another host or in another container (6).
 pub fn ask_to_stop(
-    storage: &Path,
+    storage: &Place,
     study: &StudySummary,
     owner: &LockOwner,
     now: bool,
@@ -140,7 +139,7 @@ mod tests {
             user_attrs: serde_json::Map::new(),
             last_activity: None,
         };
-        let refused = ask_to_stop(Path::new("none.db"), &study, &owner, false).unwrap_err();
+        let refused = ask_to_stop(&"none.db".into(), &study, &owner, false).unwrap_err();
         assert_eq!(refused.exit, Exit::Held);
         assert!(refused.message.contains("another host's"), "{refused}");
     }

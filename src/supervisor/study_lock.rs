@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -24,12 +24,11 @@ use nix::fcntl::{FcntlArg, fcntl};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use files::paths::directory_of;
 use files::paths::lock_of;
 use files::plain;
 use messages::exit::{Exit, Failure};
 use process::other;
-use store::{Descriptor, StudySummary, is_empty_database, lockable, looked_at};
+use store::{Descriptor, Place, StudySummary, is_empty_database, lockable, looked_at};
 
 /// The longest that a killed owner's children may have its files open, before they become what they shall be.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
@@ -97,7 +96,8 @@ impl LockOwner {
 /// The host of who holds a lock that only this machine's kernel knows.
 const THIS_MACHINE: &str = "this machine";
 
-fn this_host() -> String {
+/// What this machine is called.
+pub fn this_host() -> String {
     let name = nix::unistd::gethostname();
     name.map_or_else(
         |_| "unknown".to_owned(),
@@ -137,7 +137,7 @@ impl StudyLock {
     /// # Errors
     /// Another process holds it (exit 6, saying who), or the database or the lock file cannot be
     /// made or is no file (exit 7).
-    pub fn take(storage: &Path, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
+    pub fn take(storage: &Place, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
         let begun = Instant::now();
         loop {
             let taken = StudyLock::take_now(storage, study, me);
@@ -151,24 +151,24 @@ impl StudyLock {
         }
     }
 
-    fn take_now(storage: &Path, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
-        let storage = plain::real(storage);
-        let path = lock_of(&directory_of(&storage), study);
+    fn take_now(storage: &Place, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
+        let path = lock_of(&storage.own_files(), study);
         let failed = |e: io::Error| {
             Failure::storage(format!(
                 "{}: cannot be written ({e}); tune needs a writable directory beside its database",
                 path.display()
             ))
         };
-        let held = || held(study, owner_by_name(&storage, study).as_ref());
-        let made = (!storage.exists()).then(|| storage.clone());
+        let held = || held(study, owner_by_name(storage, study).as_ref());
+        let file = plain::real(&storage.held());
+        let made = (!file.exists()).then(|| file.clone());
         let database = loop {
-            let mut lock = Lock::of(lockable(&storage)?);
+            let mut lock = Lock::of(lockable(storage)?);
             if !lock.take(range(study, me.pid)).map_err(failed)? {
                 return Err(held());
             }
             // Another file may have taken its place before it was locked.
-            if lock.file.is_at(&storage) {
+            if lock.file.is_at(&file) {
                 break lock;
             }
         };
@@ -281,21 +281,17 @@ impl<F: AsFd> Drop for Lock<F> {
 }
 
 /// Who works on the study now, if anybody does, also under a name that it had.
-pub fn lock_owner(storage: &Path, study: &StudySummary) -> Option<LockOwner> {
+pub fn lock_owner(storage: &Place, study: &StudySummary) -> Option<LockOwner> {
     owner_by_name(storage, &study.name).or_else(|| {
-        let database = looked_at(&plain::real(storage))?;
+        let database = looked_at(&plain::real(&storage.held()))?;
         locked_by(&database, &row_name(study.study_id)).map(LockOwner::unknown)
     })
 }
 
-fn owner_by_name(storage: &Path, study: &str) -> Option<LockOwner> {
-    let storage = plain::real(storage);
-    let pid = looked_at(&storage).and_then(|database| locked_by(&database, study));
-    let mut place = plain::open(
-        &lock_of(&directory_of(&storage), study),
-        plain::For::Reading,
-    )
-    .ok();
+fn owner_by_name(storage: &Place, study: &str) -> Option<LockOwner> {
+    let database = looked_at(&plain::real(&storage.held()));
+    let pid = database.and_then(|database| locked_by(&database, study));
+    let mut place = plain::open(&lock_of(&storage.own_files(), study), plain::For::Reading).ok();
     let placed = place
         .as_ref()
         .is_some_and(|file| in_the_way(file, whole()).is_some());

@@ -21,6 +21,14 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (dir, storage)
 }
 
+fn take(storage: &PathBuf, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
+    StudyLock::take(&storage.into(), study, me)
+}
+
+fn owner_of(storage: &PathBuf, study: &str) -> Option<LockOwner> {
+    owner_by_name(&storage.into(), study)
+}
+
 fn exit(taken: Result<StudyLock, Failure>) -> Exit {
     taken.unwrap_err().exit
 }
@@ -28,7 +36,7 @@ fn exit(taken: Result<StudyLock, Failure>) -> Exit {
 #[test]
 fn a_study_is_free_at_once_although_a_fork_has_the_files_open_still() {
     let (_dir, storage) = place();
-    let study_lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let study_lock = take(&storage, "s", &somebody()).unwrap();
     // What a fork gets: other descriptors of the same open files.
     let of_a_fork = (
         study_lock.place.file.try_clone().unwrap(),
@@ -40,29 +48,29 @@ fn a_study_is_free_at_once_although_a_fork_has_the_files_open_still() {
             .unwrap(),
     );
     drop(study_lock);
-    assert_eq!(owner_by_name(&storage, "s"), None);
-    StudyLock::take(&storage, "s", &somebody()).unwrap();
+    assert_eq!(owner_of(&storage, "s"), None);
+    take(&storage, "s", &somebody()).unwrap();
     drop(of_a_fork);
 }
 
 #[test]
 fn who_stops_says_so_and_holds_the_study_still() {
     let (_dir, storage) = place();
-    let study_lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let study_lock = take(&storage, "s", &somebody()).unwrap();
     let stopping = |waits_for| Stopping {
         waits_for,
         until: "2026-01-02T03:14:05Z".into(),
     };
     let mut note = study_lock.note(&somebody()).unwrap();
     note.write(stopping(2)).unwrap();
-    let owner = owner_by_name(&storage, "s").unwrap();
+    let owner = owner_of(&storage, "s").unwrap();
     assert!(owner.is_same(&somebody()));
     assert_eq!(owner.stopping, Some(stopping(2)));
     drop(study_lock);
-    assert_eq!(owner_by_name(&storage, "s"), None);
+    assert_eq!(owner_of(&storage, "s"), None);
     // Who comes next does not stop.
-    let _lock = StudyLock::take(&storage, "s", &somebody()).unwrap();
-    assert_eq!(owner_by_name(&storage, "s"), Some(somebody()));
+    let _lock = take(&storage, "s", &somebody()).unwrap();
+    assert_eq!(owner_of(&storage, "s"), Some(somebody()));
 }
 
 #[test]
@@ -74,11 +82,11 @@ fn who_looks_is_in_nobodys_way() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done() {
-                    owner_by_name(&storage, "s");
+                    owner_of(&storage, "s");
                 }
             });
         }
-        let all = (0..2000).try_for_each(|_| StudyLock::take(&storage, "s", &somebody()).map(drop));
+        let all = (0..2000).try_for_each(|_| take(&storage, "s", &somebody()).map(drop));
         taken.store(true, std::sync::atomic::Ordering::Relaxed);
         all.unwrap();
     });
@@ -88,38 +96,33 @@ fn who_looks_is_in_nobodys_way() {
 fn a_held_study_says_who_holds_it_and_is_free_again_afterwards() {
     let (_dir, storage) = place();
     let me = somebody();
-    assert_eq!(owner_by_name(&storage, "s"), None);
-    let study_lock = StudyLock::take(&storage, "s", &me).unwrap();
-    assert_eq!(owner_by_name(&storage, "s"), Some(me.clone()));
-    let failure = StudyLock::take(&storage, "s", &me).unwrap_err();
+    assert_eq!(owner_of(&storage, "s"), None);
+    let study_lock = take(&storage, "s", &me).unwrap();
+    assert_eq!(owner_of(&storage, "s"), Some(me.clone()));
+    let failure = take(&storage, "s", &me).unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(
         failure
             .message
             .contains("process 42 on lab since 2026-01-02")
     );
-    StudyLock::take(&storage, "other", &me).unwrap();
+    take(&storage, "other", &me).unwrap();
     drop(study_lock);
-    assert_eq!(owner_by_name(&storage, "s"), None);
-    StudyLock::take(&storage, "s", &me).unwrap();
+    assert_eq!(owner_of(&storage, "s"), None);
+    take(&storage, "s", &me).unwrap();
 }
 
 #[test]
 fn a_study_is_held_under_every_name_of_its_database() {
     let (dir, storage) = place();
-    let _hold = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let _hold = take(&storage, "s", &somebody()).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let (soft, hard) = (elsewhere.path().join("soft.db"), dir.path().join("hard.db"));
     symlink(&storage, &soft).unwrap();
     fs::hard_link(&storage, &hard).unwrap();
     for name in [soft, hard] {
-        assert_eq!(exit(StudyLock::take(&name, "s", &somebody())), Exit::Held);
-        assert_eq!(
-            owner_by_name(&name, "s").unwrap().pid,
-            42,
-            "{}",
-            name.display()
-        );
+        assert_eq!(exit(take(&name, "s", &somebody())), Exit::Held);
+        assert_eq!(owner_of(&name, "s").unwrap().pid, 42, "{}", name.display());
     }
     assert!(!elsewhere.path().join("soft.db.d").exists());
 }
@@ -127,26 +130,23 @@ fn a_study_is_held_under_every_name_of_its_database() {
 #[test]
 fn a_study_is_held_although_its_directory_was_removed_or_its_database_replaced() {
     let (dir, storage) = place();
-    let _hold = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let _hold = take(&storage, "s", &somebody()).unwrap();
     fs::remove_dir_all(dir.path().join("tune.db.d/locks")).unwrap();
-    let failure = StudyLock::take(&storage, "s", &somebody()).unwrap_err();
+    let failure = take(&storage, "s", &somebody()).unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(
         failure.message.contains("process 42 on this machine"),
         "{failure}"
     );
-    assert_eq!(owner_by_name(&storage, "s"), Some(LockOwner::unknown(42)));
+    assert_eq!(owner_of(&storage, "s"), Some(LockOwner::unknown(42)));
 
     let (dir, storage) = place();
-    let _hold = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let _hold = take(&storage, "s", &somebody()).unwrap();
     let other = dir.path().join("other.db");
     fs::write(&other, "").unwrap();
     fs::rename(&other, &storage).unwrap();
-    assert_eq!(
-        exit(StudyLock::take(&storage, "s", &somebody())),
-        Exit::Held
-    );
-    assert_eq!(owner_by_name(&storage, "s"), Some(somebody()));
+    assert_eq!(exit(take(&storage, "s", &somebody())), Exit::Held);
+    assert_eq!(owner_of(&storage, "s"), Some(somebody()));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_hold_that_was_refused_leaves_nothing_locked() {
     let lock = dir.path().join("tune.db.d/locks/s.lock");
     fs::write(dir.path().join("precious"), "content").unwrap();
     symlink(dir.path().join("precious"), &lock).unwrap();
-    let failure = StudyLock::take(&storage, "s", &somebody()).unwrap_err();
+    let failure = take(&storage, "s", &somebody()).unwrap_err();
     assert_eq!(failure.exit, Exit::Storage);
     assert!(
         failure.message.contains("a link stands in its place"),
@@ -164,7 +164,7 @@ fn a_hold_that_was_refused_leaves_nothing_locked() {
     );
     assert_eq!(fs::read(dir.path().join("precious")).unwrap(), b"content");
     fs::remove_file(&lock).unwrap();
-    StudyLock::take(&storage, "s", &somebody()).unwrap();
+    take(&storage, "s", &somebody()).unwrap();
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn every_process_id_fits_between_two_studies() {
 #[test]
 fn a_study_that_was_renamed_is_held_under_its_new_name_as_well() {
     let (_dir, storage) = place();
-    let mut first = StudyLock::take(&storage, "s", &somebody()).unwrap();
+    let mut first = take(&storage, "s", &somebody()).unwrap();
     first.row(3, "s").unwrap();
-    let mut renamed = StudyLock::take(&storage, "t", &LockOwner::unknown(43)).unwrap();
+    let mut renamed = take(&storage, "t", &LockOwner::unknown(43)).unwrap();
     let failure = renamed.row(3, "t").unwrap_err();
     assert_eq!(failure.exit, Exit::Held);
     assert!(failure.message.contains("process 42 "), "{failure}");

@@ -30,7 +30,7 @@ impl Bench {
     /// A study whose trial 0 runs.
     fn new() -> Bench {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&dir.path().join("tune.db")).unwrap();
+        let mut store = Store::open(dir.path().join("tune.db")).unwrap();
         let study = store
             .create_study(
                 &store::NewStudy {
@@ -102,7 +102,7 @@ impl Bench {
     }
 
     fn trials(&self) -> Vec<FrozenTrial> {
-        let store = Store::open_read_only(&self.database()).unwrap();
+        let store = Store::open_read_only(self.database()).unwrap();
         store.trials(self.study).unwrap()
     }
 
@@ -114,7 +114,7 @@ impl Bench {
 
     /// Takes in the spool as the next start does; gives the warnings.
     fn replay_spool(&self) -> Vec<String> {
-        let mut store = Store::open(&self.database()).unwrap();
+        let mut store = Store::open(self.database()).unwrap();
         let mut warnings = vec![];
         let dir = self.dir.path();
         spool_replay::replay_spool(&mut store, self.study, dir, "s", &mut |w| warnings.push(w))
@@ -237,7 +237,7 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
     assert!(!path.exists());
     let trials = bench.trials();
     assert_eq!((trials.len(), &trials[0].values[..]), (1, &[0.25][..]));
-    let store = Store::open_read_only(&bench.database()).unwrap();
+    let store = Store::open_read_only(bench.database()).unwrap();
     assert_eq!(store.runs(bench.study).unwrap()[0].exit, Some(7));
     let time = before[0].time.to_string();
     let complete = trials[0].datetime_complete.clone().unwrap();

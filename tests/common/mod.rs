@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 
 pub mod card;
 pub mod optuna;
+pub mod postgres;
 pub mod python;
 pub mod tiny;
 

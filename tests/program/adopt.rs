@@ -254,7 +254,7 @@ fn a_name_that_is_taken_or_held_is_refused() {
         "synthetic",
     ];
     let me = supervisor::LockOwner::this_process();
-    let hold = supervisor::StudyLock::take(&project.database(), "s1", &me);
+    let hold = supervisor::StudyLock::take(&project.database().into(), "s1", &me);
     let hold = hold.unwrap();
     project.expect(6, &args);
     assert_eq!(std::fs::metadata(project.database()).unwrap().len(), 0);

@@ -233,7 +233,7 @@ fn hostile_texts_come_back_from_every_reader() {
         user_attrs: &Map::new(),
         identity: &Map::new(),
     };
-    let mut store = Store::open(&project.database()).unwrap();
+    let mut store = Store::open(project.database()).unwrap();
     store.create_study(&study, &trials).unwrap();
     drop(store);
     for form in ["csv", "parquet", "mlflow", "tensorboard"] {

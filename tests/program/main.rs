@@ -49,6 +49,7 @@ mod notify;
 mod objectives;
 mod optuna;
 mod output;
+mod postgres;
 mod probe;
 mod repeats;
 mod report;

@@ -140,7 +140,7 @@ fn hostile_text_is_text_everywhere() {
     // No argument of a program can have a NUL in it.
     let hostile = HOSTILE.replace('\0', "");
     let name = format!("<script>alert(1)</script>\"'&{hostile}");
-    let mut store = Store::open(&project.database()).unwrap();
+    let mut store = Store::open(project.database()).unwrap();
     let texts = [name.as_str(), &long, "</svg><img src=x onerror=alert(1)>"];
     let domain = Domain::choices(texts);
     let trials: Vec<FrozenTrial> = (0..60u64)
@@ -174,7 +174,7 @@ fn hostile_text_is_text_everywhere() {
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     figures(&project, &[&name]);
     // The same texts beside another study, and where trials failed.
-    let mut store = Store::open(&project.database()).unwrap();
+    let mut store = Store::open(project.database()).unwrap();
     let other = NewStudy {
         name: "other",
         ..study

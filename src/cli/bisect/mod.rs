@@ -5,7 +5,6 @@ mod rows;
 mod runs;
 mod told;
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,7 +19,7 @@ use messages::exit::{Exit, Failure};
 use runs::{Recorded, Runs, Stop};
 use search::space::{Params, Space, Value};
 use search::study::{FrozenTrial, TrialState};
-use store::Store;
+use store::{Place, Store};
 use told::{Against, Found, Member, Outcome};
 
 /// `tune bisect`
@@ -45,7 +44,7 @@ const SURVIVORS: usize = 3;
 pub(super) fn bisect(common: &Common, args: &BisectArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common);
+    let storage = run::storage(&project, common)?;
     let (spec, trial) = replay::find(&storage, &args.study, args.number, args.device.as_ref())?;
     let recorded = Recorded::of(&trial)?;
     replay::same_inputs(&storage, &args.study, &spec, &trial)?;
@@ -76,7 +75,7 @@ pub(super) fn bisect(common: &Common, args: &BisectArgs) -> Result<Exit, Failure
 /// Points that the failing one is compared with: the nearest trials that ended by their own result, and last the point
 /// of the defaults, which is another one.
 fn survivors(
-    storage: &Path,
+    storage: &Place,
     study: &str,
     space: &Space,
     failing: &FrozenTrial,

@@ -424,7 +424,7 @@ fn without_a_name_the_study_with_the_latest_activity_is_meant() {
             .contains("-Infinity")
     );
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("tune.db")).unwrap();
+    let store = Store::open(dir.path().join("tune.db")).unwrap();
     assert!(
         best(&store, None)
             .err()

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -17,6 +16,7 @@ use super::can_show;
 use super::screen::{Modes, size};
 use crate::RunArgs;
 use report::{Event, KeptBack, Sink};
+use store::Place;
 
 /// A run that ends within this time, as one whose goal is reached, is told in lines alone.
 const SOON: Duration = Duration::from_millis(600);
@@ -46,10 +46,10 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// `storage` and `study` are the run's.
-    pub(crate) fn new(shown: Box<dyn Sink>, storage: &Path, study: &str) -> Beside {
+    pub(crate) fn new(shown: Box<dyn Sink>, storage: &Place, study: &str) -> Beside {
         let words = ["watch", study, "--of-run", "--storage"].map(OsString::from);
         let mut words = words.to_vec();
-        words.push(storage.into());
+        words.push(storage.word().into());
         Beside {
             shown,
             words,

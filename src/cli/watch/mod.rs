@@ -6,7 +6,6 @@ mod screen;
 mod show;
 
 use std::io::IsTerminal;
-use std::path::Path;
 
 use super::commands::{StatusArgs, WatchArgs};
 use super::report_server::serve;
@@ -15,7 +14,7 @@ use super::{Common, run};
 pub(super) use beside::{Beside, opens};
 use messages::exit::{Exit, Failure};
 use reader::Reader;
-use store::Store;
+use store::{Place, Store};
 use view::Looks;
 
 /// What the terminal can show, by the environment.
@@ -33,7 +32,7 @@ fn can_show() -> bool {
 /// `tune`: how commands about the database begin.
 pub(super) fn watch(
     common: &Common,
-    storage: &Path,
+    storage: &Place,
     args: &WatchArgs,
     tune: &str,
 ) -> Result<Exit, Failure> {

@@ -100,6 +100,11 @@ impl Address {
         })
     }
 
+    /// All of it, without a password.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A file with certificates of authorities that are trusted.
     pub(super) fn roots(&self) -> Option<&Path> {
         self.roots.as_deref()

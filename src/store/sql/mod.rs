@@ -242,6 +242,15 @@ impl Connection {
         }
     }
 
+    /// Keeps other nodes' runs from a study as long as this connection lives, or one that is made in its place.
+    pub(super) fn hold(&self, study_id: i64) -> Result<(), Kind> {
+        match self {
+            Connection::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.hold(study_id),
+        }
+    }
+
     /// Whether the transaction of this number was committed.
     pub(super) fn committed(&self, number: i64) -> Result<bool, Kind> {
         match self {
@@ -290,7 +299,7 @@ impl Connection {
             // Any number will do that no other program is likely to take.
             #[cfg(feature = "postgres")]
             Connection::Postgres(server) => {
-                server.batch("SELECT pg_advisory_xact_lock(1953852005)")
+                server.batch("SELECT pg_advisory_xact_lock(1953852005, 0)")
             }
         }
     }

@@ -39,6 +39,8 @@ pub(crate) struct Server {
     client: RefCell<Option<Client>>,
     prepared: RefCell<HashMap<String, Prepared>>,
     patience: Shared<Duration>,
+    /// The study that this connection keeps other nodes from.
+    held: Shared<Option<i64>>,
     /// Of the transaction that is under way, once it has written.
     number: Shared<Option<i64>>,
 }
@@ -62,6 +64,7 @@ impl Server {
             client: RefCell::new(None),
             prepared: RefCell::default(),
             patience: Shared::new(Duration::from_millis(500)),
+            held: Shared::new(None),
             number: Shared::new(None),
         };
         server.with(|_| Ok(()))?;
@@ -101,7 +104,20 @@ impl Server {
         let wait = self.patience.get().as_millis().max(1);
         client.batch_execute(&format!("SET lock_timeout = '{wait}ms'"))?;
         check(&mut client)?;
+        if let Some(study_id) = self.held.get() {
+            hold(&mut client, study_id)?;
+        }
         Ok(client)
+    }
+
+    pub(super) fn hold(&self, study_id: i64) -> Result<(), Kind> {
+        // The first use finds out whether the connection is there.
+        self.batch("")?;
+        if let Some(client) = self.client.borrow_mut().as_mut() {
+            hold(client, study_id)?;
+        }
+        self.held.set(Some(study_id));
+        Ok(())
     }
 
     pub(super) fn set_lock_patience(&self, patience: Duration) -> Result<(), Kind> {
@@ -297,6 +313,16 @@ impl Server {
             Ok(())
         })?;
         Ok(hasher.finish().cast_signed())
+    }
+}
+
+/// Takes the lock that stands for a study among nodes; the server gives it back when the connection ends.
+fn hold(client: &mut Client, study_id: i64) -> Result<(), Kind> {
+    let study = i32::try_from(study_id).map_err(|_| Kind::UnknownStudy(study_id))?;
+    let lock = "SELECT pg_try_advisory_lock(1953852005, $1)";
+    match client.query_one(lock, &[&study])?.try_get(0)? {
+        true => Ok(()),
+        false => Err(Kind::Held(study_id)),
     }
 }
 

@@ -6,7 +6,7 @@ mod in_a_file;
 #[cfg(feature = "postgres")]
 mod on_a_server;
 #[cfg(feature = "postgres")]
-mod server;
+mod postgres;
 mod speed;
 mod versions;
 

@@ -5,7 +5,7 @@
 
 use super::*;
 
-type Bench = BenchOn<server::Postgres>;
+type Bench = BenchOn<postgres::Postgres>;
 
 #[path = "conformance/foreign.rs"]
 mod foreign;

@@ -1,0 +1,181 @@
+//! Studies on a real PostgreSQL server.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value as Json;
+
+use crate::common::postgres::Server;
+use crate::common::python::venv;
+use crate::common::{Project, signal, wait_for};
+
+/// A server with an empty database `studies`.
+fn server() -> Server {
+    let server = Server::start(Path::new(crate::ROOT), &[]);
+    server.sql("postgres", "CREATE DATABASE studies");
+    server
+}
+
+/// A run of the synthetic task that takes a while, in this project.
+fn run<'a>(url: &'a str, trials: &'a str) -> Vec<&'a str> {
+    let slow = ["--set", "task.step_ms=5", "--parallel", "2"];
+    let asked = ["synthetic", "--storage", url, "--trials", trials];
+    [&asked[..], &slow].concat()
+}
+
+fn trials(project: &Project, url: &str) -> Vec<Json> {
+    let (all, _) = project.expect(0, &["trials", "synthetic", "--json", "--storage", url]);
+    serde_json::from_str(&all).unwrap()
+}
+
+/// How many trials there are with a result, and that each number is there once.
+fn finished(server: &Server) -> u64 {
+    let numbers = "SELECT COUNT(*) - COUNT(DISTINCT number) FROM trials";
+    assert_eq!(server.sql("studies", numbers), "0", "a number twice");
+    let finished = "SELECT COUNT(*) FROM trials WHERE state IN ('COMPLETE', 'PRUNED')";
+    server.sql("studies", finished).parse().unwrap()
+}
+
+#[test]
+fn a_study_on_a_server_is_the_study_of_a_file() {
+    let (server, project) = (server(), Project::synthetic());
+    let url = &server.url("studies");
+    let one = ["synthetic", "--trials", "40", "--parallel", "1"];
+    project.expect(0, &one);
+    project.expect(0, &[&one[..], &["--storage", url]].concat());
+    let results = |trials: &[Json]| crate::common::results(trials);
+    assert_eq!(
+        results(&trials(&project, url)),
+        results(&project.trials("synthetic"))
+    );
+    let (_, told) = project.expect(0, &["status", "--storage", url]);
+    assert!(told.is_empty(), "{told}");
+    // What a command line names wins over the environment.
+    let output = project
+        .tune(&["best", "--json"])
+        .env("TUNE_STORAGE", url)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    project.expect(0, &["delete", "synthetic", "--yes", "--storage", url]);
+    assert_eq!(server.sql("studies", "SELECT COUNT(*) FROM tune_runs"), "0");
+}
+
+#[test]
+fn a_run_outlives_lost_connections_a_restart_of_the_server_and_its_own_death() {
+    let (mut server, project) = (server(), Project::synthetic());
+    let url = &server.url("studies");
+    let started = |server: &Server, more: u64| {
+        wait_for("trials", || server_counts(server) >= more);
+    };
+    let mut child = project.start(&run(url, "150"));
+    started(&server, 5);
+    for _ in 0..5 {
+        let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name = 'tune'";
+        server.sql("studies", all);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.restart(2);
+    let before = finished(&server);
+    started(&server, before + 5);
+    signal(child.id(), Signal::SIGKILL);
+    child.wait().unwrap();
+    project.expect(0, &run(url, "150"));
+    assert_eq!(finished(&server), 150);
+    let open = "SELECT COUNT(*) FROM tune_attempts WHERE ended IS NULL";
+    assert_eq!(server.sql("studies", open), "0");
+}
+
+/// Results so far; 0 where there is no table yet.
+fn server_counts(server: &Server) -> u64 {
+    match server
+        .sql("studies", "SELECT to_regclass('tune_trials') IS NULL")
+        .as_str()
+    {
+        "t" => 0,
+        _ => finished(server),
+    }
+}
+
+#[test]
+fn one_node_at_a_time_works_on_a_study() {
+    let (server, first, second) = (server(), Project::synthetic(), Project::synthetic());
+    let url = &server.url("studies");
+    let mut child = first.start(&run(url, "100000"));
+    wait_for("trials", || server_counts(&server) >= 3);
+    let (_, why) = second.expect(6, &run(url, "100000"));
+    assert!(why.contains("another node"), "{why}");
+    let (_, why) = second.expect(6, &["delete", "synthetic", "--yes", "--storage", url]);
+    assert!(why.contains("another node"), "{why}");
+    signal(child.id(), Signal::SIGINT);
+    child.wait().unwrap();
+    second.expect(0, &["delete", "synthetic", "--yes", "--storage", url]);
+}
+
+#[test]
+fn optuna_asks_and_tells_into_a_study_that_tune_is_working_on() {
+    let (server, project) = (server(), Project::synthetic());
+    let url = &server.url("studies");
+    let mut child = project.start(&run(url, "100000"));
+    wait_for("trials", || server_counts(&server) >= 10);
+    let python = venv(
+        "optuna-postgres-1",
+        "optuna,psycopg2",
+        &["optuna==5.0.0", "psycopg2-binary==2.9.12"],
+    );
+    let script = Path::new(crate::ROOT).join("tests/optuna/check_server.py");
+    let output = Command::new(python)
+        .arg(script)
+        .args([url, "synthetic", "25"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let read: Json = serde_json::from_slice(&output.stdout).unwrap();
+    signal(child.id(), Signal::SIGINT);
+    child.wait().unwrap();
+    let ours = trials(&project, url);
+    for (i, number) in read["numbers"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(number.as_u64(), Some(i as u64), "as Optuna counts them");
+    }
+    let of_optuna = |t: &&Json| t["attrs"].get("seed").is_none() && t["state"] == "COMPLETE";
+    assert_eq!(ours.iter().filter(of_optuna).count(), 25);
+    for (number, value) in read["values"].as_object().unwrap() {
+        let trial = &ours[number.parse::<usize>().unwrap()];
+        assert_eq!(trial["value"], *value, "trial {number}");
+    }
+}
+
+#[test]
+fn bad_urls_and_rights_are_one_clear_error_and_nothing_is_made() {
+    let (server, project) = (server(), Project::synthetic());
+    server.sql("postgres", "CREATE ROLE reader LOGIN");
+    let reader = server.url("studies").replace("postgres@", "reader@");
+    let nowhere = server.url("nowhere");
+    for (code, url, words) in [
+        (2, "postgresql://me:s3cret@db/studies", "PGPASSWORD"),
+        (2, "postgresql://me@db", "names no database"),
+        (2, "mysql://me@db/studies", "mysql is not supported"),
+        (7, nowhere.as_str(), "createdb"),
+        (7, reader.as_str(), "permission denied"),
+        (
+            7,
+            "postgresql://me@/studies?host=/nowhere",
+            "cannot be reached",
+        ),
+    ] {
+        let (_, why) = project.expect(code, &["synthetic", "--trials", "1", "--storage", url]);
+        assert!(why.contains(words) && !why.contains("s3cret"), "{why}");
+    }
+    assert_eq!(
+        server.sql(
+            "studies",
+            "SELECT COUNT(*) FROM pg_tables WHERE tablename = 'trials'"
+        ),
+        "0"
+    );
+    assert!(!project.database().exists());
+}
