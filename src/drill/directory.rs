@@ -125,6 +125,7 @@ impl Project {
         command
             .env(MARK, &self.dir)
             .env_remove("HPO_OUTDIR")
+            .env_remove("TUNE_STORAGE")
             .env_remove("TUNE_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

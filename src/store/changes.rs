@@ -26,6 +26,18 @@ pub(super) struct Doubt {
     late: Vec<Write>,
 }
 
+impl Doubt {
+    /// Of a batch of which nothing was left out.
+    #[cfg(test)]
+    pub(super) fn of(number: i64, writes: &[Write]) -> Doubt {
+        Doubt {
+            number,
+            writes: writes.to_vec(),
+            late: Vec::new(),
+        }
+    }
+}
+
 /// A trial at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrialSummary {
@@ -163,6 +175,8 @@ impl Store {
         }
         self.must_be_writable(writes)?;
         if let Some(late) = self.written_after_all(writes)? {
+            let written = writes.iter().filter(|write| !late.contains(write));
+            written.for_each(|write| seen.note(write));
             return Ok(late);
         }
         let (mut written, mut late) = (Vec::new(), Vec::new());

@@ -95,6 +95,7 @@ impl Project {
         command.env("TUNE_TORCH_LIBRARY", library());
         for name in [
             "TUNE_HOME",
+            "TUNE_STORAGE",
             "TUNE_LOG",
             "RUST_LOG",
             "HPO_EPOCHS",

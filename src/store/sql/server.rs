@@ -41,6 +41,10 @@ pub(crate) struct Server {
     patience: Shared<Duration>,
     /// The study that this connection keeps other nodes from.
     held: Shared<Option<i64>>,
+    /// The server's process behind the connection that holds it, and when that began.
+    holder: RefCell<Option<(i32, String)>>,
+    /// A transaction is under way: what comes next belongs to it, or fails with it.
+    inside: Shared<bool>,
     /// Of the transaction that is under way, once it has written.
     number: Shared<Option<i64>>,
 }
@@ -65,19 +69,26 @@ impl Server {
             prepared: RefCell::default(),
             patience: Shared::new(Duration::from_millis(500)),
             held: Shared::new(None),
+            holder: RefCell::new(None),
+            inside: Shared::new(false),
             number: Shared::new(None),
         };
         server.with(|_| Ok(()))?;
         Ok(server)
     }
 
-    /// Does something with the connection, which is made again where it was lost.
+    /// Does something with the connection, which is made again where it was lost, but not within a transaction: that
+    /// is lost with it.
     fn with<T>(
         &self,
         act: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
     ) -> Result<T, Kind> {
         let mut client = self.client.borrow_mut();
         if client.as_ref().is_none_or(Client::is_closed) {
+            if self.inside.get() {
+                let what = "the connection was lost in the middle of a transaction";
+                return Err(Kind::Unreachable(what.to_owned()));
+            }
             self.prepared.borrow_mut().clear();
             *client = None;
             *client = Some(self.open()?);
@@ -105,16 +116,42 @@ impl Server {
         client.batch_execute(&format!("SET lock_timeout = '{wait}ms'"))?;
         check(&mut client)?;
         if let Some(study_id) = self.held.get() {
-            hold(&mut client, study_id)?;
+            self.hold_again(&mut client, study_id)?;
         }
         Ok(client)
+    }
+
+    /// Takes the lock of the study for a connection that is made in the place of one that was lost, which the server may
+    /// believe in still.
+    fn hold_again(&self, client: &mut Client, study_id: i64) -> Result<(), Kind> {
+        if let Some((pid, began)) = &*self.holder.borrow() {
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE pid = $1 AND CAST(backend_start AS text) = $2";
+            client.query(end, &[pid, began])?;
+        }
+        let start = Instant::now();
+        loop {
+            match hold(client, study_id) {
+                Ok(holder) => {
+                    self.holder.replace(Some(holder));
+                    return Ok(());
+                }
+                Err(Kind::Held(_)) if start.elapsed() < DOUBT => thread::sleep(DOUBT / 20),
+                // Tried again for as long as for a server that is not there.
+                Err(Kind::Held(_)) => {
+                    let what = "another connection has the lock of the study";
+                    return Err(Kind::Unreachable(what.to_owned()));
+                }
+                Err(kind) => return Err(kind),
+            }
+        }
     }
 
     pub(super) fn hold(&self, study_id: i64) -> Result<(), Kind> {
         // The first use finds out whether the connection is there.
         self.batch("")?;
         if let Some(client) = self.client.borrow_mut().as_mut() {
-            hold(client, study_id)?;
+            self.holder.replace(Some(hold(client, study_id)?));
         }
         self.held.set(Some(study_id));
         Ok(())
@@ -230,7 +267,10 @@ impl Server {
             self.client.borrow_mut().take();
             self.batch(begin)?;
         }
-        match act() {
+        self.inside.set(true);
+        let done = act();
+        self.inside.set(false);
+        match done {
             Ok(done) => self.commit().map(|()| done),
             Err(kind) => {
                 // A connection that is lost has rolled back.
@@ -316,12 +356,15 @@ impl Server {
     }
 }
 
-/// Takes the lock that stands for a study among nodes; the server gives it back when the connection ends.
-fn hold(client: &mut Client, study_id: i64) -> Result<(), Kind> {
+/// Takes the lock that stands for a study among nodes; the server gives it back when the connection ends. Which process
+/// of the server has it, and when that began.
+fn hold(client: &mut Client, study_id: i64) -> Result<(i32, String), Kind> {
     let study = i32::try_from(study_id).map_err(|_| Kind::UnknownStudy(study_id))?;
-    let lock = "SELECT pg_try_advisory_lock(1953852005, $1)";
-    match client.query_one(lock, &[&study])?.try_get(0)? {
-        true => Ok(()),
+    let lock = "SELECT pg_try_advisory_lock(1953852005, $1), pid, CAST(backend_start AS text)
+        FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    let row = client.query_one(lock, &[&study])?;
+    match row.try_get(0)? {
+        true => Ok((row.try_get(1)?, row.try_get(2)?)),
         false => Err(Kind::Held(study_id)),
     }
 }

@@ -116,3 +116,68 @@ fn what_a_server_refuses_is_told_with_its_url() {
     }
     assert!(!project.exists());
 }
+
+#[test]
+fn a_transaction_that_loses_its_connection_writes_nothing_and_the_lock_of_its_study_stays() {
+    let mut bench = BenchOn::<Postgres>::new();
+    bench.store.hold(bench.study).unwrap();
+    let name = database(&bench.place);
+    let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'tune'";
+    let study = bench.study;
+    let lost = bench.store.write(|conn| {
+        conn.batch("INSERT INTO studies (study_name) VALUES ('half')")?;
+        server().sql(&name, kill);
+        std::thread::sleep(Duration::from_millis(100));
+        let _ = conn.batch("SELECT 1");
+        conn.batch("INSERT INTO studies (study_name) VALUES ('other half')")
+    });
+    assert!(lost.unwrap_err().transient());
+    assert_eq!(bench.store.studies().unwrap().len(), 1);
+    let mut other = Store::open_existing(&bench.place).unwrap();
+    let error = other.hold(study).unwrap_err();
+    assert!(
+        matches!(error.kind, crate::StoreErrorKind::Held(_)),
+        "{error}"
+    );
+    drop(bench);
+    let start = std::time::Instant::now();
+    while other.hold(study).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it is free");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_batch_whose_commit_nobody_could_tell_is_asked_for_and_not_written_twice() {
+    let mut bench = BenchOn::<Postgres>::new();
+    let (ids, time) = ((bench.study, bench.run), bench.store.time());
+    let mut seen = crate::KnownTrials::default();
+    bench.store.changes(bench.study, &mut seen).unwrap();
+    let batch = [created(0), started(0, 0)];
+    assert!(
+        bench
+            .store
+            .carry_out(ids, time, &batch, &mut seen)
+            .unwrap()
+            .is_empty()
+    );
+    let number = bench
+        .store
+        .conn
+        .value::<i64>("SELECT txid_current()", &[])
+        .unwrap()
+        - 1;
+    let before = seen.clone();
+    // As if the answer to the commit had been lost.
+    bench.store.doubt = Some(crate::changes::Doubt::of(number, &batch));
+    assert!(
+        bench
+            .store
+            .carry_out(ids, time, &batch, &mut seen)
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);
+    assert_eq!(seen, before);
+}
