@@ -79,6 +79,7 @@ impl Place {
     ///
     /// # Errors
     /// What is wrong with it, for people.
+    #[cfg_attr(not(feature = "postgres"), allow(unused_variables))]
     pub fn named(text: &str, project: &Path, node: &str) -> Result<Place, String> {
         #[cfg(feature = "postgres")]
         if let Some(address) = Address::of(text) {

@@ -5,6 +5,9 @@
 //! differently is a method of [`Connection`] here. Values are SQLite's (`rusqlite::types`): integers,
 //! floats, text and NULL; times are text, as Optuna's SQLite file has them.
 
+// What only a server has to be told is not used without one.
+#![cfg_attr(not(feature = "postgres"), allow(dead_code, unused_variables))]
+
 #[cfg(feature = "postgres")]
 pub(super) mod address;
 #[cfg(feature = "postgres")]
