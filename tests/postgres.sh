@@ -4,6 +4,9 @@
 #
 #     tests/postgres.sh [NAME=VALUE ...]     settings of the server
 #
+# With the setting tls=PORT it listens on that port of localhost as well, by TLS; its certificate is root.crt beside
+# the socket, and the password of postgres there is "secret".
+#
 # Prints the directory of its socket once it takes connections. A line "restart SECONDS" on standard
 # input stops it, and starts it again after that time. It ends, and its directory with it, when
 # standard input ends. The superuser is called postgres and needs no password there.
@@ -42,15 +45,35 @@ end() {
 trap end EXIT
 trap 'exit 1' INT TERM HUP
 
-$user "$bin/initdb" --pgdata "$dir/data" --username postgres --auth trust --encoding UTF8 \
+$user "$bin/initdb" --pgdata "$dir/data" --username postgres --auth-local trust --auth-host scram-sha-256 --encoding UTF8 \
     --locale C.UTF-8 --no-sync --no-instructions >"$dir/log" 2>&1 || {
     cat "$dir/log" >&2
     exit 1
 }
 set -- "listen_addresses=" "max_connections=200" "shared_buffers=64MB" "$@"
+tls=
 for setting; do
-    printf '%s\n' "$setting" | sed "s/=\(.*\)/ = '\1'/"
+    case $setting in
+    tls=*)
+        tls=${setting#tls=}
+        printf "ssl = on\nlisten_addresses = 'localhost'\nport = %s\n" "$tls"
+        ;;
+    *) printf '%s\n' "$setting" | sed "s/=\(.*\)/ = '\1'/" ;;
+    esac
 done >>"$dir/data/postgresql.conf"
+if [ -n "$tls" ]; then
+    PGPORT=$tls
+    export PGPORT
+    (
+        umask 077
+        # No authority: one that signs itself is no server's certificate to rustls.
+        $user openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+            -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
+            -keyout "$dir/data/server.key" -out "$dir/data/server.crt" 2>>"$dir/log"
+    )
+    cp "$dir/data/server.crt" "$dir/root.crt"
+    chmod 644 "$dir/root.crt"
+fi
 start() {
     $user "$bin/postgres" -D "$dir/data" -k "$dir" >>"$dir/log" 2>&1 </dev/null &
     pid=$!
@@ -65,6 +88,9 @@ start() {
     done
 }
 start
+if [ -n "$tls" ]; then
+    $user "$bin/psql" --quiet --host "$dir" --username postgres --command "ALTER ROLE postgres PASSWORD 'secret'"
+fi
 echo "$dir"
 while read -r order seconds; do
     [ "$order" = restart ] || continue

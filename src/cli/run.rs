@@ -267,6 +267,13 @@ pub(super) fn existing_project(common: &Common, wanted: Wanted) -> Result<Projec
     }
 }
 
+/// What this node is called among those that share a server.
+pub(super) fn node() -> String {
+    let set = std::env::var("TUNE_NODE").ok();
+    let set = set.filter(|name| !name.is_empty());
+    set.unwrap_or_else(supervisor::this_host)
+}
+
 /// The database that is meant, by the one name that all who mean it agree on: that of `--storage`, of `$TUNE_STORAGE`,
 /// or the project's own.
 ///
@@ -282,8 +289,7 @@ pub(super) fn storage(project: &Project, common: &Common) -> Result<Place, Failu
     let Some(text) = text else {
         return Ok(database.into());
     };
-    let node = set("TUNE_NODE").unwrap_or_else(supervisor::this_host);
-    Place::named(&text, &database, &node).map_err(|why| Failure::input(format!("{whose}: {why}")))
+    Place::named(&text, &database, &node()).map_err(|why| Failure::input(format!("{whose}: {why}")))
 }
 
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {

@@ -56,6 +56,8 @@ pub enum StoreErrorKind {
     CannotOpen(String),
     /// The server cannot be reached, or has ended the connection: what it or the system says.
     Unreachable(String),
+    /// No connection by TLS can be trusted: what is wrong with the server's certificate.
+    Untrusted(String),
     /// The server does not let this user in, or not do that: what it says.
     Denied(String),
     /// The server has no such database: what it says.
@@ -178,6 +180,7 @@ impl StoreErrorKind {
                 format!("reading or writing failed ({what})")
             }
             Kind::Unreachable(what) => format!("the server cannot be reached ({what})"),
+            Kind::Untrusted(what) => format!("the server cannot be trusted ({what})"),
             Kind::Denied(what) => format!("the server refuses this user ({what})"),
             Kind::Missing(what) => format!("the server has no such database ({what})"),
             Kind::Unfit(what) => format!("this server cannot hold studies ({what})"),
@@ -232,6 +235,10 @@ impl StoreErrorKind {
             }
             Kind::Unreachable(_) | Kind::Doubtful(_) => {
                 "check that it runs, and the network between"
+            }
+            Kind::Untrusted(_) => {
+                "name the certificate of its authority with ?sslrootcert=FILE, or go without TLS \
+                 with ?sslmode=disable"
             }
             Kind::Denied(_) => {
                 "check the user, the password (PGPASSWORD, ~/.pgpass or a service file) and what \

@@ -11,11 +11,13 @@ pub struct Server {
     told: BufReader<ChildStdout>,
     /// The directory of its socket.
     pub socket: PathBuf,
+    port: String,
 }
 
 impl Server {
     /// Starts one; `root` is the directory of the project.
     pub fn start(root: &Path, settings: &[&str]) -> Server {
+        let port = settings.iter().find_map(|s| s.strip_prefix("tls="));
         let mut child = Command::new(root.join("tests/postgres.sh"))
             .args(settings)
             .stdin(Stdio::piped())
@@ -27,6 +29,7 @@ impl Server {
             told: BufReader::new(child.stdout.take().unwrap()),
             child,
             socket: PathBuf::new(),
+            port: port.unwrap_or("5432").to_owned(),
         };
         server.socket = server.line().into();
         server
@@ -53,7 +56,7 @@ impl Server {
             .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
             .args(["--username", "postgres", "--dbname", database])
             .args(["--set", "ON_ERROR_STOP=1", "--command", statement])
-            .arg("--host")
+            .args(["--port", &self.port, "--host"])
             .arg(&self.socket)
             .output()
             .unwrap();

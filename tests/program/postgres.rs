@@ -1,5 +1,6 @@
 //! Studies on a real PostgreSQL server.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -178,4 +179,55 @@ fn bad_urls_and_rights_are_one_clear_error_and_nothing_is_made() {
         "0"
     );
     assert!(!project.database().exists());
+}
+
+#[test]
+fn a_server_that_is_reached_by_tls_is_verified_and_passwords_are_shown_nowhere() {
+    let free = std::net::TcpListener::bind("localhost:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let server = Server::start(Path::new(crate::ROOT), &[&format!("tls={port}")]);
+    let project = Project::synthetic();
+    let roots = server.socket.join("root.crt");
+    let url = format!("postgresql://postgres@localhost:{port}/postgres");
+    let trusted = format!("{url}?sslmode=verify-full&sslrootcert={}", roots.display());
+    let other_name = trusted.replace("localhost", "127.0.0.1");
+    let pass = project.path().join("pass");
+    std::fs::write(&pass, format!("localhost:{port}:*:postgres:secret\n")).unwrap();
+    std::fs::set_permissions(&pass, PermissionsExt::from_mode(0o600)).unwrap();
+    let run = |url: &str, (name, value): (&str, &str)| {
+        let mut command = project.tune(&["synthetic", "--trials", "2", "--storage", url]);
+        for name in ["PGPASSWORD", "PGPASSFILE", "PGSERVICE", "HOME"] {
+            command.env_remove(name);
+        }
+        let output = command.env(name, value).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), told)
+    };
+    let pass = pass.to_str().unwrap();
+    for (url, variable, word) in [
+        (&trusted, ("PGPASSFILE", "/nowhere"), "asks for a password"),
+        (&trusted, ("PGPASSWORD", "wrong"), "authentication failed"),
+        (&url, ("PGPASSWORD", "secret"), "sslrootcert"),
+        (&other_name, ("PGPASSWORD", "secret"), "not valid for name"),
+    ] {
+        let (code, told) = run(url, variable);
+        assert_eq!(code, Some(7), "{told}");
+        assert!(told.contains(word) && !told.contains("secret"), "{told}");
+    }
+    for variable in [("PGPASSWORD", "secret"), ("PGPASSFILE", pass)] {
+        let (code, told) = run(&trusted, variable);
+        assert_eq!(code, Some(0), "{told}");
+    }
+    let files = std::fs::read_dir(project.path().join("tune.db.d/logs/synthetic")).unwrap();
+    for file in files.flatten() {
+        let log = std::fs::read_to_string(file.path()).unwrap();
+        assert!(!log.contains("secret"), "{:?}", file.path());
+    }
+    let recorded = "SELECT command_json || operation_json FROM tune_runs";
+    let recorded = server.sql("postgres", recorded);
+    assert!(
+        recorded.contains("sslrootcert") && !recorded.contains("secret"),
+        "{recorded}"
+    );
 }

@@ -56,7 +56,8 @@ impl Address {
     }
 
     fn read(rest: &str) -> Result<Address, String> {
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        // A password may hold a slash.
+        let authority = rest.split('?').next().unwrap_or_default();
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
         let mut query = rest
             .split_once('?')

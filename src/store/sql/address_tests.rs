@@ -30,13 +30,12 @@ fn a_url_is_read_and_shown_without_its_query() {
 fn a_password_in_a_url_is_refused_and_not_repeated() {
     for url in [
         "postgresql://ann:s3cret@host/db",
+        "postgresql://ann:s3c/ret@host/db",
+        "postgresql://ann:s3c@ret@host/db",
         "postgresql://ann@host/db?password=s3cret",
     ] {
         let why = address(url).unwrap_err();
-        assert!(
-            why.contains("PGPASSWORD") && !why.contains("s3cret"),
-            "{why}"
-        );
+        assert!(why.contains("PGPASSWORD") && !why.contains("s3c"), "{why}");
     }
     for (url, word) in [
         ("postgresql://ann@host", "database"),

@@ -430,9 +430,13 @@ impl From<postgres::Error> for Kind {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
             };
-            return match what.contains("password missing") {
-                true => Kind::Denied("it asks for a password, and there is none".to_owned()),
-                false => Kind::Unreachable(what),
+            // The crate has no types for these.
+            return if what.contains("password missing") {
+                Kind::Denied("it asks for a password, and there is none".to_owned())
+            } else if what.contains("TLS handshake") {
+                Kind::Untrusted(what)
+            } else {
+                Kind::Unreachable(what)
             };
         };
         let what = db.message().to_owned();

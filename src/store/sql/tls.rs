@@ -21,7 +21,7 @@ pub(super) fn connector(roots: Option<&Path>) -> Result<MakeRustlsConnect, Kind>
         None => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
             let wrong =
-                |what: String| Kind::Denied(format!("sslrootcert {}: {what}", file.display()));
+                |what: String| Kind::Untrusted(format!("sslrootcert {}: {what}", file.display()));
             let all = CertificateDer::pem_file_iter(file).map_err(|e| wrong(e.to_string()))?;
             for certificate in all {
                 let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
@@ -35,7 +35,7 @@ pub(super) fn connector(roots: Option<&Path>) -> Result<MakeRustlsConnect, Kind>
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Kind::Denied(error.to_string()))?
+        .map_err(|error| Kind::Untrusted(error.to_string()))?
         .with_root_certificates(store)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))

@@ -148,6 +148,7 @@ impl Exported {
         let mut distinct = about.labels.clone();
         distinct.sort_unstable();
         distinct.dedup();
+        let of_two = |threshold: f64| classes == 2 && (0.0..=1.0).contains(&threshold);
         let layers = about.weights.layers.len();
         let limit = config.max_tokens().unwrap_or(usize::MAX);
         let checks = [
@@ -188,9 +189,7 @@ impl Exported {
                 format!("{classes}, one a class"),
             ),
             (
-                about
-                    .threshold
-                    .is_none_or(|t| classes == 2 && (0.0..=1.0).contains(&t)),
+                about.threshold.is_none_or(of_two),
                 "threshold",
                 format!("{:?} with {classes} classes", about.threshold),
                 "a probability, and two classes".to_owned(),
