@@ -11,10 +11,10 @@ use config::Overrides;
 use config::places::Wanted;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
+use request::predict::{Input, TextColumns};
+use request::torch_request::{Embed, TorchRequest};
 use text::checkpoint::Checkpoint;
 use text::embedding::EmbeddingPooling;
-use text::predict::{Input, TextColumns};
-use text::torch_request::{Embed, TorchRequest};
 
 /// `tune embed`
 #[derive(Debug, Args)]

@@ -5,8 +5,8 @@ use clap::Args;
 use super::predict::{RowsArgs, input};
 use super::{Common, init_logging, libtorch};
 use messages::exit::{Exit, Failure};
-use text::predict::Input;
-use text::torch_request::{Evaluate, TorchRequest};
+use request::predict::Input;
+use request::torch_request::{Evaluate, TorchRequest};
 
 /// `tune evaluate`
 #[derive(Debug, Args)]

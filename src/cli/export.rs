@@ -22,7 +22,8 @@ use search::study::{FrozenTrial, Purpose, TrialState};
 use store::{Place, Store};
 use supervisor::{Bounds, Replay, ReplayEnd, replay, replay_log};
 use task::{ExportedModel, TrainedModel, TrialSpec};
-use text::export::{Origin, may_write};
+use training::Origin;
+use training::exported::may_write;
 use weights::{SavedWeights, WEIGHTS, kept_directory};
 
 /// `tune export`

@@ -75,7 +75,7 @@ pub use simplify::SimplifyArgs;
 use device::Device;
 use messages::exit::{Exit, Failure};
 use query::Answer;
-use text::torch_request::TorchRequest;
+use request::torch_request::TorchRequest;
 
 /// Words that are commands, now or later, and so never a task's name.
 pub const SUBCOMMANDS: &[&str] = &[

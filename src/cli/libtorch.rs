@@ -14,7 +14,7 @@ use config::StudySpec;
 use device::{Device, DevicePolicy, probe};
 use messages::{Exit, Failure};
 use protocol::NEEDS_LIBTORCH;
-use text::torch_request::{ENTRY, INTERFACE, INTERFACE_OF, TorchRequest};
+use request::torch_request::{ENTRY, INTERFACE, INTERFACE_OF, TorchRequest};
 
 /// The library's file name.
 const NAME: &str = "libtune_torch.so";

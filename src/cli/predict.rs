@@ -11,9 +11,9 @@ use super::{Common, init_logging, libtorch};
 use config::Problems;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
-use text::destination;
-use text::predict::{AnswerFormat, AnyExported, Input, Wanted, written};
-use text::torch_request::{ModelAndRows, Predict, TorchRequest};
+use request::destination;
+use request::predict::{AnswerFormat, AnyExported, Input, Wanted, written};
+use request::torch_request::{ModelAndRows, Predict, TorchRequest};
 
 /// What reading a file of rows, and answering them, needs.
 #[derive(Debug, Args)]

@@ -24,11 +24,11 @@ use messages::exit::{Exit, Failure};
 use report::{About, Logged, Mode, Sink, shell_word};
 use store::{Place, Store};
 use supervisor::{Launch, launch, lock_study};
+use tabular::Tabular;
 use task::Preparation;
 use task::command::Command;
 use task::synthetic::Synthetic;
 use text::TextClassification;
-use text::tabular::Tabular;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let project = project(&args.common, Wanted::Task(&args.task))?;

@@ -17,10 +17,10 @@ use doctor::ladder::{AT, Part, Rung, WARNING};
 use drill::Drill;
 use inject::{Here, Plan};
 use messages::exit::{Exit, Failure};
+use request::torch_request::{self, RungPart, TaskPart, TorchRequest};
 use search::space::{Params, Value};
 use text::checkpoint::Checkpoint;
 use text::tokens::Tokenised;
-use text::torch_request::{self, RungPart, TaskPart, TorchRequest};
 
 /// How much of a device's free memory patterns are written to.
 const SHARE: f64 = 0.5;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, EncoderConfig, needed};
 use super::prepare;
-use super::split::Round;
 use super::tokens::Tokenised;
 use config::StudySpec;
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
+use training::split::Round;
 
 /// Bytes of a number: everything is computed in 32-bit floats.
 const FLOAT: u64 = 4;

@@ -5,6 +5,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use task::TrialSpec;
+pub use training::nonlinearity::Nonlinearity;
 
 /// How the vectors of a row's tokens become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,32 +27,6 @@ impl Pooling {
         match self {
             Pooling::Cls | Pooling::Mean | Pooling::Max => true,
             Pooling::Attn => false,
-        }
-    }
-}
-
-/// The nonlinearity between the head's layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Nonlinearity {
-    /// x times the normal distribution function of x.
-    Gelu,
-    /// max(x, 0).
-    Relu,
-    /// x times the logistic function of x.
-    Silu,
-    /// The hyperbolic tangent, as in the heads of BERT and RoBERTa.
-    Tanh,
-}
-
-impl Nonlinearity {
-    /// The word, here and in transformers.
-    pub fn word(self) -> &'static str {
-        match self {
-            Nonlinearity::Gelu => "gelu",
-            Nonlinearity::Relu => "relu",
-            Nonlinearity::Silu => "silu",
-            Nonlinearity::Tanh => "tanh",
         }
     }
 }

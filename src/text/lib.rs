@@ -1,19 +1,12 @@
-//! What libtorch trains, without libtorch. Task kind `text-classification` fine-tunes a Hugging Face encoder on labelled
-//! text; task kind [`tabular`] trains a network on the columns of a table.
+//! Text classification without libtorch: task kind `text-classification` fine-tunes a Hugging Face encoder on labelled text.
 //!
 //! Everything that can be wrong is found on the CPU, before a device is touched: `prepare` reads
 //! the data, splits it, opens every checkpoint and encodes every row. Training then only moves
 //! checked numbers.
 
-pub mod baseline;
-pub mod batches;
 pub mod checkpoint;
 pub mod data;
-pub mod destination;
-pub mod division;
 pub mod embedding;
-pub mod evaluation;
-mod evaluation_report;
 pub mod export;
 pub mod floor;
 pub mod head;
@@ -21,24 +14,14 @@ pub mod hub;
 mod knobs;
 mod leakage;
 mod made_up;
-pub mod numbers;
-pub mod predict;
 #[cfg(test)]
 mod prediction_tests;
 pub mod prepare;
-pub mod schedule;
-pub mod scores;
-pub mod split;
-pub mod tabular;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
 pub mod tokenizer;
 pub mod tokens;
-pub mod torch_request;
-
-pub use evaluation_report::{Evaluation, Score, evaluation_json, evaluation_text};
-pub use split::{Part, Split, split};
 
 use std::io;
 use std::path::Path;
@@ -54,6 +37,7 @@ use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
+use training::division;
 
 /// The kind.
 pub struct TextClassification;
@@ -124,15 +108,6 @@ impl Preparation for TextClassification {
     fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
         floor::floor(spec, device)
     }
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A hash of everything that is written to it.

@@ -4,20 +4,19 @@ mod lengths;
 
 use std::collections::BTreeMap;
 
-use super::baseline::{OF_SHARES, baseline};
 use super::checkpoint::Checkpoint;
 use super::data::{Columns, Dataset};
-use super::division::{self, data_path};
 use super::export::loadable;
 use super::knobs;
 use super::leakage::{self, Duplicates, TextIds};
-use super::split::{Split, ties};
 use super::tokens::Tokenised;
-use config::kinds::shared::THRESHOLD;
-use config::{Objective, Problem, Problems, Source, StudySpec};
+use config::{Problem, Problems, Source, StudySpec};
 use search::space::{Domain, Params, Value};
 
 use config::Prepared;
+use training::baseline::{baseline, idle_threshold};
+use training::division::{self, data_path};
+use training::split::{Split, ties};
 
 /// See [`task::Preparation::prepare`].
 pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
@@ -64,22 +63,6 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
     } else {
         Err(Problems(problems))
     }
-}
-
-/// A threshold that decides nothing.
-pub(crate) fn idle_threshold(spec: &StudySpec, classes: usize) -> Option<Problem> {
-    spec.lists.get(THRESHOLD)?;
-    let decided = |o: &Objective| !OF_SHARES.contains(&o.metric.as_str());
-    let found = match (classes, spec.objectives().into_iter().any(decided)) {
-        (2, true) => return None,
-        (2, false) => format!(
-            "a threshold, but {} is of probabilities",
-            spec.objective.metric
-        ),
-        _ => format!("a threshold for {classes} classes"),
-    };
-    let expected = "no such key, or two classes and a metric of predicted classes such as macro_f1";
-    Some(Problem::in_file(&spec.file, THRESHOLD, found, expected))
 }
 
 /// Reads the rows and splits them.

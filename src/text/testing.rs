@@ -7,9 +7,10 @@ use rand::Rng;
 use safetensors::tensor::{Dtype, TensorView};
 
 use super::checkpoint::{EncoderConfig, needed};
-use config::{Objective, Operation, StudySpec};
-use search::space::{Params, Space, Value};
+use config::StudySpec;
+use search::space::Value;
 use search::study::rng;
+pub use training::testing::study_of;
 
 /// Words of the tiny model; each is a token.
 const WORDS: [&str; 12] = [
@@ -79,36 +80,6 @@ pub fn study(data: &Path, models: BTreeMap<String, PathBuf>, model: &str) -> Stu
     fixed.insert("data.duplicates".into(), "allow".into());
     spec.space.fixed = spec.fixed.clone();
     spec
-}
-
-/// A study of a kind with every key at its default.
-pub fn study_of(kind: &config::TaskKind, metric: &str) -> StudySpec {
-    let keys = kind.keys.iter();
-    let defaults = keys.filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)));
-    let fixed: Params = defaults.collect();
-    let known = kind.metrics.iter().find(|m| m.name == metric).unwrap();
-    StudySpec {
-        task: "text".into(),
-        kind: kind.name.into(),
-        file: "text.toml".into(),
-        study: "text".into(),
-        objective: Objective {
-            metric: metric.into(),
-            direction: known.direction,
-        },
-        further: vec![],
-        seed: 0,
-        space: Space {
-            fixed: fixed.clone(),
-            ..Space::default()
-        },
-        fixed,
-        written: Default::default(),
-        lists: std::collections::BTreeMap::new(),
-        models: BTreeMap::new(),
-        points: Vec::new(),
-        operation: Operation::sample(1),
-    }
 }
 
 /// The tiny model's architecture, as `config.json` has it.

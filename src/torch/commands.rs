@@ -3,13 +3,13 @@
 use config::Problems;
 use messages::{Exit, Failure};
 use report::ProgressBar;
+use request::evaluation::{Answered, evaluation};
+use request::predict::{AnyExported, Input};
+use request::torch_request::{Embed, Evaluate, ModelAndRows, Predict};
+use request::{evaluation_json, evaluation_text};
 use serde_json::json;
 use text::checkpoint::Checkpoint;
 use text::embedding::{Embedded, EmbeddingStep, Plan};
-use text::evaluation::{Answered, evaluation};
-use text::predict::{AnyExported, Input};
-use text::torch_request::{Embed, Evaluate, ModelAndRows, Predict};
-use text::{evaluation_json, evaluation_text};
 
 use crate::entry::load;
 use crate::train::answer::{Predictor, Target, answer, write};

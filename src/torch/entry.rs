@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::slice;
 
 use messages::{Exit, Failure};
-use text::torch_request::{INTERFACE, TorchRequest};
+use request::torch_request::{INTERFACE, TorchRequest};
 
 use crate::LinkedLibtorch;
 use crate::commands::{embed, evaluate, predict};

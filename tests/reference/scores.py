@@ -1,4 +1,4 @@
-"""What scikit-learn makes of the answers in src/text/scores_tests.rs.
+"""What scikit-learn makes of the answers in src/training/scores_tests.rs.
 
     python tests/reference/scores.py        # scikit-learn 1.7.2
 

@@ -18,10 +18,11 @@ pub use locate::{ModelPlaces, cache_directories, cache_folder, locate};
 pub use names::{Tensor, needed, optional, projections};
 pub use weights::{FloatType, Reader, TensorValues, WEIGHTS_FILES, Weights};
 
+use crate::Hasher;
 use crate::tokenizer::TokenizerFiles;
-use crate::{Hasher, hex};
 use ::config::{Problem, Problems};
 use files::bounded;
+use training::hex;
 
 /// A checkpoint whose files were found and checked.
 #[derive(Debug, Clone)]

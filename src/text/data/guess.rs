@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::FileProblems;
-use super::table::{Format, MAX_FILE, Table, UTF_8};
 use config::Problems;
+use training::table::{Format, MAX_FILE, Table, UTF_8};
 
 /// So many rows are looked at.
 const ROWS: usize = 5_000;

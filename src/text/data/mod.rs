@@ -1,20 +1,18 @@
 //! Labelled rows from CSV or JSON lines, with all problems together.
 
 pub mod guess;
-mod line_numbers;
-mod problems;
-pub(crate) mod table;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::split::{Part, Samples};
 use config::Problems;
-pub(crate) use problems::FileProblems;
 use search::space::Params;
-use table::{Format, Place, Table};
+use training::hex;
+use training::rows::{check_placement, classes, open, same_numbers};
+use training::split::{Part, Samples};
+use training::table::{self, FileProblems, Format, Place, Table};
 
 /// One labelled row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +124,7 @@ impl Dataset {
             field(Some(&self.classes[row.class]));
             field(row.group.as_deref());
         }
-        super::hex(&hash.finalize())
+        hex(&hash.finalize())
     }
 }
 
@@ -150,18 +148,6 @@ impl Samples for Dataset {
     fn parts(&self) -> &[Part] {
         &self.parts
     }
-}
-
-/// The file of a study's rows; `None`: it cannot be read, which is noted.
-pub(crate) fn open(path: &Path, problems: &mut FileProblems) -> Option<(Format, Table)> {
-    let format = Format::of(path).and_then(|format| match format {
-        Format::Csv | Format::Jsonl => Ok(format),
-        Format::Text => Err("a .txt file".to_owned()),
-    });
-    let noted = |found| problems.file("data.path", found, "a .csv or .jsonl file");
-    let format = format.map_err(noted).ok()?;
-    let table = Table::open(path, format, table::MAX_FILE, "data.path", problems)?;
-    Some((format, table))
 }
 
 /// The rows of a file, of those that can be read.
@@ -281,83 +267,11 @@ fn check_cells(cells: &RawRow, columns: &Columns, problems: &mut FileProblems) -
     check_placement(cells.place, group, part, problems)
 }
 
-/// A column and its cell.
-type CellOf<'a> = (&'a str, Option<&'a str>);
-
-/// Notes a row without a group or with no part's name, where columns say them. Its part.
-pub(crate) fn check_placement(
-    place: Place,
-    group: Option<CellOf<'_>>,
-    part: Option<CellOf<'_>>,
-    problems: &mut FileProblems,
-) -> Option<Part> {
-    let mut wrong = |column: &str, found: &str, expected: &str| {
-        problems.row(place.line, place.cell(column), found, expected);
-    };
-    if let Some((column, None | Some(""))) = group {
-        wrong(column, "no group", "a group in every row");
-    }
-    let (column, word) = part?;
-    let word = word.unwrap_or_default();
-    let part = Part::of_word(word);
-    if part.is_none() {
-        let expected = "train, validation (valid, val, dev) or test in every row";
-        wrong(column, &format!("the part \"{word}\""), expected);
-    }
-    part
-}
-
 /// What is asked of every row.
-pub(super) const TEXT: &str = "a text in every row";
+pub const TEXT: &str = "a text in every row";
 
 /// What is asked of rows of pairs.
-pub(super) const SECOND_TEXT: &str = "a second text in every row (an empty one is written \"\")";
-
-/// One class written in two ways would be two classes.
-pub(crate) fn same_numbers(classes: &[String], problems: &mut FileProblems) {
-    let mut numbers: Vec<(f64, &str)> = (classes.iter())
-        .filter_map(|label| Some((as_number(label)?, label.as_str())))
-        .collect();
-    numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for pair in numbers.windows(2) {
-        if let [(a, label), (b, other)] = pair
-            && a == b
-        {
-            problems.file(
-                "data.label",
-                format!("the labels {label} and {other}"),
-                "one way of writing a number or a truth value",
-            );
-        }
-    }
-}
-
-/// The number that a label means; truth values are 0 and 1.
-pub(crate) fn as_number(label: &str) -> Option<f64> {
-    match label.to_ascii_lowercase().as_str() {
-        "true" => Some(1.0),
-        "false" => Some(0.0),
-        other => other.parse().ok().filter(|x: &f64| x.is_finite()),
-    }
-}
-
-/// The distinct labels, sorted: as numbers where all are numbers.
-pub(crate) fn classes(labels: &[String]) -> Vec<String> {
-    let distinct: BTreeSet<&str> = labels
-        .iter()
-        .map(String::as_str)
-        .filter(|l| !l.is_empty())
-        .collect();
-    let mut classes: Vec<String> = distinct.into_iter().map(str::to_owned).collect();
-    let number = |label: &str| label.parse::<f64>().ok().filter(|x| x.is_finite());
-    if classes.iter().all(|c| number(c).is_some()) {
-        classes.sort_by(|a, b| {
-            let (x, y) = (number(a).unwrap_or(0.0), number(b).unwrap_or(0.0));
-            x.total_cmp(&y).then_with(|| a.cmp(b))
-        });
-    }
-    classes
-}
+pub const SECOND_TEXT: &str = "a second text in every row (an empty one is written \"\")";
 
 #[cfg(test)]
 mod tests;

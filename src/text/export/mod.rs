@@ -5,7 +5,6 @@
 //! model reads; `tune.json` says where it comes from.
 
 mod form;
-mod origin;
 mod settings;
 mod unchanged;
 mod weights;
@@ -20,18 +19,14 @@ use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Checkpoint;
 use super::head::HeadConfig;
-use config::{Problem, Problems, Source};
+use config::{Problem, Problems};
 use files::bounded;
+use training::exported::problem;
 
 pub use form::{HeadForm, Layer, form, loadable, prefix};
-pub use origin::Origin;
+pub use training::exported::{HEAD_FILE, ORIGIN_FILE};
 pub use unchanged::{same_model, unchanged};
-pub use write::{Export, directory, may_write, write};
-
-/// The head's description.
-pub const HEAD_FILE: &str = "head.json";
-/// Where the model comes from.
-pub const ORIGIN_FILE: &str = "tune.json";
+pub use write::{Export, write};
 
 /// The version of `head.json` that is written; another one is refused.
 pub const FORMAT: u32 = 1;
@@ -234,14 +229,4 @@ fn read(file: &Path) -> Result<Description, Problem> {
         }
     }
     serde_json::from_value(json).map_err(|e| bad(e.to_string()))
-}
-
-/// A problem with a file of an exported directory.
-pub(crate) fn problem(file: &Path, key: Option<&str>, found: String, expected: &str) -> Problem {
-    Problem {
-        source: Source::File(file.to_owned(), None),
-        key: key.map(str::to_owned),
-        found,
-        expected: expected.to_owned(),
-    }
 }

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::Checkpoint;
-use crate::division::{differs, rows_differ};
 use crate::prepare::load;
 use config::{Problems, StudySpec};
 use task::TrainedModel;
+use training::division::{differs, rows_differ};
 
 /// Compares the checkpoint, the rows and their split with the fingerprints of the study's `identity`.
 /// Reads all of their files.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use serde_json::{Map, Value as Json};
 
 use super::{
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::checkpoint::Checkpoint;
 use crate::head::{HeadConfig, QUERY};
-use crate::tabular::TABLE_FILE;
 use crate::tokenizer::TOKENIZER_FILES;
 use config::kinds::shared::THRESHOLD;
-use files::{bounded, replace};
+use files::bounded;
 use search::space::{Params, Value};
+use training::exported::directory;
 
 /// What is exported.
 pub struct Export<'a> {
@@ -32,42 +32,6 @@ pub struct Export<'a> {
     pub origin: &'a Json,
 }
 
-/// Whether a directory may be written to: it is not there, is empty, or, where `force`, holds an earlier
-/// export.
-///
-/// # Errors
-/// It may not; says why.
-pub fn may_write(dir: &Path, force: bool) -> Result<()> {
-    if !dir.exists() {
-        return Ok(());
-    }
-    ensure!(
-        dir.is_dir(),
-        "{} is no directory; expected one that is new or empty",
-        dir.display()
-    );
-    let empty = fs::read_dir(dir)
-        .with_context(|| dir.display().to_string())?
-        .next()
-        .is_none();
-    let described = [HEAD_FILE, TABLE_FILE]
-        .into_iter()
-        .any(|file| dir.join(file).is_file());
-    let exported = described && dir.join(ORIGIN_FILE).is_file();
-    match (empty, force, exported) {
-        (true, ..) | (false, true, true) => Ok(()),
-        (false, true, false) => bail!(
-            "{} holds other files than those of an export, which --force does not delete; expected \
-             a directory that is new, empty or an earlier export",
-            dir.display()
-        ),
-        (false, false, _) => bail!(
-            "{} is not empty; expected a new directory, or --force to replace an earlier export",
-            dir.display()
-        ),
-    }
-}
-
 /// Writes the directory.
 ///
 /// # Errors
@@ -79,30 +43,6 @@ pub fn write(
     told: &mut dyn FnMut(u64),
 ) -> Result<Description> {
     directory(dir, force, &mut |partial| fill(export, partial, told))
-}
-
-/// A directory that `fill` writes. It appears at once, when it is whole and on the disk; what was there before is gone
-/// only then.
-///
-/// # Errors
-/// See [`may_write`]; or writing failed.
-pub fn directory<T>(
-    dir: &Path,
-    force: bool,
-    fill: &mut dyn FnMut(&Path) -> Result<T>,
-) -> Result<T> {
-    may_write(dir, force)?;
-    let failed = || dir.display().to_string();
-    // What is incomplete is of no use: it is deleted with the value that holds it.
-    let place = replace::workplace(dir, "partial").with_context(failed)?;
-    // The place itself is for nobody else to read.
-    let partial = place.path().join("model");
-    fs::create_dir(&partial).with_context(failed)?;
-    let description = fill(&partial)?;
-    // Once more: the work may have taken long.
-    may_write(dir, force)?;
-    replace::directory_by(&partial, dir).with_context(failed)?;
-    Ok(description)
 }
 
 fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(u64)) -> Result<Description> {

@@ -139,11 +139,11 @@ fn answer(
     }
     let large = name == "model.safetensors";
     let etag = match large {
-        true => crate::hex(&<sha2::Sha256 as sha2::Digest>::digest(&body)),
+        true => training::hex(&<sha2::Sha256 as sha2::Digest>::digest(&body)),
         false => {
             use sha1::Digest;
             let blob = [format!("blob {}\0", body.len()).as_bytes(), &body].concat();
-            crate::hex(&sha1::Sha1::digest(&blob))
+            training::hex(&sha1::Sha1::digest(&blob))
         }
     };
     let known = format!("X-Repo-Commit: {COMMIT}\r\n");
@@ -327,7 +327,7 @@ fn a_hub_that_heeds_no_ranges_still_gives_the_right_file() {
     let (fake, cache) = (serve(HubError::NoRanges), tempfile::tempdir().unwrap());
     let blobs = cache.path().join("models--org--tiny/blobs");
     std::fs::create_dir_all(&blobs).unwrap();
-    let etag = crate::hex(&<sha2::Sha256 as sha2::Digest>::digest(weights(
+    let etag = training::hex(&<sha2::Sha256 as sha2::Digest>::digest(weights(
         fake.model.path(),
     )));
     std::fs::write(blobs.join(format!("{etag}.part")), "rubbish").unwrap();
@@ -440,7 +440,7 @@ fn no_byte_behind_the_announced_end_is_written_and_none_before_it_is_believed() 
         .unwrap()
         .flatten()
         .map(|e| e.path());
-    let weights = crate::hex(&<sha2::Sha256 as sha2::Digest>::digest(weights(
+    let weights = training::hex(&<sha2::Sha256 as sha2::Digest>::digest(weights(
         fake.model.path(),
     )));
     let part = format!("{weights}.part");
@@ -489,7 +489,7 @@ fn what_another_process_is_downloading_is_left_to_it() {
     let config = std::fs::read(fake.model.path().join("config.json")).unwrap();
     let blob = [format!("blob {}\0", config.len()).as_bytes(), &config].concat();
     use sha1::Digest;
-    let etag = crate::hex(&sha1::Sha1::digest(&blob));
+    let etag = training::hex(&sha1::Sha1::digest(&blob));
     let folder = Folder::new(cache.path(), "org/tiny");
     let held = folder.part(&etag, config.len() as u64).unwrap();
     let failure = fetched(&fake, cache.path()).unwrap_err();

@@ -8,7 +8,8 @@ use std::path::Path;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use crate::{Hasher, hex};
+use crate::Hasher;
+use training::hex;
 
 /// What a file was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

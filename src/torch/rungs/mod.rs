@@ -8,7 +8,7 @@ mod operations;
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use text::torch_request::{Rung, RungPart};
+use request::torch_request::{Rung, RungPart};
 
 use crate::entry::{fall_back, load};
 use crate::train;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use ::text::evaluation::Answered;
-use ::text::predict::{AnswerFormat, Input, Prediction, Record, Writer};
+use ::request::evaluation::Answered;
+use ::request::predict::{AnswerFormat, Input, Prediction, Record, Writer};
 use files::replace::Replacement;
 
 /// Rows that are in memory at a time; within them, rows of like length are computed together.

@@ -1,7 +1,7 @@
 //! The outputs of a classification.
 
 use super::Outputs;
-use ::text::scores::Answers;
+use ::training::scores::Answers;
 use config::kinds::shared::THRESHOLD;
 use search::space::Value;
 

@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::dropout::dropout;
 use super::layers::Linear;
-use ::text::head::Nonlinearity;
+use ::training::nonlinearity::Nonlinearity;
 
 /// Linear layers, one behind the other.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use anyhow::{Result, anyhow, ensure};
 use sha2::{Digest, Sha256};
 
 use crate::gpu;
-use ::text::split::{Part, Round, Split};
+use ::training::split::{Part, Round, Split};
 use config::{Objective, Problem, StudySpec};
 use device::Device;
 use search::space::Params;
@@ -73,7 +73,7 @@ impl Trained {
                 hash.update(value.to_le_bytes());
             }
         }
-        Ok(::text::hex(&hash.finalize()))
+        Ok(::training::hex(&hash.finalize()))
     }
 }
 

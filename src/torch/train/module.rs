@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 use tch::Tensor;
 
 use super::layers::Parameter;
-use ::text::split::Part;
+use ::training::split::Part;
 use search::space::Params;
 use task::{Metrics, Reporter, TrialSpec};
 

@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::train::layers::{Linear, Map, Parameter, listed};
 use crate::train::mlp::{Mlp, drawn, normal};
-use ::text::tabular::{Description, Encoded, Encoding};
+use ::tabular::{Description, Encoded, Encoding};
 
 /// Rows that are computed at once where nothing is learned.
 const PASS: i64 = 8192;

@@ -11,10 +11,10 @@ use crate::gpu;
 use crate::train::answer::Predictor;
 use crate::train::layers::Linear;
 use crate::train::tensors;
-use ::text::evaluation::Answered;
-use ::text::predict::Record;
-use ::text::scores::Answers;
-use ::text::tabular::{Column, Description, ExportedTable, Feature, WEIGHTS_FILE};
+use ::request::evaluation::Answered;
+use ::request::predict::Record;
+use ::tabular::{Column, Description, ExportedTable, Feature, WEIGHTS_FILE};
+use ::training::scores::Answers;
 use device::Device;
 
 /// A model on its device.

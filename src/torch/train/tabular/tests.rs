@@ -6,7 +6,7 @@ use tch::Tensor;
 use super::*;
 use crate::train::testing::{Recorder, Setting, Suite, alone, assert_goes_on, trained_weights};
 use crate::train::{Trained, default_trial};
-use ::text::testing::study_of;
+use ::training::testing::study_of;
 use config::kinds::tabular::KEYS;
 use search::space::Value;
 use search::study::Purpose;

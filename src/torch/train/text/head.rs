@@ -148,8 +148,8 @@ mod tests {
     use super::super::rows::Rows;
     use super::*;
     use crate::train::layers::listed;
-    use ::text::head::Nonlinearity;
     use ::text::tokens::Tokens;
+    use ::training::nonlinearity::Nonlinearity;
     use search::study::rng;
 
     fn config(pooling: Pooling, layers: usize) -> HeadConfig {

@@ -20,11 +20,11 @@ use anyhow::{Result, anyhow, ensure};
 
 use super::{Kind, Module, Parts, TorchTask, default_trial, told};
 use crate::gpu;
-use ::text::baseline::counts_of;
 use ::text::checkpoint::Checkpoint;
 use ::text::data::Dataset;
-use ::text::split::{Part, Split};
 use ::text::tokens::{Tokenised, Tokens};
+use ::training::baseline::counts_of;
+use ::training::split::{Part, Split};
 use config::StudySpec;
 use device::Device;
 use encoder::Encoder;

@@ -13,7 +13,7 @@ use super::score::Scored;
 use crate::train::layers::Parameter;
 use crate::train::loss::{Loss, LossSettings};
 use crate::train::{Module, Outputs, Parts, Step, classes};
-use ::text::split::Part;
+use ::training::split::Part;
 use task::TrialSpec;
 
 /// A model with the rows that it reads.

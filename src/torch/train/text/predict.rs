@@ -14,13 +14,13 @@ use crate::gpu;
 use crate::train::answer;
 use crate::train::layers::Linear;
 use crate::train::precision::Precision;
-use ::text::batches::by_length;
+use ::request::evaluation::Answered;
+use ::request::predict::Record;
 use ::text::data::Row;
-use ::text::evaluation::Answered;
 use ::text::export::{Description, Exported, HEAD_FILE, Layer};
-use ::text::predict::Record;
-use ::text::scores::Answers;
 use ::text::tokens::{Tokenised, Tokens};
+use ::training::batches::by_length;
+use ::training::scores::Answers;
 use device::Device;
 
 /// A model on its device.

@@ -11,9 +11,9 @@ use super::encoder::Encoder;
 use super::head::{self, Pooling};
 use super::rows::Rows;
 use crate::train::precision::Precision;
-use ::text::batches::by_length;
 use ::text::checkpoint::EncoderConfig;
 use ::text::floor::pass_tokens;
+use ::training::batches::by_length;
 use device::Device;
 use task::Reporter;
 

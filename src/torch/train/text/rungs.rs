@@ -18,10 +18,10 @@ use crate::rungs::compare::{Named, finite, leaf, numbers, on_both, there_and_bac
 use crate::train::layers::Dropouts;
 use crate::train::loss::{Loss, LossSettings};
 use crate::train::{default_trial, told};
-use ::text::baseline::counts_of;
+use ::request::torch_request::{Rung, TaskPart};
 use ::text::checkpoint::Checkpoint;
 use ::text::tokens::Tokens;
-use ::text::torch_request::{Rung, TaskPart};
+use ::training::baseline::counts_of;
 use config::StudySpec;
 use search::space::Value;
 use search::study::rng;

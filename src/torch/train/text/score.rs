@@ -6,7 +6,7 @@ use tch::Tensor;
 use super::model::Model;
 use super::prefix::{Input, fixed_batches};
 use super::rows::Rows;
-use ::text::scores::Answers;
+use ::training::scores::Answers;
 
 /// The rows of a part that is scored, in fixed batches.
 pub struct Scored {

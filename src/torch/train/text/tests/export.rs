@@ -8,7 +8,7 @@ use super::super::predict::Predictor;
 use super::*;
 use ::text::export::{Export, Exported, write};
 use ::text::prepare;
-use ::text::scores::Answers;
+use ::training::scores::Answers;
 
 /// Keeps what a training hands over at its best epoch.
 #[derive(Default)]

@@ -5,12 +5,12 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::Column;
-use crate::data::table::{Format, Place, Table, is_there, listed};
-use crate::data::{FileProblems, as_number, check_placement, classes, open, same_numbers};
-use crate::split::{Part, Samples};
 use config::kinds::tabular::{CATEGORICAL, IGNORE, PROBLEM};
 use config::{Problems, StudySpec};
 use search::space::Value;
+use training::rows::{as_number, check_placement, classes, open, same_numbers};
+use training::split::{Part, Samples};
+use training::table::{FileProblems, Format, Place, Table, is_there, listed};
 
 /// A column's name and its cells.
 type RawColumn = (String, Vec<String>);
@@ -183,7 +183,7 @@ impl TableRows {
             .for_each(|class| field(&self.classes[*class]));
         self.numbers.iter().for_each(|x| field(&x.to_string()));
         self.groups.iter().for_each(|group| field(group));
-        crate::hex(&hash.finalize())
+        training::hex(&hash.finalize())
     }
 }
 

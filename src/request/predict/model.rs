@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::export::Exported;
-use crate::tabular::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
 use config::Problems;
+use tabular::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
+use text::export::Exported;
 
 /// A directory that `tune export` wrote, checked.
 #[derive(Debug, Clone)]

@@ -4,10 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::checkpoint::WEIGHTS_FILES;
-use super::export::{HEAD_FILE, ORIGIN_FILE};
-use super::tabular::TABLE_FILE;
-use super::tokenizer::TOKENIZER_FILES;
+use text::checkpoint::WEIGHTS_FILES;
+use text::tokenizer::TOKENIZER_FILES;
+use training::exported::{DESCRIPTIONS, ORIGIN_FILE};
 
 /// Why `out` must not be written to, however it is spelled and through whichever links; `None`: it may
 /// be. `read` are other files that are read, with what they are (`the file of the rows`); `files` are those of a model in `dir`.
@@ -57,7 +56,7 @@ fn place(file: &Path) -> Option<(PathBuf, String)> {
 /// Whether a file of this name in a model's directory is taken for a part of the model.
 fn is_model_file(name: &str) -> bool {
     let others = ["config.json", "generation_config.json", "README.md"];
-    let exact = others.iter().chain(&[HEAD_FILE, TABLE_FILE, ORIGIN_FILE]);
+    let exact = others.iter().chain(&DESCRIPTIONS).chain(&[ORIGIN_FILE]);
     let mut exact = exact.chain(&TOKENIZER_FILES).chain(&WEIGHTS_FILES);
     let shard = |first: &str, last: &str| name.starts_with(first) && name.ends_with(last);
     exact.any(|file| *file == name)
@@ -70,8 +69,8 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::checkpoint::Checkpoint;
-    use crate::testing::write_tiny_bert;
+    use text::checkpoint::Checkpoint;
+    use text::testing::write_tiny_bert;
 
     /// A model in `model`, beside it rows, in `rows.csv`.
     fn site() -> (tempfile::TempDir, Checkpoint) {

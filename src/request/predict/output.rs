@@ -5,9 +5,9 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::super::data::table::{Cells, Format};
 use super::input::Record;
 use messages::json_number;
+use training::table::Format;
 
 /// How answers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,34 +150,5 @@ impl<W: Write> Writer<W> {
         line.write_record(cells).map_err(std::io::Error::other)?;
         let line = line.into_inner().map_err(|e| e.into_error())?;
         self.out.write_all(&line)
-    }
-}
-
-impl Cells {
-    /// A text a column.
-    fn list(&self, columns: &[String]) -> Vec<String> {
-        match self {
-            Cells::List(cells) => cells.clone(),
-            Cells::Object(object, _) => columns
-                .iter()
-                .map(|column| match object.get(column) {
-                    None | Some(Json::Null) => String::new(),
-                    Some(Json::String(text)) => text.clone(),
-                    Some(other) => other.to_string(),
-                })
-                .collect(),
-        }
-    }
-
-    /// A JSON object.
-    fn object(&self, columns: &[String]) -> String {
-        match self {
-            Cells::Object(_, line) => line.clone(),
-            Cells::List(cells) => {
-                let pairs = columns.iter().zip(cells);
-                let object = pairs.map(|(name, cell)| (name.clone(), cell.as_str().into()));
-                Json::Object(object.collect()).to_string()
-            }
-        }
     }
 }

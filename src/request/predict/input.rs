@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::data::table::{self, Cells, Format, Table};
-use super::super::data::{FileProblems, Row, SECOND_TEXT, TEXT};
 use config::Problems;
+use text::data::{Row, SECOND_TEXT, TEXT};
+use training::table::{self, Cells, FileProblems, Format, Table};
 
 /// What is read of each row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

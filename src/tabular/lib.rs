@@ -10,17 +10,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use super::baseline::{baseline, over_rounds};
-use super::division::{self, rows_differ};
-use super::numbers;
-use super::prepare::idle_threshold;
-use super::split::{Part, Split, ties};
 use config::kinds::tabular::{CATEGORICAL, IGNORE, KIND, PROBLEM};
 use config::{Baseline, Prepared, Problem, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
+use training::baseline::{baseline, idle_threshold, over_rounds};
+use training::division::{self, rows_differ};
+use training::numbers;
+use training::split::{Part, Split, ties};
 
 pub use description::{Description, Scale};
 pub use encoding::{Column, Encoded, Encoding, Feature};
@@ -62,7 +61,7 @@ impl Preparation for Tabular {
             names.map(|c| c.name().to_owned()).collect::<Vec<String>>()
         };
         for (what, names) in [("numeric", of(true)), ("categorical", of(false))] {
-            let listed = super::data::table::listed(&names);
+            let listed = training::table::listed(&names);
             prepared
                 .facts
                 .push(("data".into(), format!("{} {what}: {listed}", names.len())));

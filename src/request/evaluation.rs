@@ -1,13 +1,13 @@
 //! What answers to labelled rows are worth, beside the trivial answer.
 
-use super::baseline::trivial;
-use super::numbers;
 use super::predict::AnyExported;
-use super::scores::{Answers, Confusion};
-use super::tabular::Scale;
 use crate::{Evaluation, Score};
 use config::Baseline;
-use config::kinds::{tabular, text_classification};
+use config::kinds::text_classification;
+use tabular::Scale;
+use training::baseline::trivial;
+use training::numbers;
+use training::scores::{Answers, Confusion};
 
 /// Answers to rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +78,7 @@ pub fn evaluation(exported: &AnyExported, file: String, answers: &Answered) -> E
         }
     };
     // In the kind's order.
-    let metrics = tabular::METRICS.iter();
+    let metrics = config::kinds::tabular::METRICS.iter();
     let metrics = metrics.filter_map(|m| Some((m.name.to_owned(), *values.get(m.name)?)));
     Evaluation {
         model: exported.dir().display().to_string(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<()> {
     let mut crates = BTreeSet::new();
-    add_crate("text", &mut crates)?;
+    add_crate("request", &mut crates)?;
     let mut files = Vec::new();
     for name in &crates {
         println!("cargo:rerun-if-changed=../{name}");

@@ -2,8 +2,8 @@
 
 use super::scores::{Answers, Confusion};
 use super::split::{Part, Round, Samples, Split};
-use config::Baseline;
-use config::Metric;
+use config::kinds::shared::THRESHOLD;
+use config::{Baseline, Metric, Objective, Problem, StudySpec};
 use search::study::Direction;
 
 /// Metrics of probabilities: no predicted class changes them.
@@ -114,6 +114,22 @@ pub fn counts_of(data: &dyn Samples, rows: &[usize]) -> Vec<usize> {
         counts[data.class(*row)] += 1;
     }
     counts
+}
+
+/// A threshold that decides nothing.
+pub fn idle_threshold(spec: &StudySpec, classes: usize) -> Option<Problem> {
+    spec.lists.get(THRESHOLD)?;
+    let decided = |o: &Objective| !OF_SHARES.contains(&o.metric.as_str());
+    let found = match (classes, spec.objectives().into_iter().any(decided)) {
+        (2, true) => return None,
+        (2, false) => format!(
+            "a threshold, but {} is of probabilities",
+            spec.objective.metric
+        ),
+        _ => format!("a threshold for {classes} classes"),
+    };
+    let expected = "no such key, or two classes and a metric of predicted classes such as macro_f1";
+    Some(Problem::in_file(&spec.file, THRESHOLD, found, expected))
 }
 
 #[cfg(test)]

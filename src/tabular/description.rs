@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Encoding, TableRows};
-use crate::head::Nonlinearity;
 use task::TrialSpec;
+use training::nonlinearity::Nonlinearity;
 
 /// Everything that predictions need beside the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Description {
             } else {
                 data.classes.clone()
             },
-            train_rows: crate::baseline::counts_of(data, train),
+            train_rows: training::baseline::counts_of(data, train),
             scale: regression.then(|| Scale::of(numbers())),
             encoding: Encoding::learn(&data.columns, train),
             layers: trial.int("model.layers")?,

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use config::StudySpec;
 use device::Device;
 
-use crate::embedding::EmbeddingPooling;
 use crate::predict::{AnswerFormat, TextColumns, Wanted};
+use text::embedding::EmbeddingPooling;
 
 /// The name of the C function: `int32_t tune_torch(const uint8_t *request, size_t length, tell)`, whose
 /// last argument is called with a text where the request failed. It gives the exit code.

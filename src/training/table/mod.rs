@@ -1,6 +1,9 @@
 //! A file of rows, read row by row, with the line on which each row starts: how labelled rows, rows to be
 //! answered and texts are read alike. What is wrong with a row is noted, and the row is passed over.
 
+mod line_numbers;
+mod problems;
+
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -9,9 +12,9 @@ use std::path::Path;
 use csv::ByteRecord;
 use serde_json::{Map, Value as Json};
 
-use super::FileProblems;
-use super::line_numbers::{Lines, Next, Noted, is_too_long, noted};
 use files::bounded::{self, shown};
+use line_numbers::{Lines, Next, Noted, is_too_long, noted};
+pub use problems::FileProblems;
 
 /// Longest row that is read, in bytes, all its columns together. While a text is made into tokens it
 /// takes some 60 times its size.
@@ -92,6 +95,35 @@ pub enum Cells {
     List(Vec<String>),
     /// An object, and the line that it stands on.
     Object(Map<String, Json>, String),
+}
+
+impl Cells {
+    /// A text a column, of these columns in their order; empty where there is nothing.
+    pub fn list(&self, columns: &[String]) -> Vec<String> {
+        match self {
+            Cells::List(cells) => cells.clone(),
+            Cells::Object(object, _) => columns
+                .iter()
+                .map(|column| match object.get(column) {
+                    None | Some(Json::Null) => String::new(),
+                    Some(Json::String(text)) => text.clone(),
+                    Some(other) => other.to_string(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The row as a JSON object on one line; of a list, with these columns as keys.
+    pub fn object(&self, columns: &[String]) -> String {
+        match self {
+            Cells::Object(_, line) => line.clone(),
+            Cells::List(cells) => {
+                let pairs = columns.iter().zip(cells);
+                let object = pairs.map(|(name, cell)| (name.clone(), cell.as_str().into()));
+                Json::Object(object.collect()).to_string()
+            }
+        }
+    }
 }
 
 /// No text is where one is wanted. It has been noted.

@@ -377,27 +377,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::data::{Dataset, Row};
+    use crate::testing::Rows;
     use search::study::rng;
 
     /// Rows of `(class, group)`.
-    fn dataset(rows: &[(usize, Option<usize>)]) -> Dataset {
-        let classes = rows.iter().map(|r| r.0).max().unwrap_or(0) + 1;
-        Dataset {
-            rows: rows
-                .iter()
-                .enumerate()
-                .map(|(i, (class, group))| Row {
-                    text: format!("row {i}"),
-                    pair: None,
-                    class: *class,
-                    group: group.map(|g| g.to_string()),
-                    line: i + 2,
-                })
-                .collect(),
-            classes: (0..classes).map(|c| c.to_string()).collect(),
-            parts: Vec::new(),
-        }
+    fn dataset(rows: &[(usize, Option<usize>)]) -> Rows {
+        Rows::of(rows)
     }
 
     fn split_of(data: &dyn Samples, seed: u64) -> Split {
@@ -438,7 +423,7 @@ mod tests {
             let data = dataset(&rows);
             let split = split_of(&data, seed);
             for (part, fraction) in Part::ALL.into_iter().zip([0.8, 0.1, 0.1]) {
-                let counts = super::super::baseline::counts(&data, &split, part);
+                let counts = crate::baseline::counts(&data, &split, part);
                 for (count, total) in counts.iter().zip([a, b]) {
                     prop_assert!((*count as f64 - fraction * total as f64).abs() < 2.0);
                 }
@@ -453,7 +438,7 @@ mod tests {
         for seed in 0..20 {
             let split = split_of(&data, seed);
             for part in Part::ALL {
-                assert!(super::super::baseline::counts(&data, &split, part)[1] > 0);
+                assert!(crate::baseline::counts(&data, &split, part)[1] > 0);
             }
         }
     }
@@ -506,7 +491,7 @@ mod tests {
         let mut split = split_of(&data, 1);
         split.cut(&data, &ties(&data, None), 5, &mut rng(1, 0, "folds"));
         for fold in split.folds() {
-            let counts = super::super::baseline::counts_of(&data, fold);
+            let counts = crate::baseline::counts_of(&data, fold);
             assert!(fold.len().abs_diff(54) <= 2, "{counts:?}");
             assert!(counts[1].abs_diff(11) <= 1, "{counts:?}");
         }

@@ -7,14 +7,12 @@ use anyhow::Result;
 use serde_json::Value as Json;
 
 use super::{Description, Feature};
-use crate::export::{ORIGIN_FILE, directory, problem};
 use config::Problems;
 use config::kinds::shared::THRESHOLD;
 use files::bounded;
 use task::{ExportedModel, TrainedModel};
-
-/// What the model is.
-pub const TABLE_FILE: &str = "tabular.json";
+pub use training::exported::TABLE_FILE;
+use training::exported::{ORIGIN_FILE, directory, problem};
 
 /// Its weights.
 pub const WEIGHTS_FILE: &str = "model.safetensors";

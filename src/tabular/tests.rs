@@ -1,7 +1,7 @@
 //! Tables: what is read of them, what is wrong with them, and what is made of their columns.
 
 use super::*;
-use crate::testing::study_of;
+use training::testing::study_of;
 
 /// A study of a file `rows.csv` with this content.
 fn site(content: &str, problem: &str, metric: &str) -> (tempfile::TempDir, StudySpec) {

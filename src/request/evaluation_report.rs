@@ -3,10 +3,10 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::scores::{ClassScores, Confusion};
 use config::Baseline;
 use messages::{JSON_VERSION, json_number};
 use report::format::{table, value};
+use training::scores::{ClassScores, Confusion};
 
 /// The scores of a model on labelled rows.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,76 @@
+//! What tests of kinds share: a study by hand, and made rows.
+
+use config::{Objective, Operation, StudySpec};
+use search::space::{Params, Space};
+
+use crate::split::{Part, Samples};
+
+/// A study of a kind with every key at its default.
+pub fn study_of(kind: &config::TaskKind, metric: &str) -> StudySpec {
+    let keys = kind.keys.iter();
+    let defaults = keys.filter_map(|key| Some((key.name.to_owned(), key.preset.value()?)));
+    let fixed: Params = defaults.collect();
+    let known = kind.metrics.iter().find(|m| m.name == metric).unwrap();
+    StudySpec {
+        task: "text".into(),
+        kind: kind.name.into(),
+        file: "text.toml".into(),
+        study: "text".into(),
+        objective: Objective {
+            metric: metric.into(),
+            direction: known.direction,
+        },
+        further: vec![],
+        seed: 0,
+        space: Space {
+            fixed: fixed.clone(),
+            ..Space::default()
+        },
+        fixed,
+        written: Default::default(),
+        lists: std::collections::BTreeMap::new(),
+        models: std::collections::BTreeMap::new(),
+        points: Vec::new(),
+        operation: Operation::sample(1),
+    }
+}
+
+/// Rows of a class and a group, and of nothing else.
+pub struct Rows {
+    rows: Vec<(usize, Option<String>)>,
+    classes: Vec<String>,
+}
+
+impl Rows {
+    /// Rows of `(class, group)`.
+    pub fn of(rows: &[(usize, Option<usize>)]) -> Rows {
+        let classes = rows.iter().map(|r| r.0).max().unwrap_or(0) + 1;
+        let group = |group: Option<usize>| group.map(|g| g.to_string());
+        Rows {
+            rows: rows.iter().map(|(class, g)| (*class, group(*g))).collect(),
+            classes: (0..classes).map(|c| c.to_string()).collect(),
+        }
+    }
+}
+
+impl Samples for Rows {
+    fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn class(&self, row: usize) -> usize {
+        self.rows[row].0
+    }
+
+    fn group(&self, row: usize) -> Option<&str> {
+        self.rows[row].1.as_deref()
+    }
+
+    fn parts(&self) -> &[Part] {
+        &[]
+    }
+}
