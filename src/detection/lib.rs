@@ -1,0 +1,11 @@
+//! Text detection without libtorch: pages with the outlines of their texts, the labels that a network with a DB head
+//! (differentiable binarization, arXiv 1911.08947) learns, what is made of its maps, and how good that is.
+
+pub mod labels;
+pub mod metric;
+mod page;
+pub mod polygon;
+pub mod post;
+
+pub use page::{Page, Truth};
+pub use polygon::{Point, Polygon};
