@@ -41,7 +41,7 @@ pub fn open(asked: &RequestedStudy, place: &Place, study: &str) -> Result<Opened
     hold.row(study_id, study).map_err(|f| f.message)?;
     store.hold(study_id).map_err(text)?;
     let run_id = begin(&mut store, asked, study_id, me).map_err(text)?;
-    let mut seen = KnownTrials::default();
+    let mut seen = KnownTrials::of_run(run_id);
     let all = store.changes(study_id, &mut seen).map_err(text)?;
     let archive = DatabaseArchive {
         store,
@@ -189,7 +189,7 @@ fn begin(
         }),
     };
     let run_id = store.begin_run(study_id, &record)?;
-    let left = store.reclaimable(study_id)?;
+    let left = store.reclaimable(study_id, run_id)?;
     let mut writes: Vec<Write> = left.iter().map(|r| abandoned(r.number)).collect();
     writes.push(Write::StudyAttributes {
         user_attrs: user_attrs(asked),

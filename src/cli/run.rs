@@ -42,7 +42,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let devices = libtorch::devices(&spec)?;
     let mut prepared = prepare(&spec)?;
     let mut library = libtorch::for_workers(&spec, devices[0])?;
-    let storage = storage(&project, &args.common)?;
+    let configured = spec.operation.storage.as_deref();
+    let storage = storage_of(&project, &args.common, configured)?;
+    if storage.is_shared() {
+        outlive_lease(&mut spec.operation);
+    }
     prepared
         .warnings
         .extend(left_elsewhere(args, &storage, &spec.study)?);
@@ -280,10 +284,28 @@ pub(super) fn node() -> String {
 /// # Errors
 /// `$TUNE_STORAGE` names none.
 pub(super) fn storage(project: &Project, common: &Common) -> Result<Place, Failure> {
+    storage_of(project, common, None)
+}
+
+/// A node that is cut off for longer than its lease goes on when it comes back: it does not give up before.
+fn outlive_lease(operation: &mut Operation) {
+    let patience = &mut operation.supervisor.storage_patience;
+    *patience = (*patience).max(operation.lease * 2);
+}
+
+/// The same for a run whose configuration may name it.
+fn storage_of(
+    project: &Project,
+    common: &Common,
+    configured: Option<&str>,
+) -> Result<Place, Failure> {
     let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     let (text, whose) = match &common.storage {
         Some(text) => (Some(text.clone()), "--storage"),
-        None => (set("TUNE_STORAGE"), "TUNE_STORAGE"),
+        None => match set("TUNE_STORAGE") {
+            Some(text) => (Some(text), "TUNE_STORAGE"),
+            None => (configured.map(str::to_owned), "storage.url"),
+        },
     };
     let database = plain::real(&project.database());
     let Some(text) = text else {

@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key; 45] = [
+pub const SETTINGS: [Key; 47] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -122,6 +122,10 @@ pub const SETTINGS: [Key; 45] = [
         .help("keep checkpoints, so that an interrupted trial goes on from its last epoch"),
     operational("supervisor.storage_patience", DURATION, Preset::Text("60s"))
         .help("how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
+    operational("storage.url", KeyType::Text, Preset::Optional)
+        .help("the database of a run, as --storage names it, which wins, as does TUNE_STORAGE; other commands about the study need one of these"),
+    operational("storage.lease", DURATION, Preset::Text("5m"))
+        .help("on a server: a node that is not heard of for so long loses its trials to others; it is heard of five times as often"),
     operational("logging.max_log", KeyType::Size, Preset::Text("4MiB"))
         .help("a worker's log of one attempt is cut at this size"),
     operational("logging.max_logs", KeyType::Size, Preset::Text("512MiB"))

@@ -102,6 +102,8 @@ impl Settings {
             max_kept_bytes: self.size("run.max_kept"),
             timeout: self.duration("run.timeout"),
             by: None,
+            storage: self.text("storage.url").map(str::to_owned),
+            lease: self.duration("storage.lease").unwrap_or_default(),
             until_flat: self.value("run.until_flat").and_then(share),
             grace: self.duration("run.grace"),
             trial_limit: self.duration("run.trial_limit"),

@@ -198,6 +198,12 @@ pub struct Operation {
     /// All of it, repeats and the test included, is done by this time from the run's start, as far as can be planned.
     #[serde(default)]
     pub by: Option<Duration>,
+    /// The database, where the configuration names it.
+    #[serde(default)]
+    pub storage: Option<String>,
+    /// On a server, a node that is not heard of for so long loses its trials.
+    #[serde(default = "lease")]
+    pub lease: Duration,
     /// The search ends once more trials would bring less than the seeds' noise, or than this share of what it has
     /// gained.
     #[serde(default)]
@@ -296,6 +302,10 @@ fn nearly_all() -> f64 {
 }
 
 /// Runs recorded by earlier versions repeat nothing.
+fn lease() -> Duration {
+    Duration::from_secs(300)
+}
+
 fn one() -> u32 {
     1
 }

@@ -114,6 +114,7 @@ impl Batch<'_> {
                 distributions,
                 user_attrs,
             } => self.claim(*number, params, distributions, user_attrs),
+            Write::TrialReclaimed { number } => self.reclaim(*number),
             Write::AttemptStarted {
                 id,
                 seed,
@@ -174,7 +175,7 @@ impl Batch<'_> {
     }
 
     /// Row id of a trial that must be RUNNING.
-    fn running(&self, number: u64) -> Result<i64, Kind> {
+    pub(super) fn running(&self, number: u64) -> Result<i64, Kind> {
         match self.trial(number)? {
             (id, TrialState::Running) => Ok(id),
             (
@@ -228,7 +229,7 @@ impl Batch<'_> {
     }
 
     /// Notes that the trial is one of ours.
-    fn own(&self, trial_id: i64) -> Result<(), Kind> {
+    pub(super) fn own(&self, trial_id: i64) -> Result<(), Kind> {
         self.conn.execute(
             &upsert("tune_trials", "trial_id", "run_id"),
             &[&trial_id, &self.run_id],

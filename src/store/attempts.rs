@@ -38,15 +38,20 @@ pub struct AttemptRecord {
     pub again: bool,
 }
 
-/// A trial that an earlier run of `tune` left RUNNING.
+/// A trial that a run of `tune` left RUNNING.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reclaimable {
     /// Trial number.
     pub number: u64,
-    /// Attempts so far, which is the number of the next one.
-    pub attempts: u32,
-    /// The last attempt; `None` where the run was killed before the first was recorded.
-    pub last: Option<AttemptRecord>,
+    /// Its attempts so far, in order; none where the run was killed before the first was recorded.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+impl Reclaimable {
+    /// The attempt to make next.
+    pub fn next_attempt(&self) -> u32 {
+        self.attempts.last().map_or(0, |last| last.attempt + 1)
+    }
 }
 
 /// The table that holds the attempts for a purpose, and its key but for the attempt's number: the columns, and the
@@ -98,31 +103,18 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job, Kind> {
 }
 
 impl Store {
-    /// The trials that runs of `tune` have left RUNNING, ascending by number; never those of other
-    /// programs. Only for who holds the study: a live run's trials look the same.
+    /// The trials that a run holds, ascending by number: at its beginning those that it has taken over.
     ///
     /// # Errors
     /// Reading failed.
-    pub fn reclaimable(&self, study_id: i64) -> Result<Vec<Reclaimable>, StoreError> {
-        if !self.own_tables {
-            return Ok(Vec::new());
-        }
+    pub fn reclaimable(&self, study_id: i64, run_id: i64) -> Result<Vec<Reclaimable>, StoreError> {
         self.read(|conn| {
-            let mut attempts = of_trials(conn, study_id, "t.state = 'RUNNING'", None)?;
             let query =
                 "SELECT t.number FROM trials t JOIN tune_trials o ON o.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND t.state = 'RUNNING' ORDER BY t.number";
-            conn.rows(query, &[&study_id], |row| {
-                let number = row.get(0)?;
-                let last = attempts
-                    .remove(&Job::trial(number))
-                    .and_then(|mut all| all.pop());
-                Ok(Reclaimable {
-                    number,
-                    attempts: last.as_ref().map_or(0, |a| a.attempt + 1),
-                    last,
-                })
-            })
+                 WHERE t.study_id = ?1 AND t.state = 'RUNNING' AND o.run_id = ?2
+                 ORDER BY t.number";
+            let numbers = conn.rows(query, &[&study_id, &run_id], |row| row.get(0))?;
+            left(conn, study_id, numbers)
         })
     }
 
@@ -234,6 +226,23 @@ fn of_trials(
     by_job(conn, &from, condition, (study_id, number))
 }
 
+/// What runs have left of these trials.
+pub(super) fn left(
+    conn: &Connection,
+    study_id: i64,
+    numbers: Vec<u64>,
+) -> Result<Vec<Reclaimable>, Kind> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut attempts = of_trials(conn, study_id, "t.state = 'RUNNING'", None)?;
+    let left = numbers.into_iter().map(|number| Reclaimable {
+        number,
+        attempts: attempts.remove(&Job::trial(number)).unwrap_or_default(),
+    });
+    Ok(left.collect())
+}
+
 /// The attempts at repeats and tests of a study; of one trial only where it is given.
 pub(super) fn of_repeats(
     conn: &Connection,
@@ -284,16 +293,15 @@ fn record(row: &Row<'_>) -> Result<AttemptRecord, Kind> {
     })
 }
 
-/// Ends the attempts at trials of a study that are open. Not every trial of these starts again: another program may
-/// have ended it.
-pub(super) fn interrupt_attempts(conn: &Connection, study_id: i64, now: &str) -> Result<(), Kind> {
-    conn.execute(
+/// Ends the attempts at trials that are open, of those whose condition the id `?1` meets. Not every trial of these starts
+/// again: another program may have ended it.
+pub(super) fn interrupt(conn: &Connection, trials: &str, id: i64, now: &str) -> Result<(), Kind> {
+    let query = format!(
         "UPDATE tune_attempts SET ended = ?2, outcome = 'interrupted', detail = '', again =
              (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
-         WHERE ended IS NULL
-             AND trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)",
-        &[&study_id, &now],
-    )?;
+         WHERE ended IS NULL AND {trials}"
+    );
+    conn.execute(&query, &[&id, &now])?;
     Ok(())
 }
 
@@ -380,6 +388,17 @@ impl Batch<'_> {
         );
         let args: Args<'_> = &[&trial_id, &word, &repeat, &id.attempt, &outcome];
         self.conn.exists(&query, args)
+    }
+
+    /// The run whose attempt at a trial or repeat was the last; `None`: there was none.
+    pub(super) fn last_run_at(&self, trial_id: i64, job: Job) -> Result<Option<i64>, Kind> {
+        let Table { name, key, job: of } = table(job.purpose);
+        let (word, repeat) = columns(job.purpose);
+        let query = format!(
+            "SELECT run_id FROM {name} WHERE ({key}) = ({of}) ORDER BY attempt DESC LIMIT 1"
+        );
+        let args: Args<'_> = &[&trial_id, &word, &repeat];
+        self.conn.first(&query, args, |row| row.get(0))
     }
 
     fn contradicts(&self, id: AttemptId, what: &str) -> Kind {

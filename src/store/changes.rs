@@ -6,15 +6,18 @@
 //! number, state, ownership and whether it was struck with what was seen before: one pass over these columns.
 //! Only trials that are new or different are then read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply::Batch;
+use super::attempts::left;
+use super::leases::{is_live, live_runs};
 use super::read::{Which, read_trials, state};
+use super::repeats::repeats;
 use super::rows::next_number;
-use super::sql::{Args, Row};
+use super::sql::{Args, Connection, Row};
 use super::studies::must_be_there;
-use super::{Store, StoreError, StoreErrorKind as Kind, Write};
-use search::study::{FrozenTrial, STRUCK, TrialState};
+use super::{Holder, Reclaimable, RepeatRecord, Store, StoreError, StoreErrorKind as Kind, Write};
+use search::study::{FrozenTrial, Job, STRUCK, TrialState};
 
 /// A batch of which it is not known whether it was committed.
 #[derive(Debug)]
@@ -43,16 +46,41 @@ impl Doubt {
 pub struct TrialSummary {
     /// Its state.
     pub state: TrialState,
-    /// Whether a run of `tune` has made or claimed it.
-    pub ours: bool,
+    /// Who may end it, or has ended it: of a finished trial never a node.
+    pub holder: Holder,
     /// Whether somebody has declared its result invalid.
     pub struck: bool,
 }
 
+/// A repeat, or a test, at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepeatSummary {
+    /// Whether it has ended.
+    pub finished: bool,
+    /// Who has begun its last attempt; `Nobody` where there was none.
+    pub holder: Holder,
+}
+
+/// What nodes do beside the one that asks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Held {
+    /// What they are running.
+    pub elsewhere: BTreeSet<Job>,
+    /// Trials that are RUNNING and nobody's, to be taken over, ascending by number.
+    pub left: Vec<(FrozenTrial, Reclaimable)>,
+    /// The study's repeats and tests.
+    pub repeats: Vec<RepeatRecord>,
+}
+
 /// What is known of a study's trials, by number.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownTrials {
+    /// The run that wants to know; `None`: none does, and all that runs of `tune` hold is the same.
+    run: Option<i64>,
     trials: BTreeMap<u64, TrialSummary>,
+    /// What others are running, as it was read last.
+    running: BTreeMap<u64, FrozenTrial>,
+    held: Held,
 }
 
 /// What others have done to a study.
@@ -61,31 +89,80 @@ pub struct Changes {
     /// Numbers of trials that were deleted, ascending. One of them stands among `trials` as well
     /// where somebody has made another trial with its number.
     pub gone: Vec<u64>,
+    /// Numbers of trials that this run held and another one has taken over, ascending; they stand among `trials` as well.
+    pub lost: Vec<u64>,
     /// Trials that were added or changed, as they are now, ascending by number.
     pub trials: Vec<FrozenTrial>,
+    /// What other nodes do, where that is something else than before.
+    pub held: Option<Held>,
 }
 
 impl Changes {
     /// Whether nothing has changed.
     pub fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.trials.is_empty()
+        self.gone.is_empty()
+            && self.lost.is_empty()
+            && self.trials.is_empty()
+            && self.held.is_none()
     }
 }
 
+/// What a comparison gives: numbers of trials.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// See [`Changes::gone`].
+    pub gone: Vec<u64>,
+    /// See [`Changes::lost`].
+    pub lost: Vec<u64>,
+    /// Those to be read: new ones, changed ones, and those that others are running, whose reports are told by no state.
+    pub read: Vec<u64>,
+}
+
 impl KnownTrials {
-    /// Compares with what is there now, and takes that over. Gives the numbers of trials that are
-    /// gone, and of those to be read: new ones, changed ones, and those that other programs are
-    /// running, whose reports are told by no state.
-    pub fn update(&mut self, now: BTreeMap<u64, TrialSummary>) -> (Vec<u64>, Vec<u64>) {
+    /// Of nothing yet, for a run.
+    pub fn of_run(run_id: i64) -> KnownTrials {
+        KnownTrials {
+            run: Some(run_id),
+            ..KnownTrials::default()
+        }
+    }
+
+    /// Compares with what is there now, and takes that over.
+    pub fn update(&mut self, now: BTreeMap<u64, TrialSummary>) -> Compared {
         let before = std::mem::replace(&mut self.trials, now);
-        let gone = before.iter().filter(|(number, was)| {
-            (self.trials.get(number)).is_none_or(|is| was.ours && !is.ours)
-        });
+        let mut compared = Compared::default();
+        for (number, _) in before.iter().filter(|(_, was)| was.holder == Holder::Run) {
+            match self.trials.get(number).map(|is| is.holder) {
+                None | Some(Holder::Foreign) => compared.gone.push(*number),
+                Some(Holder::Node | Holder::Nobody) => compared.lost.push(*number),
+                Some(Holder::Run) => {}
+            }
+        }
+        let deleted = before
+            .iter()
+            .filter(|(n, was)| was.holder != Holder::Run && !self.trials.contains_key(n));
+        compared.gone.extend(deleted.map(|(number, _)| *number));
+        compared.gone.sort_unstable();
         let read = self.trials.iter().filter(|(number, is)| {
-            before.get(number) != Some(is) || (!is.ours && is.state == TrialState::Running)
+            before.get(number) != Some(is)
+                || (is.holder != Holder::Run && is.state == TrialState::Running)
         });
-        let numbers = |(number, _): (&u64, &TrialSummary)| *number;
-        (gone.map(numbers).collect(), read.map(numbers).collect())
+        compared.read.extend(read.map(|(number, _)| *number));
+        compared
+    }
+
+    /// Leaves out what others are running and have reported nothing new of.
+    fn news(&mut self, mut trials: Vec<FrozenTrial>) -> Vec<FrozenTrial> {
+        trials.retain(|trial| self.running.get(&trial.number) != Some(trial));
+        let running = |number: &u64| {
+            let is = self.trials.get(number);
+            is.is_some_and(|is| is.state == TrialState::Running && is.holder != Holder::Run)
+        };
+        self.running.retain(|number, _| running(number));
+        for trial in trials.iter().filter(|trial| running(&trial.number)) {
+            self.running.insert(trial.number, trial.clone());
+        }
+        trials
     }
 
     /// Takes over what a write of our own has done.
@@ -93,7 +170,7 @@ impl KnownTrials {
         if let Some(number) = write.trial_started() {
             let running = TrialSummary {
                 state: TrialState::Running,
-                ours: true,
+                holder: Holder::Run,
                 struck: false,
             };
             self.trials.insert(number, running);
@@ -106,26 +183,40 @@ impl KnownTrials {
     }
 }
 
-/// Whether another program got ahead of a write about a trial that is like this now, so that it says
-/// nothing any more: a start that cannot be, or a fact about a trial that was ended or deleted.
+/// Whether somebody got ahead of a write about a trial, and its repeat, that is like this now, so that it says
+/// nothing any more: a start that cannot be, or a fact about a trial that was ended, deleted or taken over.
 /// `next` is the number that the study's next trial gets. The end of an attempt is recorded although
-/// somebody else has ended its trial.
-pub fn overtaken(write: &Write, trial: Option<TrialSummary>, next: u64) -> bool {
+/// another program has ended its trial.
+pub fn overtaken(
+    write: &Write,
+    trial: Option<TrialSummary>,
+    repeat: Option<RepeatSummary>,
+    next: u64,
+) -> bool {
     let is = |state: TrialState| trial.is_some_and(|t| t.state == state);
-    let ours = trial.is_some_and(|t| t.ours);
+    let held_by = |holder: Holder| trial.is_some_and(|t| t.holder == holder);
+    let repeat_is_open = |begun_by: &[Holder]| {
+        is(TrialState::Complete)
+            && repeat.is_none_or(|r| !r.finished && begun_by.contains(&r.holder))
+    };
     match write {
         Write::TrialCreated { number, .. } => *number != next,
         Write::TrialClaimed { .. } => !is(TrialState::Waiting),
-        Write::AttemptStarted { id, .. } if !id.job().searches() => !is(TrialState::Complete),
+        Write::TrialReclaimed { .. } => !(is(TrialState::Running) && held_by(Holder::Nobody)),
+        Write::AttemptStarted { id, .. } if !id.job().searches() => {
+            !repeat_is_open(&[Holder::Run, Holder::Nobody])
+        }
         Write::AttemptStarted { .. } | Write::Reported { .. } | Write::TrialFinished { .. } => {
-            !(ours && is(TrialState::Running))
+            !(held_by(Holder::Run) && is(TrialState::Running))
         }
         Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } if id.job().searches() => {
-            !ours
+            !held_by(Holder::Run)
         }
-        Write::AttemptEnded { .. } | Write::MemoryUsed { .. } | Write::RepeatFinished { .. } => {
-            !is(TrialState::Complete)
+        // One that was never begun on record has no holder.
+        Write::AttemptEnded { .. } | Write::MemoryUsed { .. } => {
+            !is(TrialState::Complete) || repeat.is_some_and(|r| r.holder != Holder::Run)
         }
+        Write::RepeatFinished { .. } => !repeat_is_open(&[Holder::Run]),
         Write::TrialNoted { .. } => trial.is_none(),
         Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => false,
     }
@@ -138,23 +229,42 @@ impl Store {
     /// # Errors
     /// The study was deleted; reading failed, or a row makes no sense. `seen` is then as it was.
     pub fn changes(&self, study_id: i64, seen: &mut KnownTrials) -> Result<Changes, StoreError> {
+        let shared = self.place().is_shared();
         self.read(|conn| {
             must_be_there(conn, study_id)?;
+            let live = match shared {
+                true => live_runs(conn, study_id)?,
+                false => BTreeSet::new(),
+            };
             let mut now = BTreeMap::new();
             let query = format!("{GLIMPSE} AND t.number IS NOT NULL");
             conn.each(&query, &[&study_id, &STRUCK], |row| {
                 let number: u64 = row.get(3)?;
-                now.insert(number, glimpse(row, number)?);
+                now.insert(
+                    number,
+                    glimpse(row, number, seen.run, |run| live.contains(&run))?,
+                );
                 Ok(())
             })?;
             let mut updated = seen.clone();
-            let (gone, read) = updated.update(now);
+            let Compared { gone, lost, read } = updated.update(now);
             let trials = match read.is_empty() {
                 true => Vec::new(),
-                false => read_trials(conn, study_id, Which::These(&read))?,
+                false => updated.news(read_trials(conn, study_id, Which::These(&read))?),
             };
+            let mut held = None;
+            if shared && seen.run.is_some() {
+                let is = held_now(conn, study_id, &updated, &live)?;
+                held = (is != updated.held).then(|| is.clone());
+                updated.held = is;
+            }
             *seen = updated;
-            Ok(Changes { gone, trials })
+            Ok(Changes {
+                gone,
+                lost,
+                trials,
+                held,
+            })
         })
     }
 
@@ -220,33 +330,114 @@ impl Store {
     }
 }
 
+/// What other nodes do now, in view of the trials as they are.
+fn held_now(
+    conn: &Connection,
+    study_id: i64,
+    seen: &KnownTrials,
+    live: &BTreeSet<i64>,
+) -> Result<Held, Kind> {
+    let running = |holder: Holder| {
+        let trials = seen.trials.iter();
+        let of = move |t: &TrialSummary| t.state == TrialState::Running && t.holder == holder;
+        trials
+            .filter(move |(_, t)| of(t))
+            .map(|(number, _)| *number)
+    };
+    let repeats = repeats(conn, study_id, None)?;
+    let at = |repeat: &&RepeatRecord| {
+        let run = repeat.attempts.last().map(|a| a.run_id);
+        !repeat.state.finished() && run != seen.run && run.is_some_and(|r| live.contains(&r))
+    };
+    let elsewhere = repeats.iter().filter(at).map(|r| r.job);
+    let left = left(conn, study_id, running(Holder::Nobody).collect())?.into_iter();
+    let with_trial = |r: Reclaimable| Some((seen.running.get(&r.number)?.clone(), r));
+    Ok(Held {
+        elsewhere: elsewhere
+            .chain(running(Holder::Node).map(Job::trial))
+            .collect(),
+        left: left.filter_map(with_trial).collect(),
+        repeats,
+    })
+}
+
 impl Batch<'_> {
+    /// Whether somebody got ahead of a write.
     fn is_overtaken(&self, write: &Write) -> Result<bool, Kind> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
-        let query = format!("{GLIMPSE} AND t.number = ?3{}", self.conn.locking("t"));
-        let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
-        let trial = self.conn.first(&query, args, |row| glimpse(row, number))?;
+        let trial = self.glimpse(number)?;
+        let repeat = match write.repeat() {
+            Some(job) if trial.is_some() => self.glimpse_of_repeat(job)?,
+            Some(_) | None => None,
+        };
         let next = match matches!(write, Write::TrialCreated { .. }) {
             true => next_number(self.conn, self.study_id)?,
             false => 0,
         };
-        Ok(overtaken(write, trial, next))
+        Ok(overtaken(write, trial, repeat, next))
+    }
+
+    /// A trial, which nobody changes until the transaction ends.
+    pub(super) fn glimpse(&self, number: u64) -> Result<Option<TrialSummary>, Kind> {
+        let query = format!("{GLIMPSE} AND t.number = ?3{}", self.conn.locking("t"));
+        let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
+        let (mut trial, mut holder) = (None, None);
+        self.conn.first(&query, args, |row| {
+            holder = row.get(1)?;
+            trial = Some(glimpse(row, number, Some(self.run_id), |_| true)?);
+            Ok(())
+        })?;
+        if let (Some(trial), Some(run)) = (&mut trial, holder)
+            && trial.holder == Holder::Node
+            && !is_live(self.conn, run)?
+        {
+            trial.holder = Holder::Nobody;
+        }
+        Ok(trial)
+    }
+
+    /// A repeat or test of a trial.
+    fn glimpse_of_repeat(&self, job: Job) -> Result<Option<RepeatSummary>, Kind> {
+        let trial_id = self.trial(job.number)?.0;
+        let Some(state) = self.repeat_state(trial_id, job)? else {
+            return Ok(None);
+        };
+        let run = self.last_run_at(trial_id, job)?;
+        let live = match run {
+            Some(run) if run != self.run_id => is_live(self.conn, run)?,
+            Some(_) | None => false,
+        };
+        let holder = run.map_or(Holder::Nobody, |run| {
+            Holder::of(Some(run), live, Some(self.run_id))
+        });
+        Ok(Some(RepeatSummary {
+            finished: state.finished(),
+            holder,
+        }))
     }
 }
 
 /// The trials of a study at a glance; the second parameter is [`STRUCK`].
-const GLIMPSE: &str = "SELECT t.state, o.trial_id IS NOT NULL, s.trial_id IS NOT NULL, t.number
+const GLIMPSE: &str = "SELECT t.state, o.run_id, s.trial_id IS NOT NULL, t.number
      FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
      LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
      WHERE t.study_id = ?1";
 
-/// A row of [`GLIMPSE`].
-fn glimpse(row: &Row<'_>, number: u64) -> Result<TrialSummary, Kind> {
+/// A row of [`GLIMPSE`], for the run that asks.
+fn glimpse(
+    row: &Row<'_>,
+    number: u64,
+    asks: Option<i64>,
+    live: impl FnOnce(i64) -> bool,
+) -> Result<TrialSummary, Kind> {
+    let state = state(row.text(0)?, || format!("trial {number}"))?;
+    let run: Option<i64> = row.get(1)?;
+    let live = !state.finished() && run.is_some_and(live);
     Ok(TrialSummary {
-        state: state(row.text(0)?, || format!("trial {number}"))?,
-        ours: row.get(1)?,
+        state,
+        holder: Holder::of(run, live, asks),
         struck: row.get(2)?,
     })
 }

@@ -66,8 +66,8 @@ pub enum StoreErrorKind {
     Unfit(String),
     /// The connection was lost while the transaction of this number was committed, and the server cannot be asked about it.
     Doubtful(i64),
-    /// A run on another node works on this study: its row id.
-    Held(i64),
+    /// A command has this study (its row id) to itself, or another process works on it under this node's name.
+    Held(i64, Option<String>),
     /// A row that neither Optuna nor `tune` writes: which row, what was found and what was expected.
     Content(String),
     /// No study has this id.
@@ -125,7 +125,7 @@ impl StoreError {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        match matches!(error.kind, Kind::Held(_)) {
+        match matches!(error.kind, Kind::Held(..)) {
             true => Failure::new(Exit::Held, error.to_string()),
             false => Failure::storage(error.to_string()),
         }
@@ -188,7 +188,10 @@ impl StoreErrorKind {
                 "the connection was lost while transaction {number} was committed, and the server \
                  cannot be asked what has become of it"
             ),
-            Kind::Held(study) => format!("a run on another node works on study {study}"),
+            Kind::Held(study, None) => format!("nodes work on study {study}"),
+            Kind::Held(study, Some(node)) => format!(
+                "another process works on study {study} as the node {node:?}, or has it to itself"
+            ),
             Kind::Content(what) => what.clone(),
             Kind::UnknownStudy(study) => format!("there is no study with id {study}"),
             Kind::UnknownTrial(study, number) => format!("study {study} has no trial {number}"),
@@ -244,7 +247,10 @@ impl StoreErrorKind {
                 "check the user, the password (PGPASSWORD, ~/.pgpass or a service file) and what \
                  the user may do"
             }
-            Kind::Held(_) => "wait for it, or stop it there",
+            Kind::Held(_, None) => "wait for them, or stop them; tune nodes tells which they are",
+            Kind::Held(_, Some(_)) => {
+                "wait for it, or stop it there; two nodes on one machine need a name each (TUNE_NODE)"
+            }
             Kind::Missing(_) => "make it with createdb, or correct the URL",
             Kind::Unfit(_) => "use another server or database",
             Kind::UnknownStudy(_) | Kind::UnknownTrial(..) => "it was deleted by another program",

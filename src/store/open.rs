@@ -15,6 +15,7 @@ use super::file::{
     FileId, has_log, log_of, looks_whole, make_directory, must_be_local, must_exist,
     must_have_one_name,
 };
+use super::leases::live_runs;
 use super::log::{self, Watch};
 use super::migrate::{Contents, check_triggers, inspect, migrate};
 use super::sql::{Connection, Purpose};
@@ -208,12 +209,27 @@ impl Store {
         let _ = self.conn.set_lock_patience(patience);
     }
 
-    /// Keeps runs on other nodes from this study until this store is closed. Within a file, the locks on it do that.
+    /// Keeps everybody else from this study until this store is closed. Within a file, the locks on it do that.
+    ///
+    /// # Errors
+    /// A node works on it, or somebody has it like this.
+    pub fn hold(&mut self, study_id: i64) -> Result<(), StoreError> {
+        let held = self.conn.hold(study_id, None);
+        held.map_err(|kind| self.at(kind))?;
+        // One that is cut off comes back.
+        match self.read(|conn| live_runs(conn, study_id))?.is_empty() {
+            true => Ok(()),
+            false => Err(self.at(Kind::Held(study_id, None))),
+        }
+    }
+
+    /// Keeps those from this study, until this store is closed, who would have it to themselves, and those who call
+    /// themselves by this node's name.
     ///
     /// # Errors
     /// One of them has it.
-    pub fn hold(&mut self, study_id: i64) -> Result<(), StoreError> {
-        let held = self.conn.hold(study_id);
+    pub fn join(&mut self, study_id: i64) -> Result<(), StoreError> {
+        let held = self.conn.hold(study_id, self.place.node());
         held.map_err(|kind| self.at(kind))
     }
 

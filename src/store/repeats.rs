@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use super::apply::Batch;
 use super::attempts::{columns, job, of_repeats};
-use super::sql::{Args, Row};
+use super::sql::{Args, Connection, Row};
 use super::{AttemptRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::{python_json, to_python_json};
 use search::study::{Job, Purpose, TrialState};
@@ -41,25 +41,31 @@ impl Store {
         study_id: i64,
         number: Option<u64>,
     ) -> Result<Vec<RepeatRecord>, StoreError> {
-        self.read(|conn| {
-            // Files of an earlier version, opened for reading, do not have the tables yet.
-            if !conn.has_table("tune_repeats")? {
-                return Ok(Vec::new());
-            }
-            let mut attempts = of_repeats(conn, study_id, number)?;
-            let query =
-                "SELECT t.number, r.purpose, r.repeat, r.seed, r.state, r.value, r.attrs_json,
-                        r.started, r.ended
-                 FROM trials t JOIN tune_repeats r ON r.trial_id = t.trial_id
-                 WHERE t.study_id = ?1 AND (t.number = ?2 OR ?2 IS NULL)
-                 ORDER BY t.number, r.purpose, r.repeat";
-            conn.rows(query, &[&study_id, &number], |row| {
-                let mut repeat = record(row)?;
-                repeat.attempts = attempts.remove(&repeat.job).unwrap_or_default();
-                Ok(repeat)
-            })
-        })
+        self.read(|conn| repeats(conn, study_id, number))
     }
+}
+
+/// The repeats and tests of a study; of one trial only where it is given.
+pub(super) fn repeats(
+    conn: &Connection,
+    study_id: i64,
+    number: Option<u64>,
+) -> Result<Vec<RepeatRecord>, Kind> {
+    // Files of an earlier version, opened for reading, do not have the tables yet.
+    if !conn.has_table("tune_repeats")? {
+        return Ok(Vec::new());
+    }
+    let mut attempts = of_repeats(conn, study_id, number)?;
+    let query = "SELECT t.number, r.purpose, r.repeat, r.seed, r.state, r.value, r.attrs_json,
+                r.started, r.ended
+         FROM trials t JOIN tune_repeats r ON r.trial_id = t.trial_id
+         WHERE t.study_id = ?1 AND (t.number = ?2 OR ?2 IS NULL)
+         ORDER BY t.number, r.purpose, r.repeat";
+    conn.rows(query, &[&study_id, &number], |row| {
+        let mut repeat = record(row)?;
+        repeat.attempts = attempts.remove(&repeat.job).unwrap_or_default();
+        Ok(repeat)
+    })
 }
 
 /// A repeat without its attempts.

@@ -1,7 +1,10 @@
 //! Writes that a run could not make itself, and left in its spool.
 
+use std::collections::BTreeSet;
+
 use super::apply::Batch;
-use super::{Store, StoreError, StoreErrorKind as Kind, Write};
+use super::{Holder, Store, StoreError, StoreErrorKind as Kind, Write};
+use search::study::TrialState;
 
 /// What became of writes from a spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,7 @@ impl Store {
             if batch.holds(writes)? {
                 return Ok(Replayed::Before);
             }
+            batch.must_hold(writes)?;
             batch.write_all(writes)?;
             Ok(Replayed::Written)
         });
@@ -51,6 +55,23 @@ impl Store {
 }
 
 impl Batch<'_> {
+    /// Refuses writes about a trial that is under way and that another run has taken over.
+    fn must_hold(&self, writes: &[Write]) -> Result<(), Kind> {
+        let numbers: BTreeSet<u64> = writes.iter().filter_map(Write::number).collect();
+        for number in numbers {
+            let held = self.glimpse(number)?;
+            let taken = held.is_some_and(|trial| {
+                trial.state == TrialState::Running
+                    && matches!(trial.holder, Holder::Node | Holder::Nobody)
+            });
+            if taken {
+                let what = format!("another node has taken trial {number} over");
+                return Err(Kind::Invalid(what));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the ends among the writes are in the database already. Batches are written whole or
     /// not at all, so the rest of them is then there, too.
     fn holds(&self, writes: &[Write]) -> Result<bool, Kind> {

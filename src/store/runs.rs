@@ -1,9 +1,12 @@
 //! Runs: which process worked on a study, when, and with what.
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 
 use super::apply::Batch;
-use super::attempts::interrupt_attempts;
+use super::attempts::interrupt;
+use super::leases::{begin_lease, end_leases};
 use super::sql::{Connection, Row};
 use super::studies::must_be_there;
 use super::{RunRecord, Store, StoreError, StoreErrorKind as Kind};
@@ -39,12 +42,43 @@ pub struct RunEntry {
 }
 
 impl Store {
-    /// Records that a run starts, and returns its id. What is open of its attempts was left by a run
-    /// that was killed.
+    /// Records that a run starts that has the study to itself, and returns its id: it takes over all that others have left.
     ///
     /// # Errors
     /// No such study; writing failed.
     pub fn begin_run(&mut self, study_id: i64, run: &RunRecord) -> Result<i64, StoreError> {
+        let now = self.now();
+        self.record_run(study_id, run, |conn, run_id| {
+            take_over_all(conn, study_id, run_id, &now)
+        })
+    }
+
+    /// The same of a run that is one of several nodes': it holds its trials by a lease, and takes over later what it wants
+    /// ([`Write::TrialReclaimed`]). What the node held before may be taken at once.
+    ///
+    /// [`Write::TrialReclaimed`]: super::Write::TrialReclaimed
+    ///
+    /// # Errors
+    /// No such study; writing failed.
+    pub fn begin_run_of_node(
+        &mut self,
+        study_id: i64,
+        run: &RunRecord,
+        lease: Duration,
+    ) -> Result<i64, StoreError> {
+        let node = self.place().node().unwrap_or_default().to_owned();
+        self.record_run(study_id, run, |conn, run_id| {
+            end_leases(conn, study_id, &node)?;
+            begin_lease(conn, run_id, &node, lease)
+        })
+    }
+
+    fn record_run(
+        &mut self,
+        study_id: i64,
+        run: &RunRecord,
+        begin: impl Fn(&Connection, i64) -> Result<(), Kind>,
+    ) -> Result<i64, StoreError> {
         let now = self.now();
         self.write(|conn| {
             must_be_there(conn, study_id)?;
@@ -62,7 +96,7 @@ impl Store {
                     &now,
                 ],
             )?;
-            interrupt_attempts(conn, study_id, &now)?;
+            begin(conn, run_id)?;
             Ok(run_id)
         })
     }
@@ -116,6 +150,17 @@ impl Store {
     }
 }
 
+/// Makes a run the holder of all trials of a study that runs have left RUNNING.
+fn take_over_all(conn: &Connection, study_id: i64, run_id: i64, now: &str) -> Result<(), Kind> {
+    conn.execute(
+        "UPDATE tune_trials SET run_id = ?2 WHERE trial_id IN
+             (SELECT trial_id FROM trials WHERE study_id = ?1 AND state = 'RUNNING')",
+        &[&study_id, &run_id],
+    )?;
+    let of_study = "trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)";
+    interrupt(conn, of_study, study_id, now)
+}
+
 fn run(row: &Row<'_>) -> Result<RunEntry, Kind> {
     let run_id: i64 = row.get(0)?;
     let json = |column: usize| {
@@ -147,7 +192,7 @@ impl Batch<'_> {
             &[&self.run_id, &self.now, &exit],
         )?;
         if changed == 1 {
-            Ok(())
+            self.end_lease()
         } else {
             Err(Kind::Invalid(format!(
                 "there is no run {} to end",

@@ -27,11 +27,12 @@ pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
 
 /// Our own migrations, in order: only ever appended, never changed. The version of a file is the
 /// number of migrations it has had.
-pub(super) const MIGRATIONS: [(&str, &str); 4] = [
+pub(super) const MIGRATIONS: [(&str, &str); 5] = [
     ("studies, runs and attempts", FIRST),
     ("repeats", REPEATS),
     ("gpu samples", GPU_SAMPLES),
     ("memory", MEMORY),
+    ("leases", LEASES),
 ];
 
 /// Rows of ours go with the rows they describe, whoever deletes those: Optuna deletes studies
@@ -184,5 +185,19 @@ CREATE TABLE tune_memory (
 ) WITHOUT ROWID;
 CREATE TRIGGER tune_measured_trial_deleted BEFORE DELETE ON trials BEGIN
     DELETE FROM tune_memory WHERE trial_id = OLD.trial_id;
+END;
+";
+
+/// Until when a run holds the trials that it is running (`tune_trials.run_id`), by the database's clock in seconds since
+/// 1970; it is renewed long before. A file has none: the locks on it tell whether its run lives.
+const LEASES: &str = "
+CREATE TABLE tune_leases (
+    run_id INTEGER PRIMARY KEY REFERENCES tune_runs(run_id) ON DELETE CASCADE,
+    node TEXT NOT NULL,
+    seconds INTEGER NOT NULL,
+    expires INTEGER NOT NULL
+);
+CREATE TRIGGER tune_leasing_run_deleted BEFORE DELETE ON tune_runs BEGIN
+    DELETE FROM tune_leases WHERE run_id = OLD.run_id;
 END;
 ";

@@ -38,6 +38,11 @@ pub enum Write {
         /// User attributes (`seed`, ...).
         user_attrs: Map<String, Json>,
     },
+    /// A trial that is RUNNING, and that nobody holds any more, is taken over.
+    TrialReclaimed {
+        /// Number within the study.
+        number: u64,
+    },
     /// An attempt is about to be sent to a worker. At a trial, it forgets what an earlier attempt
     /// reported; the first one at a repeat, or at the test, of a COMPLETE trial makes the repeat.
     AttemptStarted {
@@ -141,6 +146,7 @@ impl Write {
         match self {
             Write::TrialCreated { number, .. }
             | Write::TrialClaimed { number, .. }
+            | Write::TrialReclaimed { number }
             | Write::Reported { number, .. }
             | Write::TrialFinished { number, .. }
             | Write::TrialNoted { number, .. } => Some(*number),
@@ -154,9 +160,27 @@ impl Write {
         }
     }
 
+    /// The repeat or test that it concerns, if it concerns one.
+    pub fn repeat(&self) -> Option<Job> {
+        let job = if let Write::AttemptStarted { id, .. }
+        | Write::AttemptEnded { id, .. }
+        | Write::MemoryUsed { id, .. } = self
+        {
+            id.job()
+        } else if let Write::RepeatFinished { job, .. } = self {
+            *job
+        } else {
+            return None;
+        };
+        (!job.searches()).then_some(job)
+    }
+
     /// The trial that it makes run, if it does that.
     pub fn trial_started(&self) -> Option<u64> {
-        if let Write::TrialCreated { number, .. } | Write::TrialClaimed { number, .. } = self {
+        if let Write::TrialCreated { number, .. }
+        | Write::TrialClaimed { number, .. }
+        | Write::TrialReclaimed { number } = self
+        {
             return Some(*number);
         }
         None

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 
 use super::core::{
-    Core, Outcome, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts,
+    Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts, tally,
     weights_kept,
 };
 use super::disk_tasks::RunFiles;
@@ -26,7 +26,6 @@ use super::writer::RunId;
 use config::Prepared;
 use config::StudySpec;
 use device::Device;
-use fault::Tally;
 use files::paths::checkpoints_dir;
 use files::paths::logs_dir;
 use files::plain;
@@ -37,8 +36,8 @@ use process::orphans::{self, Ended, ProcessMark};
 use report::Sink;
 use search::pruner;
 use search::sampler;
-use search::study::{FrozenTrial, Job};
-use store::{KnownTrials, Place, Reclaimable, RepeatRecord, RunRecord, Store, Write};
+use search::study::{FrozenTrial, Job, TrialState};
+use store::{Held, KnownTrials, Place, Reclaimable, RepeatRecord, RunRecord, Store, Write};
 use weights::Leaders;
 
 /// How long processes of an earlier run are given to end.
@@ -104,20 +103,20 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
     lock.row(study_id, &spec.study)?;
-    store.hold(study_id)?;
+    store.join(study_id)?;
     if let Some(fork) = opened.fork {
         tell_fork(&mut *sink, fork, &own);
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warnings.into_iter().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
-    let (mut earlier, seen) = read_earlier_runs(&store, study_id)?;
+    let run = begin_run(&mut store, study_id, &spec, owner)?;
+    let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     keep_weights(&spec, &earlier.trials, &dir);
     drop_checkpoints(
         &dir.join(checkpoints_dir(&spec.study)),
         &earlier.unfinished(),
     );
-    let run = begin_run(&mut store, study_id, &spec, owner)?;
     let rehearsed = record_attributes(&mut store, &run, &spec, &prepared, &earlier, rehearsed)?;
     earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.set_lock_patience(store::LOCK_PATIENCE);
@@ -195,23 +194,17 @@ fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, dir: &Path) {
     }
 }
 
-/// The trials that an earlier run left unfinished; waits until the last of their processes are gone.
-fn reclaim(store: &Store, study_id: i64) -> Result<Vec<Reclaimed>, Failure> {
-    let attempts = store.all_attempts(study_id)?;
-    let reclaimable = store.reclaimable(study_id)?;
-    let last = |r: &Reclaimable| Some(r.last.as_ref()?.pid);
+/// The trials that earlier runs left unfinished and this one has taken over; waits until the last of their processes are
+/// gone.
+fn reclaim(store: &Store, study_id: i64, run_id: i64) -> Result<Vec<Reclaimed>, Failure> {
+    let reclaimable = store.reclaimable(study_id, run_id)?;
+    let last = |r: &Reclaimable| Some(r.attempts.last()?.pid);
     let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
     orphans::wait_for_exits(&pids, LEFTOVERS);
-    let reclaimed = reclaimable.into_iter().map(|r| {
-        let mut tally = Tally::default();
-        for attempt in attempts.get(&r.number).into_iter().flatten() {
-            tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
-        }
-        Reclaimed {
-            number: r.number,
-            attempt: r.attempts,
-            tally,
-        }
+    let reclaimed = reclaimable.into_iter().map(|r| Reclaimed {
+        number: r.number,
+        attempt: r.next_attempt(),
+        tally: tally(&r.attempts),
     });
     Ok(reclaimed.collect())
 }
@@ -222,25 +215,12 @@ fn repeats(store: &Store, study_id: i64) -> Result<Vec<Repeated>, Failure> {
     // By runs first, which have numbers: between two of them the clock may have been put back.
     let run = |r: &RepeatRecord| r.attempts.last().map(|a| a.run_id);
     records.sort_by(|a, b| (run(a), &a.ended).cmp(&(run(b), &b.ended)));
-    let open = records.iter().filter(|r| !r.state.finished());
-    let pids: Vec<u32> = open.filter_map(|r| Some(r.attempts.last()?.pid)).collect();
-    orphans::wait_for_exits(&pids, LEFTOVERS);
-    let repeated = records.into_iter().map(|record| {
-        let mut tally = Tally::default();
-        for attempt in &record.attempts {
-            tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
-        }
-        Repeated {
-            job: record.job,
-            attempt: record.attempts.last().map_or(0, |a| a.attempt + 1),
-            tally,
-            ended: record.state.finished().then_some(Outcome {
-                value: record.value,
-                attrs: record.attrs,
-            }),
-        }
-    });
-    Ok(repeated.collect())
+    if !store.place().is_shared() {
+        let open = records.iter().filter(|r| !r.state.finished());
+        let pids: Vec<u32> = open.filter_map(|r| Some(r.attempts.last()?.pid)).collect();
+        orphans::wait_for_exits(&pids, LEFTOVERS);
+    }
+    Ok(records.into_iter().map(Repeated::of).collect())
 }
 
 /// Before anything is taken up again: what workers of an earlier run have left behind, or those
@@ -258,6 +238,8 @@ struct EarlierRuns {
     trials: Vec<FrozenTrial>,
     reclaimed: Vec<Reclaimed>,
     repeats: Vec<Repeated>,
+    /// What other nodes do.
+    held: Option<Held>,
     /// The study's attributes.
     attrs: Map<String, Json>,
     peaks: Vec<Observation>,
@@ -267,23 +249,31 @@ impl EarlierRuns {
     /// What runs again, and from a checkpoint where there is one.
     fn unfinished(&self) -> Vec<Job> {
         let repeats = self.repeats.iter().filter(|r| r.ended.is_none());
-        let trials = self.reclaimed.iter().map(|r| Job::trial(r.number));
+        let running = |trial: &&FrozenTrial| trial.state == TrialState::Running;
+        let trials = self.trials.iter().filter(running);
+        let trials = trials.map(|t| Job::trial(t.number));
         trials.chain(repeats.map(|r| r.job)).collect()
     }
 }
 
 /// Reads them, but for the peaks, which depend on what has been rehearsed.
-fn read_earlier_runs(store: &Store, study_id: i64) -> Result<(EarlierRuns, KnownTrials), Failure> {
-    let mut seen = KnownTrials::default();
+fn read_earlier_runs(
+    store: &Store,
+    study_id: i64,
+    run_id: i64,
+) -> Result<(EarlierRuns, KnownTrials), Failure> {
+    let mut seen = KnownTrials::of_run(run_id);
     // By its row: another program may have given it another name by now.
     let known = store
         .studies()?
         .into_iter()
         .find(|s| s.study_id == study_id);
+    let all = store.changes(study_id, &mut seen)?;
     let earlier = EarlierRuns {
-        trials: store.changes(study_id, &mut seen)?.trials,
-        reclaimed: reclaim(store, study_id)?,
+        trials: all.trials,
+        reclaimed: reclaim(store, study_id, run_id)?,
         repeats: repeats(store, study_id)?,
+        held: all.held,
         attrs: known.map(|s| s.user_attrs).unwrap_or_default(),
         peaks: Vec::new(),
     };
@@ -304,12 +294,17 @@ fn begin_run(
         command: std::env::args().collect(),
         operation: spec.to_record(),
     };
-    let run_id = store.begin_run(study_id, &record)?;
+    let lease = store.place().node().map(|_| spec.operation.lease);
+    let run_id = match lease {
+        Some(lease) => store.begin_run_of_node(study_id, &record, lease)?,
+        None => store.begin_run(study_id, &record)?,
+    };
     Ok(RunId {
         study: spec.study.clone(),
         study_id,
         run_id,
         started: store.run_started(study_id, run_id)?.unwrap_or_default(),
+        lease,
     })
 }
 
@@ -361,6 +356,8 @@ fn start(
         trials: earlier.trials,
         reclaimed: earlier.reclaimed,
         repeats: earlier.repeats,
+        shared: storage.is_shared(),
+        held: earlier.held,
         selected: earlier.attrs.get("selection").cloned(),
         test: prepared.test,
         devices: (0..slots).map(|i| devices[i % devices.len()]).collect(),

@@ -98,6 +98,7 @@ impl RefusedStarts {
             Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } => Some(id),
             Write::TrialCreated { .. }
             | Write::TrialClaimed { .. }
+            | Write::TrialReclaimed { .. }
             | Write::AttemptStarted { .. }
             | Write::Reported { .. }
             | Write::TrialFinished { .. }

@@ -35,6 +35,9 @@ const SOON: Duration = Duration::from_millis(200);
 /// however busy others are in the file.
 const LOOKING: u32 = 20;
 
+/// How often a lease is renewed before it would end.
+const RENEWALS: u32 = 5;
+
 /// Failures that pass within this time are nobody's business.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -53,6 +56,8 @@ pub struct RunId {
     pub run_id: i64,
     /// When the run was recorded, as the database has it.
     pub started: String,
+    /// How long a node that is not heard of holds its trials; `None`: the run has the study to itself.
+    pub lease: Option<Duration>,
 }
 
 /// The writer.
@@ -74,6 +79,10 @@ pub struct Writer {
     stale: bool,
     /// The next look is not before this time.
     look_after: Instant,
+    /// When the lease of a node is renewed next.
+    renew_at: Instant,
+    /// The run has recorded its end, and with it that of its lease.
+    over: bool,
     outage: Option<WriteOutage>,
 }
 
@@ -128,6 +137,8 @@ impl Writer {
             // What others did between the reading of the study and now.
             stale: true,
             look_after: Instant::now(),
+            renew_at: Instant::now(),
+            over: false,
             outage: None,
         }
     }
@@ -194,8 +205,22 @@ impl Writer {
         }
     }
 
+    /// Renews the lease, if it is time to.
+    fn renew(&mut self) -> Result<(), StoreError> {
+        let due = |_: &Duration| !self.over && Instant::now() >= self.renew_at;
+        if let Some(lease) = self.run.lease.filter(due) {
+            self.store.renew(self.run.run_id)?;
+            self.renew_at = Instant::now() + lease / RENEWALS;
+        }
+        Ok(())
+    }
+
     /// Writes the queue, then looks for what other programs did.
     fn work(&mut self) {
+        // First: what is written then is not of a node that others take for lost.
+        if let Err(error) = self.renew() {
+            return self.failed(&error);
+        }
         while !self.queue.is_empty() {
             if let Err(error) = self.write_first() {
                 return self.failed(&error);
@@ -227,6 +252,12 @@ impl Writer {
         }
         let run = (self.run.study_id, self.run.run_id);
         late.extend(self.store.carry_out(run, time, &writes, &mut self.seen)?);
+        if self.run.lease.is_some() && !writes.is_empty() {
+            let was_over = std::mem::replace(&mut self.over, writes.iter().any(ends));
+            if was_over && !self.over {
+                self.renew_at = Instant::now();
+            }
+        }
         self.refused.recorded(&writes);
         self.refused.add(&late);
         if let Some(outage) = &mut self.outage {

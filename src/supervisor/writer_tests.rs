@@ -55,12 +55,13 @@ impl Bench {
             study_id: study,
             run_id,
             started: store.run_started(study, run_id).unwrap().unwrap(),
+            lease: None,
         };
         store.apply(study, run_id, &start(0)).unwrap();
         let spool = Spool::reserve(dir.path(), "s").unwrap();
         let (requests, todo) = mpsc::channel();
         let (answers, events) = event_channel::channel(Clock::start().unwrap());
-        let mut seen = KnownTrials::default();
+        let mut seen = KnownTrials::of_run(run_id);
         store.changes(study, &mut seen).unwrap();
         let writer = Writer::new(store, run, seen, spool, answers);
         Bench {

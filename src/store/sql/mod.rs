@@ -245,12 +245,14 @@ impl Connection {
         }
     }
 
-    /// Keeps other nodes' runs from a study as long as this connection lives, or one that is made in its place.
-    pub(super) fn hold(&self, study_id: i64) -> Result<(), Kind> {
+    /// Keeps others from a study as long as this connection lives, or one that is made in its place: those that call
+    /// themselves by the same name as this node, or all where it has none.
+    #[cfg_attr(not(feature = "postgres"), allow(unused_variables))]
+    pub(super) fn hold(&self, study_id: i64, node: Option<&str>) -> Result<(), Kind> {
         match self {
             Connection::Sqlite(_) => Ok(()),
             #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.hold(study_id),
+            Connection::Postgres(server) => server.hold(study_id, node),
         }
     }
 
@@ -368,6 +370,15 @@ impl Connection {
             Connection::Sqlite(_) => String::new(),
             #[cfg(feature = "postgres")]
             Connection::Postgres(_) => format!(" FOR UPDATE OF {table}"),
+        }
+    }
+
+    /// The database's own time, in whole seconds since 1970. It goes on within a transaction.
+    pub(super) fn clock(&self) -> &'static str {
+        match self {
+            Connection::Sqlite(_) => "CAST(strftime('%s', 'now') AS INTEGER)",
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)",
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Server {
     prepared: RefCell<HashMap<String, Prepared>>,
     patience: Shared<Duration>,
     /// The study that this connection keeps other nodes from.
-    held: Shared<Option<i64>>,
+    held: RefCell<Option<(i64, Option<String>)>>,
     /// The server's process behind the connection that holds it, and when that began.
     holder: RefCell<Option<(i32, String)>>,
     /// A transaction is under way: what comes next belongs to it, or fails with it.
@@ -68,7 +68,7 @@ impl Server {
             client: RefCell::new(None),
             prepared: RefCell::default(),
             patience: Shared::new(Duration::from_millis(500)),
-            held: Shared::new(None),
+            held: RefCell::new(None),
             holder: RefCell::new(None),
             inside: Shared::new(false),
             number: Shared::new(None),
@@ -115,15 +115,20 @@ impl Server {
         let wait = self.patience.get().as_millis().max(1);
         client.batch_execute(&format!("SET lock_timeout = '{wait}ms'"))?;
         check(&mut client)?;
-        if let Some(study_id) = self.held.get() {
-            self.hold_again(&mut client, study_id)?;
+        if let Some((study_id, node)) = &*self.held.borrow() {
+            self.hold_again(&mut client, *study_id, node.as_deref())?;
         }
         Ok(client)
     }
 
     /// Takes the lock of the study for a connection that is made in the place of one that was lost, which the server may
     /// believe in still.
-    fn hold_again(&self, client: &mut Client, study_id: i64) -> Result<(), Kind> {
+    fn hold_again(
+        &self,
+        client: &mut Client,
+        study_id: i64,
+        node: Option<&str>,
+    ) -> Result<(), Kind> {
         if let Some((pid, began)) = &*self.holder.borrow() {
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE pid = $1 AND CAST(backend_start AS text) = $2";
@@ -131,14 +136,14 @@ impl Server {
         }
         let start = Instant::now();
         loop {
-            match hold(client, study_id) {
+            match hold(client, study_id, node) {
                 Ok(holder) => {
                     self.holder.replace(Some(holder));
                     return Ok(());
                 }
-                Err(Kind::Held(_)) if start.elapsed() < DOUBT => thread::sleep(DOUBT / 20),
+                Err(Kind::Held(..)) if start.elapsed() < DOUBT => thread::sleep(DOUBT / 20),
                 // Tried again for as long as for a server that is not there.
-                Err(Kind::Held(_)) => {
+                Err(Kind::Held(..)) => {
                     let what = "another connection has the lock of the study";
                     return Err(Kind::Unreachable(what.to_owned()));
                 }
@@ -147,13 +152,13 @@ impl Server {
         }
     }
 
-    pub(super) fn hold(&self, study_id: i64) -> Result<(), Kind> {
+    pub(super) fn hold(&self, study_id: i64, node: Option<&str>) -> Result<(), Kind> {
         // The first use finds out whether the connection is there.
         self.batch("")?;
         if let Some(client) = self.client.borrow_mut().as_mut() {
-            self.holder.replace(Some(hold(client, study_id)?));
+            self.holder.replace(Some(hold(client, study_id, node)?));
         }
-        self.held.set(Some(study_id));
+        self.held.replace(Some((study_id, node.map(str::to_owned))));
         Ok(())
     }
 
@@ -356,17 +361,29 @@ impl Server {
     }
 }
 
-/// Takes the lock that stands for a study among nodes; the server gives it back when the connection ends. Which process
-/// of the server has it, and when that began.
-fn hold(client: &mut Client, study_id: i64) -> Result<(i32, String), Kind> {
+/// Takes the locks that stand for a study; the server gives them back when the connection ends. A node shares the study's
+/// with others, and has that of its name to itself. Which process of the server has them, and when that began.
+fn hold(client: &mut Client, study_id: i64, node: Option<&str>) -> Result<(i32, String), Kind> {
     let study = i32::try_from(study_id).map_err(|_| Kind::UnknownStudy(study_id))?;
-    let lock = "SELECT pg_try_advisory_lock(1953852005, $1), pid, CAST(backend_start AS text)
-        FROM pg_stat_activity WHERE pid = pg_backend_pid()";
-    let row = client.query_one(lock, &[&study])?;
-    match row.try_get(0)? {
-        true => Ok((row.try_get(1)?, row.try_get(2)?)),
-        false => Err(Kind::Held(study_id)),
+    let got: bool = match node {
+        None => {
+            let alone = "SELECT pg_try_advisory_lock(1953852005, $1)";
+            client.query_one(alone, &[&study])?.try_get(0)?
+        }
+        Some(node) => {
+            let node = format!("node {node} of tune");
+            let shared = "SELECT CASE WHEN pg_try_advisory_lock_shared(1953852005, $1)
+                THEN pg_try_advisory_lock(hashtext($2), $1) ELSE FALSE END";
+            client.query_one(shared, &[&study, &node])?.try_get(0)?
+        }
+    };
+    if !got {
+        return Err(Kind::Held(study_id, node.map(str::to_owned)));
     }
+    let own = "SELECT pid, CAST(backend_start AS text)
+        FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    let row = client.query_one(own, &[])?;
+    Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
 fn text(value: &Value) -> Option<&str> {

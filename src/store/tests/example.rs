@@ -51,7 +51,6 @@ fn studies_are_listed_with_directions_counts_and_attributes() {
         [Direction::Minimize, Direction::Maximize]
     );
     assert_eq!(store.identity(studies[0].study_id).unwrap(), None);
-    assert!(store.reclaimable(studies[0].study_id).unwrap().is_empty());
 }
 
 #[test]
@@ -158,7 +157,7 @@ fn the_study_is_continued() {
         [("lr".to_owned(), Value::Float(0.03))].into()
     );
     assert_eq!(trials[12].number, 12);
-    let reclaimable = store.reclaimable(study).unwrap();
+    let reclaimable = store.reclaimable(study, run).unwrap();
     assert_eq!(
         reclaimable.iter().map(|r| r.number).collect::<Vec<_>>(),
         [11, 12]

@@ -137,7 +137,7 @@ fn a_transaction_that_loses_its_connection_writes_nothing_and_the_lock_of_its_st
     let mut other = Store::open_existing(&bench.place).unwrap();
     let error = other.hold(study).unwrap_err();
     assert!(
-        matches!(error.kind, crate::StoreErrorKind::Held(_)),
+        matches!(error.kind, crate::StoreErrorKind::Held(..)),
         "{error}"
     );
     drop(bench);

@@ -54,7 +54,7 @@ fn a_batch_is_fast_and_five_thousand_trials_are_read_at_once() {
     let read = bench.store.trials(bench.study).unwrap();
     let whole = start.elapsed();
     let start = Instant::now();
-    let reclaimable = bench.store.reclaimable(bench.study).unwrap();
+    let reclaimable = bench.store.reclaimable(bench.study, bench.run).unwrap();
     let few = start.elapsed();
     let start = Instant::now();
     let summary = bench.store.find_study("s").unwrap().unwrap();

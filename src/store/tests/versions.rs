@@ -77,7 +77,8 @@ fn a_file_of_the_version_before_has_no_repeats_until_it_is_opened_for_writing() 
         "DROP TRIGGER tune_repeated_trial_deleted; DROP TABLE tune_repeat_attempts;
          DROP TABLE tune_repeats; DROP TRIGGER tune_sampled_run_deleted;
          DROP TABLE tune_gpu_samples; DROP TRIGGER tune_measured_trial_deleted;
-         DROP TABLE tune_memory; DELETE FROM tune_migrations WHERE version >= 2",
+         DROP TABLE tune_memory; DROP TRIGGER tune_leasing_run_deleted;
+         DROP TABLE tune_leases; DELETE FROM tune_migrations WHERE version >= 2",
     )
     .unwrap();
     let before = Store::open_read_only(&path).unwrap();

@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use super::Core;
 use super::active_trial::ActiveTrial;
+use super::foreign::Unplaced;
 use crate::WorkerId;
 use crate::refused_starts::RefusedStarts;
 use fault::{FaultKind, Tally};
@@ -85,7 +86,7 @@ impl Core {
         }
         let number = self.progress.next_number();
         let mut system_attrs = Map::new();
-        let params = match (self.unplaced.pop_front(), self.points.get(number as usize)) {
+        let params = match (self.next_unplaced(), self.points.get(number as usize)) {
             (Some(unplaced), _) => {
                 system_attrs = unplaced.system_attrs;
                 unplaced.params
@@ -117,6 +118,18 @@ impl Core {
         };
         self.add_active(trial, seed);
         Some(number)
+    }
+
+    /// A point that is to be placed, unless another node has tried it since: nodes that know the same propose the same.
+    fn next_unplaced(&mut self) -> Option<Unplaced> {
+        loop {
+            let unplaced = self.unplaced.pop_front()?;
+            let entries = self.history.entries().iter().rev();
+            let mut since = entries.take_while(|e| e.number >= unplaced.number);
+            if !(self.nodes.shared && since.any(|e| e.params == unplaced.params)) {
+                return Some(unplaced);
+            }
+        }
     }
 
     /// A new trial's seed, and the user attribute that tells it.
@@ -220,14 +233,7 @@ impl Core {
             weights.ended(trial);
         }
         let best = self.progress.put(trial);
-        let failure = report::failure(trial, self.log_of(trial));
-        let failed = failure.as_ref().filter(|_| self.says_nothing_works(trial));
-        let doubted = self.in_doubt().is_some();
-        self.progress
-            .ended(trial, failed.map(|f| f.message.as_str()));
-        if !doubted {
-            self.tell_of_doubt();
-        }
+        let failure = self.count_streaks(trial);
         self.failures.extend(failure);
         let several = !self.spec.further.is_empty();
         self.report(report::Event::TrialFinished(report::TrialFinished {
@@ -242,6 +248,19 @@ impl Core {
         if let Some(best) = best {
             self.report(report::Event::NewBest(best));
         }
+    }
+
+    /// Counts the end of a trial for the breaker; gives its failure, if it has failed.
+    pub(super) fn count_streaks(&mut self, trial: &FrozenTrial) -> Option<fault::Failure> {
+        let failure = report::failure(trial, self.log_of(trial));
+        let failed = failure.as_ref().filter(|_| self.says_nothing_works(trial));
+        let doubted = self.in_doubt().is_some();
+        self.progress
+            .ended(trial, failed.map(|f| f.message.as_str()));
+        if !doubted {
+            self.tell_of_doubt();
+        }
+        failure
     }
 
     /// Whether the failure of a trial says that nothing works: it is FAIL, or its program has come to a bad end before
@@ -296,7 +315,14 @@ impl Core {
             }
             let elsewhere = self.slots.iter().any(|s| s.attempt() == Some(attempt));
             if waited && !elsewhere && self.active.contains_key(&job) {
-                self.retry.insert(job);
+                match job.searches() {
+                    true => _ = self.retry.insert(job),
+                    // Another node was faster.
+                    false => {
+                        self.drop_live(job);
+                        self.repeats.look_again();
+                    }
+                }
             }
             return;
         }

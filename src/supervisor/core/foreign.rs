@@ -22,6 +22,8 @@ const OVERRULED: &str = "another program had ended the trial meanwhile, and its 
 /// A point whose trial could not be made under its number.
 #[derive(Debug)]
 pub(super) struct Unplaced {
+    /// The number.
+    pub number: u64,
     /// The point.
     pub params: Params,
     /// The trial's system attributes.
@@ -44,11 +46,14 @@ impl Core {
                 {
                     self.renumber = true;
                     self.unplaced.push_back(Unplaced {
+                        number,
                         params: params.clone(),
                         system_attrs: system_attrs.clone(),
                     });
                 }
             }
+            let takes_over = Write::TrialReclaimed { number };
+            let taken_over = writes.contains(&takes_over);
             // A further attempt may wait for its record, too: it must not be taken for one of the
             // trial that has this number instead.
             for slot in &mut self.slots {
@@ -57,8 +62,11 @@ impl Core {
                 }
             }
             self.drop_live(Job::trial(number));
-            self.history.remove(number);
-            self.progress.remove(number);
+            // One that another node was faster to take over is a trial as before.
+            if !taken_over {
+                self.history.remove(number);
+                self.progress.remove(number);
+            }
         }
     }
 
@@ -74,6 +82,15 @@ impl Core {
                 self.on_deleted(number);
             }
         }
+        let lost = changes.lost.into_iter().filter(|n| !self.on_its_way(*n));
+        let lost: Vec<Job> = lost.map(Job::trial).collect();
+        for job in lost {
+            self.warn(format!(
+                "another node has taken {job} over, because nothing was heard from this one for longer than \
+                 storage.lease: it runs there, and what this node knows of it is dropped"
+            ));
+            self.lose(job);
+        }
         for trial in changes.trials {
             self.contested.remove(&trial.number);
             if self.on_its_way(trial.number) {
@@ -81,6 +98,9 @@ impl Core {
             } else {
                 self.put_found(trial);
             }
+        }
+        if let Some(held) = changes.held {
+            self.on_held(held);
         }
     }
 
@@ -126,7 +146,11 @@ impl Core {
             self.drop_repeats(trial.number);
         }
         self.history.put(&self.spec.space, &trial);
+        let ends = self.progress.is_running(trial.number) && trial.state.finished();
         self.progress.put(&trial);
+        if self.nodes.shared && ends {
+            self.count_streaks(&trial);
+        }
         if let Some(weights) = &mut self.weights {
             weights.found(&trial);
         }
@@ -139,12 +163,7 @@ impl Core {
 
     /// The trial is gone, and its number may be given to another one: nothing may go on under it.
     fn on_deleted(&mut self, number: u64) {
-        let of_it = |attempt: AttemptId| attempt.number == number;
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].attempt().is_some_and(of_it) {
-                self.kill_attempt(slot);
-            }
-        }
+        self.kill_attempts_of(|attempt| attempt.number == number);
         self.drop_live(Job::trial(number));
         // Even if it has ended: a new trial may have its number before that end is answered.
         self.forget(Job::trial(number));
@@ -154,6 +173,15 @@ impl Core {
         self.waiting.remove(&number);
         if let Some(weights) = &mut self.weights {
             weights.gone(number);
+        }
+    }
+
+    /// Ends the workers whose attempts are these.
+    pub(super) fn kill_attempts_of(&mut self, these: impl Fn(AttemptId) -> bool) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].attempt().is_some_and(&these) {
+                self.kill_attempt(slot);
+            }
         }
     }
 
@@ -180,7 +208,7 @@ impl Core {
             .for_each(|job| self.drop_live(job));
     }
 
-    fn drop_live(&mut self, job: Job) {
+    pub(super) fn drop_live(&mut self, job: Job) {
         self.active.remove(&job);
         self.retry.remove(&job);
         self.memory.held.remove(&job);

@@ -17,6 +17,7 @@ mod kept_weights;
 mod ledger;
 mod liveness;
 mod machine;
+mod nodes;
 mod proposals;
 mod repeats;
 mod search_end;
@@ -44,7 +45,7 @@ use report::Counts;
 use search::pruner::Pruner;
 use search::space::Params;
 use search::study::{self, FrozenTrial, History, Job, TrialState};
-use store::Write;
+use store::{Held, Write};
 
 use config::Baseline;
 use config::TestSplit;
@@ -53,6 +54,7 @@ pub use assign::checkpoint_name;
 pub use devices::SLOTS_GIVEN_UP;
 pub use estimates::in_parts;
 pub use kept_weights::weights_kept;
+pub use nodes::tally;
 pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerAction, WorkerId};
@@ -66,6 +68,7 @@ use kept_weights::Weights;
 use ledger::Ledger;
 use liveness::LivenessDeadlines;
 use machine::Machine;
+use nodes::Nodes;
 use proposals::Search;
 use repeats::Repeats;
 use search_end::SearchEnd;
@@ -104,6 +107,10 @@ pub struct Start {
     pub test: Option<TestSplit>,
     /// Repeats that earlier runs have started or finished, in the order in which they ended.
     pub repeats: Vec<Repeated>,
+    /// Whether other nodes may work on the study.
+    pub shared: bool,
+    /// What they do.
+    pub held: Option<Held>,
     /// The selection that the study's attributes tell of.
     pub selected: Option<serde_json::Value>,
     /// Name of the sampler that answers [`Action::Propose`].
@@ -176,6 +183,8 @@ pub struct Core {
     /// A number of ours was wrong, and those of starts on their way may be, too: no trial is made until
     /// all of them have been answered. Else new numbers would follow wrong ones for ever.
     renumber: bool,
+    /// Others that work on the study.
+    nodes: Nodes,
     slots: Vec<Slot>,
     memory: Memory,
     concurrency: Concurrency,
@@ -285,6 +294,7 @@ impl Core {
             contested: BTreeMap::new(),
             unplaced: VecDeque::new(),
             renumber: false,
+            nodes: Nodes::new(start.shared),
             concurrency,
             ledger: Ledger::new(),
             deadlines: LivenessDeadlines::default(),
@@ -315,18 +325,23 @@ impl Core {
         };
         let waiting: Vec<Job> = core.retry.iter().copied().collect();
         waiting.into_iter().for_each(|job| core.predict(job));
+        if let Some(held) = start.held {
+            core.on_held(held);
+        }
         core
     }
 
     /// Whether the goal is reached already and nothing is left to run, repeats included.
     pub fn done(&self) -> bool {
-        self.active.is_empty() && self.search_done() && self.repeats.done()
+        let repeats_done = self.repeats.done() && !self.nodes.repeat();
+        self.active.is_empty() && self.search_done() && repeats_done
     }
 
     /// Whether the search is over, by its goal or before it, or nothing is left to try, and no trial is under way.
     fn search_done(&self) -> bool {
         let nothing_left = self.searched_out() && self.waiting.is_empty();
-        (!self.searching() || nothing_left) && !self.active.keys().any(|j| j.searches())
+        let under_way = self.active.keys().any(|j| j.searches()) || self.nodes.trials() > 0;
+        (!self.searching() || nothing_left) && !under_way
     }
 
     /// Counts now.
@@ -395,6 +410,7 @@ impl Core {
         self.now = self.now.max(now);
         if self.mode == Mode::Running && self.outage.is_none() && self.in_doubt().is_none() {
             self.promote_spares();
+            self.take_over();
             self.assign_all();
             self.spawn_needed();
             self.spawn_spares();

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Map, Value as Json, json};
 
 use super::active_trial::{ActiveTrial, End};
+use super::nodes::tally;
 use super::{Core, Mode};
 use config::{Operation, TestPolicy};
 use fault::Tally;
@@ -14,7 +15,7 @@ use report::{Chosen, Selected, Tested};
 use search::space::Params;
 use search::study::selection::{self, Leader, Next, Outcomes, Selection};
 use search::study::{FrozenTrial, Job, Purpose, TrialState};
-use store::Write;
+use store::{RepeatRecord, Write};
 
 use config::TestSplit;
 use config::test_metric;
@@ -30,6 +31,21 @@ pub struct Repeated {
     pub attempt: u32,
     /// Its faulty attempts so far.
     pub tally: Tally,
+}
+
+impl Repeated {
+    /// From the database.
+    pub fn of(record: RepeatRecord) -> Repeated {
+        Repeated {
+            job: record.job,
+            attempt: record.attempts.last().map_or(0, |a| a.attempt + 1),
+            tally: tally(&record.attempts),
+            ended: record.state.finished().then_some(Outcome {
+                value: record.value,
+                attrs: record.attrs,
+            }),
+        }
+    }
 }
 
 /// How a repeat ended.
@@ -99,6 +115,23 @@ impl Repeats {
             .into_iter()
             .for_each(|(job, outcome)| repeats.end(job, outcome));
         repeats
+    }
+
+    /// What the database says of a repeat that this run is not at; `elsewhere`: another node is.
+    pub(super) fn found(&mut self, repeated: Repeated, elsewhere: bool) {
+        let Repeated {
+            job,
+            ended,
+            attempt,
+            tally,
+        } = repeated;
+        self.open.remove(&job);
+        match ended {
+            _ if self.ended.contains_key(&job) => {}
+            Some(outcome) => self.end(job, outcome),
+            None if elsewhere => {}
+            None => _ = self.open.insert(job, (attempt, tally)),
+        }
     }
 
     fn end(&mut self, job: Job, outcome: Outcome) {
@@ -215,7 +248,7 @@ impl Core {
         let wanted = self.next_repeats(&leaders);
         self.repeats.wanted.clear();
         for job in wanted {
-            if self.active.contains_key(&job) {
+            if self.active.contains_key(&job) || self.nodes.run(job) {
                 continue;
             }
             match self.repeats.open.remove(&job) {

@@ -98,6 +98,12 @@ impl StudyProgress {
         }
     }
 
+    /// Whether a trial is known to be running.
+    pub fn is_running(&self, number: u64) -> bool {
+        let trial = self.trials.get(&number);
+        trial.is_some_and(|(state, _)| *state == TrialState::Running)
+    }
+
     /// Notes the end of a trial of this run, for the streaks; `failure` is what it says where it failed.
     pub fn ended(&mut self, trial: &FrozenTrial, failure: Option<&str>) {
         if let Some(message) = failure {

@@ -77,7 +77,13 @@ fn a_repeat_is_read_as_it_was_written_and_the_trial_stays_as_it_was() {
         .collect();
     assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
     assert_eq!(bench.store.trials(bench.study).unwrap(), before);
-    assert!(bench.store.reclaimable(bench.study).unwrap().is_empty());
+    assert!(
+        bench
+            .store
+            .reclaimable(bench.study, bench.run)
+            .unwrap()
+            .is_empty()
+    );
     assert!(
         bench
             .store

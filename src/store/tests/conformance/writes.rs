@@ -362,19 +362,30 @@ fn only_trials_of_tune_are_reclaimed() {
     ]);
     let add = "INSERT INTO trials (number, study_id, state) VALUES (4, 1, 'RUNNING')";
     bench.other().batch(add).unwrap();
-    let found = bench.store.reclaimable(bench.study).unwrap();
+    let next = bench.store.begin_run(bench.study, &run_record()).unwrap();
+    let of = |run| bench.store.reclaimable(bench.study, run).unwrap();
+    assert!(of(bench.run).is_empty(), "the next run has taken them over");
+    let found = of(next);
     let brief: Vec<_> = found
         .iter()
         .map(|r| {
+            let last = r.attempts.last();
             (
                 r.number,
-                r.attempts,
-                r.last.as_ref().and_then(|a| a.outcome.as_deref()),
+                r.next_attempt(),
+                last.and_then(|a| a.outcome.as_deref()),
             )
         })
         .collect();
-    assert_eq!(brief, [(0, 0, None), (1, 1, None), (2, 1, Some("killed"))]);
-    assert_eq!(found[1].last.as_ref().map(|a| a.pid), Some(99));
+    assert_eq!(
+        brief,
+        [
+            (0, 0, None),
+            (1, 1, Some("interrupted")),
+            (2, 1, Some("killed"))
+        ]
+    );
+    assert_eq!(found[1].attempts[0].pid, 99);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::*;
 use memory::Entry;
 use search::study::Job;
-use store::{Changes, KnownTrials, TrialSummary};
+use store::{Changes, Holder, KnownTrials, TrialSummary};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,7 +74,10 @@ impl Disk {
         let trial = self.trials.get(&number)?;
         Some(TrialSummary {
             state: trial.state,
-            ours: self.ours.contains(&number),
+            holder: match self.ours.contains(&number) {
+                true => Holder::Run,
+                false => Holder::Foreign,
+            },
             struck: trial.struck(),
         })
     }
@@ -82,9 +85,13 @@ impl Disk {
     /// What has changed since `seen`, as the store finds it.
     pub fn changes(&self, seen: &mut KnownTrials) -> Changes {
         let now = (self.trials.keys()).filter_map(|n| Some((*n, self.glimpse(*n)?)));
-        let (gone, read) = seen.update(now.collect());
-        let trials = read.iter().map(|n| self.trials[n].clone()).collect();
-        Changes { gone, trials }
+        let compared = seen.update(now.collect());
+        let trials = compared.read.iter().map(|n| self.trials[n].clone());
+        Changes {
+            gone: compared.gone,
+            trials: trials.collect(),
+            ..Changes::default()
+        }
     }
 
     /// The beginning of a run ends the attempts that a killed one left open.
@@ -113,7 +120,7 @@ impl Disk {
         let mut late = Vec::new();
         for write in writes {
             let trial = write.number().and_then(|n| self.glimpse(n));
-            if store::overtaken(write, trial, self.next()) {
+            if store::overtaken(write, trial, None, self.next()) {
                 late.push(write.clone());
             } else {
                 self.apply(write);
@@ -215,6 +222,7 @@ impl Disk {
             Write::GpuSampled { .. } => {}
             Write::RunEnded { exit } => self.ended = Some(*exit),
             Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
+            Write::TrialReclaimed { number } => panic!("trial {number} is this run's"),
             Write::TrialClaimed {
                 number,
                 params,

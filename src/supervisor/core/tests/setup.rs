@@ -61,6 +61,8 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
 /// The start of a first run, with a slot on each of these devices.
 pub fn start(spec: StudySpec, devices: Vec<Device>) -> Start {
     Start {
+        shared: false,
+        held: None,
         database: "/p/tune.db".into(),
         trials: vec![],
         reclaimed: vec![],

@@ -251,7 +251,11 @@ fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
                     if end == Some(0) {
                         let gone = vec![0];
                         let trials = vec![];
-                        events.push_front(Event::StudyChanged(store::Changes { gone, trials }));
+                        events.push_front(Event::StudyChanged(store::Changes {
+                            gone,
+                            trials,
+                            ..store::Changes::default()
+                        }));
                     }
                     ends.extend(end);
                 }

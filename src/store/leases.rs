@@ -1,0 +1,213 @@
+//! Nodes that work on the same study: each run holds the trials that it is running by a lease, which it renews. What a run
+//! holds whose lease has ended may be taken over by any other; what it writes about that later is refused, because
+//! the trial names another run as its holder.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::apply::Batch;
+use super::attempts::interrupt;
+use super::sql::Connection;
+use super::studies::must_be_there;
+use super::{Store, StoreError, StoreErrorKind as Kind};
+
+/// Who may end a trial that `tune` has made or claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// The run that asks; where no run does, any.
+    Run,
+    /// A run on another node, whose lease goes on.
+    Node,
+    /// Nobody: the run that held it has ended, or its lease has.
+    Nobody,
+    /// Another program, which has made it.
+    Foreign,
+}
+
+impl Holder {
+    /// Of a trial that names `run` as its holder, for the run `asks`; `live`: the lease of `run` goes on.
+    pub(super) fn of(run: Option<i64>, live: bool, asks: Option<i64>) -> Holder {
+        match (run, asks) {
+            (None, _) => Holder::Foreign,
+            (Some(_), None) => Holder::Run,
+            (Some(run), Some(asks)) if run == asks => Holder::Run,
+            (Some(_), Some(_)) if live => Holder::Node,
+            (Some(_), Some(_)) => Holder::Nobody,
+        }
+    }
+}
+
+/// The condition that the lease `l` of a run goes on.
+fn live(conn: &Connection) -> String {
+    format!("l.expires > {}", conn.clock())
+}
+
+/// A node, by its last run on a study.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its last run.
+    pub run_id: i64,
+    /// The host that it runs on, and its process there.
+    pub host: String,
+    /// See `host`.
+    pub pid: u32,
+    /// When the run began, in naive UTC.
+    pub started: String,
+    /// With what it ended; `None`: it has not.
+    pub exit: Option<u8>,
+    /// When it was last heard of, in seconds before now, by the database's clock.
+    pub heard: i64,
+    /// For how many seconds it holds its trials, if it is not heard of again; below 1: it has lost them.
+    pub left: i64,
+    /// The trials that it is running, ascending.
+    pub trials: Vec<u64>,
+}
+
+impl Node {
+    /// Whether it is working, as far as is known.
+    pub fn is_live(&self) -> bool {
+        self.exit.is_none() && self.left > 0
+    }
+}
+
+impl Store {
+    /// Renews the lease of a run.
+    ///
+    /// # Errors
+    /// Writing failed.
+    pub fn renew(&mut self, run_id: i64) -> Result<(), StoreError> {
+        self.write(|conn| {
+            let renew = format!(
+                "UPDATE tune_leases SET expires = {} + seconds WHERE run_id = ?1",
+                conn.clock()
+            );
+            conn.execute(&renew, &[&run_id])?;
+            Ok(())
+        })
+    }
+
+    /// The nodes that have worked on a study, by name, each with its last run. Empty in a file.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn nodes(&self, study_id: i64) -> Result<Vec<Node>, StoreError> {
+        self.read(|conn| {
+            if !conn.has_table("tune_leases")? {
+                return Ok(Vec::new());
+            }
+            let query = format!(
+                "SELECT l.node, r.run_id, r.host, r.pid, r.started, r.exit_code,
+                     {now} - l.expires + l.seconds, l.expires - {now}
+                 FROM tune_leases l JOIN tune_runs r ON r.run_id = l.run_id
+                 WHERE r.study_id = ?1 AND r.run_id IN
+                     (SELECT MAX(n.run_id) FROM tune_leases n
+                      JOIN tune_runs m ON m.run_id = n.run_id AND m.study_id = ?1 GROUP BY n.node)
+                 ORDER BY l.node",
+                now = conn.clock()
+            );
+            let mut nodes: Vec<Node> = conn.rows(&query, &[&study_id], |row| {
+                Ok(Node {
+                    name: row.get(0)?,
+                    run_id: row.get(1)?,
+                    host: row.get(2)?,
+                    pid: row.get(3)?,
+                    started: row.get(4)?,
+                    exit: row.get(5)?,
+                    heard: row.get::<i64>(6)?.max(0),
+                    left: row.get(7)?,
+                    trials: Vec::new(),
+                })
+            })?;
+            let running = "SELECT o.run_id, t.number FROM trials t
+                 JOIN tune_trials o ON o.trial_id = t.trial_id
+                 WHERE t.study_id = ?1 AND t.state = 'RUNNING' ORDER BY t.number";
+            conn.each(running, &[&study_id], |row| {
+                let (run, number): (i64, u64) = (row.get(0)?, row.get(1)?);
+                let node = nodes.iter_mut().find(|node| node.run_id == run);
+                node.into_iter().for_each(|node| node.trials.push(number));
+                Ok(())
+            })?;
+            Ok(nodes)
+        })
+    }
+
+    /// Ends the lease of a node at once, so that others take its trials over. How many leases that were.
+    ///
+    /// # Errors
+    /// Writing failed.
+    pub fn forget_node(&mut self, study_id: i64, node: &str) -> Result<usize, StoreError> {
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            end_leases(conn, study_id, node)
+        })
+    }
+}
+
+/// Ends what a node holds by leases that go on.
+pub(super) fn end_leases(conn: &Connection, study_id: i64, node: &str) -> Result<usize, Kind> {
+    let end = format!(
+        "UPDATE tune_leases SET expires = {now} WHERE node = ?2 AND expires > {now}
+             AND run_id IN (SELECT run_id FROM tune_runs WHERE study_id = ?1)",
+        now = conn.clock()
+    );
+    conn.execute(&end, &[&study_id, &node])
+}
+
+/// The runs of a study whose leases go on.
+pub(super) fn live_runs(conn: &Connection, study_id: i64) -> Result<BTreeSet<i64>, Kind> {
+    if !conn.has_table("tune_leases")? {
+        return Ok(BTreeSet::new());
+    }
+    let query = format!(
+        "SELECT l.run_id FROM tune_leases l JOIN tune_runs r ON r.run_id = l.run_id
+         WHERE r.study_id = ?1 AND {}",
+        live(conn)
+    );
+    conn.rows(&query, &[&study_id], |row| row.get(0))
+}
+
+/// Whether the lease of a run goes on.
+pub(super) fn is_live(conn: &Connection, run_id: i64) -> Result<bool, Kind> {
+    let query = format!(
+        "SELECT 1 FROM tune_leases l WHERE l.run_id = ?1 AND {}",
+        live(conn)
+    );
+    conn.exists(&query, &[&run_id])
+}
+
+/// A run begins to hold trials of its node for so long.
+pub(super) fn begin_lease(
+    conn: &Connection,
+    run_id: i64,
+    node: &str,
+    lease: Duration,
+) -> Result<(), Kind> {
+    let seconds = lease.as_secs().max(1);
+    let begin = format!(
+        "INSERT INTO tune_leases (run_id, node, seconds, expires) VALUES (?1, ?2, ?3, {} + ?3)",
+        conn.clock()
+    );
+    conn.execute(&begin, &[&run_id, &node, &seconds])?;
+    Ok(())
+}
+
+impl Batch<'_> {
+    /// Takes over a RUNNING trial, whose holder is known to be gone: its last attempt was interrupted.
+    pub(super) fn reclaim(&self, number: u64) -> Result<(), Kind> {
+        let trial_id = self.running(number)?;
+        self.own(trial_id)?;
+        interrupt(self.conn, "trial_id = ?1", trial_id, self.now)
+    }
+
+    /// The run holds nothing any more.
+    pub(super) fn end_lease(&self) -> Result<(), Kind> {
+        let end = format!(
+            "UPDATE tune_leases SET expires = {} WHERE run_id = ?1",
+            self.conn.clock()
+        );
+        self.conn.execute(&end, &[&self.run_id])?;
+        Ok(())
+    }
+}
