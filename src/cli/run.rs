@@ -13,7 +13,7 @@ use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
-use config::{Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
+use config::{Operation, Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use device::Device;
 use files::paths::{ledger_of, logs_dir};

@@ -36,6 +36,8 @@ pub struct RunFiles {
     pub study: String,
     /// All kept weights together, in bytes.
     pub max_kept_bytes: u64,
+    /// Whether other nodes may keep weights there.
+    pub shared: bool,
     /// All logs together, in bytes.
     pub max_logs_bytes: u64,
 }
@@ -112,11 +114,12 @@ impl Runner {
             dir,
             study,
             max_kept_bytes,
+            shared,
             ..
         } = &self.files;
         match task {
             DiskTask::KeepWeights(leaders) => {
-                weights::sync_kept_weights(dir, study, &leaders, *max_kept_bytes)
+                weights::sync_kept_weights(dir, study, &leaders, *max_kept_bytes, *shared)
             }
             DiskTask::Forget(job) => forget(&dir.join(checkpoint_name(study, job))),
             DiskTask::LogBegins(log) => {
@@ -191,6 +194,7 @@ mod tests {
             dir: dir.to_owned(),
             study: "s".into(),
             max_kept_bytes: 1 << 20,
+            shared: false,
             max_logs_bytes,
         }
     }

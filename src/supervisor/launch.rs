@@ -112,7 +112,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
     let run = begin_run(&mut store, study_id, &spec, owner)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
-    keep_weights(&spec, &earlier.trials, &dir);
+    keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
     drop_checkpoints(
         &dir.join(checkpoints_dir(&spec.study)),
         &earlier.unfinished(),
@@ -130,7 +130,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     }
     let driver = Driver {
         in_process: !spec.runs_programs(),
-        files: run_files(dir, &spec),
+        files: run_files(dir, &spec, storage.is_shared()),
         run,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         library,
@@ -142,11 +142,12 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     driver.run(core, proposer, storage, clock, (events, inbox))
 }
 
-fn run_files(dir: PathBuf, spec: &StudySpec) -> RunFiles {
+fn run_files(dir: PathBuf, spec: &StudySpec, shared: bool) -> RunFiles {
     RunFiles {
         dir,
         study: spec.study.clone(),
         max_kept_bytes: spec.operation.max_kept_bytes,
+        shared,
         max_logs_bytes: spec.operation.max_logs_bytes,
     }
 }
@@ -453,11 +454,11 @@ fn mark_injected(attrs: &mut Map<String, Json>, before: &Map<String, Json>, spec
 }
 
 /// Keeps the weights of the best trials, and those alone: a run that was killed could not do it.
-fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path) {
+fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path, shared: bool) {
     if let Some(most) = weights_kept(spec) {
         let leaders = Leaders::new(spec.directions(), most, trials);
         let bytes = spec.operation.max_kept_bytes;
-        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes);
+        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes, shared);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Map, Value as Json};
@@ -160,8 +161,9 @@ pub fn delete(path: &Path) -> io::Result<()> {
 
 /// Keeps the weights of `leaders` (the best first) in `dir`, the database's directory, as far as they
 /// are there, of at most `most` bytes together, and no others. What cannot be moved or deleted stays,
-/// and is tried again at the next call.
-pub fn sync_kept_weights(dir: &Path, study: &str, leaders: &[Leader], most: u64) {
+/// and is tried again at the next call. Where the directory is `shared`, what was kept a moment ago may be another
+/// node's, of a trial whose end was not heard of here yet: it is not deleted before it is older.
+pub fn sync_kept_weights(dir: &Path, study: &str, leaders: &[Leader], most: u64, shared: bool) {
     let all = directories(&dir.join(files::paths::weights_dir(study)));
     let mut kept = Vec::new();
     for path in all {
@@ -183,9 +185,18 @@ pub fn sync_kept_weights(dir: &Path, study: &str, leaders: &[Leader], most: u64)
                 let to = kept_directory(dir, study, number);
                 tell(&from, replace::directory_by(&from, &to));
             }
+            Step::Delete { path } if shared && is_new(&path) => {}
             Step::Delete { path } => tell(&path, delete(&path)),
         }
     }
+}
+
+/// Longer than news of a trial's end take to a node, whatever their clocks show.
+const NEW: Duration = Duration::from_secs(600);
+
+fn is_new(path: &Path) -> bool {
+    let made = path.metadata().and_then(|meta| meta.modified());
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < NEW))
 }
 
 fn tell(path: &Path, done: io::Result<()>) {
@@ -262,30 +273,47 @@ mod tests {
             write(&trials.join(name), trial, epoch, value, b"weights");
         }
         let there = |number| kept_directory(dir.path(), "s", number).exists();
-        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, false);
         assert!(there(0) && !there(2));
-        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
         assert!(!there(0) && there(2));
         let kept = read(&kept_directory(dir.path(), "s", 2)).unwrap().unwrap();
         assert_eq!(kept.epoch, 5);
-        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
         assert!(there(2));
         // Another study's are not touched.
-        sync_kept_weights(dir.path(), "t", &[], 1000);
+        sync_kept_weights(dir.path(), "t", &[], 1000, false);
         assert!(there(2));
-        sync_kept_weights(dir.path(), "s", &[], 1000);
+        sync_kept_weights(dir.path(), "s", &[], 1000, false);
         assert!(!there(2));
     }
+    #[test]
+    fn what_another_node_has_just_kept_is_not_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |number: u64| kept_directory(dir.path(), "s", number);
+        let at = dir.path().join(checkpoints_dir("s")).join("trial-000000");
+        write(&at, 0, 1, 0.5, b"w");
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, true);
+        assert!(of(0).exists());
+        sync_kept_weights(dir.path(), "s", &[leader(1, 1, 0.4)], 1000, true);
+        assert!(of(0).exists(), "its end may not be known here");
+        let long_ago = std::time::SystemTime::now() - 2 * NEW;
+        let kept = File::open(of(0)).unwrap();
+        kept.set_modified(long_ago).unwrap();
+        sync_kept_weights(dir.path(), "s", &[leader(1, 1, 0.4)], 1000, true);
+        assert!(!of(0).exists());
+    }
+
     #[test]
     fn after_a_power_cut_at_any_step_a_trials_weights_are_the_old_or_the_new() {
         let dir = tempfile::tempdir().unwrap();
         let trial = dir.path().join("checkpoints/s/trial-000002");
         write(&trial, 2, 3, 0.6, b"old");
-        sync_kept_weights(dir.path(), "s", &[leader(2, 3, 0.6)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 3, 0.6)], 1000, false);
         let mut seen = Vec::new();
         let better = || {
             write(&trial, 2, 5, 0.7, b"new");
-            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
         };
         power::cuts(dir.path(), better, |left| {
             let kept = read(&kept_directory(left, "s", 2)).unwrap();
@@ -299,11 +327,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trials = dir.path().join("checkpoints/s");
         write(&trials.join("trial-000000"), 0, 1, 0.5, b"old");
-        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000);
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, false);
         let mut last = None;
         let better = || {
             write(&trials.join("trial-000002"), 2, 5, 0.7, b"new");
-            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000);
+            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
         };
         power::cuts(dir.path(), better, |left| {
             let whole = |number| matches!(read(&kept_directory(left, "s", number)), Ok(Some(_)));
