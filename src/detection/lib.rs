@@ -4,8 +4,10 @@
 pub mod labels;
 pub mod metric;
 mod page;
+pub mod picture;
 pub mod polygon;
 pub mod post;
+pub mod read;
 
-pub use page::{Page, Truth};
+pub use page::{Page, Pages, Truth};
 pub use polygon::{Point, Polygon};

@@ -1,0 +1,197 @@
+//! Data sets: a directory in the manner of ICDAR 2015, our JSON lines, or a JSON file in the manner of COCO-Text or MMOCR. All
+//! that is wrong is told together.
+
+mod directory;
+mod json;
+mod lines;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use crate::page::{Page, Pages, Truth};
+use crate::picture;
+use crate::polygon::{Point, Polygon};
+use config::{Problem, Problems};
+
+/// What `data.path` is expected to be.
+const EXPECTED: &str = "a directory with pictures and gt_NAME.txt files, a .jsonl file, or a .json file in the manner of COCO-Text or MMOCR";
+
+/// Problems that are spelled out, of all files together.
+const SPELLED_OUT: usize = 50;
+
+/// Largest coordinate, in pixels.
+const FARTHEST: f64 = 1e6;
+
+/// The names of the columns that say where a page belongs; JSON lines alone have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Columns<'a> {
+    /// Pages with the same value stay in one part.
+    pub group: Option<&'a str>,
+    /// The page's part.
+    pub part: Option<&'a str>,
+}
+
+/// Reads what is told of the pages, and their parts where the data say them; no picture is opened.
+///
+/// # Errors
+/// Every problem of the data, with file and line; of many the first.
+pub fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems> {
+    let suffix = path
+        .extension()
+        .map(|suffix| suffix.to_string_lossy().to_lowercase());
+    let pages = match suffix.as_deref() {
+        _ if path.is_dir() => directory::read(path)?,
+        Some("jsonl" | "ndjson") => lines::read(path, columns)?,
+        Some("json") => json::read(path)?,
+        Some(_) | None => {
+            let found = match path.exists() {
+                true => path.display().to_string(),
+                false => format!("{}, which is not there", path.display()),
+            };
+            return Err(Problems(vec![Problem::in_file(
+                path,
+                "data.path",
+                found,
+                EXPECTED,
+            )]));
+        }
+    };
+    match pages.pages.is_empty() {
+        true => Err(Problems(vec![Problem::in_file(
+            path,
+            "data.path",
+            "no page",
+            EXPECTED,
+        )])),
+        false => Ok(pages),
+    }
+}
+
+/// An outline that encloses something.
+fn outline(points: Vec<Point>) -> Result<Polygon, (String, &'static str)> {
+    let count = points.len();
+    if count < 3 {
+        return Err((
+            format!("{count} points"),
+            "at least three points of an outline",
+        ));
+    }
+    if let Some([x, y]) = points
+        .iter()
+        .find(|p| p.iter().any(|at| !(at.abs() < FARTHEST)))
+    {
+        return Err((
+            format!("the point {x}, {y}"),
+            "finite coordinates in pixels",
+        ));
+    }
+    let polygon = Polygon::new(points);
+    match polygon.area() > 0.0 {
+        true => Ok(polygon),
+        false => Err((
+            "an outline without an inside".to_owned(),
+            "an outline that encloses a text",
+        )),
+    }
+}
+
+/// The first of many problems, and how many more there are.
+fn limited(mut problems: Vec<Problem>, path: &Path) -> Problems {
+    let more = problems.len().saturating_sub(SPELLED_OUT);
+    if more > 0 {
+        problems.truncate(SPELLED_OUT);
+        let found = format!("{more} more problems like these");
+        problems.push(Problem::in_file(path, "data.path", found, "none"));
+    }
+    Problems(problems)
+}
+
+impl Pages {
+    /// Decodes every picture and gives the fingerprint of all that trials can see of the data: the files of the pictures, the
+    /// outlines, and which of them are ignored.
+    ///
+    /// # Errors
+    /// Every picture that cannot be read, and every text that lies outside of its picture; of many the first.
+    pub fn examine(&self) -> Result<String, Problems> {
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(vec![None; self.pages.len()]);
+        let work = || {
+            loop {
+                let k = next.fetch_add(1, Ordering::Relaxed);
+                let Some(page) = self.pages.get(k) else {
+                    return;
+                };
+                let result = examined(page);
+                if let Ok(mut results) = results.lock() {
+                    results[k] = Some(result);
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            (0..threads).for_each(|_| {
+                scope.spawn(work);
+            });
+        });
+        let mut hash = Sha256::new();
+        hash.update(b"text detection pages 1\0");
+        let (mut problems, mut file) = (Vec::new(), Path::new(""));
+        let results = results.into_inner().unwrap_or_default();
+        for (page, result) in self.pages.iter().zip(results.into_iter().flatten()) {
+            file = &page.image;
+            match result {
+                Ok(of_picture) => hash.update(of_picture),
+                Err(found) => problems.extend(found),
+            }
+            hash.update((page.truths.len() as u64).to_le_bytes());
+            for truth in &page.truths {
+                hash.update([u8::from(truth.ignored)]);
+                hash.update((truth.polygon.points().len() as u64).to_le_bytes());
+                let numbers = truth.polygon.points().iter().flatten();
+                numbers.for_each(|number| hash.update(number.to_le_bytes()));
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(training::hex(&hash.finalize())),
+            false => Err(limited(problems, file)),
+        }
+    }
+}
+
+/// The checksum of a page's picture, which can be decoded and has all texts of the page in it.
+fn examined(page: &Page) -> Result<[u8; 32], Vec<Problem>> {
+    let problem = |key: &str, found, expected| Problem::in_file(&page.image, key, found, expected);
+    let one = |found| vec![problem("picture", found, picture::EXPECTED)];
+    let bytes = picture::read(&page.image).map_err(one)?;
+    let (width, height) = picture::decode(&bytes).map_err(one)?.dimensions();
+    let size = [f64::from(width), f64::from(height)];
+    let outside = |truth: &Truth| {
+        let [low, high] = truth.polygon.bounds();
+        (0..2).any(|k| high[k] <= 0.0 || low[k] >= size[k])
+    };
+    let texts = page
+        .truths
+        .iter()
+        .enumerate()
+        .filter(|(_, truth)| outside(truth));
+    let problems: Vec<Problem> = texts
+        .map(|(k, truth)| {
+            let [[x, y], _] = truth.polygon.bounds();
+            let found = format!(
+                "text {} at {x}, {y}, outside of its {width} x {height} pixels",
+                k + 1
+            );
+            problem("picture", found, "texts that are in the upright picture")
+        })
+        .collect();
+    match problems.is_empty() {
+        true => Ok(Sha256::digest(&bytes).into()),
+        false => Err(problems),
+    }
+}
+
+#[cfg(test)]
+mod tests;
