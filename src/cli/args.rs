@@ -28,6 +28,7 @@ Commands:
   tune memory [STUDY]     What trials use of memory, and why
   tune enqueue STUDY K=V  Points to be tried next
   tune strike STUDY N     Declare a trial's result invalid
+  tune nodes [STUDY]      Which nodes work on a study that is on a server
   tune stop STUDY         Ask the run of a study to stop
   tune delete STUDY       Delete a study with all its trials and files
   tune rename OLD NEW     Give a study another name

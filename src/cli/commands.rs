@@ -112,6 +112,11 @@ pub enum Command {
         after_help = "Examples:\n  tune strike criteria 17 --why 'trained on the test split'\n  tune strike criteria 17 --undo"
     )]
     Strike(StrikeArgs),
+    /// The nodes that work on a study which is on a server
+    #[command(
+        after_help = "Examples:\n  tune nodes criteria\n  tune nodes criteria --forget gpu7      its trials are taken over at once"
+    )]
+    Nodes(NodesArgs),
     /// Ask the run of a study to stop, and wait until it has
     #[command(after_help = "Examples:\n  tune stop criteria\n  tune stop criteria --now")]
     Stop(StopArgs),
@@ -410,6 +415,16 @@ pub struct DeleteArgs {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `tune nodes`
+#[derive(Debug, Args)]
+pub struct NodesArgs {
+    /// Study
+    pub study: Option<String>,
+    /// A node that will not come back: what it runs is taken over at once
+    #[arg(long, value_name = "NODE")]
+    pub forget: Option<String>,
 }
 
 /// `tune strike`

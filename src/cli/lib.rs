@@ -24,6 +24,7 @@ mod logging;
 mod logs;
 mod manage;
 mod metrics_file;
+mod nodes;
 mod notify;
 mod png;
 mod predict;
@@ -111,6 +112,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "stop",
     "delete",
     "rename",
+    "nodes",
     "strike",
     "simplify",
     "failures",
@@ -180,6 +182,7 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Fetch(args) => fetch::fetch(common, args),
         Command::Enqueue(args) => enqueue::enqueue(common, args),
         Command::Stop(args) => manage::stop(common, args),
+        Command::Nodes(args) => nodes::nodes(common, args),
         Command::Strike(args) => strike::strike(common, args),
         Command::Delete(args) => manage::delete(common, args),
         Command::Rename(args) => manage::rename(common, args),

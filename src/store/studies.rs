@@ -135,6 +135,8 @@ impl Store {
     ) -> Result<i64, StoreError> {
         let now = self.now();
         self.write(|conn| {
+            // One of several that find no study of this name makes it.
+            conn.lock_tables()?;
             let study_id = insert_study(conn, study, &now)?;
             add_trials(conn, study_id, study.directions.len(), trials)?;
             Ok(study_id)
@@ -233,6 +235,7 @@ impl Store {
         }
         self.write(|conn| {
             must_be_there(conn, study_id)?;
+            conn.lock_study(study_id)?;
             put_if_absent(conn, study_id, METRIC_NAMES, &names.into())
         })
     }

@@ -16,7 +16,7 @@ use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
 use search::study::{Direction, FrozenTrial, lineage, next_fork};
-use store::{NewStudy, Place, Store, StudySummary};
+use store::{NewStudy, Place, Store, StoreErrorKind, StudySummary};
 
 /// Study attribute: what a study was made from.
 pub const MADE_FROM: &str = "made_from";
@@ -182,14 +182,26 @@ pub(super) fn open_study(
     same_program: bool,
 ) -> Result<OpenedStudy, Failure> {
     let identity = config::identity(spec, prepared);
-    let Some(study) = store.find_study(&spec.study)? else {
-        let (study_id, fork) = make(store, spec, prepared, origin, &identity)?;
-        store.name_metrics(study_id, &spec.metric_names())?;
-        return Ok(OpenedStudy {
-            study_id,
-            fork,
-            warnings: Vec::new(),
-        });
+    let mut found = store.find_study(&spec.study)?;
+    if found.is_none() {
+        match make(store, spec, prepared, origin, &identity)? {
+            Some((study_id, fork)) => {
+                store.name_metrics(study_id, &spec.metric_names())?;
+                return Ok(OpenedStudy {
+                    study_id,
+                    fork,
+                    warnings: Vec::new(),
+                });
+            }
+            None => found = store.find_study(&spec.study)?,
+        }
+    }
+    let Some(study) = found else {
+        let what = format!(
+            "the study {:?} was made by another node and deleted since",
+            spec.study
+        );
+        return Err(Failure::storage(what));
     };
     if let Origin::From(source) = origin {
         must_be_from(&study, source)?;
@@ -292,14 +304,14 @@ fn must_be_from(study: &StudySummary, source: &str) -> Result<(), Failure> {
     ))
 }
 
-/// A new study, with what fits of those that it is made from.
+/// A new study, with what fits of those that it is made from; `None`: another node was faster.
 fn make(
     store: &mut Store,
     spec: &StudySpec,
     prepared: &Prepared,
     origin: &Origin,
     identity: &Map<String, Json>,
-) -> Result<(i64, Option<report::Fork>), Failure> {
+) -> Result<Option<(i64, Option<report::Fork>)>, Failure> {
     let studies = store.studies()?;
     let sources = match origin {
         Origin::New => Vec::new(),
@@ -331,7 +343,11 @@ fn make(
         user_attrs: &attrs,
         identity,
     };
-    Ok((store.create_study(&study, &trials)?, fork))
+    match store.create_study(&study, &trials) {
+        Ok(study_id) => Ok(Some((study_id, fork))),
+        Err(e) if matches!(e.kind, StoreErrorKind::StudyExists(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A study that the new one is made from.

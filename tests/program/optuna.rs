@@ -297,7 +297,7 @@ fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
             .filter(|t| t.state == TrialState::Running)
             .count();
         assert!(running >= 2, "one of ours and one that Optuna asked for");
-        let reclaimable = store.reclaimable(study).unwrap();
+        let reclaimable = store.reclaimable(study, run).unwrap();
         assert_eq!(
             reclaimable.iter().map(|r| r.number).collect::<Vec<_>>(),
             [5]

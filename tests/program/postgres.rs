@@ -8,6 +8,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 
+mod nodes;
+
 use crate::common::postgres::Server;
 use crate::common::python::venv;
 use crate::common::{Project, signal, wait_for};
@@ -99,21 +101,6 @@ fn server_counts(server: &Server) -> u64 {
         "t" => 0,
         _ => finished(server),
     }
-}
-
-#[test]
-fn one_node_at_a_time_works_on_a_study() {
-    let (server, first, second) = (server(), Project::synthetic(), Project::synthetic());
-    let url = &server.url("studies");
-    let mut child = first.start(&run(url, "100000"));
-    wait_for("trials", || server_counts(&server) >= 3);
-    let (_, why) = second.expect(6, &run(url, "100000"));
-    assert!(why.contains("another node"), "{why}");
-    let (_, why) = second.expect(6, &["delete", "synthetic", "--yes", "--storage", url]);
-    assert!(why.contains("another node"), "{why}");
-    signal(child.id(), Signal::SIGINT);
-    child.wait().unwrap();
-    second.expect(0, &["delete", "synthetic", "--yes", "--storage", url]);
 }
 
 #[test]

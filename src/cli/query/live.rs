@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::format::{self, rfc3339};
+use super::nodes::NodeLine;
 use messages::any_float;
 use messages::exit::Failure;
 use report::TrialRate;
@@ -24,6 +25,9 @@ pub(super) struct RunningTrial {
     pub(super) worker: Option<u64>,
     pub(super) pid: Option<u32>,
     pub(super) device: Option<String>,
+    /// Of a study that several nodes share: which one runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
     /// The last step that was reported: of most tasks an epoch.
     pub(super) step: Option<i64>,
     /// What was reported at it.
@@ -53,7 +57,11 @@ impl RunningTrial {
         }
         parts.extend(self.age_s.map(format::duration));
         match (self.worker, &self.device) {
-            (Some(worker), Some(device)) => parts.push(format!("worker {worker} on {device}")),
+            (Some(worker), Some(device)) => {
+                let node = self.node.as_ref().map(|node| format!(" of {node}"));
+                let node = node.unwrap_or_default();
+                parts.push(format!("worker {worker} on {device}{node}"));
+            }
             (_, _) => parts.push("run by another program".to_owned()),
         }
         let again = self.attempt.filter(|attempt| *attempt > 0);
@@ -67,6 +75,7 @@ pub(super) fn running_trials(
     store: &Store,
     study: &StudySummary,
     trials: &[FrozenTrial],
+    nodes: &[NodeLine],
     now: Timestamp,
 ) -> Result<Vec<RunningTrial>, Failure> {
     let running = trials.iter().filter(|t| t.state == TrialState::Running);
@@ -86,6 +95,10 @@ pub(super) fn running_trials(
             worker: attempt.map(|a| a.worker),
             pid: attempt.map(|a| a.pid),
             device: attempt.map(|a| a.device.clone()),
+            node: nodes
+                .iter()
+                .find(|node| node.runs(trial.number))
+                .map(NodeLine::name),
             step: last.map(|(step, _)| *step),
             value: last.map(|(_, value)| *value),
             grant: match attempt {
@@ -144,6 +157,7 @@ mod tests {
             worker: Some(3),
             pid: Some(7),
             device: Some("cpu".to_owned()),
+            node: None,
             step: Some(4),
             value: Some(0.3125),
             grant: None,

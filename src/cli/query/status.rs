@@ -9,6 +9,7 @@ use super::failures::{failure_groups, without_value};
 use super::format::{self, stored_field};
 use super::gpus::Gpu;
 use super::live::{RunningTrial, rate, running_trials, step_word};
+use super::nodes::{NodeLine, nodes_of};
 use super::objectives::Objectives;
 use super::state::{Holder, StudyState};
 use super::winner::Winner;
@@ -65,6 +66,9 @@ pub struct Status {
     /// Of a run that lives: seconds until the goal is reached.
     time_left_s: Option<f64>,
     pub(super) running: Vec<RunningTrial>,
+    /// Of a study that several nodes share: who works on it, or has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<NodeLine>,
     /// Why trials failed, the most frequent reason first.
     failures: Vec<FailureGroup>,
     /// Slots that the last run has given up.
@@ -134,8 +138,13 @@ pub(super) fn status_of(
     let last_run = store.last_run(study.study_id)?;
     let asked = |run: &RunEntry| run.record.operation.get("trials")?.as_u64();
     let goal = last_run.as_ref().and_then(asked);
-    let live = context.owner.is_some();
-    let state = StudyState::of(context.owner.as_ref(), context.suspended, last_run.as_ref());
+    let nodes = nodes_of(store, &study)?;
+    let shared = nodes.iter().any(NodeLine::is_live);
+    let live = context.owner.is_some() || shared;
+    let state = match context.owner.is_none() && shared {
+        true => StudyState::Running,
+        false => StudyState::of(context.owner.as_ref(), context.suspended, last_run.as_ref()),
+    };
     let current = last_run.as_ref().filter(|_| live);
     // One that stops or is suspended comes no nearer to its goal.
     let on_its_way = current.filter(|_| state == StudyState::Running);
@@ -146,7 +155,7 @@ pub(super) fn status_of(
         .map(|(run, goal)| rate(trials, run, goal));
     let pace = pace.unwrap_or_default();
     let running = match live {
-        true => running_trials(store, &study, trials, context.now)?,
+        true => running_trials(store, &study, trials, &nodes, context.now)?,
         false => Vec::new(),
     };
     let mut leading = leading(store, &study, trials)?;
@@ -169,6 +178,7 @@ pub(super) fn status_of(
         rate_per_hour: pace.per_hour(),
         time_left_s: pace.left().map(|left| left.as_secs_f64()),
         running,
+        nodes,
         failures,
         slots_given_up: slots_given_up(&study),
         faults,
@@ -268,7 +278,11 @@ impl StateCounts {
 impl Answer for Status {
     fn text(&self) -> String {
         let holder = self.holder.as_ref();
-        let state = self.state.text(holder, self.last_run.as_ref(), self.now);
+        let live = self.nodes.iter().filter(|node| node.is_live()).count();
+        let state = match live {
+            0 => self.state.text(holder, self.last_run.as_ref(), self.now),
+            _ => format!("running on {}", plural(live as u64, "node")),
+        };
         let mut facts = vec![
             (
                 "study",
@@ -298,6 +312,7 @@ impl Answer for Status {
         facts.extend(winner.map(|n| ("winner", format!("trial {n}, by repeats"))));
         let baseline = self.baseline.as_ref();
         facts.extend(baseline.map(|b| ("baseline", baseline_text(b))));
+        facts.extend(self.node_lines());
         facts.extend(self.running_lines());
         facts.extend(self.failure_lines());
         facts.extend(self.slots_given_up.iter().map(|given_up| {
@@ -348,6 +363,12 @@ impl Status {
             || self.best_text(),
             |front| format!("front of {}", plural(front.len() as u64, "trial")),
         )
+    }
+
+    /// Those that work, or are lost.
+    fn node_lines(&self) -> Vec<(&'static str, String)> {
+        let nodes = self.nodes.iter().filter(|node| !node.has_ended());
+        nodes.map(|node| ("node", node.text())).collect()
     }
 
     fn running_lines(&self) -> Vec<(&'static str, String)> {

@@ -4,8 +4,6 @@ mod example;
 mod files;
 mod in_a_file;
 #[cfg(feature = "postgres")]
-mod nodes;
-#[cfg(feature = "postgres")]
 mod on_a_server;
 #[cfg(feature = "postgres")]
 mod postgres;

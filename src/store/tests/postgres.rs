@@ -10,6 +10,7 @@ use ::postgres::{Client, NoTls};
 use super::*;
 use crate::sql::Server;
 
+mod nodes;
 #[path = "../../../tests/common/postgres.rs"]
 mod shared;
 

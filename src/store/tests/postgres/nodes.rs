@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::postgres::Postgres;
-use super::*;
+use super::Postgres;
+use crate::tests::*;
 use crate::{Changes, Holder, KnownTrials, RepeatSummary, Replayed, TrialSummary, overtaken};
 use search::study::Purpose;
 

@@ -1,0 +1,206 @@
+//! The nodes that work on a study, and have worked on it.
+
+use serde::Serialize;
+
+use super::Answer;
+use super::format::{self, printable, rfc3339};
+use messages::exit::Failure;
+use report::format::{duration, plural, table};
+use store::{Node, Store, StudySummary};
+
+/// So many trials of a node are named.
+const NAMED: usize = 8;
+
+/// How a node stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum NodeState {
+    /// It holds its trials.
+    Working,
+    /// It was not heard of for so long that its trials are anybody's.
+    Lost,
+    /// Its run has ended.
+    Ended,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct NodeLine {
+    node: String,
+    state: NodeState,
+    host: String,
+    pid: u32,
+    /// When its run began, RFC 3339.
+    since: String,
+    /// Seconds since it was last heard of.
+    heard_s: i64,
+    /// Seconds until others may take its trials, if it is not heard of again; null: they may now, or it holds none.
+    lease_left_s: Option<i64>,
+    /// The trials that it runs.
+    trials: Vec<u64>,
+    /// With what its run ended; null: it has not.
+    exit: Option<u8>,
+}
+
+impl NodeLine {
+    fn of(node: Node) -> NodeLine {
+        let live = node.is_live();
+        NodeLine {
+            state: match (live, node.exit) {
+                (true, _) => NodeState::Working,
+                (false, None) => NodeState::Lost,
+                (false, Some(_)) => NodeState::Ended,
+            },
+            since: rfc3339(&node.started),
+            heard_s: node.heard,
+            lease_left_s: live.then_some(node.left),
+            trials: node.trials,
+            exit: node.exit,
+            node: node.name,
+            host: node.host,
+            pid: node.pid,
+        }
+    }
+
+    /// Whether it holds its trials.
+    pub(super) fn is_live(&self) -> bool {
+        self.state == NodeState::Working
+    }
+
+    /// Whether its run has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state == NodeState::Ended
+    }
+
+    /// Whether it runs this trial.
+    pub(super) fn runs(&self, number: u64) -> bool {
+        self.is_live() && self.trials.contains(&number)
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> String {
+        printable(&self.node)
+    }
+
+    fn heard(&self) -> String {
+        format!("{} ago", format::duration(self.heard_s as f64))
+    }
+
+    fn state(&self) -> String {
+        match (self.state, self.exit) {
+            (NodeState::Working, _) => "working".to_owned(),
+            (NodeState::Lost, _) => "lost".to_owned(),
+            (NodeState::Ended, exit) => format!("ended ({})", exit.unwrap_or_default()),
+        }
+    }
+
+    fn trials(&self) -> String {
+        let named = self.trials.iter().take(NAMED).map(u64::to_string);
+        let more = if self.trials.len() > NAMED {
+            ", ..."
+        } else {
+            ""
+        };
+        named.collect::<Vec<_>>().join(", ") + more
+    }
+
+    /// `a: trials 7, 12; heard of 3 s ago`.
+    pub(super) fn text(&self) -> String {
+        let trials = match self.trials.len() {
+            0 => "no trial".to_owned(),
+            1 => format!("trial {}", self.trials()),
+            _ => format!("trials {}", self.trials()),
+        };
+        let state = match self.state {
+            NodeState::Lost => "; lost, others take them over",
+            NodeState::Working | NodeState::Ended => "",
+        };
+        format!(
+            "{}: {trials}; heard of {}{state}",
+            self.name(),
+            self.heard()
+        )
+    }
+}
+
+/// The nodes of a study; none for one that is in a file.
+///
+/// # Errors
+/// Reading failed (7).
+pub(super) fn nodes_of(store: &Store, study: &StudySummary) -> Result<Vec<NodeLine>, Failure> {
+    if !store.place().is_shared() {
+        return Ok(Vec::new());
+    }
+    let nodes = store.nodes(study.study_id)?;
+    Ok(nodes.into_iter().map(NodeLine::of).collect())
+}
+
+/// `tune nodes`.
+#[derive(Debug, Serialize)]
+pub struct Nodes {
+    study: String,
+    nodes: Vec<NodeLine>,
+    /// The node whose trials were given up with this call; null: none.
+    forgotten: Option<String>,
+}
+
+/// The nodes of a study, `forgotten` the one whose lease was just ended.
+///
+/// # Errors
+/// Reading failed (7).
+pub fn nodes(
+    store: &Store,
+    study: &StudySummary,
+    forgotten: Option<String>,
+) -> Result<Nodes, Failure> {
+    Ok(Nodes {
+        study: study.name.clone(),
+        nodes: nodes_of(store, study)?,
+        forgotten,
+    })
+}
+
+impl Answer for Nodes {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(node) = &self.forgotten {
+            text += &format!(
+                "node {} holds nothing any more: others take its trials over\n",
+                printable(node)
+            );
+        }
+        if self.nodes.is_empty() {
+            return text + "no node has worked on it yet\n";
+        }
+        let mut rows = vec![
+            ["node", "state", "host", "heard of", "holds for", "trials"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        rows.extend(self.nodes.iter().map(|node| {
+            let left = node.lease_left_s.unwrap_or_default().max(0).unsigned_abs();
+            let left = node
+                .is_live()
+                .then(|| duration(std::time::Duration::from_secs(left)));
+            vec![
+                node.name(),
+                node.state(),
+                printable(&node.host),
+                node.heard(),
+                left.unwrap_or_default(),
+                node.trials(),
+            ]
+        }));
+        let live = self.nodes.iter().filter(|node| node.is_live()).count();
+        text + &table(&rows)
+            + &format!(
+                "\n{} on {}\n",
+                match live {
+                    0 => "no node works".to_owned(),
+                    1 => "1 node works".to_owned(),
+                    _ => format!("{} work", plural(live as u64, "node")),
+                },
+                printable(&self.study)
+            )
+    }
+}

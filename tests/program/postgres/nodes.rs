@@ -1,0 +1,156 @@
+//! Several nodes on one study, each with a project of its own.
+
+use std::process::{Child, Output, Stdio};
+
+use super::*;
+use crate::common::valid;
+
+/// A node: a project, and a run in it.
+struct Node {
+    project: Project,
+    child: Child,
+}
+
+impl Node {
+    /// Two slots on the study, whose epochs take `step_ms`.
+    fn start(url: &str, name: &str, trials: &str, step_ms: &str, more: &[&str]) -> Node {
+        let project = Project::synthetic();
+        let step = format!("task.step_ms={step_ms}");
+        let lease = ["--set", "storage.lease=3s", "--set", &step];
+        let asked = [
+            "synthetic",
+            "--storage",
+            url,
+            "--trials",
+            trials,
+            "--parallel",
+            "2",
+        ];
+        let child = project
+            .tune(&[&asked[..], &lease, more].concat())
+            .env("TUNE_NODE", name)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Node { project, child }
+    }
+
+    /// What it says at its end, and its project, for that long.
+    fn end(self) -> (Output, Project) {
+        (self.child.wait_with_output().unwrap(), self.project)
+    }
+
+    /// What it says, once it has ended well.
+    fn done(self) -> String {
+        let (output, _project) = self.end();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{out}\n{told}");
+        out + &told
+    }
+}
+
+/// How many rows there are of this.
+fn count(server: &Server, from: &str) -> u64 {
+    let count = server.sql("studies", &format!("SELECT COUNT(*) FROM {from}"));
+    count.parse().unwrap()
+}
+
+/// What every study must be that nodes have made to its goal.
+fn must_be_whole(server: &Server, goal: u64) {
+    assert_eq!(finished(server), goal);
+    assert_eq!(count(server, "trials WHERE state = 'RUNNING'"), 0, "lost");
+    assert_eq!(count(server, "tune_attempts WHERE ended IS NULL"), 0);
+    let completed = "(SELECT trial_id FROM tune_attempts WHERE outcome IN ('completed', 'pruned')
+         GROUP BY trial_id HAVING COUNT(*) > 1) twice";
+    assert_eq!(count(server, completed), 0, "trained to the end twice");
+    let twins = "(SELECT points.point FROM
+             (SELECT string_agg(param_name || param_value, ' ' ORDER BY param_name) point
+              FROM trial_params GROUP BY trial_id) points
+         GROUP BY points.point HAVING COUNT(*) > 1) twins";
+    assert_eq!(count(server, twins), 0, "points that were tried twice");
+}
+
+#[test]
+fn nodes_make_one_study_and_take_over_what_a_killed_one_leaves() {
+    let server = server();
+    let url = &server.url("studies");
+    let repeats = ["--set", "run.repeats=3"];
+    let mut nodes: Vec<Node> = ["a", "b", "c", "d"]
+        .map(|name| Node::start(url, name, "60", "60", &repeats))
+        .into();
+    wait_for("trials", || server_counts(&server) >= 8);
+    let mut killed = nodes.pop().unwrap();
+    signal(killed.child.id(), Signal::SIGKILL);
+    killed.child.wait().unwrap();
+    let project = Project::synthetic();
+    let (json, _) = project.expect(0, &["nodes", "--json", "--storage", url]);
+    let json: Json = serde_json::from_str(&json).unwrap();
+    valid("nodes", &json);
+    assert_eq!(json["nodes"].as_array().unwrap().len(), 4);
+    let (status, _) = project.expect(0, &["status", "--json", "--storage", url]);
+    let status: Json = serde_json::from_str(&status).unwrap();
+    valid("status", &status);
+    assert_eq!(status["state"], "running");
+    let (status, _) = project.expect(0, &["status", "--storage", url]);
+    assert!(status.contains("running on "), "{status}");
+
+    let told: Vec<String> = nodes.into_iter().map(Node::done).collect();
+    must_be_whole(&server, 60);
+    for told in &told {
+        assert!(told.contains("winner by repeats"), "{told}");
+    }
+    let runs = "(SELECT DISTINCT run_id FROM tune_trials) runs";
+    assert!(count(&server, runs) >= 3, "all have made trials");
+    assert_eq!(count(&server, "tune_repeats WHERE purpose = 'test'"), 1);
+    let open = "tune_repeats WHERE state = 'RUNNING'";
+    assert_eq!(count(&server, open), 0);
+}
+
+#[test]
+fn a_node_that_comes_back_after_its_lease_leaves_its_trials_to_others_and_goes_on() {
+    let server = server();
+    let url = &server.url("studies");
+    let away = Node::start(url, "away", "30", "150", &[]);
+    wait_for("trials", || server_counts(&server) >= 2);
+    signal(away.child.id(), Signal::SIGSTOP);
+    let stays = Node::start(url, "stays", "30", "150", &[]);
+    let taken = "tune_attempts WHERE outcome = 'interrupted' AND again";
+    wait_for("trials taken over", || count(&server, taken) >= 1);
+    signal(away.child.id(), Signal::SIGCONT);
+    let (away, stays) = (away.done(), stays.done());
+    must_be_whole(&server, 30);
+    assert!(away.contains("another node has taken trial"), "{away}");
+    assert!(
+        stays.contains("is taken over from a node that is gone"),
+        "{stays}"
+    );
+}
+
+#[test]
+fn a_study_that_nodes_work_on_is_not_deleted_and_each_has_a_name_of_its_own() {
+    let server = server();
+    let url = &server.url("studies");
+    let mut node = Node::start(url, "one", "100000", "5", &[]);
+    wait_for("trials", || server_counts(&server) >= 3);
+    let (output, _project) = Node::start(url, "one", "100000", "5", &[]).end();
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{why}");
+    assert!(why.contains("TUNE_NODE"), "{why}");
+    let other = Project::synthetic();
+    let delete = ["delete", "synthetic", "--yes", "--storage", url];
+    let (_, why) = other.expect(6, &delete);
+    assert!(why.contains("nodes work on"), "{why}");
+    signal(node.child.id(), Signal::SIGKILL);
+    node.child.wait().unwrap();
+    let (_, why) = other.expect(2, &["nodes", "--forget", "two", "--storage", url]);
+    assert!(why.contains("expected one of one"), "{why}");
+    let (told, _) = other.expect(0, &["nodes", "--forget", "one", "--storage", url]);
+    assert!(
+        told.contains("lost") && told.contains("others take its trials over"),
+        "{told}"
+    );
+    other.expect(0, &delete);
+    let (_, why) = other.expect(2, &["nodes"]);
+    assert!(why.contains("the studies are in a file"), "{why}");
+}
