@@ -297,11 +297,6 @@ fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
             .filter(|t| t.state == TrialState::Running)
             .count();
         assert!(running >= 2, "one of ours and one that Optuna asked for");
-        let reclaimable = store.reclaimable(study, run).unwrap();
-        assert_eq!(
-            reclaimable.iter().map(|r| r.number).collect::<Vec<_>>(),
-            [5]
-        );
         assert_eq!(
             trials.last().map(FrozenTrial::fixed_params),
             Some([("layers".to_owned(), Value::Int(3))].into())
@@ -309,6 +304,11 @@ fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
 
         let next = trials.len() as u64;
         let run = begin(&mut store, study);
+        let reclaimable = store.reclaimable(study, run).unwrap();
+        assert_eq!(
+            reclaimable.iter().map(|r| r.number).collect::<Vec<_>>(),
+            [5]
+        );
         let batch = [created(next), finished(next, TrialState::Complete, &[0.9])];
         assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
         let printed = python(&version, &[], "dump", &path, "criteria");

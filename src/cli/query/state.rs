@@ -80,6 +80,14 @@ impl Holder {
         }
     }
 
+    /// Whether it works is known by its lease where its lock is on another node.
+    pub(super) fn or_live(self, by_lease: bool) -> Holder {
+        Holder {
+            live: self.live || by_lease,
+            ..self
+        }
+    }
+
     fn of_run(study: &str, run: &RunEntry, live: bool) -> Holder {
         Holder {
             pid: run.record.pid,

@@ -184,7 +184,8 @@ pub(super) fn status_of(
         faults,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
         spooled: context.spooled,
-        holder: Holder::of(&study.name, context.owner.as_ref(), last_run.as_ref()),
+        holder: Holder::of(&study.name, context.owner.as_ref(), last_run.as_ref())
+            .map(|holder| holder.or_live(shared)),
         runs: store.runs(study.study_id)?.len(),
         last_exit: last_run.as_ref().and_then(|run| run.exit),
         last_activity: study.last_activity.clone(),

@@ -90,7 +90,7 @@ fn nodes_make_one_study_and_take_over_what_a_killed_one_leaves() {
     assert_eq!(json["nodes"].as_array().unwrap().len(), 4);
     let (status, _) = project.expect(0, &["status", "--json", "--storage", url]);
     let status: Json = serde_json::from_str(&status).unwrap();
-    valid("status", &status);
+    valid("statuses", &status);
     assert_eq!(status["state"], "running");
     let (status, _) = project.expect(0, &["status", "--storage", url]);
     assert!(status.contains("running on "), "{status}");
