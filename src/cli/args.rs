@@ -35,6 +35,7 @@ Commands:
   tune replay STUDY N     Train one trial again; records nothing
   tune init               A first task file
   tune install-service    A systemd unit for a run
+  tune submit TASK        One run on each of several nodes, by a cluster's engine
   tune completions SHELL  What a shell completes of the command line
   tune man DIR            The manual pages
   tune check TASK         Check configuration and data; writes nothing
@@ -206,6 +207,9 @@ pub struct ConfigFlags {
     /// Stop after this time with exit code 3 (7h30m)
     #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub timeout: Option<String>,
+    /// Leave, with exit code 4, before the machine is taken away after this time (as by a job's limit)
+    #[arg(help_heading = "Time", long, value_name = "TIME")]
+    pub leave_in: Option<String>,
     /// Then, or once a signal asks it to stop, give running trials so long to end; 0: put them back at
     /// once [default: as long as trials take, at most 10m, or a tenth of --timeout where that is longer]
     #[arg(help_heading = "Time", long, value_name = "TIME")]
@@ -284,6 +288,7 @@ impl ConfigFlags {
             ("repeats", "run.repeats", &self.repeats),
             ("test", "run.test", &self.test),
             ("timeout", "run.timeout", &self.timeout),
+            ("leave-in", "run.leave_in", &self.leave_in),
             ("until-flat", "run.until_flat", &self.until_flat),
             ("grace", "run.grace", &self.grace),
             ("trial-limit", "run.trial_limit", &self.trial_limit),

@@ -12,7 +12,7 @@ use super::shell::{CompletionsArgs, ManArgs};
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{
     EvaluateArgs, ExportArgs, ExportTrialsArgs, InitArgs, InstallServiceArgs, PredictArgs,
-    SimplifyArgs,
+    SimplifyArgs, SubmitArgs,
 };
 use crate::query::Selection;
 use device::DevicePolicy;
@@ -131,6 +131,8 @@ pub enum Command {
     /// Print a systemd unit for a run
     #[command(name = "install-service")]
     InstallService(InstallServiceArgs),
+    /// One run on each of several nodes, by Slurm, Kubernetes or HyperQueue
+    Submit(SubmitArgs),
     /// Print what a shell completes of the command line
     #[command(
         after_help = "Examples:\n  tune completions bash > ~/.local/share/bash-completion/completions/tune\n  tune completions fish > ~/.config/fish/completions/tune.fish"

@@ -40,6 +40,7 @@ mod shell;
 mod simplify;
 mod status;
 mod strike;
+mod submit;
 mod watch;
 
 use std::ffi::OsString;
@@ -72,6 +73,7 @@ pub use rehearse::RehearseArgs;
 pub use report_page::{PlotArgs, ReportArgs};
 pub use rung::RungArgs;
 pub use simplify::SimplifyArgs;
+pub use submit::SubmitArgs;
 
 use device::Device;
 use messages::exit::{Exit, Failure};
@@ -114,6 +116,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "rename",
     "nodes",
     "strike",
+    "submit",
     "simplify",
     "failures",
     "faults",
@@ -176,6 +179,7 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Rung(args) => rung::rung(common, args),
         Command::Embed(args) => embed::embed(common, args),
         Command::Init(args) => init::init(common, args),
+        Command::Submit(args) => submit::submit(common, args.clone()),
         Command::InstallService(args) => install_service::install_service(common, args),
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),

@@ -294,7 +294,7 @@ fn outlive_lease(operation: &mut Operation) {
 }
 
 /// The same for a run whose configuration may name it.
-fn storage_of(
+pub(super) fn storage_of(
     project: &Project,
     common: &Common,
     configured: Option<&str>,

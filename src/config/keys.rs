@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key; 47] = [
+pub const SETTINGS: [Key; 48] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -70,6 +70,8 @@ pub const SETTINGS: [Key; 47] = [
         .help("all kept weights of a study together; those of the best trials come first"),
     operational("run.timeout", DURATION_OR_OFF, Preset::Text("off"))
         .help("the run ends after this time (exit code 3), resumable"),
+    operational("run.leave_in", DURATION_OR_OFF, Preset::Text("off"))
+        .help("the machine is taken away after this time, as by a job's limit: nothing starts that could neither end nor leave a checkpoint by then, and the run leaves before it (exit code 4)"),
     operational("run.until_flat", KeyType::Share, Preset::Optional)
         .help("the search ends once 100 more trials would most likely gain less than another seed does (where repeats have shown that), or than this part of what the search has gained; default: only at run.trials"),
     operational("run.grace", KeyType::DurationOrAuto, Preset::Text("auto"))

@@ -102,6 +102,7 @@ impl Settings {
             max_kept_bytes: self.size("run.max_kept"),
             timeout: self.duration("run.timeout"),
             by: None,
+            leave_in: self.duration("run.leave_in"),
             storage: self.text("storage.url").map(str::to_owned),
             lease: self.duration("storage.lease").unwrap_or_default(),
             until_flat: self.value("run.until_flat").and_then(share),

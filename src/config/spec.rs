@@ -198,6 +198,9 @@ pub struct Operation {
     /// All of it, repeats and the test included, is done by this time from the run's start, as far as can be planned.
     #[serde(default)]
     pub by: Option<Duration>,
+    /// The machine is taken away after this time.
+    #[serde(default)]
+    pub leave_in: Option<Duration>,
     /// The database, where the configuration names it.
     #[serde(default)]
     pub storage: Option<String>,

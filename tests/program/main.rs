@@ -43,6 +43,7 @@ mod export_trials;
 mod failing;
 mod first_day;
 mod fork;
+mod leaving;
 mod memory;
 mod metrics_file;
 mod notify;

@@ -50,6 +50,8 @@ pub struct ActiveTrial {
     pub epoch_over: bool,
     /// What its worker held of its GPU after that, in bytes.
     pub settled: Option<u64>,
+    /// It is put back after the epoch that it has just ended.
+    pub leaves: bool,
     /// The epoch at which the pruner would have ended it, where it goes on to show whether that is right.
     pub audited: Option<u32>,
 }
@@ -87,6 +89,7 @@ impl ActiveTrial {
             seen: Usage::default(),
             epoch_over: false,
             settled: None,
+            leaves: false,
             audited: None,
         }
     }

@@ -23,7 +23,7 @@ const COMPLETIONS: usize = 1000;
 impl Core {
     /// Takes a waiting trial, or makes a new one, if the goal needs one and its proposal has come.
     pub(super) fn start_trial(&mut self) -> Option<u64> {
-        if self.new_trials_wanted() == 0 {
+        if self.new_trials_wanted() == 0 || !self.ends_in_time() {
             return None;
         }
         while let Some(number) = self.waiting.keys().next().copied() {

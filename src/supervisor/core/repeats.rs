@@ -336,6 +336,9 @@ impl Core {
 
     /// The next repeat that has not been run before, if one is wanted.
     pub(super) fn start_repeat(&mut self) -> Option<Job> {
+        if !self.ends_in_time() {
+            return None;
+        }
         while let Some(job) = self.repeats.wanted.pop_front() {
             if self.add_repeat(job, 0, Tally::default()) {
                 return Some(job);

@@ -32,7 +32,8 @@ impl Core {
                 let ends = self.search_must_end().filter(|_| self.searching());
                 let times = [operation.timeout, operation.by, ends];
                 let first = times.into_iter().flatten().min();
-                first.map(|time| time.saturating_sub(self.suspended))
+                let first = first.map(|time| time.saturating_sub(self.suspended));
+                first.into_iter().chain(self.leaves_at()).min()
             }
             Mode::WindingDown { until, .. } => Some(until),
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => None,
@@ -182,6 +183,7 @@ impl Core {
             let reason = "the time that all was to be done by has come".to_owned();
             self.stop(Exit::Budget, reason);
         }
+        self.check_leaving();
         self.check_patience();
         for slot in 0..self.slots.len() {
             if self

@@ -13,6 +13,12 @@ use search::study::Job;
 /// What nobody has measured may take so long.
 const UNKNOWN: Now = Duration::from_secs(600);
 
+/// How long before the machine is taken away the run begins to leave it.
+const LEAD: Now = Duration::from_secs(180);
+
+/// How long it takes to end the workers and to record it.
+const LEAVING: Now = Duration::from_secs(15);
+
 /// A trial may take so many times as long as the longest of the study.
 const MARGIN: f64 = 1.5;
 
@@ -49,6 +55,9 @@ impl Core {
             Some(asked) => asked,
             None => patience(longest, budget, &times),
         };
+        // The machine does not wait.
+        let gone = self.gone_at().map(|at| at.saturating_sub(self.now));
+        let patience = gone.map_or(patience, |left| patience.min(left));
         if running.is_empty() || patience.is_zero() {
             return self.stop(exit, reason);
         }
@@ -90,6 +99,83 @@ impl Core {
                 }
             }
             Some(Activity::Busy(_) | Activity::Leaving) | None => {}
+        }
+    }
+
+    /// When all that runs must have been put back, because the machine is taken away, by the run's clock.
+    fn gone_at(&self) -> Option<Now> {
+        let leave_in = self.spec.operation.leave_in?;
+        Some(leave_in.saturating_sub(self.suspended + LEAVING))
+    }
+
+    /// When the run begins to leave a machine that is taken away: early enough for an epoch or two, and never in its first
+    /// half.
+    pub(super) fn leaves_at(&self) -> Option<Now> {
+        let gone = self.gone_at()?;
+        Some(gone.saturating_sub(LEAD.min(gone / 2)))
+    }
+
+    /// Leaves where the time has come, or where nothing runs and nothing can be started that would end in time.
+    pub(super) fn check_leaving(&mut self) {
+        if self.mode != Mode::Running || self.done() {
+            return;
+        }
+        let due = self.leaves_at().is_some_and(|at| self.now >= at);
+        let idle = self.active.is_empty() && !self.ends_in_time();
+        if due || idle {
+            let reason = match due {
+                true => "the machine is taken away soon (run.leave_in)",
+                false => {
+                    "a trial that starts now would not end before the machine is taken away (run.leave_in)"
+                }
+            };
+            self.wind_down(Exit::Stopped, reason.to_owned());
+        }
+    }
+
+    /// Whether trials go on from their last epoch, wherever they run next.
+    fn keeps_checkpoints(&self) -> bool {
+        let keeps = config::kinds::kind(&self.spec.kind).is_some_and(|kind| kind.keeps_checkpoints);
+        self.spec.operation.supervisor.checkpoint && keeps
+    }
+
+    /// Whether a trial that starts now ends before the machine is taken away, or goes on elsewhere, as far as is known.
+    pub(super) fn ends_in_time(&self) -> bool {
+        let (Some(gone), Some(longest)) = (self.gone_at(), self.progress.longest()) else {
+            return true;
+        };
+        self.keeps_checkpoints() || self.now + longest <= gone
+    }
+
+    /// An epoch of a training is over while running ones are waited for: where it would not come to its end in time, it
+    /// leaves as soon as its checkpoint is there, which the next sign of life tells.
+    pub(super) fn consider_leaving(&mut self, job: Job) {
+        let Mode::WindingDown { until, .. } = self.mode else {
+            return;
+        };
+        if !self.keeps_checkpoints() {
+            return;
+        }
+        let (now, longest) = (self.now, self.progress.longest());
+        if let Some(active) = self.active.get_mut(&job) {
+            let ran = now.saturating_sub(active.started);
+            let left = longest.and_then(|longest| longest.checked_sub(ran));
+            active.leaves = left.is_none_or(|left| now + left > until);
+        }
+    }
+
+    /// The slot's attempt goes on after an epoch: it is put back now if it was to leave there.
+    pub(super) fn put_back_after_epoch(&mut self, slot: usize, job: Job) {
+        if !self.active.get(&job).is_some_and(|active| active.leaves) {
+            return;
+        }
+        let now = self.now;
+        if let Some(worker) = self.slots[slot].worker_mut()
+            && worker.terminated.is_none()
+        {
+            worker.terminated = Some(now);
+            let id = worker.id;
+            self.act_on(id, WorkerAction::Terminate);
         }
     }
 

@@ -50,6 +50,9 @@ impl Core {
     /// Something has become of the slot's attempt.
     fn on_attempt(&mut self, slot: usize, attempt: AttemptId, event: AttemptEvent) {
         let (job, number) = (attempt.job(), attempt.number);
+        if matches!(event, AttemptEvent::Stepped(_)) {
+            self.put_back_after_epoch(slot, job);
+        }
         match event {
             AttemptEvent::Stepped(steps) if job.searches() => {
                 self.report(report::Event::TrialStepped { number, steps });
@@ -138,6 +141,7 @@ impl Core {
         if let Some(active) = self.active.get_mut(&job) {
             active.epoch_over = true;
         }
+        self.consider_leaving(job);
         let Epoch { epoch, metrics } = finished.clone();
         let value = self.note_epoch(job, finished);
         if !job.searches() {

@@ -1,0 +1,60 @@
+//! Tasks of HyperQueue's, one a node.
+
+use super::Job;
+use report::shell_word;
+
+/// What submits the script, which comes behind it.
+pub(super) fn command(job: &Job) -> Vec<String> {
+    let mut command = vec![
+        "hq".to_owned(),
+        "submit".to_owned(),
+        format!("--name={}", job.name()),
+        format!("--array=1-{}", job.nodes),
+        // A worker that ends with its allocation is no fault of the task's.
+        "--crash-limit=unlimited".to_owned(),
+        format!("--stdout={}", job.file("-%{TASK_ID}.log").display()),
+        format!("--stderr={}", job.file("-%{TASK_ID}.err").display()),
+    ];
+    command.extend(
+        job.time
+            .map(|time| format!("--time-request={}s", time.as_secs())),
+    );
+    command.extend((job.gpus > 0).then(|| format!("--resource=gpus/nvidia={}", job.gpus)));
+    let cpus = |option: &String| option.starts_with("--cpus");
+    if !job.options.iter().any(cpus) {
+        command.push("--cpus=all".to_owned());
+    }
+    command.extend(job.options.iter().cloned());
+    command
+}
+
+/// The script.
+pub(super) fn script(job: &Job) -> String {
+    let limit = job.time.map_or_else(String::new, |time| {
+        format!(" --leave-in {}s", time.as_secs())
+    });
+    let dir = shell_word(&job.dir.display().to_string());
+    format!(
+        r#"#!/bin/bash
+cd {dir} || exit 9
+
+# The same when HyperQueue runs the task again, so that the node takes up at once what it held.
+export TUNE_NODE="hq-$HQ_JOB_ID-$HQ_TASK_ID"
+{database}
+{line}{limit} &
+run=$!
+trap 'kill -TERM $run' TERM
+while kill -0 $run 2> /dev/null; do wait $run; code=$?; done
+{stop}
+# 4: the run was asked to leave. HyperQueue runs the task again once its worker has ended; until then it waits here.
+if {again}; then
+    sleep infinity
+fi
+exit $code
+"#,
+        database = job.database("$HQ_TASK_ID"),
+        line = job.line(),
+        stop = job.stop_database("$HQ_TASK_ID"),
+        again = job.again(),
+    )
+}

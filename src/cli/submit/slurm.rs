@@ -1,0 +1,66 @@
+//! A job array of Slurm's, one task a node.
+
+use std::fmt::Write;
+
+use super::{Job, LEAD};
+use report::shell_word;
+
+pub(super) fn command() -> Vec<String> {
+    vec!["sbatch".to_owned()]
+}
+
+/// The script.
+pub(super) fn script(job: &Job) -> String {
+    let mut options = vec![
+        format!("--job-name={}", job.name()),
+        format!("--array=1-{}", job.nodes),
+        "--nodes=1".to_owned(),
+        "--requeue".to_owned(),
+        "--open-mode=append".to_owned(),
+        format!("--signal=B:TERM@{}", LEAD.as_secs()),
+        format!("--output={}", job.file("-%a.log").display()),
+    ];
+    options.extend(job.time.map(|time| {
+        let minutes = time.as_secs().div_ceil(60);
+        format!("--time={:02}:{:02}:00", minutes / 60, minutes % 60)
+    }));
+    options.extend((job.gpus > 0).then(|| format!("--gpus-per-node={}", job.gpus)));
+    options.extend(job.options.iter().cloned());
+    let mut text = "#!/bin/bash\n".to_owned();
+    for option in options {
+        // Infallible: it is text.
+        let _ = writeln!(text, "#SBATCH {option}");
+    }
+    let dir = shell_word(&job.dir.display().to_string());
+    text += &format!(
+        r#"
+cd {dir} || exit 9
+
+# The same after a requeue, so that the node takes up at once what it held.
+export TUNE_NODE="$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"
+{database}
+# Before the job's time is over, the run puts its trials back; what could not end by then is not started.
+limit=()
+if [ -n "$SLURM_JOB_END_TIME" ]; then
+    limit=(--leave-in "$((SLURM_JOB_END_TIME - $(date +%s)))s")
+fi
+
+{line} "${{limit[@]}}" &
+run=$!
+trap 'kill -TERM $run' TERM
+while kill -0 $run 2> /dev/null; do wait $run; code=$?; done
+{stop}
+# 4: the run was asked to leave, and goes on when Slurm starts it again. 0 and 3 are ends; the others want a person.
+if {again}; then
+    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+    sleep 60    # until Slurm ends this
+fi
+exit $code
+"#,
+        database = job.database("$SLURM_ARRAY_TASK_ID"),
+        line = job.line(),
+        stop = job.stop_database("$SLURM_ARRAY_TASK_ID"),
+        again = job.again(),
+    );
+    text
+}

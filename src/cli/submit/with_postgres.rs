@@ -1,0 +1,62 @@
+//! A PostgreSQL server that the first node runs for all, as the user who submits.
+
+use std::path::Path;
+
+use report::shell_word;
+
+/// What a script begins with: the node whose number is 1 starts the server; all wait for its URL.
+pub(super) fn start(dir: &Path, number: &str) -> String {
+    let dir = shell_word(&dir.display().to_string());
+    format!(
+        r#"
+# PostgreSQL for all nodes, run by the first one. Its files, the password among them, are this user's alone.
+umask 077
+postgres={dir}
+PATH="$PATH:$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)"
+if [ "{number}" = 1 ]; then
+    mkdir -p "$postgres"
+    rm -f "$postgres/url"
+    if [ ! -s "$postgres/pgpass" ]; then
+        password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
+        echo "$password" > "$postgres/password"
+        echo "*:*:*:tune:$password" > "$postgres/pgpass"
+    fi
+    if [ ! -s "$postgres/data/PG_VERSION" ]; then
+        initdb -D "$postgres/data" -U tune -A scram-sha-256 --pwfile="$postgres/password" -E UTF8 > "$postgres/initdb.log" ||
+            exit 9
+        echo "host all tune all scram-sha-256" >> "$postgres/data/pg_hba.conf"
+    fi
+    for port in $(shuf -i 20000-40000 -n 10); do
+        pg_ctl start -w -D "$postgres/data" -l "$postgres/log" \
+            -o "-p $port -c listen_addresses=* -c unix_socket_directories= -c max_connections=400" > /dev/null && break
+    done
+    export PGPASSFILE="$postgres/pgpass"
+    psql -h localhost -p "$port" -U tune postgres -tc "SELECT 1 FROM pg_database WHERE datname = 'studies'" | grep -q 1 ||
+        createdb -h localhost -p "$port" -U tune studies || exit 7
+    echo "postgresql://tune@$(hostname):$port/studies" > "$postgres/url.new"
+    mv "$postgres/url.new" "$postgres/url"
+fi
+until [ -s "$postgres/url" ]; do sleep 1; done
+export PGPASSFILE="$postgres/pgpass"
+TUNE_STORAGE=$(cat "$postgres/url")
+export TUNE_STORAGE
+"#
+    )
+}
+
+/// What a script does once its run has ended: the server waits for the other nodes, then it stops in order. Where this
+/// node is to leave, it does not wait.
+pub(super) fn stop(number: &str) -> String {
+    format!(
+        r#"
+if [ "{number}" = 1 ]; then
+    rm -f "$postgres/url"
+    if [ "$code" = 4 ]; then
+        pg_ctl stop -D "$postgres/data" -m fast > /dev/null
+    else
+        pg_ctl stop -D "$postgres/data" -m smart -t 600 > /dev/null || pg_ctl stop -D "$postgres/data" -m fast > /dev/null
+    fi
+fi
+"#
+    )
+}
