@@ -43,8 +43,10 @@ export TUNE_NODE="hq-$HQ_JOB_ID-$HQ_TASK_ID"
 {database}
 {line}{limit} &
 run=$!
-trap 'kill -TERM $run' TERM
-while kill -0 $run 2> /dev/null; do wait $run; code=$?; done
+trap 'told=1; kill -TERM $run 2> /dev/null' TERM
+wait $run
+code=$?
+while [ -n "$told" ]; do told=; wait $run; code=$?; done
 {stop}
 # 4: the run was asked to leave. HyperQueue runs the task again once its worker has ended; until then it waits here.
 if {again}; then

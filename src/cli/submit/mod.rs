@@ -165,7 +165,7 @@ impl Job {
     /// The condition under which a node is run again. The first node's server may be on another host by then.
     fn again(&self) -> &'static str {
         match self.postgres {
-            Some(_) => "[ $code = 4 ] || [ $code = 7 ]",
+            Some(_) => "[[ $code = [47] ]]",
             None => "[ $code = 4 ]",
         }
     }

@@ -47,11 +47,14 @@ fi
 
 {line} "${{limit[@]}}" &
 run=$!
-trap 'kill -TERM $run' TERM
-while kill -0 $run 2> /dev/null; do wait $run; code=$?; done
+trap 'told=1; kill -TERM $run 2> /dev/null' TERM
+wait $run
+code=$?
+while [ -n "$told" ]; do told=; wait $run; code=$?; done
 {stop}
-# 4: the run was asked to leave, and goes on when Slurm starts it again. 0 and 3 are ends; the others want a person.
-if {again}; then
+# 4: the run was asked to leave, and goes on when Slurm starts it again, unless somebody has cancelled the job. 0 and 3 are
+# ends; the others want a person.
+if {again} && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
     scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
     sleep 60    # until Slurm ends this
 fi
