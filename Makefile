@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-cluster deny lint-scripts say-no-server \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-cluster test-partition deny lint-scripts say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -134,6 +134,12 @@ test-web: ## Look at pages of `tune report` in Chromium: console, requests, widt
 test-cluster: ## `tune submit` on a real Slurm cluster and HyperQueue (Debian: slurm-wlm munge postgresql)
 	$(CARGO) build --locked --package tune
 	python3 tests/cluster.py "$(CARGO_TARGET_DIR)/debug/tune" "$$(XDG_CACHE_HOME=/var/tmp sh tests/venv.sh hyperqueue-1 hyperqueue hyperqueue==0.27.0)"
+
+# As root.
+test-partition: ## Four nodes in network namespaces: 200 cuts, losses, kills, restarts (Debian: iproute2 nftables postgresql)
+	$(CARGO) build --locked --package tune
+	python3 tests/partition.py "$(CARGO_TARGET_DIR)/debug/tune" \
+	    "$$(sh tests/venv.sh optuna-postgres-1 optuna,psycopg2 optuna==5.0.0 psycopg2-binary==2.9.12)" 200
 
 # The same in `make test`, where Chromium is there; CI installs it.
 test-web-if-there:
