@@ -7,6 +7,7 @@ mod foreign;
 mod gpu;
 mod late;
 mod machine;
+mod nodes;
 mod repeats;
 mod search_end;
 mod setup;

@@ -1,0 +1,185 @@
+//! Other nodes on the same study.
+
+#![allow(clippy::wildcard_enum_match_arm)]
+
+use super::late::training;
+use super::*;
+use crate::BatchEvent;
+use crate::refused_starts::RefusedStarts;
+use search::sampler::RandomSampler;
+use store::{Changes, Held, Reclaimable};
+
+/// A core of one slot that shares its study, whose goal is 3 trials, and that knows of these.
+fn sharing(trials: Vec<FrozenTrial>, held: Held) -> Driven {
+    let start = Start {
+        shared: true,
+        held: Some(held),
+        trials,
+        ..start(spec(3, 1), vec![Device::Cpu])
+    };
+    Driven::new(start, RandomSampler)
+}
+
+fn running(number: u64) -> FrozenTrial {
+    let x = Params::from([("x".to_owned(), 0.25.into())]);
+    FrozenTrial::new(number, TrialState::Running, x)
+}
+
+fn ended(number: u64) -> FrozenTrial {
+    let mut trial = running(number);
+    trial.state = TrialState::Complete;
+    trial.values = vec![0.5];
+    trial
+}
+
+fn elsewhere(numbers: &[u64]) -> Held {
+    Held {
+        elsewhere: numbers.iter().map(|n| Job::trial(*n)).collect(),
+        ..Held::default()
+    }
+}
+
+fn changed(changes: Changes) -> Event {
+    Event::StudyChanged(changes)
+}
+
+/// The starts among what is written.
+fn starts(actions: &[Action]) -> Vec<&Write> {
+    let writes = actions.iter().filter_map(|action| match action {
+        Action::Write { writes, .. } => Some(writes),
+        _ => None,
+    });
+    let all = writes.flatten();
+    all.filter(|w| w.trial_started().is_some() || w.attempt_started().is_some())
+        .collect()
+}
+
+/// The worker of the only slot gets ready.
+fn ready(core: &mut Driven) -> Vec<Action> {
+    let mut actions = core.handle(Event::Ticked, Now::ZERO);
+    actions.extend(core.handle(Event::Worker(0, WorkerEvent::Spawned(9)), Now::ZERO));
+    for message in [hello(), FromWorker::Ready] {
+        actions.extend(core.handle(received(0, message), Now::ZERO));
+    }
+    actions
+}
+
+#[test]
+fn what_others_run_counts_towards_the_goal_and_is_waited_for() {
+    let trials = vec![ended(0), running(1), running(2)];
+    let mut core = sharing(trials, elsewhere(&[1, 2]));
+    let actions = ready(&mut core);
+    assert!(starts(&actions).is_empty(), "{actions:?}");
+    assert!(!core.done(), "others may not come to their end");
+    let done = Changes {
+        trials: vec![ended(1), ended(2)],
+        held: Some(Held::default()),
+        ..Changes::default()
+    };
+    core.handle(changed(done), Now::ZERO);
+    assert!(core.done());
+}
+
+#[test]
+fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
+    let left = Reclaimable {
+        number: 1,
+        attempts: Vec::new(),
+    };
+    let held = Held {
+        left: vec![(running(1), left)],
+        ..elsewhere(&[2])
+    };
+    let trials = vec![ended(0), running(1), running(2)];
+    let mut core = sharing(trials, held);
+    let actions = ready(&mut core);
+    let [
+        Write::TrialReclaimed { number: 1 },
+        Write::AttemptStarted { id, .. },
+    ] = starts(&actions)[..]
+    else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(*id, Job::trial(1).attempt(0));
+    // Another one was faster: the trial stays what it was, and runs there.
+    let batches = actions.iter().filter_map(|action| match action {
+        Action::Write { batch, writes } => Some((*batch, writes)),
+        _ => None,
+    });
+    let mut refused = Vec::new();
+    for (batch, writes) in batches {
+        let taken = Changes {
+            held: Some(elsewhere(&[1, 2])),
+            ..Changes::default()
+        };
+        let refused_starts = RefusedStarts::of(writes);
+        let event = BatchEvent::Overtaken {
+            refused: refused_starts,
+            changes: taken,
+        };
+        refused.extend(core.handle(Event::Batch(batch, event), Now::ZERO));
+    }
+    assert!(starts(&refused).is_empty(), "{refused:?}");
+    assert!(core.active.is_empty());
+    assert_eq!(core.progress.next_number(), 3);
+}
+
+#[test]
+fn a_trial_that_another_node_has_taken_ends_here_and_its_files_stay() {
+    let (mut core, worker, attempt) = training();
+    core.spec.operation.supervisor.checkpoint = true;
+    let number = attempt.number;
+    let taken = Changes {
+        lost: vec![number],
+        trials: vec![running(number)],
+        held: Some(elsewhere(&[number])),
+        ..Changes::default()
+    };
+    let actions = core.handle(changed(taken), Now::ZERO);
+    assert!(actions.contains(&Action::Worker(worker, WorkerAction::Kill)));
+    assert!(
+        !actions.contains(&Action::Forget(attempt.job())),
+        "a checkpoint is the other's"
+    );
+    assert!(!core.active.contains_key(&attempt.job()));
+    assert_eq!(core.history.get(number).unwrap().state, TrialState::Running);
+}
+
+#[test]
+fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
+    let mut core = sharing(Vec::new(), Held::default());
+    let actions = ready(&mut core);
+    let [Write::TrialCreated { params, .. }, ..] = starts(&actions)[..] else {
+        panic!("{actions:?}");
+    };
+    let theirs = FrozenTrial::new(0, TrialState::Running, params.clone());
+    let (batch, writes) = actions
+        .iter()
+        .find_map(|action| match action {
+            Action::Write { batch, writes } => Some((*batch, writes)),
+            _ => None,
+        })
+        .unwrap();
+    let event = BatchEvent::Overtaken {
+        refused: RefusedStarts::of(writes),
+        changes: Changes {
+            trials: vec![theirs],
+            held: Some(elsewhere(&[0])),
+            ..Changes::default()
+        },
+    };
+    let actions = core.handle(Event::Batch(batch, event), Now::ZERO);
+    let [
+        Write::TrialCreated {
+            number,
+            params: second,
+            ..
+        },
+        ..,
+    ] = starts(&actions)[..]
+    else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(*number, 1);
+    assert_ne!(second, params);
+}
