@@ -56,7 +56,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
-        fetch libtorch libtorch-cuda model data \
+        fetch libtorch libtorch-cuda model data detection-data \
         this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-cluster test-partition deny lint-scripts say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
@@ -291,6 +291,11 @@ model: ## Fetch the MiniLM encoder (84 MB)
 
 data: ## Regenerate configs/data/reviews.csv from its source
 	$(PYTHON) .ci/fetch.py reviews
+
+# Where tasks find it whatever directory they are in, as with the models.
+detection-data: ## Render 600 pages with words for text detection (needs fonts-dejavu-core; ARGS="--pages 2000 --seed 1")
+	$(CARGO) run --release --locked --package tune-detection --example pages -- \
+	    "$(TUNE_CACHE)/detection" configs/data/reviews.csv $(ARGS)
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \

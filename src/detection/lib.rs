@@ -1,6 +1,7 @@
 //! Text detection without libtorch: pages with the outlines of their texts, the labels that a network with a DB head
 //! (differentiable binarization, arXiv 1911.08947) learns, what is made of its maps, and how good that is.
 
+pub mod found;
 pub mod labels;
 pub mod metric;
 mod page;
@@ -8,6 +9,7 @@ pub mod picture;
 pub mod polygon;
 pub mod post;
 pub mod read;
+pub mod view;
 
 pub use page::{Page, Pages, Truth};
 pub use polygon::{Point, Polygon};

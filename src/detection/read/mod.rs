@@ -81,7 +81,7 @@ fn outline(points: Vec<Point>) -> Result<Polygon, (String, &'static str)> {
     }
     if let Some([x, y]) = points
         .iter()
-        .find(|p| p.iter().any(|at| !(at.abs() < FARTHEST)))
+        .find(|p| p.iter().any(|at| !at.is_finite() || at.abs() > FARTHEST))
     {
         return Err((
             format!("the point {x}, {y}"),
