@@ -1,5 +1,6 @@
 use super::*;
 use image::RgbImage;
+use proptest::prelude::*;
 use std::fs;
 use std::path::PathBuf;
 use tempfile::{TempDir, tempdir};
@@ -279,4 +280,54 @@ fn pictures_are_examined_and_so_is_whether_texts_are_in_them() {
         lines[3].starts_with("c.png: picture: found No such file"),
         "{found}"
     );
+}
+
+/// What somebody else's file may be: a valid one in which bytes were changed, removed or repeated.
+fn damaged(sample: &[u8], changes: &[(usize, u8, u8)]) -> Vec<u8> {
+    let mut bytes = sample.to_vec();
+    for (at, how, byte) in changes {
+        let at = at % (bytes.len() + 1);
+        match how % 4 {
+            0 if at < bytes.len() => bytes[at] = *byte,
+            1 => bytes.truncate(at),
+            2 => bytes.insert(at, *byte),
+            _ => bytes.extend_from_within(at..),
+        }
+    }
+    bytes
+}
+
+fn changes() -> impl Strategy<Value = Vec<(usize, u8, u8)>> {
+    proptest::collection::vec(any::<(usize, u8, u8)>(), 1..4)
+}
+
+proptest! {
+    #[test]
+    fn damaged_data_sets_are_read_or_told_of(changes in changes()) {
+        let icdar = "\u{feff}1,2,31,2,31,12,1,12,\"Hello, world\"\r\n40,2,60,2,60,12,40,12,###\r\n";
+        let coco = r#"{"imgs":{"4":{"file_name":"a.png","set":"train"}},"anns":{"1":{"image_id":4,"mask":[1,1,9,1,9,9]}}}"#;
+        let mmocr = r#"{"data_list":[{"img_path":"a.png","instances":[{"polygon":[1,1,9,1,9,9],"ignore":true}]}]}"#;
+        let lines = "{\"image\":\"a.png\",\"texts\":[{\"polygon\":[[1,2],[9,2],[9,8]],\"text\":\"x\"}]}\n{\"image\":\"b.png\",\"texts\":[]}\n";
+        let dir = files(&[("set/a.png", ""), ("set/gt_a.txt", "")]);
+        for (name, sample) in [("set/gt_a.txt", icdar), ("a.json", coco), ("b.json", mmocr), ("c.jsonl", lines)] {
+            let path = dir.path().join(name);
+            fs::write(&path, damaged(sample.as_bytes(), &changes)).unwrap();
+            let path = if name.starts_with("set") { dir.path().join("set") } else { path };
+            if let Err(problems) = read(&path, Columns::default()) {
+                prop_assert!(!problems.0.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_pictures_are_read_or_told_of(changes in changes()) {
+        let sample = RgbImage::from_fn(24, 20, |x, y| image::Rgb([(x * 9) as u8, (y * 12) as u8, 40]));
+        for format in [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::WebP] {
+            let mut bytes = std::io::Cursor::new(Vec::new());
+            sample.write_to(&mut bytes, format).unwrap();
+            if let Err(found) = picture::decode(&damaged(bytes.get_ref(), &changes)) {
+                prop_assert!(!found.is_empty());
+            }
+        }
+    }
 }
