@@ -7,7 +7,7 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
@@ -21,7 +21,7 @@ use serde_json::json;
 use tune_detection::{Point, Polygon};
 
 /// Where Debian's fonts-dejavu-core has its fonts.
-const FONTS: &str = "/usr/share/fonts/truetype/dejavu";
+pub const FONTS: &str = "/usr/share/fonts/truetype/dejavu";
 
 /// Sides of pages, in pixels.
 const SIDES: [u32; 4] = [320, 384, 448, 512];
@@ -41,16 +41,22 @@ fn main() -> anyhow::Result<()> {
             .context(name.to_owned())
     };
     let (pages, seed) = (number("--pages", 600)?, number("--seed", 0)?);
-    let writer = Writer::new(
-        Path::new(texts),
-        Path::new(option("--fonts").unwrap_or(FONTS)),
-    )?;
-    let out = PathBuf::from(out);
-    fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    let fonts = Path::new(option("--fonts").unwrap_or(FONTS));
+    make((Path::new(texts), fonts), Path::new(out), (pages, seed))
+}
+
+/// Makes so many pages of these texts and fonts.
+pub fn make(
+    (texts, fonts): (&Path, &Path),
+    out: &Path,
+    (pages, seed): (u64, u64),
+) -> anyhow::Result<()> {
+    let writer = Writer::new(texts, fonts)?;
+    fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let part = |thread: u64| -> anyhow::Result<Vec<(u64, String)>> {
         let own = (thread..pages).step_by(threads as usize);
-        own.map(|page| Ok((page, writer.write(&out, page, seed)?)))
+        own.map(|page| Ok((page, writer.write(out, page, seed)?)))
             .collect()
     };
     let mut lines = std::thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! Text detection beside other programs: pyclipper and NumPy (labels), text-det-metric (counts).
+//! Text detection beside other programs: pyclipper and NumPy (labels), text-det-metric (counts). And the pages that are made
+//! for it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -9,10 +10,15 @@ use std::process::Command;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value as Json, json};
+use training::split::{Part, Samples};
 use tune_detection::labels::{LabelSettings, Plane, labels};
 use tune_detection::metric::{Counts, overlap};
 use tune_detection::read::{Columns, read};
-use tune_detection::{Polygon, Truth};
+use tune_detection::{Polygon, Truth, picture};
+
+#[allow(dead_code)]
+#[path = "../examples/pages.rs"]
+mod pages;
 
 /// The project.
 fn project() -> PathBuf {
@@ -241,4 +247,65 @@ fn counts_are_those_of_text_det_metric() {
         sums[2] > 50 && sums[2] < sums[0] && sums[0] < sums[1],
         "{sums:?}"
     );
+}
+
+#[test]
+fn made_pages_are_those_of_their_seed_and_are_read() {
+    let texts = project().join("configs/data/reviews.csv");
+    let dir = tempfile::tempdir().unwrap();
+    let made = |seed: u64| {
+        let from = (texts.as_path(), Path::new(pages::FONTS));
+        pages::make(from, dir.path(), (20, seed)).unwrap();
+        let columns = Columns {
+            part: Some("part"),
+            ..Columns::default()
+        };
+        let found = read(&dir.path().join("pages.jsonl"), columns).unwrap();
+        (found.examine().unwrap(), found)
+    };
+    assert_ne!(made(1).0, made(0).0);
+    let (fingerprint, found) = made(0);
+    assert_eq!(made(0).0, fingerprint);
+    let parts = [Part::Train, Part::Validation, Part::Test];
+    let of = |part: &Part| found.parts().iter().filter(|p| *p == part).count();
+    assert_eq!(parts.each_ref().map(of), [16, 2, 2]);
+    let truths = || found.pages.iter().flat_map(|page| &page.truths);
+    let curved = truths()
+        .filter(|truth| truth.polygon.points().len() > 4)
+        .count();
+    assert!(
+        truths().count() > 60 && curved > 5,
+        "{curved} of {}",
+        truths().count()
+    );
+    // Where a text is, there is something to see.
+    for page in &found.pages {
+        let picture = picture::decode(&picture::read(&page.image).unwrap()).unwrap();
+        let size = (picture.width() as usize, picture.height() as usize);
+        for truth in page.truths.iter().filter(|truth| !truth.ignored) {
+            let mut greys = Vec::new();
+            truth.polygon.fill(size, |row, columns| {
+                let grey = |x: usize| {
+                    picture
+                        .get_pixel(x as u32, row as u32)
+                        .0
+                        .map(f64::from)
+                        .iter()
+                        .sum::<f64>()
+                        / 3.0
+                };
+                greys.extend(columns.map(grey));
+            });
+            let count = greys.len() as f64;
+            let mean = greys.iter().sum::<f64>() / count;
+            let spread =
+                (greys.iter().map(|grey| (grey - mean).powi(2)).sum::<f64>() / count).sqrt();
+            assert!(
+                spread > 15.0,
+                "{spread}: {} of {}",
+                truth.text,
+                page.image.display()
+            );
+        }
+    }
 }
