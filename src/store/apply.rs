@@ -1,20 +1,21 @@
 //! Carrying out a batch of writes in one transaction.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use rusqlite::types::Null;
 use serde_json::{Map, Value as Json};
 
+use super::attempts::interrupt;
 use super::file::FileId;
 use super::open::stamp;
-use super::read::state;
 use super::rows::{
     OF_STUDIES, SYSTEM, USER, check_values, new_trial, next_number, put_attributes, put_params,
-    put_report, put_values,
+    put_reports, put_values,
 };
-use super::sql::{Connection, Purpose as For, upsert};
+use super::sql::{Connection, Purpose as For};
 use super::studies::{named, objectives};
-use super::{Store, StoreError, StoreErrorKind as Kind, Write, Written};
+use super::{Holder, Store, StoreError, StoreErrorKind as Kind, TrialSummary, Write, Written};
 use search::space::{Domain, Params};
 use search::study::{AttemptId, Purpose, TrialState};
 
@@ -70,12 +71,17 @@ impl Store {
     ) -> Result<T, Kind> {
         let done = self.conn.transaction(For::Write, |conn| {
             conn.lock_study(study_id)?;
-            act(&Batch {
+            let batch = Batch {
                 conn,
                 study_id,
                 run_id,
                 now: &stamp(time),
-            })
+                known: RefCell::default(),
+                reports: RefCell::default(),
+            };
+            let done = act(&batch)?;
+            batch.flush_reports()?;
+            Ok(done)
         })?;
         self.copy_long_log();
         Ok(done)
@@ -88,6 +94,10 @@ pub(super) struct Batch<'a> {
     pub(super) study_id: i64,
     pub(super) run_id: i64,
     pub(super) now: &'a str,
+    /// Trials as they are, which nobody else changes until the transaction ends: by number, with their row ids.
+    known: RefCell<BTreeMap<u64, (i64, TrialSummary)>>,
+    /// Reports that have not been written yet, by row id and step: many are written at once.
+    reports: RefCell<BTreeMap<(i64, i64), f64>>,
 }
 
 impl Batch<'_> {
@@ -96,6 +106,9 @@ impl Batch<'_> {
     }
 
     pub(super) fn write(&self, write: &Write) -> Result<(), Kind> {
+        if !matches!(write, Write::Reported { .. }) {
+            self.flush_reports()?;
+        }
         match write {
             Write::TrialCreated {
                 number,
@@ -130,7 +143,11 @@ impl Batch<'_> {
                 number,
                 step,
                 value,
-            } => put_report(self.conn, self.running(*number)?, *step, *value),
+            } => {
+                let trial_id = self.running(*number)?;
+                self.reports.borrow_mut().insert((trial_id, *step), *value);
+                Ok(())
+            }
             Write::AttemptEnded { id, end } => self.end_attempt(*id, end),
             Write::TrialFinished {
                 number,
@@ -162,20 +179,45 @@ impl Batch<'_> {
         }
     }
 
+    fn flush_reports(&self) -> Result<(), Kind> {
+        let reports = self.reports.take().into_iter();
+        put_reports(
+            self.conn,
+            reports.map(|((id, step), value)| (id, step, value)),
+        )
+    }
+
     /// Row id and state of a trial.
     pub(super) fn trial(&self, number: u64) -> Result<(i64, TrialState), Kind> {
-        let query = "SELECT trial_id, state FROM trials WHERE study_id = ?1 AND number = ?2";
-        let found = self.conn.first(query, &[&self.study_id, &number], |row| {
-            Ok((
-                row.get(0)?,
-                state(row.text(1)?, || format!("trial {number}"))?,
-            ))
-        })?;
-        found.ok_or(Kind::UnknownTrial(self.study_id, number))
+        let (trial_id, trial) = self
+            .known(number)?
+            .ok_or(Kind::UnknownTrial(self.study_id, number))?;
+        Ok((trial_id, trial.state))
+    }
+
+    /// Row id of a trial, and how it is.
+    pub(super) fn known(&self, number: u64) -> Result<Option<(i64, TrialSummary)>, Kind> {
+        if let Some(known) = self.known.borrow().get(&number) {
+            return Ok(Some(*known));
+        }
+        let read = self.look_at(number)?;
+        let mut known = self.known.borrow_mut();
+        known.extend(read.map(|read| (number, read)));
+        Ok(read)
+    }
+
+    /// A trial is RUNNING now, and this run's.
+    fn runs(&self, number: u64, trial_id: i64) {
+        let trial = TrialSummary {
+            state: TrialState::Running,
+            holder: Holder::Run,
+            struck: false,
+        };
+        self.known.borrow_mut().insert(number, (trial_id, trial));
     }
 
     /// Row id of a trial that must be RUNNING.
-    pub(super) fn running(&self, number: u64) -> Result<i64, Kind> {
+    fn running(&self, number: u64) -> Result<i64, Kind> {
         match self.trial(number)? {
             (id, TrialState::Running) => Ok(id),
             (
@@ -202,6 +244,7 @@ impl Batch<'_> {
         let trial_id = new_trial(self.conn, place, "RUNNING", (&self.now, &Null))?;
         self.own(trial_id)?;
         put_params(self.conn, trial_id, number, params, distributions)?;
+        self.runs(number, trial_id);
         Ok(trial_id)
     }
 
@@ -225,16 +268,22 @@ impl Batch<'_> {
         self.conn
             .execute("DELETE FROM trial_params WHERE trial_id = ?1", &[&trial_id])?;
         put_params(self.conn, trial_id, number, params, distributions)?;
+        self.runs(number, trial_id);
         put_attributes(self.conn, USER, trial_id, user_attrs)
     }
 
+    /// Takes over a RUNNING trial, whose holder is known to be gone: its last attempt was interrupted.
+    fn reclaim(&self, number: u64) -> Result<(), Kind> {
+        let trial_id = self.running(number)?;
+        self.own(trial_id)?;
+        self.runs(number, trial_id);
+        interrupt(self.conn, "trial_id = ?1", trial_id, self.now)
+    }
+
     /// Notes that the trial is one of ours.
-    pub(super) fn own(&self, trial_id: i64) -> Result<(), Kind> {
-        self.conn.execute(
-            &upsert("tune_trials", "trial_id", "run_id"),
-            &[&trial_id, &self.run_id],
-        )?;
-        Ok(())
+    fn own(&self, trial_id: i64) -> Result<(), Kind> {
+        let row = [&trial_id as _, &self.run_id as _];
+        self.conn.put("tune_trials", "trial_id", "run_id", &[row])
     }
 
     /// Row id of the trial that an attempt is about to be made at, or at a repeat of it. What earlier attempts at a trial
@@ -279,6 +328,9 @@ impl Batch<'_> {
             &[&trial_id, &to.optuna(), &self.now],
         )?;
         put_values(self.conn, trial_id, values)?;
+        if let Some((_, trial)) = self.known.borrow_mut().get_mut(&number) {
+            trial.state = to;
+        }
         Ok(trial_id)
     }
 

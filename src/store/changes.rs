@@ -379,23 +379,29 @@ impl Batch<'_> {
         Ok(overtaken(write, trial, repeat, next))
     }
 
-    /// A trial, which nobody changes until the transaction ends.
+    /// A trial at a glance.
     pub(super) fn glimpse(&self, number: u64) -> Result<Option<TrialSummary>, Kind> {
+        Ok(self.known(number)?.map(|(_, trial)| trial))
+    }
+
+    /// Row id of a trial, and how it is; nobody changes it until the transaction ends.
+    pub(super) fn look_at(&self, number: u64) -> Result<Option<(i64, TrialSummary)>, Kind> {
         let query = format!("{GLIMPSE} AND t.number = ?3{}", self.conn.locking("t"));
         let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
-        let (mut trial, mut holder) = (None, None);
-        self.conn.first(&query, args, |row| {
-            holder = row.get(1)?;
-            trial = Some(glimpse(row, number, Some(self.run_id), |_| true)?);
-            Ok(())
+        let found = self.conn.first(&query, args, |row| {
+            let trial = glimpse(row, number, Some(self.run_id), |_| true)?;
+            Ok((row.get(4)?, row.get(1)?, trial))
         })?;
-        if let (Some(trial), Some(run)) = (&mut trial, holder)
+        let Some((trial_id, holder, mut trial)) = found else {
+            return Ok(None);
+        };
+        if let Some(run) = holder
             && trial.holder == Holder::Node
             && !is_live(self.conn, run)?
         {
             trial.holder = Holder::Nobody;
         }
-        Ok(trial)
+        Ok(Some((trial_id, trial)))
     }
 
     /// A repeat or test of a trial.
@@ -420,7 +426,7 @@ impl Batch<'_> {
 }
 
 /// The trials of a study at a glance; the second parameter is [`STRUCK`].
-const GLIMPSE: &str = "SELECT t.state, o.run_id, s.trial_id IS NOT NULL, t.number
+const GLIMPSE: &str = "SELECT t.state, o.run_id, s.trial_id IS NOT NULL, t.number, t.trial_id
      FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
      LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
      WHERE t.study_id = ?1";

@@ -1,7 +1,7 @@
 //! What the GPUs were at during a run, a row a minute and GPU.
 
 use super::apply::Batch;
-use super::sql::{Row, upsert};
+use super::sql::Row;
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use device::GpuMinute;
 
@@ -58,9 +58,12 @@ fn row(row: &Row<'_>) -> Result<GpuMinute, Kind> {
 impl Batch<'_> {
     /// Writes a row; again, where a spool is taken in a second time.
     pub(super) fn put_gpu_minute(&self, minute: &GpuMinute) -> Result<(), Kind> {
-        self.conn.execute(
-            &upsert("tune_gpu_samples", "run_id, time, gpu", COLUMNS),
-            &[
+        let throttle = minute.throttle.join(",");
+        self.conn.put(
+            "tune_gpu_samples",
+            "run_id, time, gpu",
+            COLUMNS,
+            &[[
                 &self.run_id,
                 &self.now,
                 &minute.gpu,
@@ -75,12 +78,11 @@ impl Batch<'_> {
                 &minute.power,
                 &minute.power_peak,
                 &minute.clock,
-                &minute.throttle.join(","),
+                &throttle,
                 &minute.ecc_uncorrected,
                 &minute.remapped_rows,
                 &minute.recovery_action,
-            ],
-        )?;
-        Ok(())
+            ]],
+        )
     }
 }

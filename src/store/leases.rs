@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::apply::Batch;
-use super::attempts::interrupt;
 use super::sql::Connection;
 use super::studies::must_be_there;
 use super::{Store, StoreError, StoreErrorKind as Kind};
@@ -194,13 +193,6 @@ pub(super) fn begin_lease(
 }
 
 impl Batch<'_> {
-    /// Takes over a RUNNING trial, whose holder is known to be gone: its last attempt was interrupted.
-    pub(super) fn reclaim(&self, number: u64) -> Result<(), Kind> {
-        let trial_id = self.running(number)?;
-        self.own(trial_id)?;
-        interrupt(self.conn, "trial_id = ?1", trial_id, self.now)
-    }
-
     /// The run holds nothing any more.
     pub(super) fn end_lease(&self) -> Result<(), Kind> {
         let end = format!(

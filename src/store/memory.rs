@@ -3,7 +3,7 @@
 use super::apply::Batch;
 use super::attempts::{columns, job};
 use super::read::points;
-use super::sql::{Args, Connection, Row, upsert};
+use super::sql::{Args, Connection, Row};
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use config::StudySpec;
 use device::Device;
@@ -173,14 +173,23 @@ impl Batch<'_> {
         let (word, repeat) = columns(id.purpose);
         let usage = &entry.usage;
         let predicted = |part: fn(&Estimate) -> u64| entry.predicted.as_ref().map(part);
-        self.conn.execute(
-            &upsert("tune_memory", "trial_id, purpose, repeat, attempt", COLUMNS),
-            &[
+        let key = "trial_id, purpose, repeat, attempt";
+        let device = entry.device.to_string();
+        let [lower, expected, upper] = [
+            predicted(|p| p.lower),
+            predicted(|p| p.expected),
+            predicted(|p| p.upper),
+        ];
+        self.conn.put(
+            "tune_memory",
+            key,
+            COLUMNS,
+            &[[
                 &trial_id,
                 &word,
                 &repeat,
                 &id.attempt,
-                &entry.device.to_string(),
+                &device,
                 &entry.outcome,
                 &entry.capacity,
                 &usage.allocated,
@@ -194,12 +203,11 @@ impl Batch<'_> {
                 &usage.resident,
                 &usage.resident_before,
                 &entry.grant,
-                &predicted(|p| p.lower),
-                &predicted(|p| p.expected),
-                &predicted(|p| p.upper),
+                &lower,
+                &expected,
+                &upper,
                 &entry.halvings,
-            ],
-        )?;
-        Ok(())
+            ]],
+        )
     }
 }

@@ -11,7 +11,7 @@ use rusqlite::types::ToSql;
 use serde_json::{Map, Value as Json};
 
 use super::StoreErrorKind as Kind;
-use super::sql::{Args, Connection, upsert};
+use super::sql::Connection;
 use messages::to_python_json;
 use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::{FrozenTrial, TrialState};
@@ -119,19 +119,18 @@ fn add_trial(
     let trial_id = new_trial(conn, (study_id, number), trial.state.optuna(), times)?;
     put_params(conn, trial_id, number, &trial.params, &trial.distributions)?;
     put_values(conn, trial_id, &trial.values)?;
-    for (step, value) in &trial.intermediate {
-        put_report(conn, trial_id, *step, *value)?;
-    }
+    let reports = trial.intermediate.iter();
+    put_reports(conn, reports.map(|(step, value)| (trial_id, *step, *value)))?;
     put_attributes(conn, USER, trial_id, &trial.user_attrs)?;
-    for (key, value) in &trial.system_attrs {
+    let texts = trial.system_attrs.iter().map(|(key, value)| {
         // A string choice stays a string, even one that says NaN.
         let text = match key.as_str() {
             "fixed_params" => params_json(&trial.fixed_params()),
             _ => to_python_json(value),
         };
-        put_attribute(conn, SYSTEM, trial_id, key, &text)?;
-    }
-    Ok(())
+        (key.as_str(), text)
+    });
+    put_texts(conn, SYSTEM, trial_id, texts)
 }
 
 /// The number that the study's next trial gets.
@@ -174,9 +173,7 @@ pub(super) fn put_params(
     params: &Params,
     distributions: &BTreeMap<String, Domain>,
 ) -> Result<(), Kind> {
-    let put = "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
-         VALUES (?1, ?2, ?3, ?4)";
-    for (name, value) in params {
+    let row = |(name, value): (&String, &Value)| {
         let wrong = |what: &str| {
             Kind::Invalid(format!(
                 "parameter {name} = {value} of trial {number} {what}"
@@ -189,10 +186,15 @@ pub(super) fn put_params(
             .to_internal(value)
             .filter(|x| x.is_finite())
             .ok_or_else(|| wrong("does not lie in its distribution"))?;
-        let args: Args<'_> = &[&trial_id, name, &internal, &distribution_to_json(domain)];
-        conn.execute(put, args)?;
-    }
-    Ok(())
+        Ok((name.clone(), internal, distribution_to_json(domain)))
+    };
+    let rows: Vec<_> = params.iter().map(row).collect::<Result<_, Kind>>()?;
+    let rows: Vec<[&dyn ToSql; 4]> = rows
+        .iter()
+        .map(|(name, value, domain)| [&trial_id as _, name as _, value as _, domain as _])
+        .collect();
+    let columns = "param_value, distribution_json";
+    conn.put("trial_params", "trial_id, param_name", columns, &rows)
 }
 
 /// Parameters as a Python dict in JSON; a string choice stays a string, whatever it says.
@@ -227,26 +229,28 @@ fn typed(value: f64) -> (Option<f64>, &'static str) {
 
 /// Stores the values of a trial, one an objective.
 pub(super) fn put_values(conn: &Connection, trial_id: i64, values: &[f64]) -> Result<(), Kind> {
-    let put = upsert("trial_values", "trial_id, objective", "value, value_type");
-    for (objective, &value) in values.iter().enumerate() {
-        let (stored, kind) = typed(value);
-        conn.execute(&put, &[&trial_id, &objective, &stored, &kind])?;
-    }
-    Ok(())
+    let values: Vec<_> = values.iter().map(|v| typed(*v)).enumerate().collect();
+    let rows: Vec<[&dyn ToSql; 4]> = values
+        .iter()
+        .map(|(objective, (value, kind))| [&trial_id as _, objective as _, value as _, kind as _])
+        .collect();
+    let columns = "value, value_type";
+    conn.put("trial_values", "trial_id, objective", columns, &rows)
 }
 
-/// Stores a value that a trial has reported.
-pub(super) fn put_report(
+/// Stores values that trials (row ids) have reported at steps, no two of them at the same.
+pub(super) fn put_reports(
     conn: &Connection,
-    trial_id: i64,
-    step: i64,
-    value: f64,
+    reports: impl Iterator<Item = (i64, i64, f64)>,
 ) -> Result<(), Kind> {
-    let (stored, kind) = typed(value);
+    let reports: Vec<_> = reports.map(|(id, step, v)| (id, step, typed(v))).collect();
+    let rows: Vec<[&dyn ToSql; 4]> = reports
+        .iter()
+        .map(|(id, step, (value, kind))| [id as _, step as _, value as _, kind as _])
+        .collect();
     let columns = "intermediate_value, intermediate_value_type";
-    let put = upsert("trial_intermediate_values", "trial_id, step", columns);
-    conn.execute(&put, &[&trial_id, &step, &stored, &kind])?;
-    Ok(())
+    let key = "trial_id, step";
+    conn.put("trial_intermediate_values", key, columns, &rows)
 }
 
 /// A table of attributes, and its column that says whose they are.
@@ -268,10 +272,10 @@ pub(super) fn put_attributes(
     owner: i64,
     attributes: &Map<String, Json>,
 ) -> Result<(), Kind> {
-    for (key, value) in attributes {
-        put_attribute(conn, table, owner, key, &to_python_json(value))?;
-    }
-    Ok(())
+    let texts = attributes
+        .iter()
+        .map(|(key, value)| (key.as_str(), to_python_json(value)));
+    put_texts(conn, table, owner, texts)
 }
 
 /// Sets a study's attribute of Optuna's own where there is none of that name.
@@ -289,14 +293,16 @@ pub(super) fn put_if_absent(
     Ok(())
 }
 
-fn put_attribute(
+fn put_texts<'a>(
     conn: &Connection,
     (table, whose): Attributes,
     owner: i64,
-    key: &str,
-    text: &str,
+    texts: impl Iterator<Item = (&'a str, String)>,
 ) -> Result<(), Kind> {
-    let put = upsert(table, &format!("{whose}, key"), "value_json");
-    conn.execute(&put, &[&owner, &key, &text])?;
-    Ok(())
+    let texts: Vec<_> = texts.collect();
+    let rows: Vec<[&dyn ToSql; 3]> = texts
+        .iter()
+        .map(|(key, text)| [&owner as _, key as _, text as _])
+        .collect();
+    conn.put(table, &format!("{whose}, key"), "value_json", &rows)
 }

@@ -183,6 +183,26 @@ impl Connection {
         Ok(self.first(sql, args, |_| Ok(()))?.is_some())
     }
 
+    /// Writes rows; of those that have the same key, what is there is replaced. No two rows have the same key.
+    pub(super) fn put<const N: usize>(
+        &self,
+        table: &str,
+        key: &str,
+        columns: &str,
+        rows: &[[&dyn ToSql; N]],
+    ) -> Result<(), Kind> {
+        let mut rows = rows;
+        // Statements of few sizes, so that they stay prepared.
+        for size in [16, 8, 4, 2, 1] {
+            while rows.len() >= size {
+                let (first, rest) = rows.split_at(size);
+                self.execute(&upsert(table, key, columns, size), first.as_flattened())?;
+                rows = rest;
+            }
+        }
+        Ok(())
+    }
+
     /// Carries out statements without parameters.
     pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {
         match self {
@@ -392,18 +412,26 @@ impl Connection {
     }
 }
 
-/// A statement that writes a row; one with the same key is replaced.
-pub(super) fn upsert(table: &str, key: &str, columns: &str) -> String {
-    let names = || key.split(',').chain(columns.split(',')).map(str::trim);
-    let parameters: Vec<String> = (1..=names().count()).map(|i| format!("?{i}")).collect();
+/// A statement that writes so many rows; those with the same key are replaced.
+fn upsert(table: &str, key: &str, columns: &str, rows: usize) -> String {
+    let names: Vec<&str> = key
+        .split(',')
+        .chain(columns.split(','))
+        .map(str::trim)
+        .collect();
+    let row = |at: usize| {
+        let first = at * names.len() + 1;
+        let parameters = (first..first + names.len()).map(|i| format!("?{i}"));
+        format!("({})", parameters.collect::<Vec<_>>().join(", "))
+    };
     let set: Vec<String> = columns
         .split(',')
         .map(|c| format!("{0} = excluded.{0}", c.trim()))
         .collect();
     format!(
-        "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {}",
-        names().collect::<Vec<_>>().join(", "),
-        parameters.join(", "),
+        "INSERT INTO {table} ({}) VALUES {} ON CONFLICT ({key}) DO UPDATE SET {}",
+        names.join(", "),
+        (0..rows).map(row).collect::<Vec<_>>().join(", "),
         set.join(", ")
     )
 }
