@@ -58,6 +58,7 @@ mod search_end;
 mod simplify;
 mod storage;
 mod strike;
+mod submit;
 mod supervision;
 mod views;
 mod watch;
