@@ -28,6 +28,9 @@ pub(super) fn command(job: &Job) -> Vec<String> {
     command
 }
 
+/// The variables that tell the job, and which of its tasks this is.
+const TASK: [&str; 2] = ["$HQ_JOB_ID", "$HQ_TASK_ID"];
+
 /// The script.
 pub(super) fn script(job: &Job) -> String {
     let limit = job.time.map_or_else(String::new, |time| {
@@ -54,9 +57,9 @@ if {again}; then
 fi
 exit $code
 "#,
-        database = job.database("$HQ_TASK_ID"),
+        database = job.database(TASK),
         line = job.line(),
-        stop = job.stop_database("$HQ_TASK_ID"),
+        stop = job.stop_database(TASK),
         again = job.again(),
     )
 }

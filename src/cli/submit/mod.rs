@@ -145,19 +145,19 @@ impl Job {
         self.files().join(format!("{}{ending}", part(&self.study)))
     }
 
-    /// How a script finds the database.
-    fn database(&self, first: &str) -> String {
+    /// How a script finds the database; `task`: the variables that tell the job and which of its tasks this is.
+    fn database(&self, task: [&str; 2]) -> String {
         match (&self.postgres, &self.storage) {
-            (Some(dir), _) => with_postgres::start(dir, first),
+            (Some(dir), _) => with_postgres::start(dir, task),
             (None, Some(url)) => format!("export TUNE_STORAGE={}\n", shell_word(url)),
             (None, None) => String::new(),
         }
     }
 
     /// What ends the database that the first node runs.
-    fn stop_database(&self, first: &str) -> String {
+    fn stop_database(&self, task: [&str; 2]) -> String {
         match self.postgres {
-            Some(_) => with_postgres::stop(first),
+            Some(_) => with_postgres::stop(task),
             None => String::new(),
         }
     }

@@ -9,6 +9,9 @@ pub(super) fn command() -> Vec<String> {
     vec!["sbatch".to_owned()]
 }
 
+/// The variables that tell the job, and which of its tasks this is.
+const TASK: [&str; 2] = ["$SLURM_ARRAY_JOB_ID", "$SLURM_ARRAY_TASK_ID"];
+
 /// The script.
 pub(super) fn script(job: &Job) -> String {
     let mut options = vec![
@@ -60,9 +63,9 @@ if {again} && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
 fi
 exit $code
 "#,
-        database = job.database("$SLURM_ARRAY_TASK_ID"),
+        database = job.database(TASK),
         line = job.line(),
-        stop = job.stop_database("$SLURM_ARRAY_TASK_ID"),
+        stop = job.stop_database(TASK),
         again = job.again(),
     );
     text

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use report::shell_word;
 
-/// What a script begins with: the node whose number is 1 starts the server; all wait for its URL.
-pub(super) fn start(dir: &Path, number: &str) -> String {
+/// What a script begins with: the node whose number is 1 starts the server; all wait for its URL. `job` and `number` are the
+/// variables that tell them.
+pub(super) fn start(dir: &Path, [job, number]: [&str; 2]) -> String {
     let dir = shell_word(&dir.display().to_string());
     format!(
         r#"
@@ -15,7 +16,7 @@ postgres={dir}
 PATH="$PATH:$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)"
 if [ "{number}" = 1 ]; then
     mkdir -p "$postgres"
-    rm -f "$postgres/url"
+    rm -f "$postgres/url" "$postgres/over"
     if [ ! -s "$postgres/pgpass" ]; then
         password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
         echo "$password" > "$postgres/password"
@@ -36,7 +37,11 @@ if [ "{number}" = 1 ]; then
     echo "postgresql://tune@$(hostname):$port/studies" > "$postgres/url.new"
     mv "$postgres/url.new" "$postgres/url"
 fi
-until [ -s "$postgres/url" ]; do sleep 1; done
+until [ -s "$postgres/url" ]; do
+    # One that is run again may come when all is over.
+    if grep -sqx "{job}" "$postgres/over"; then exit 0; fi
+    sleep 1
+done
 export PGPASSFILE="$postgres/pgpass"
 TUNE_STORAGE=$(cat "$postgres/url")
 export TUNE_STORAGE
@@ -46,7 +51,7 @@ export TUNE_STORAGE
 
 /// What a script does once its run has ended: the server waits for the other nodes, then it stops in order. Where this
 /// node is to leave, it does not wait.
-pub(super) fn stop(number: &str) -> String {
+pub(super) fn stop([job, number]: [&str; 2]) -> String {
     format!(
         r#"
 if [ "{number}" = 1 ]; then
@@ -54,6 +59,7 @@ if [ "{number}" = 1 ]; then
     if [ "$code" = 4 ]; then
         pg_ctl stop -D "$postgres/data" -m fast > /dev/null
     else
+        echo "{job}" > "$postgres/over"
         pg_ctl stop -D "$postgres/data" -m smart -t 600 > /dev/null || pg_ctl stop -D "$postgres/data" -m fast > /dev/null
     fi
 fi
