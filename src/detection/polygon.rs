@@ -110,7 +110,7 @@ impl Polygon {
 
     /// The distance of a place to the nearest side.
     pub fn distance(&self, place: Point) -> f64 {
-        let of = |[a, b]: [Point; 2]| {
+        let squared = |[a, b]: [Point; 2]| {
             let along = [b[0] - a[0], b[1] - a[1]];
             let to = [place[0] - a[0], place[1] - a[1]];
             let length = along[0] * along[0] + along[1] * along[1];
@@ -118,9 +118,13 @@ impl Polygon {
                 true => ((to[0] * along[0] + to[1] * along[1]) / length).clamp(0.0, 1.0),
                 false => 0.0,
             };
-            distance(to, [along[0] * at, along[1] * at])
+            let [x, y] = [to[0] - along[0] * at, to[1] - along[1] * at];
+            x * x + y * y
         };
-        self.sides().map(of).fold(f64::INFINITY, f64::min)
+        self.sides()
+            .map(squared)
+            .fold(f64::INFINITY, f64::min)
+            .sqrt()
     }
 
     /// Calls `each` with the row and the columns of the pixels whose centres are inside, in a picture of this size.

@@ -14,8 +14,8 @@ const BESIDE: Rgb<u8> = Rgb([124, 116, 104]);
 /// A text of which no more than this share is in view counts as ignored.
 const LEAST_SEEN: f64 = 0.4;
 
-/// Most samples a pixel, in each direction, where a picture becomes smaller.
-const MOST_SAMPLES: usize = 8;
+/// A picture becomes smaller by at most so many times before its pixels are no longer put together.
+const MOST_TOGETHER: u32 = 64;
 
 /// What is left to chance in training. With all at rest, a page is seen as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -153,61 +153,111 @@ impl View {
         seen.collect()
     }
 
-    /// What is seen of the picture: each pixel is a mean over its place there.
+    /// What is seen of the picture. Where it becomes smaller by a whole number of times, its pixels are first put together.
     pub fn picture(&self, picture: &RgbImage) -> RgbImage {
-        let samples = (1.0 / self.scale).round().max(1.0) as usize;
-        let samples = samples.min(MOST_SAMPLES);
-        let step = |of: usize| (of as f64 + 0.5) / samples as f64;
-        let origin = self.back([0.0; 2]);
-        let along = |corner: Point| {
-            let to = self.back(corner);
-            [to[0] - origin[0], to[1] - origin[1]]
+        let times = (1.0 / self.scale + 1e-6)
+            .floor()
+            .clamp(1.0, f64::from(MOST_TOGETHER)) as u32;
+        let (width, height) = picture.dimensions();
+        let smaller = (times > 1).then(|| put_together(picture, times));
+        let source = smaller.as_ref().unwrap_or(picture);
+        let wide = (source.width().min(source.height()) < 2).then(|| at_least_two(source));
+        let source = Source {
+            ends: [width, height].map(|side| fixed(f64::from(side) / f64::from(times) - 0.5)),
+            picture: wide.as_ref().unwrap_or(source),
         };
-        let (right, down) = (along([1.0, 0.0]), along([0.0, 1.0]));
+        // In pixels of what is looked at, from the centre of its first one; along a row, and from row to row.
+        let back = |place: Point| self.back(place).map(|at| at / f64::from(times) - 0.5);
+        let [first, right, below] = [[0.5, 0.5], [1.5, 0.5], [0.5, 1.5]].map(back);
+        let step = [0, 1].map(|k| fixed(right[k] - first[k]));
         let mut seen = RgbImage::new(self.size.0, self.size.1);
-        for (x, y, pixel) in seen.enumerate_pixels_mut() {
-            let mut sum = [0.0_f32; 3];
-            for k in 0..samples * samples {
-                let (x, y) = (
-                    f64::from(x) + step(k % samples),
-                    f64::from(y) + step(k / samples),
-                );
-                let place = [
-                    origin[0] + x * right[0] + y * down[0],
-                    origin[1] + x * right[1] + y * down[1],
-                ];
-                let colour = interpolated(picture, place);
-                (0..3).for_each(|c| sum[c] += colour[c]);
+        for (y, row) in seen.rows_mut().enumerate() {
+            let start = [0, 1].map(|k| fixed(first[k] + y as f64 * (below[k] - first[k])));
+            for (x, pixel) in row.enumerate() {
+                let place = [0, 1].map(|k| start[k] + x as i64 * step[k]);
+                pixel.0 = source.colour(place);
             }
-            let count = (samples * samples) as f32;
-            pixel.0 = sum.map(|sum| (sum / count).round() as u8);
         }
         seen
     }
 }
 
-/// The colour at a place, between the centres of the four nearest pixels.
-fn interpolated(picture: &RgbImage, [x, y]: Point) -> [f32; 3] {
+/// A picture with its last row and column again where it has only one: between two pixels there is something.
+fn at_least_two(picture: &RgbImage) -> RgbImage {
     let (width, height) = picture.dimensions();
-    let beside = x < 0.0 || y < 0.0 || x >= f64::from(width) || y >= f64::from(height);
-    if beside || width == 0 {
-        return BESIDE.0.map(f32::from);
+    RgbImage::from_fn(width.max(2), height.max(2), |x, y| {
+        *picture.get_pixel(x.min(width - 1), y.min(height - 1))
+    })
+}
+
+/// Bits behind the point of a place in a picture.
+const BITS: u32 = 32;
+
+fn fixed(at: f64) -> i64 {
+    (at * f64::from(BITS).exp2()).round() as i64
+}
+
+/// A picture whose colours are asked for at places between pixels; whole numbers are their centres.
+struct Source<'a> {
+    picture: &'a RgbImage,
+    /// Where it ends.
+    ends: [i64; 2],
+}
+
+impl Source<'_> {
+    /// The colour between the centres of the four nearest pixels; the picture goes on beyond those of its outermost ones.
+    fn colour(&self, [x, y]: [i64; 2]) -> [u8; 3] {
+        let half = 1 << (BITS - 1);
+        let (width, height) = (
+            self.picture.width() as usize,
+            self.picture.height() as usize,
+        );
+        if x < -half
+            || y < -half
+            || x >= self.ends[0]
+            || y >= self.ends[1]
+            || width < 2
+            || height < 2
+        {
+            return BESIDE.0;
+        }
+        // The pixel before it, and how far it is from there, of 256.
+        let between = |at: i64, count: usize| {
+            let at = at.max(0);
+            let pixel = (at >> BITS) as usize;
+            match pixel <= count - 2 {
+                true => (pixel, (at >> (BITS - 8)) as u32 & 255),
+                false => (count - 2, 256),
+            }
+        };
+        let ((column, dx), (row, dy)) = (between(x, width), between(y, height));
+        let colours = self.picture.as_raw();
+        let two = |row: usize| &colours[3 * (row * width + column)..][..6];
+        let (upper, lower) = (two(row), two(row + 1));
+        [0, 1, 2].map(|k| {
+            let along = |two: &[u8]| u32::from(two[k]) * (256 - dx) + u32::from(two[k + 3]) * dx;
+            ((along(upper) * (256 - dy) + along(lower) * dy + (1 << 15)) >> 16) as u8
+        })
     }
-    // The picture goes on beyond the centres of its outermost pixels.
-    let (x, y) = ((x - 0.5).max(0.0), (y - 0.5).max(0.0));
-    let (column, row) = (x as u32, y as u32);
-    let (right, below) = ((column + 1).min(width - 1), (row + 1).min(height - 1));
-    let (dx, dy) = ((x - f64::from(column)) as f32, (y - f64::from(row)) as f32);
-    let at = |x: u32, y: u32| picture.get_pixel(x, y).0;
-    let [a, b, c, d] = [
-        at(column, row),
-        at(right, row),
-        at(column, below),
-        at(right, below),
-    ];
-    [0, 1, 2].map(|k| {
-        let [a, b, c, d] = [a, b, c, d].map(|colour| f32::from(colour[k]));
-        (a + (b - a) * dx) * (1.0 - dy) + (c + (d - c) * dx) * dy
+}
+
+/// A picture of means over squares of so many pixels a side; at its end, of what is left.
+fn put_together(picture: &RgbImage, times: u32) -> RgbImage {
+    let (width, height) = picture.dimensions();
+    RgbImage::from_fn(width.div_ceil(times), height.div_ceil(times), |x, y| {
+        let (columns, rows) = (
+            x * times..((x + 1) * times).min(width),
+            y * times..((y + 1) * times).min(height),
+        );
+        let count = (columns.len() * rows.len()) as u32;
+        let mut sums = [count / 2; 3];
+        for row in rows {
+            for column in columns.clone() {
+                let pixel = picture.get_pixel(column, row).0;
+                (0..3).for_each(|k| sums[k] += u32::from(pixel[k]));
+            }
+        }
+        Rgb(sums.map(|sum| (sum / count) as u8))
     })
 }
 
@@ -215,13 +265,16 @@ fn interpolated(picture: &RgbImage, [x, y]: Point) -> [f32; 3] {
 pub fn coloured(picture: &mut RgbImage, by: f64, rng: &mut ChaCha8Rng) {
     let [brightness, contrast, saturation] =
         [(); 3].map(|()| (1.0 + by * rng.random_range(-1.0..=1.0)) as f32);
+    // Whole numbers with 12 bits behind the point: what a channel, the grey and the middle count in the result.
+    let whole = |share: f32| (share * 4096.0).round() as i32;
+    let gain = contrast * brightness;
+    let (of_channel, of_grey) = (whole(saturation * gain), whole((1.0 - saturation) * gain));
+    let rest = whole(127.5 * (1.0 - contrast) * brightness) + 2048;
     for pixel in picture.pixels_mut() {
-        let [r, g, b] = pixel.0.map(f32::from);
-        let grey = 0.299 * r + 0.587 * g + 0.114 * b;
-        pixel.0 = [r, g, b].map(|colour| {
-            let colour = grey + (colour - grey) * saturation;
-            (((colour - 127.5) * contrast + 127.5) * brightness).round() as u8
-        });
+        let [r, g, b] = pixel.0.map(i32::from);
+        let shared = (306 * r + 601 * g + 117 * b) / 1024 * of_grey + rest;
+        pixel.0 =
+            [r, g, b].map(|colour| ((colour * of_channel + shared) >> 12).clamp(0, 255) as u8);
     }
 }
 
@@ -343,6 +396,16 @@ mod tests {
             "{:?}",
             seen.get_pixel(3, 3)
         );
+    }
+
+    #[test]
+    fn a_line_of_pixels_is_a_picture_too() {
+        for (width, height) in [(1, 1), (1, 9), (300, 10)] {
+            let picture = RgbImage::from_pixel(width, height, RED);
+            let view = View::whole((width, height), (30, 30));
+            let seen = view.picture(&picture);
+            assert_eq!(*seen.get_pixel(0, 0), RED, "{width} x {height}");
+        }
     }
 
     #[test]
