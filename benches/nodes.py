@@ -37,7 +37,7 @@ def server_seconds(socket):
     with open(socket + "/data/postmaster.pid") as file:
         pid = int(file.readline())
     ticks = 0
-    for entry in os.listdir("/proc"):
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{entry}/stat") as file:
                 fields = file.read().rsplit(")", 1)[1].split()

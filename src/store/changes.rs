@@ -127,9 +127,20 @@ impl KnownTrials {
         }
     }
 
-    /// Compares with what is there now, and takes that over.
-    pub fn update(&mut self, now: BTreeMap<u64, TrialSummary>) -> Compared {
-        let before = std::mem::replace(&mut self.trials, now);
+    /// The number of the first trial that is not known to have ended: those before it hardly change.
+    fn first_open(&self) -> u64 {
+        let open = self
+            .trials
+            .iter()
+            .find(|(_, trial)| !trial.state.finished());
+        let after = || self.trials.keys().next_back().map_or(0, |last| last + 1);
+        open.map_or_else(after, |(number, _)| *number)
+    }
+
+    /// Compares with what is there now from the number `first` on, and takes that over.
+    pub fn update(&mut self, first: u64, now: BTreeMap<u64, TrialSummary>) -> Compared {
+        let before = self.trials.split_off(&first);
+        self.trials.extend(now);
         let mut compared = Compared::default();
         for (number, _) in before.iter().filter(|(_, was)| was.holder == Holder::Run) {
             match self.trials.get(number).map(|is| is.holder) {
@@ -143,7 +154,7 @@ impl KnownTrials {
             .filter(|(n, was)| was.holder != Holder::Run && !self.trials.contains_key(n));
         compared.gone.extend(deleted.map(|(number, _)| *number));
         compared.gone.sort_unstable();
-        let read = self.trials.iter().filter(|(number, is)| {
+        let read = self.trials.range(first..).filter(|(number, is)| {
             before.get(number) != Some(is)
                 || (is.holder != Holder::Run && is.state == TrialState::Running)
         });
@@ -229,6 +240,29 @@ impl Store {
     /// # Errors
     /// The study was deleted; reading failed, or a row makes no sense. `seen` is then as it was.
     pub fn changes(&self, study_id: i64, seen: &mut KnownTrials) -> Result<Changes, StoreError> {
+        self.changes_from(study_id, seen, 0)
+    }
+
+    /// The same but for trials before the first that is not known to have ended: that one of them was deleted or struck, the
+    /// next [`Store::changes`] finds.
+    ///
+    /// # Errors
+    /// See [`Store::changes`].
+    pub fn recent_changes(
+        &self,
+        study_id: i64,
+        seen: &mut KnownTrials,
+    ) -> Result<Changes, StoreError> {
+        let first = seen.first_open();
+        self.changes_from(study_id, seen, first)
+    }
+
+    fn changes_from(
+        &self,
+        study_id: i64,
+        seen: &mut KnownTrials,
+        first: u64,
+    ) -> Result<Changes, StoreError> {
         let shared = self.place().is_shared();
         self.read(|conn| {
             must_be_there(conn, study_id)?;
@@ -237,8 +271,8 @@ impl Store {
                 false => BTreeSet::new(),
             };
             let mut now = BTreeMap::new();
-            let query = format!("{GLIMPSE} AND t.number IS NOT NULL");
-            conn.each(&query, &[&study_id, &STRUCK], |row| {
+            let query = format!("{GLIMPSE} AND t.number >= ?3");
+            conn.each(&query, &[&study_id, &STRUCK, &first], |row| {
                 let number: u64 = row.get(3)?;
                 now.insert(
                     number,
@@ -247,7 +281,7 @@ impl Store {
                 Ok(())
             })?;
             let mut updated = seen.clone();
-            let Compared { gone, lost, read } = updated.update(now);
+            let Compared { gone, lost, read } = updated.update(first, now);
             let trials = match read.is_empty() {
                 true => Vec::new(),
                 false => updated.news(read_trials(conn, study_id, Which::These(&read))?),

@@ -55,17 +55,20 @@ pub(super) fn repeats(
     if !conn.has_table("tune_repeats")? {
         return Ok(Vec::new());
     }
-    let mut attempts = of_repeats(conn, study_id, number)?;
     let query = "SELECT t.number, r.purpose, r.repeat, r.seed, r.state, r.value, r.attrs_json,
                 r.started, r.ended
          FROM trials t JOIN tune_repeats r ON r.trial_id = t.trial_id
          WHERE t.study_id = ?1 AND (t.number = ?2 OR ?2 IS NULL)
          ORDER BY t.number, r.purpose, r.repeat";
-    conn.rows(query, &[&study_id, &number], |row| {
-        let mut repeat = record(row)?;
+    let mut repeats: Vec<RepeatRecord> = conn.rows(query, &[&study_id, &number], record)?;
+    if repeats.is_empty() {
+        return Ok(repeats);
+    }
+    let mut attempts = of_repeats(conn, study_id, number)?;
+    for repeat in &mut repeats {
         repeat.attempts = attempts.remove(&repeat.job).unwrap_or_default();
-        Ok(repeat)
-    })
+    }
+    Ok(repeats)
 }
 
 /// A repeat without its attempts.

@@ -35,6 +35,9 @@ const SOON: Duration = Duration::from_millis(200);
 /// however busy others are in the file.
 const LOOKING: u32 = 20;
 
+/// On a server, where every node looks at every write, all of a study is looked at no more often.
+const WHOLE: Duration = Duration::from_secs(5);
+
 /// How often a lease is renewed before it would end.
 const RENEWALS: u32 = 5;
 
@@ -77,6 +80,10 @@ pub struct Writer {
     seen: KnownTrials,
     /// Another program has written to the file since the last look.
     stale: bool,
+    /// And since the last look at all of the study.
+    stale_as_a_whole: bool,
+    /// Not before this time the next look is at all of the study.
+    whole_after: Instant,
     /// The next look is not before this time.
     look_after: Instant,
     /// When the lease of a node is renewed next.
@@ -136,6 +143,8 @@ impl Writer {
             seen,
             // What others did between the reading of the study and now.
             stale: true,
+            stale_as_a_whole: true,
+            whole_after: Instant::now(),
             look_after: Instant::now(),
             renew_at: Instant::now(),
             over: false,
@@ -248,6 +257,7 @@ impl Writer {
         let ends = |write: &Write| matches!(write, Write::RunEnded { .. });
         if writes.iter().any(ends) {
             // Whether the goal is still reached is for the core to say.
+            self.whole_after = Instant::now();
             self.look()?;
         }
         let run = (self.run.study_id, self.run.run_id);
@@ -298,7 +308,8 @@ impl Writer {
 
     fn look(&mut self) -> Result<(), StoreError> {
         self.stale |= self.store.foreign_change();
-        if self.stale {
+        let whole = self.stale_as_a_whole && Instant::now() >= self.whole_after;
+        if self.stale || whole {
             let changes = self.changes()?;
             if !changes.is_empty() {
                 let _ = self.events.send(Event::StudyChanged(changes));
@@ -309,7 +320,18 @@ impl Writer {
 
     /// What other programs have done since it was last asked.
     fn changes(&mut self) -> Result<Changes, StoreError> {
-        let changes = self.store.changes(self.run.study_id, &mut self.seen)?;
+        self.stale_as_a_whole |= self.stale;
+        let now = Instant::now();
+        let (study, seen) = (self.run.study_id, &mut self.seen);
+        let changes = match self.run.lease {
+            Some(_) if now < self.whole_after => self.store.recent_changes(study, seen)?,
+            Some(_) | None => {
+                let changes = self.store.changes(study, seen)?;
+                self.whole_after = now + WHOLE;
+                self.stale_as_a_whole = false;
+                changes
+            }
+        };
         self.stale = false;
         Ok(changes)
     }

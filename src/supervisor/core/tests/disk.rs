@@ -85,7 +85,7 @@ impl Disk {
     /// What has changed since `seen`, as the store finds it.
     pub fn changes(&self, seen: &mut KnownTrials) -> Changes {
         let now = (self.trials.keys()).filter_map(|n| Some((*n, self.glimpse(*n)?)));
-        let compared = seen.update(now.collect());
+        let compared = seen.update(0, now.collect());
         let trials = compared.read.iter().map(|n| self.trials[n].clone());
         Changes {
             gone: compared.gone,
