@@ -15,6 +15,7 @@ use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
 use config::{Operation, Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
+use detection::TextDetection;
 use device::Device;
 use files::paths::{ledger_of, logs_dir};
 use files::plain;
@@ -360,7 +361,13 @@ fn of_files(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
 }
 
 /// What each kind of task does before a worker trains.
-const PREPARATIONS: [&dyn Preparation; 4] = [&Synthetic, &Command, &TextClassification, &Tabular];
+const PREPARATIONS: [&dyn Preparation; 5] = [
+    &Synthetic,
+    &Command,
+    &TextClassification,
+    &Tabular,
+    &TextDetection,
+];
 
 /// What this kind does before a worker trains.
 pub(super) fn preparation(kind: &str) -> Option<&'static dyn Preparation> {

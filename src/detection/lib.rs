@@ -1,7 +1,9 @@
 //! Text detection without libtorch: pages with the outlines of their texts, the labels that a network with a DB head
 //! (differentiable binarization, arXiv 1911.08947) learns, what is made of its maps, and how good that is.
 
+pub mod description;
 pub mod found;
+mod kind;
 pub mod labels;
 pub mod metric;
 mod page;
@@ -11,5 +13,6 @@ pub mod post;
 pub mod read;
 pub mod view;
 
+pub use kind::{TextDetection, load};
 pub use page::{Page, Pages, Truth};
 pub use polygon::{Point, Polygon};

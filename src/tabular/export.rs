@@ -1,6 +1,5 @@
 //! A trained model of a table as a directory of its own.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -11,36 +10,20 @@ use config::Problems;
 use config::kinds::shared::THRESHOLD;
 use files::bounded;
 use task::{ExportedModel, TrainedModel};
-pub use training::exported::TABLE_FILE;
-use training::exported::{ORIGIN_FILE, directory, problem};
-
-/// Its weights.
-pub const WEIGHTS_FILE: &str = "model.safetensors";
+pub use training::exported::{TABLE_FILE, WEIGHTS_FILE};
+use training::exported::{described, problem};
 
 /// See [`task::Preparation::export`].
 pub(super) fn write(
     model: &TrainedModel<'_>,
-    (dir, force): (&Path, bool),
+    to: (&Path, bool),
     told: &mut dyn FnMut(u64),
 ) -> Result<ExportedModel> {
     let mut about: Description = serde_json::from_value(Json::Object(model.about.clone()))?;
     let post = model.about.get("post");
     about.threshold = post.and_then(|post| post.get(THRESHOLD)?.as_f64());
-    directory(dir, force, &mut |partial| {
-        told(fs::metadata(model.weights)?.len());
-        let json =
-            |name: &str, content: &Json| fs::write(partial.join(name), format!("{content:#}\n"));
-        json(TABLE_FILE, &serde_json::to_value(&about)?)?;
-        json(ORIGIN_FILE, model.origin)?;
-        let weights = partial.join(WEIGHTS_FILE);
-        fs::copy(model.weights, &weights)?;
-        // They were written for nobody else to read.
-        fs::set_permissions(
-            &weights,
-            fs::metadata(partial.join(TABLE_FILE))?.permissions(),
-        )?;
-        Ok(())
-    })?;
+    let json = serde_json::to_value(&about)?;
+    described((TABLE_FILE, &json), model, to, told)?;
     Ok(ExportedModel {
         labels: about.labels,
         transformers: None,

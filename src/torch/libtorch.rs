@@ -7,10 +7,11 @@ use inject::Kind;
 use task::{Open, Task};
 use worker::{AllocatorStats, Libtorch};
 
+use crate::train::detection::DetectionTask;
 use crate::train::tabular::TabularTask;
 use crate::train::text::TextTask;
 use crate::{faults, gpu};
-use config::kinds::{tabular, text_classification};
+use config::kinds::{detection, tabular, text_classification};
 
 /// libtorch.
 pub struct LinkedLibtorch;
@@ -28,12 +29,15 @@ impl Libtorch for LinkedLibtorch {
     }
 
     fn open(&self, kind: &str) -> Option<Open> {
-        let opens: [(&str, Open); 2] = [
+        let opens: [(&str, Open); 3] = [
             (text_classification::KIND.name, |spec, device| {
                 Ok(Box::new(TextTask::open(spec, device)?) as Box<dyn Task>)
             }),
             (tabular::KIND.name, |spec, device| {
                 Ok(Box::new(TabularTask::open(spec, device)?) as Box<dyn Task>)
+            }),
+            (detection::KIND.name, |spec, device| {
+                Ok(Box::new(DetectionTask::open(spec, device)?) as Box<dyn Task>)
             }),
         ];
         let of_kind = opens.into_iter().find(|(name, _)| *name == kind);

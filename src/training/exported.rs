@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use config::{Problem, Source};
 use files::replace;
+use serde_json::Value as Json;
+use task::TrainedModel;
 
 /// Where the model comes from.
 pub const ORIGIN_FILE: &str = "tune.json";
@@ -17,8 +19,14 @@ pub const HEAD_FILE: &str = "head.json";
 /// What a model of a table is.
 pub const TABLE_FILE: &str = "tabular.json";
 
+/// What a text detector is.
+pub const DETECTION_FILE: &str = "detection.json";
+
+/// The weights.
+pub const WEIGHTS_FILE: &str = "model.safetensors";
+
 /// The files that say what a model is; an exported directory has one of them.
-pub const DESCRIPTIONS: [&str; 2] = [HEAD_FILE, TABLE_FILE];
+pub const DESCRIPTIONS: [&str; 3] = [HEAD_FILE, TABLE_FILE, DETECTION_FILE];
 
 /// Whether a directory may be written to: it is not there, is empty, or, where `force`, holds an earlier
 /// export.
@@ -78,6 +86,31 @@ pub fn directory<T>(
     may_write(dir, force)?;
     replace::directory_by(&partial, dir).with_context(failed)?;
     Ok(description)
+}
+
+/// Writes a directory of a model that a file of this name describes, its weights as they were kept, and where it comes
+/// from.
+///
+/// # Errors
+/// See [`directory`].
+pub fn described(
+    (file, about): (&str, &Json),
+    model: &TrainedModel<'_>,
+    (dir, force): (&Path, bool),
+    told: &mut dyn FnMut(u64),
+) -> Result<()> {
+    directory(dir, force, &mut |partial| {
+        told(fs::metadata(model.weights)?.len());
+        let json =
+            |name: &str, content: &Json| fs::write(partial.join(name), format!("{content:#}\n"));
+        json(file, about)?;
+        json(ORIGIN_FILE, model.origin)?;
+        let weights = partial.join(WEIGHTS_FILE);
+        fs::copy(model.weights, &weights)?;
+        // They were written for nobody else to read.
+        fs::set_permissions(&weights, fs::metadata(partial.join(file))?.permissions())?;
+        Ok(())
+    })
 }
 
 /// A problem with a file of an exported directory.

@@ -33,6 +33,7 @@ const ELSEWHERE: [(&str, &str); 11] = [
         "needs a trained model: tests/training",
     ),
     ("tune tabular", "trains with libtorch: tests/training"),
+    ("tune detection", "trains with libtorch: tests/training"),
     (
         "tune export tabular",
         "needs a trained model: tests/training",

@@ -1,6 +1,7 @@
 //! The kinds of task there are: each a table of what it reads and reports. What they do is elsewhere.
 
 pub mod command;
+pub mod detection;
 pub mod early_stopping;
 pub mod shared;
 pub mod synthetic;
@@ -10,11 +11,12 @@ pub mod text_classification;
 use crate::{Key, TaskKind};
 
 /// Every task kind.
-pub static KINDS: [&TaskKind; 4] = [
+pub static KINDS: [&TaskKind; 5] = [
     &synthetic::KIND,
     &command::KIND,
     &text_classification::KIND,
     &tabular::KIND,
+    &detection::KIND,
 ];
 
 /// The task kind of this name.

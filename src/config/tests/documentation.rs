@@ -2,10 +2,11 @@
 
 use crate::key::{Key, KeyType};
 use crate::keys::{PRUNERS, SAMPLERS, SETTINGS};
-use crate::kinds::{command, tabular, text_classification};
+use crate::kinds::{command, detection, tabular, text_classification};
 
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
 const TABULAR: &str = include_str!("../../../docs/tabular.md");
+const DETECTION: &str = include_str!("../../../docs/detection.md");
 const COMMAND: &str = include_str!("../../../docs/command.md");
 
 #[track_caller]
@@ -70,6 +71,7 @@ fn the_keys_of_task_kinds_are_listed_with_their_values_and_where_they_act() {
         CONFIGURATION,
         text_classification::KEYS.iter().map(whole_row),
     );
+    assert_rows(DETECTION, detection::KEYS.iter().map(whole_row));
     assert_rows(TABULAR, tabular::KEYS.iter().map(whole_row));
     assert_rows(COMMAND, command::KEYS.iter().map(|key| row(key.name, key)));
 }

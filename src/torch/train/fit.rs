@@ -140,7 +140,7 @@ pub fn fit(
     let mut progress = Progress::new(settings, objective);
     if let Some(checkpoint) = from {
         progress.replay(&checkpoint.epochs);
-        tensors::read(&training.optimizer.state(), &checkpoint.state)?;
+        tensors::read(&training.state()?, &checkpoint.state)?;
     }
     while !progress.ended {
         let epoch = progress.epoch + 1;
@@ -180,7 +180,7 @@ pub fn fit(
             });
         }
         if !progress.ended {
-            let state = training.optimizer.state();
+            let state = training.state()?;
             reporter.keep(&mut |to| tensors::write(&state, to));
         }
     }
@@ -255,6 +255,13 @@ struct Training<'a> {
 }
 
 impl Training<'_> {
+    /// Everything that the next epoch goes on from.
+    fn state(&self) -> Result<Vec<(String, Tensor)>> {
+        let mut state = self.optimizer.state();
+        state.extend(self.module.buffers()?);
+        Ok(state)
+    }
+
     fn outputs(&self, part: Part, reporter: &mut dyn Reporter) -> Result<Outputs> {
         self.module.outputs(part, &mut || reporter.step())
     }
@@ -276,7 +283,10 @@ impl Training<'_> {
         let done = updates * u64::from(epoch - 1);
         let masks = derive_seed(settings.seed, u64::from(epoch), "masks");
         let (mut pending, mut sum, mut weight) = (Vec::with_capacity(LOOK_EVERY), 0.0, 0.0);
-        self.module.begin(&batches)?;
+        self.module.begin(
+            &batches,
+            derive_seed(settings.seed, u64::from(epoch), "rows"),
+        )?;
         for (step, rows) in batches.iter().enumerate() {
             let (update, within) = (step / settings.grad_accum, step % settings.grad_accum);
             if within == 0 {

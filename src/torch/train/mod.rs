@@ -1,8 +1,10 @@
 //! Training on libtorch: one opened task per worker, many trials. What a kind of task says of itself is a [`Kind`]
 //! and the [`Module`] that it makes for a trial; everything else is here once.
 
+mod ahead;
 pub mod answer;
 mod classes;
+pub mod detection;
 mod dropout;
 mod fit;
 mod folds;

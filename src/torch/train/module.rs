@@ -58,11 +58,21 @@ pub trait Module {
         rows.count() as f64
     }
 
-    /// An epoch of these batches begins: what can be is moved to the device, or begun to be read ahead.
+    /// What training changes without being trained, such as running statistics: a checkpoint holds it beside the
+    /// parameters.
     ///
     /// # Errors
     /// libtorch throws.
-    fn begin(&mut self, batches: &[Vec<usize>]) -> Result<()>;
+    fn buffers(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Vec::new())
+    }
+
+    /// An epoch of these batches begins: what can be is moved to the device, or begun to be read ahead. `seed` decides
+    /// all that is left to chance in how rows are shown.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    fn begin(&mut self, batches: &[Vec<usize>], seed: u64) -> Result<()>;
 
     /// Adds the gradients of what a step's rows are of an update's loss to those of the parameters, and gives it: a
     /// scalar on the device, without a graph.
@@ -82,7 +92,13 @@ pub trait Module {
     ///
     /// # Errors
     /// libtorch throws.
-    fn weights(&self) -> Result<Vec<(String, Tensor)>>;
+    fn weights(&self) -> Result<Vec<(String, Tensor)>> {
+        let named = |p: Parameter| Ok((p.name, p.tensor.f_detach()?));
+        let mut all: Vec<(String, Tensor)> =
+            (self.parameters()?.into_iter().map(named)).collect::<Result<_>>()?;
+        all.extend(self.buffers()?);
+        Ok(all)
+    }
 
     /// What stands beside the weights, for those who read them later.
     ///

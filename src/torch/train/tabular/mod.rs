@@ -162,7 +162,7 @@ impl Module for TabularModule {
         }
     }
 
-    fn begin(&mut self, batches: &[Vec<usize>]) -> Result<()> {
+    fn begin(&mut self, batches: &[Vec<usize>], _seed: u64) -> Result<()> {
         self.batches = super::tensors::upload(batches, self.targets.device())?;
         Ok(())
     }
@@ -195,11 +195,6 @@ impl Module for TabularModule {
                 Box::new(move |_| metrics.clone())
             }
         })
-    }
-
-    fn weights(&self) -> Result<Vec<(String, Tensor)>> {
-        let named = |p: Parameter| Ok((p.name, p.tensor.f_detach()?));
-        self.parameters()?.into_iter().map(named).collect()
     }
 
     fn about(&self) -> Result<Map<String, Json>> {

@@ -99,7 +99,7 @@ impl Module for TextModule {
             .weight(rows.map(|row| self.rows.class(self.train[row])))
     }
 
-    fn begin(&mut self, batches: &[Vec<usize>]) -> Result<()> {
+    fn begin(&mut self, batches: &[Vec<usize>], _seed: u64) -> Result<()> {
         let number = |batch: &Vec<usize>| batch.iter().map(|row| self.train[*row]).collect();
         let batches: Vec<Vec<usize>> = batches.iter().map(number).collect();
         self.batches = self.rows.upload(&batches)?;

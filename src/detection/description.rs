@@ -1,0 +1,262 @@
+//! What a detector is, beside its weights: `detection.json` of an exported directory.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::post::{PostSettings, Shape};
+use config::Problems;
+use config::kinds::detection::{POST, SHAPE};
+use files::bounded;
+use search::space::{Params, Value};
+use task::{ExportedModel, TrainedModel, TrialSpec};
+use training::exported::{DETECTION_FILE, described, problem};
+
+/// Which residual network encodes the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backbone {
+    /// 8 blocks of two convolutions.
+    ResNet18,
+    /// 16 blocks of two.
+    ResNet34,
+    /// 16 bottlenecks of three.
+    ResNet50,
+}
+
+impl Backbone {
+    /// Blocks of each stage.
+    pub fn blocks(self) -> [usize; 4] {
+        match self {
+            Backbone::ResNet18 => [2, 2, 2, 2],
+            Backbone::ResNet34 | Backbone::ResNet50 => [3, 4, 6, 3],
+        }
+    }
+
+    /// Channels behind a block, over those within.
+    pub fn expansion(self) -> usize {
+        match self {
+            Backbone::ResNet18 | Backbone::ResNet34 => 1,
+            Backbone::ResNet50 => 4,
+        }
+    }
+}
+
+/// The network's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// The encoder.
+    pub backbone: Backbone,
+    /// How wide it is: 1 is torchvision's 64 channels in the first stage.
+    pub width: f64,
+    /// Channels of the feature pyramid, a multiple of 4.
+    pub fpn_width: usize,
+}
+
+impl Network {
+    /// Of a configuration.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec) -> Result<Network> {
+        Ok(Network {
+            backbone: trial.word("model.backbone")?,
+            width: trial.float("model.width")?,
+            fpn_width: trial.int::<usize>("model.fpn_width")?.next_multiple_of(4),
+        })
+    }
+
+    /// Channels within the blocks of each stage: even numbers, at least 4.
+    pub fn widths(&self) -> [usize; 4] {
+        let first = (32.0 * self.width).round().max(2.0) as usize * 2;
+        [1, 2, 4, 8].map(|factor| factor * first)
+    }
+
+    /// Numbers that are trained: of convolutions, and two for each channel of a batch norm.
+    pub fn parameters(&self) -> usize {
+        let (expansion, widths) = (self.backbone.expansion(), self.widths());
+        let conv = |input: usize, out: usize, kernel: usize| out * (input * kernel * kernel + 2);
+        let mut input = widths[0];
+        let mut sum = conv(3, input, 7);
+        for (stage, (width, blocks)) in widths.into_iter().zip(self.backbone.blocks()).enumerate() {
+            let out = width * expansion;
+            for block in 0..blocks {
+                sum += match expansion {
+                    1 => conv(input, width, 3) + conv(width, width, 3),
+                    _ => conv(input, width, 1) + conv(width, width, 3) + conv(width, out, 1),
+                };
+                if input != out || (stage > 0 && block == 0) {
+                    sum += conv(input, out, 1);
+                }
+                input = out;
+            }
+        }
+        let (fpn, inner) = (self.fpn_width, self.fpn_width / 4);
+        let lateral: usize = widths.iter().map(|width| width * expansion * fpn).sum();
+        let head = conv(fpn, inner, 3) + conv(inner, inner, 2) + 4 * inner + 1;
+        sum + lateral + 4 * 9 * fpn * inner + 2 * head
+    }
+}
+
+/// Everything that predictions need beside the weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// 1.
+    pub format: u32,
+    /// The network.
+    pub network: Network,
+    /// Pages are scaled into a square of so many pixels a side, a multiple of 32.
+    pub size: usize,
+    /// What texts are given as: `quad` or `polygon`.
+    pub shape: String,
+    /// A pixel with a larger probability is in a text.
+    pub threshold: f64,
+    /// The mean probability that a text has inside, at least.
+    pub box_threshold: f64,
+    /// Texts are grown by their area times this, over their perimeter.
+    pub unclip: f64,
+    /// The shortest side that a text has before it is grown, at least, in pixels of the scaled page.
+    pub min_side: f64,
+}
+
+impl Description {
+    /// Of a trial, with the parameters after training at their defaults.
+    ///
+    /// # Errors
+    /// A key is absent or of the wrong type.
+    pub fn of(trial: &TrialSpec) -> Result<Description> {
+        let post = PostSettings::default();
+        Ok(Description {
+            format: 1,
+            network: Network::of(trial)?,
+            size: trial.int::<usize>("input.size")?.next_multiple_of(32),
+            shape: trial.text(SHAPE)?.to_owned(),
+            threshold: f64::from(post.threshold),
+            box_threshold: f64::from(post.box_threshold),
+            unclip: post.unclip,
+            min_side: post.min_side,
+        })
+    }
+
+    /// With these parameters after training.
+    pub fn with(mut self, post: &Params) -> Description {
+        let places = [
+            &mut self.threshold,
+            &mut self.box_threshold,
+            &mut self.unclip,
+            &mut self.min_side,
+        ];
+        for (key, place) in POST.into_iter().zip(places) {
+            if let Some(value) = post.get(key).and_then(Value::as_f64) {
+                *place = value;
+            }
+        }
+        self
+    }
+
+    /// How outlines are made of a map.
+    pub fn post(&self) -> PostSettings {
+        PostSettings {
+            threshold: self.threshold as f32,
+            box_threshold: self.box_threshold as f32,
+            unclip: self.unclip,
+            min_side: self.min_side,
+            shape: Shape::named(&self.shape).unwrap_or(Shape::Quad),
+        }
+    }
+}
+
+/// See [`task::Preparation::export`].
+pub(crate) fn export(
+    model: &TrainedModel<'_>,
+    to: (&Path, bool),
+    told: &mut dyn FnMut(u64),
+) -> Result<ExportedModel> {
+    let about: Description = serde_json::from_value(Json::Object(model.about.clone()))?;
+    let post: Params = match model.about.get("post") {
+        Some(post) => serde_json::from_value(post.clone())?,
+        None => Params::new(),
+    };
+    let json = serde_json::to_value(about.with(&post))?;
+    described((DETECTION_FILE, &json), model, to, told)?;
+    Ok(ExportedModel {
+        labels: Vec::new(),
+        transformers: None,
+        note: format!("{DETECTION_FILE} says what the weights are of"),
+    })
+}
+
+/// A directory that `tune export` wrote, checked; the weights are not read.
+#[derive(Debug, Clone)]
+pub struct ExportedDetector {
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// What it is.
+    pub description: Description,
+}
+
+impl ExportedDetector {
+    /// Reads a directory.
+    ///
+    /// # Errors
+    /// The problem found, with its file.
+    pub fn open(dir: &Path) -> Result<ExportedDetector, Problems> {
+        let file = dir.join(DETECTION_FILE);
+        let wrong = |found: String| {
+            let expected = "the description of a text detector, as `tune export` writes it";
+            Problems(vec![problem(&file, None, found, expected)])
+        };
+        let bytes = bounded::read(&file, bounded::DESCRIPTION).map_err(|e| wrong(e.to_string()))?;
+        let description: Description =
+            serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let network = &description.network;
+        let possible = (0.03..=4.0).contains(&network.width)
+            && (4..=2048).contains(&network.fpn_width)
+            && network.fpn_width % 4 == 0
+            && (32..=4096).contains(&description.size)
+            && description.size % 32 == 0
+            && Shape::named(&description.shape).is_some();
+        if description.format != 1 || !possible {
+            let found = format!(
+                "format {}, width {}, fpn_width {}, size {}, shape {}",
+                description.format,
+                network.width,
+                network.fpn_width,
+                description.size,
+                description.shape
+            );
+            return Err(wrong(found));
+        }
+        Ok(ExportedDetector {
+            dir: dir.to_owned(),
+            description,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_as_many_as_those_of_torchvision() {
+        // Of torchvision's networks without their classifiers (11,689,512 less 513,000, and so on).
+        for (backbone, encoder) in [
+            (Backbone::ResNet18, 11_176_512),
+            (Backbone::ResNet34, 21_284_672),
+            (Backbone::ResNet50, 23_508_032),
+        ] {
+            let network = Network {
+                backbone,
+                width: 1.0,
+                fpn_width: 256,
+            };
+            let lateral = 960 * backbone.expansion() * 256;
+            let head = 64 * (256 * 9 + 2) + 64 * (64 * 4 + 2) + 64 * 4 + 1;
+            let rest = lateral + 4 * 256 * 64 * 9 + 2 * head;
+            assert_eq!(network.parameters(), encoder + rest, "{backbone:?}");
+        }
+    }
+}

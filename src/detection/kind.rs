@@ -1,0 +1,120 @@
+//! Task kind `text-detection` before training: pages are read, checked and divided.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use crate::description::{Backbone, Network, export};
+use crate::page::Pages;
+use crate::read::{Columns, read};
+use config::kinds::detection::KIND;
+use config::{Baseline, Prepared, Problems, StudySpec, TaskKind};
+use device::Device;
+use memory::Floor;
+use search::space::{Params, Value};
+use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
+use training::division::{self, rows_differ};
+use training::split::{Split, ties};
+
+/// The kind.
+pub struct TextDetection;
+
+/// Reads the pages and divides them; no picture is opened.
+///
+/// # Errors
+/// See [`division::load`].
+pub fn load(spec: &StudySpec) -> Result<(Pages, Split), Problems> {
+    let column = |key: &str| spec.fixed.get(key).and_then(Value::as_str);
+    let columns = Columns {
+        group: column("data.group"),
+        part: column("data.split.column"),
+    };
+    division::load(spec, &|path| read(path, columns), &|pages| {
+        ties(pages, None)
+    })
+}
+
+impl Preparation for TextDetection {
+    fn kind(&self) -> &'static TaskKind {
+        &KIND
+    }
+
+    fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
+        let (pages, split) = load(spec)?;
+        let fingerprint = pages.examine()?;
+        let metric = spec.objective.metric.as_str();
+        // Who finds nothing has none of them; nothing is known of the loss.
+        let trivial = |_| {
+            (metric != "loss").then(|| Baseline {
+                value: 0.0,
+                what: "finding no text".to_owned(),
+            })
+        };
+        let columns = ("pages", &split);
+        let mut prepared = division::prepared(spec, &pages, columns, fingerprint, &trivial);
+        let truths = || pages.pages.iter().flat_map(|page| &page.truths);
+        let ignored = truths().filter(|truth| truth.ignored).count();
+        let fact = format!("{} texts, {ignored} of them ignored", truths().count());
+        prepared.facts.push(("data".into(), fact));
+        Ok(prepared)
+    }
+
+    fn unchanged(
+        &self,
+        spec: &StudySpec,
+        identity: &Map<String, Json>,
+        _config: &Params,
+    ) -> Result<(), Problems> {
+        let (pages, split) = load(spec)?;
+        match rows_differ(spec, identity, (&pages.examine()?, &split)) {
+            Some(problem) => Err(Problems(vec![problem])),
+            None => Ok(()),
+        }
+    }
+
+    fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
+        let (pages, split) = load(spec)?;
+        let lines = pages.pages.iter().map(|page| page.line).collect();
+        Ok(Some(division::training_rows(spec, lines, &split)))
+    }
+
+    fn export(
+        &self,
+        _spec: &StudySpec,
+        model: &TrainedModel<'_>,
+        to: (&Path, bool),
+        told: &mut dyn FnMut(u64),
+    ) -> anyhow::Result<ExportedModel> {
+        export(model, to, told)
+    }
+
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
+        Some(Arc::new(DetectionFloor))
+    }
+}
+
+/// Weights, gradients and AdamW's two moments; a batch's pictures and labels; and the states that its first convolution and
+/// the batch norm behind it keep for the backward pass: 4 bytes each.
+struct DetectionFloor;
+
+impl Floor for DetectionFloor {
+    fn floor(&self, config: &Params) -> Option<u64> {
+        let size = |key: &str| usize::try_from(config.get(key)?.as_i64()?).ok();
+        let backbone = match config.get("model.backbone")?.as_str()? {
+            "resnet18" => Backbone::ResNet18,
+            "resnet34" => Backbone::ResNet34,
+            "resnet50" => Backbone::ResNet50,
+            _ => return None,
+        };
+        let network = Network {
+            backbone,
+            width: config.get("model.width")?.as_f64()?,
+            fpn_width: size("model.fpn_width")?.next_multiple_of(4),
+        };
+        let side = size("input.size")?.next_multiple_of(32);
+        let pixels = size("train.batch_size")? * side * side;
+        let first = 2 * network.widths()[0] / 4;
+        Some(4 * (4 * network.parameters() + pixels * (3 + 4 + first)) as u64)
+    }
+}

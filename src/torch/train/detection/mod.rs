@@ -1,0 +1,209 @@
+//! Text detection: a DB head on a feature pyramid on a residual network.
+
+mod layers;
+mod loss;
+mod network;
+mod pages;
+mod resnet;
+
+#[cfg(test)]
+mod parity_tests;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::{Map, Value as Json};
+use tch::{Kind as Type, Tensor};
+
+use super::ahead::Ahead;
+use super::layers::Parameter;
+use super::{Kind, Module, Outputs, Parts, Step, TorchTask};
+use crate::gpu;
+use ::detection::description::Description;
+use ::detection::labels::LabelSettings;
+use ::detection::metric::Counts;
+use ::detection::post::{Map as PageMap, PageScorer};
+use ::detection::view::AugmentSettings;
+use ::detection::{Pages, load};
+use ::training::split::Part;
+use config::StudySpec;
+use device::Device;
+use layers::Fresh;
+use loss::{LossSettings, cross_entropy};
+use network::DbNet;
+use pages::{Example, Showing, batch};
+use search::study::rng;
+use task::{Metrics, Reporter, TrialSpec};
+
+/// An opened task of pages.
+pub type DetectionTask = TorchTask<DetectionKind>;
+
+/// Its pages.
+pub struct DetectionKind {
+    pages: Arc<Pages>,
+    device: tch::Device,
+}
+
+impl DetectionTask {
+    /// Reads what is told of the pages, and their split.
+    ///
+    /// # Errors
+    /// They cannot be used.
+    pub fn open(spec: &StudySpec, device: Device) -> Result<DetectionTask> {
+        let (pages, split) = load(spec)?;
+        let kind = DetectionKind {
+            pages: Arc::new(pages),
+            device: gpu::tch_device(device),
+        };
+        Ok(TorchTask::new(spec, device, kind, &split))
+    }
+}
+
+impl Kind for DetectionKind {
+    fn module(
+        &mut self,
+        trial: &TrialSpec,
+        parts: &Parts,
+        _reporter: &mut dyn Reporter,
+    ) -> Result<Box<dyn Module>> {
+        let about = Description::of(trial)?;
+        let mut fresh = Fresh {
+            device: self.device,
+            rng: &mut rng(trial.seed, 0, "model"),
+        };
+        let network = DbNet::new(&about.network, &mut fresh)?;
+        let labels = LabelSettings {
+            shrink_ratio: trial.float("labels.shrink_ratio")?,
+            ..LabelSettings::default()
+        };
+        let scale = trial.float("augment.scale")?;
+        Ok(Box::new(DetectionModule {
+            network,
+            loss: LossSettings::of(trial)?,
+            showing: Showing {
+                size: about.size,
+                labels,
+            },
+            augment: AugmentSettings {
+                rotate: trial.float("augment.rotate")?,
+                flip: trial.float("augment.flip")?,
+                scale: [1.0 / scale, scale],
+                crop: trial.float("augment.crop")?,
+                colour: trial.float("augment.colour")?,
+            },
+            pages: self.pages.clone(),
+            rows: parts.clone(),
+            ahead: None,
+            device: self.device,
+            about,
+        }))
+    }
+}
+
+/// A network with the pages that it reads.
+struct DetectionModule {
+    network: DbNet,
+    loss: LossSettings,
+    showing: Showing,
+    augment: AugmentSettings,
+    pages: Arc<Pages>,
+    rows: Parts,
+    /// The pages of this epoch, in the order of its batches.
+    ahead: Option<Ahead<Result<Example>>>,
+    device: tch::Device,
+    about: Description,
+}
+
+/// Pages that are computed at once where nothing is learned.
+const PASS: usize = 8;
+
+impl Module for DetectionModule {
+    fn parameters(&self) -> Result<Vec<Parameter>> {
+        Ok(self.network.listed().parameters)
+    }
+
+    fn buffers(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(self.network.listed().buffers)
+    }
+
+    fn costs(&self) -> Vec<u32> {
+        vec![1; self.rows.train.len()]
+    }
+
+    fn begin(&mut self, batches: &[Vec<usize>], seed: u64) -> Result<()> {
+        let order: Vec<usize> = (batches.iter().flatten())
+            .map(|row| self.rows.train[*row])
+            .collect();
+        // The threads of the epoch before end first.
+        self.ahead = None;
+        let (pages, showing, augment) = (self.pages.clone(), self.showing, self.augment);
+        self.ahead = Some(Ahead::new(order.len(), move |at| {
+            let mut generator = rng(seed, at as u64, "page");
+            let augment = Some((&augment, &mut generator));
+            Example::of(&pages.pages[order[at]], &showing, augment)
+        })?);
+        Ok(())
+    }
+
+    fn backward(&self, step: &Step<'_>) -> Result<Tensor> {
+        let ahead = self.ahead.as_ref();
+        let ahead = ahead.ok_or_else(|| anyhow::anyhow!("no epoch has begun"))?;
+        let examples = step.rows.iter().map(|_| ahead.next()?);
+        let examples: Vec<Example> = examples.collect::<Result<_>>()?;
+        let (pictures, targets) = batch(&examples, self.showing.size, self.device)?;
+        let maps = self.network.forward(&pictures, true)?;
+        let loss = self.loss.total(&self.loss.losses(&maps, &targets)?)?;
+        let loss = loss.f_mul_scalar(step.rows.len() as f64 / step.weight)?;
+        loss.f_backward()?;
+        Ok(loss.f_detach()?)
+    }
+
+    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs> {
+        let rows = match part {
+            Part::Train | Part::Validation => self.rows.validation.clone(),
+            Part::Test => self.rows.test.clone(),
+        };
+        let (count, size) = (rows.len(), self.showing.size);
+        let (pages, showing) = (self.pages.clone(), self.showing);
+        let ahead = Ahead::new(count, move |at| {
+            Example::of(&pages.pages[rows[at]], &showing, None)
+        })?;
+        let (mut scorers, mut loss, mut pixels) = (Vec::with_capacity(count), 0.0, 0);
+        for from in (0..count).step_by(PASS) {
+            let examples = (from..count.min(from + PASS)).map(|_| ahead.next()?);
+            let examples: Vec<Example> = examples.collect::<Result<_>>()?;
+            let (pictures, targets) = batch(&examples, size, self.device)?;
+            let logits = self.network.logits(&pictures)?;
+            let each = cross_entropy(&logits, &targets.shrunk)?.f_mul(&targets.shrunk_mask)?;
+            loss += each.f_sum(Type::Double)?.f_double_value(&[])?;
+            pixels += targets.counts.inside + targets.counts.outside;
+            let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
+            let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
+            for (values, example) in values.chunks(size * size).zip(examples) {
+                let map = PageMap::new((size, size), values.to_vec());
+                scorers.push(PageScorer::new(map, example.truths));
+            }
+            step();
+        }
+        let loss = loss / pixels.max(1) as f64;
+        let about = self.about.clone();
+        Ok(Box::new(move |post| {
+            let settings = about.clone().with(post).post();
+            let counts: Counts = scorers.iter().map(|page| page.counts(&settings)).sum();
+            let all = [
+                ("hmean", counts.hmean()),
+                ("precision", counts.precision()),
+                ("recall", counts.recall()),
+                ("loss", loss),
+            ];
+            Metrics::from_iter(all.map(|(name, value)| (name.to_owned(), value)))
+        }))
+    }
+
+    fn about(&self) -> Result<Map<String, Json>> {
+        let about = serde_json::to_string(&self.about)?;
+        Ok(serde_json::from_str(&about)?)
+    }
+}

@@ -1,0 +1,133 @@
+//! Residual networks (He et al., "Deep Residual Learning for Image Recognition", 2016) under torchvision's names, of any
+//! width.
+
+use anyhow::Result;
+use tch::Tensor;
+
+use super::layers::{BatchNorm, Conv, Fresh, Listed};
+use ::detection::description::{Backbone, Network};
+
+/// Convolutions with a batch norm each, and a way around them.
+#[derive(Debug)]
+struct Block {
+    convs: Vec<(Conv, BatchNorm)>,
+    downsample: Option<(Conv, BatchNorm)>,
+}
+
+impl Block {
+    /// From `input` channels to `width`, four times as many of a bottleneck.
+    fn new(
+        backbone: Backbone,
+        [input, width]: [usize; 2],
+        stride: i64,
+        fresh: &mut Fresh<'_>,
+    ) -> Result<Block> {
+        let out = width * backbone.expansion();
+        // Input, output, kernel, stride. torchvision's bottlenecks have the stride at the second convolution.
+        let plan = match backbone.expansion() {
+            1 => vec![(input, width, 3, stride), (width, width, 3, 1)],
+            _ => vec![
+                (input, width, 1, 1),
+                (width, width, 3, stride),
+                (width, out, 1, 1),
+            ],
+        };
+        let mut pair = |(input, out, kernel, stride): (usize, usize, usize, i64)| {
+            let conv = Conv::new([input, out], kernel, stride, fresh)?;
+            Ok((conv, BatchNorm::new(out, fresh)?))
+        };
+        let convs = plan.into_iter().map(&mut pair).collect::<Result<_>>()?;
+        let around = stride != 1 || input != out;
+        Ok(Block {
+            convs,
+            downsample: around.then(|| pair((input, out, 1, stride))).transpose()?,
+        })
+    }
+
+    fn forward(&self, x: &Tensor, training: bool) -> Result<Tensor> {
+        let around = match &self.downsample {
+            None => x.shallow_clone(),
+            Some((conv, norm)) => norm.forward(&conv.forward(x)?, training)?,
+        };
+        let mut x = x.shallow_clone();
+        for (at, (conv, norm)) in self.convs.iter().enumerate() {
+            if at > 0 {
+                x = x.f_relu()?;
+            }
+            x = norm.forward(&conv.forward(&x)?, training)?;
+        }
+        Ok(x.f_add(&around)?.f_relu()?)
+    }
+
+    fn list(&self, name: &str, all: &mut Listed) {
+        for (at, (conv, norm)) in (1..).zip(&self.convs) {
+            conv.list(&format!("{name}.conv{at}"), all);
+            norm.list(&format!("{name}.bn{at}"), all);
+        }
+        if let Some((conv, norm)) = &self.downsample {
+            conv.list(&format!("{name}.downsample.0"), all);
+            norm.list(&format!("{name}.downsample.1"), all);
+        }
+    }
+}
+
+/// A residual network without its classifier.
+#[derive(Debug)]
+pub struct ResNet {
+    conv1: Conv,
+    bn1: BatchNorm,
+    stages: Vec<Vec<Block>>,
+}
+
+impl ResNet {
+    /// A fresh one.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn new(network: &Network, fresh: &mut Fresh<'_>) -> Result<ResNet> {
+        let backbone = network.backbone;
+        let widths = network.widths();
+        let conv1 = Conv::new([3, widths[0]], 7, 2, fresh)?;
+        let bn1 = BatchNorm::new(widths[0], fresh)?;
+        let mut input = widths[0];
+        let mut stages = Vec::new();
+        for (at, (width, blocks)) in widths.into_iter().zip(backbone.blocks()).enumerate() {
+            let mut stage = Vec::new();
+            for block in 0..blocks {
+                let stride = if at > 0 && block == 0 { 2 } else { 1 };
+                stage.push(Block::new(backbone, [input, width], stride, fresh)?);
+                input = width * backbone.expansion();
+            }
+            stages.push(stage);
+        }
+        Ok(ResNet { conv1, bn1, stages })
+    }
+
+    /// The states behind the four stages, of `x [B, 3, H, W]`: `[B, C, H / 4, W / 4]`, to `[B, 8 C, H / 32, W / 32]`.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn forward(&self, x: &Tensor, training: bool) -> Result<Vec<Tensor>> {
+        let x = self.bn1.forward(&self.conv1.forward(x)?, training)?;
+        let mut x = x.f_relu()?.f_max_pool2d(3, 2, 1, 1, false)?;
+        let mut taps = Vec::new();
+        for stage in &self.stages {
+            for block in stage {
+                x = block.forward(&x, training)?;
+            }
+            taps.push(x.shallow_clone());
+        }
+        Ok(taps)
+    }
+
+    /// Under torchvision's names behind `name`.
+    pub fn list(&self, name: &str, all: &mut Listed) {
+        self.conv1.list(&format!("{name}.conv1"), all);
+        self.bn1.list(&format!("{name}.bn1"), all);
+        for (stage, blocks) in (1..).zip(&self.stages) {
+            for (at, block) in blocks.iter().enumerate() {
+                block.list(&format!("{name}.layer{stage}.{at}"), all);
+            }
+        }
+    }
+}
