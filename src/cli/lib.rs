@@ -7,6 +7,7 @@ mod bisect;
 mod by;
 mod check_report;
 mod commands;
+mod detect;
 mod doctor;
 mod drill;
 mod drill_report;

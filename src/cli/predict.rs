@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use super::detect::{detect, is_detector};
 use super::{Common, init_logging, libtorch};
 use config::Problems;
 use device::{Device, DevicePolicy, probe};
@@ -20,7 +21,7 @@ use request::torch_request::{ModelAndRows, Predict, TorchRequest};
 pub struct RowsArgs {
     /// A directory that tune export has written
     pub dir: PathBuf,
-    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input
+    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input; of a text detector a picture, or a directory of them
     pub file: PathBuf,
     /// What standard input is: csv, jsonl or txt [default: csv]
     #[arg(long, value_name = "KIND", hide_possible_values = true)]
@@ -64,7 +65,7 @@ pub struct PredictArgs {
     /// The model, and the rows
     #[command(flatten)]
     pub rows: RowsArgs,
-    /// Where to: .csv or .jsonl [default: standard output, CSV or with --json JSON lines]
+    /// Where to: .csv or .jsonl, of a text detector a new directory [default: standard output, CSV or with --json JSON lines]
     #[arg(short, long, value_name = "OUT")]
     pub out: Option<PathBuf>,
 }
@@ -190,6 +191,9 @@ pub(super) fn may_write(
 
 pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
+    if is_detector(&args.rows.dir) {
+        return detect(common, args);
+    }
     let exported = args.rows.model()?;
     let shape = match &args.out {
         None if common.json => AnswerFormat::Jsonl,

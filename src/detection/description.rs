@@ -214,9 +214,9 @@ impl ExportedDetector {
         let network = &description.network;
         let possible = (0.03..=4.0).contains(&network.width)
             && (4..=2048).contains(&network.fpn_width)
-            && network.fpn_width % 4 == 0
+            && network.fpn_width.is_multiple_of(4)
             && (32..=4096).contains(&description.size)
-            && description.size % 32 == 0
+            && description.size.is_multiple_of(32)
             && Shape::named(&description.shape).is_some();
         if description.format != 1 || !possible {
             let found = format!(

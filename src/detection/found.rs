@@ -6,6 +6,9 @@ use serde_json::{Value as Json, json};
 use crate::polygon::Polygon;
 use crate::post::Detection;
 
+/// Beside the pictures with outlines: a line of JSON a picture.
+pub const FOUND_FILE: &str = "found.jsonl";
+
 /// The colour of outlines that were found.
 pub const FOUND: Rgb<u8> = Rgb([230, 30, 60]);
 

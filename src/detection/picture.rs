@@ -1,7 +1,7 @@
 //! Pictures from files: JPEG, PNG and WebP, upright, within limits.
 
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use files::bounded;
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits, Pixel, Rgb, RgbImage, Rgba};
@@ -24,6 +24,34 @@ pub fn is_picture(path: &Path) -> bool {
         .extension()
         .map(|suffix| suffix.to_string_lossy().to_lowercase());
     suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix.as_str()))
+}
+
+/// The pictures in a directory, in the order of their names; of a file, that one.
+///
+/// # Errors
+/// There are none, or the directory cannot be read; says so for people.
+pub fn listed(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if !path.is_dir() {
+        return match path.exists() {
+            true => Ok(vec![path.to_owned()]),
+            false => {
+                Err("no such file; expected a picture, or a directory with pictures".to_owned())
+            }
+        };
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| error.to_string())?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let all: Result<Vec<PathBuf>, _> = paths.collect();
+    let mut all = all.map_err(|error| error.to_string())?;
+    all.retain(|path| is_picture(path) && path.is_file());
+    all.sort();
+    match all.is_empty() {
+        true => Err(format!(
+            "no picture in it; expected names that end in {}",
+            SUFFIXES.join(", ")
+        )),
+        false => Ok(all),
+    }
 }
 
 /// Reads the bytes of a picture's file.

@@ -37,6 +37,8 @@ pub enum TorchRequest {
     },
     /// Answer rows.
     Predict(Predict),
+    /// Find texts in pictures.
+    Detect(Detect),
     /// Score a model on labelled rows.
     Evaluate(Evaluate),
     /// Write what an encoder makes of texts.
@@ -75,6 +77,21 @@ pub struct Predict {
     pub out: Option<PathBuf>,
     /// How answers are written.
     pub shape: AnswerFormat,
+}
+
+/// `tune predict` of a text detector.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Detect {
+    /// A directory that an export has written.
+    pub model: PathBuf,
+    /// Files of pictures.
+    pub pictures: Vec<PathBuf>,
+    /// The directory that is written; `None`: lines of JSON on standard output.
+    pub out: Option<PathBuf>,
+    /// Where it is computed.
+    pub device: Device,
+    /// Whether a bar is drawn.
+    pub bar: bool,
 }
 
 /// `tune evaluate`.

@@ -1,18 +1,21 @@
 //! Predicting, evaluating and embedding: what is left of a command once its input has been checked.
 
 use config::Problems;
+use detection::description::ExportedDetector;
 use messages::{Exit, Failure};
 use report::ProgressBar;
 use request::evaluation::{Answered, evaluation};
 use request::predict::{AnyExported, Input};
-use request::torch_request::{Embed, Evaluate, ModelAndRows, Predict};
+use request::torch_request::{Detect, Embed, Evaluate, ModelAndRows, Predict};
 use request::{evaluation_json, evaluation_text};
 use serde_json::json;
 use text::checkpoint::Checkpoint;
 use text::embedding::{Embedded, EmbeddingStep, Plan};
+use training::exported::directory;
 
 use crate::entry::load;
 use crate::train::answer::{Predictor, Target, answer, write};
+use crate::train::detection::predict::Detector;
 use crate::train::tabular::predict::TablePredictor;
 use crate::train::text::predict::Predictor as TextPredictor;
 
@@ -50,6 +53,24 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
     let step = &mut |rows: usize| bar.advance(rows as u64);
     let print = &mut |text: &str| Ok(report::data(text)?);
     write(&file, predictor.as_mut(), &target, step, print).map_err(failed)?;
+    Ok(Exit::Done)
+}
+
+/// Finds texts in pictures.
+pub fn detect(wanted: &Detect) -> Result<Exit, Failure> {
+    let exported = ExportedDetector::open(&wanted.model).map_err(input)?;
+    load(wanted.device)?;
+    let detector = Detector::open(&exported, wanted.device);
+    let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;
+    let bar = ProgressBar::things("pictures", wanted.pictures.len() as u64, wanted.bar);
+    let done = match &wanted.out {
+        None => (wanted.pictures.iter())
+            .try_for_each(|path| Ok(report::data(&detector.look_at(path, None)?)?)),
+        Some(out) => directory(out, false, &mut |partial| {
+            detector.look_at_all(&wanted.pictures, partial, &mut || bar.advance(1))
+        }),
+    };
+    done.map_err(failed)?;
     Ok(Exit::Done)
 }
 

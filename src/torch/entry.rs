@@ -7,7 +7,7 @@ use messages::{Exit, Failure};
 use request::torch_request::{INTERFACE, TorchRequest};
 
 use crate::LinkedLibtorch;
-use crate::commands::{embed, evaluate, predict};
+use crate::commands::{detect, embed, evaluate, predict};
 use crate::gpu;
 use crate::rungs::rung;
 
@@ -57,6 +57,7 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
             fall_back(&fallback_ops, device).map(|()| Exit::Done)
         }
         TorchRequest::Predict(wanted) => predict(&wanted),
+        TorchRequest::Detect(wanted) => detect(&wanted),
         TorchRequest::Evaluate(wanted) => evaluate(&wanted),
         TorchRequest::Embed(wanted) => embed(&wanted),
         TorchRequest::Rung(wanted) => rung(&wanted),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use config::Problems;
 use tabular::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
 use text::export::Exported;
+use training::exported::{DETECTION_FILE, problem};
 
 /// A directory that `tune export` wrote, checked.
 #[derive(Debug, Clone)]
@@ -21,6 +22,12 @@ impl AnyExported {
     /// # Errors
     /// Every problem found, with its file.
     pub fn open(dir: &Path) -> Result<AnyExported, Problems> {
+        let detector = dir.join(DETECTION_FILE);
+        if detector.is_file() {
+            let found = "a text detector, which reads no rows".to_owned();
+            let expected = "a text classification or a model of a table; tune predict DIR PICTURES shows what a detector finds";
+            return Err(Problems(vec![problem(&detector, None, found, expected)]));
+        }
         match dir.join(TABLE_FILE).is_file() {
             true => Ok(AnyExported::Table(ExportedTable::open(dir)?)),
             false => Ok(AnyExported::Text(Box::new(Exported::open(dir)?))),

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use safetensors::SafeTensors;
@@ -80,6 +81,24 @@ pub fn read(tensors: &[(String, Tensor)], mut from: &File) -> Result<()> {
         );
         let values = Tensor::f_from_data_size(view.data(), &shape, Kind::Float)?;
         tensor.shallow_clone().f_copy_(&values)?;
+    }
+    Ok(())
+}
+
+/// Copies what a file has of these tensors, and of no others, into them.
+///
+/// # Errors
+/// See [`read`]; or a value is not finite.
+pub fn load(tensors: &[(String, Tensor)], path: &Path) -> Result<()> {
+    let told = || path.display().to_string();
+    read(tensors, &File::open(path).with_context(told)?).with_context(told)?;
+    for (name, tensor) in tensors {
+        let finite = tensor.f_isfinite()?.f_all()?.f_int64_value(&[])? == 1;
+        ensure!(
+            finite,
+            "{}: {name} has values that are NaN or infinite",
+            path.display()
+        );
     }
     Ok(())
 }

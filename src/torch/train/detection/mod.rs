@@ -4,6 +4,7 @@ mod layers;
 mod loss;
 mod network;
 mod pages;
+pub mod predict;
 mod resnet;
 
 #[cfg(test)]

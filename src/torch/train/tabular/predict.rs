@@ -1,8 +1,6 @@
 //! A trained model of a table that answers rows.
 
-use std::fs::File;
-
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use tch::{Kind, Tensor};
 
 use super::model::{Inputs, Model};
@@ -61,17 +59,7 @@ impl TablePredictor {
             .into_iter()
             .map(|p| (p.name, p.tensor))
             .collect();
-        let path = exported.dir.join(WEIGHTS_FILE);
-        let told = || path.display().to_string();
-        tensors::read(&named, &File::open(&path).with_context(told)?).with_context(told)?;
-        for (name, tensor) in &named {
-            let finite = tensor.f_isfinite()?.f_all()?.f_int64_value(&[])? == 1;
-            ensure!(
-                finite,
-                "{}: {name} has values that are NaN or infinite",
-                path.display()
-            );
-        }
+        tensors::load(&named, &exported.dir.join(WEIGHTS_FILE))?;
         let batch_size = batch_size.unwrap_or(usize::MAX);
         Ok(TablePredictor {
             model,

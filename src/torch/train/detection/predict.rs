@@ -1,0 +1,118 @@
+//! A trained detector that looks at pictures.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use image::RgbImage;
+use rand_chacha::ChaCha8Rng;
+use tch::{Kind, Tensor};
+
+use super::layers::Fresh;
+use super::network::DbNet;
+use crate::gpu;
+use crate::train::tensors;
+use ::detection::description::{Description, ExportedDetector};
+use ::detection::found::{FOUND, FOUND_FILE, draw, found_json};
+use ::detection::picture::{self, EXPECTED};
+use ::detection::post::{Detection, Map, detections};
+use ::detection::view::View;
+use ::training::exported::WEIGHTS_FILE;
+use config::{Problem, Problems};
+use device::Device;
+use search::study::rng;
+
+/// A network on its device.
+pub struct Detector {
+    network: DbNet,
+    about: Description,
+    device: tch::Device,
+}
+
+impl Detector {
+    /// Loads the network of a directory.
+    ///
+    /// # Errors
+    /// The weights cannot be read, are misshapen, or not finite.
+    pub fn open(exported: &ExportedDetector, device: Device) -> Result<Detector> {
+        let (about, device) = (exported.description.clone(), gpu::tch_device(device));
+        // Everything that is drawn is overwritten.
+        let generator: &mut ChaCha8Rng = &mut rng(0, 0, "model");
+        let mut fresh = Fresh {
+            device,
+            rng: generator,
+        };
+        let network = DbNet::new(&about.network, &mut fresh)?;
+        let listed = network.listed();
+        let parameters = listed.parameters.into_iter().map(|p| (p.name, p.tensor));
+        let named: Vec<(String, Tensor)> = parameters.chain(listed.buffers).collect();
+        tensors::load(&named, &exported.dir.join(WEIGHTS_FILE))?;
+        Ok(Detector {
+            network,
+            about,
+            device,
+        })
+    }
+
+    /// The texts in a picture, in its pixels.
+    ///
+    /// # Errors
+    /// libtorch throws, or an output is not finite.
+    pub fn find(&self, picture: &RgbImage) -> Result<Vec<Detection>> {
+        let side = self.about.size;
+        let view = View::whole(picture.dimensions(), (side as u32, side as u32));
+        let shape = [1, side as i64, side as i64, 3];
+        let seen = Tensor::f_from_data_size(&view.picture(picture), &shape, Kind::Uint8)?;
+        let logits = self.network.logits(&seen.f_to_device(self.device)?)?;
+        let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
+        let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
+        ensure!(
+            values.iter().all(|value| value.is_finite()),
+            "an output is not finite"
+        );
+        let found = detections(&Map::new((side, side), values), &self.about.post());
+        let back = found.into_iter().map(|text| Detection {
+            polygon: view.outline_back(&text.polygon),
+            score: text.score,
+        });
+        Ok(back.collect())
+    }
+
+    /// Finds the texts of a picture in a file, gives what was found as a line of JSON, and draws it into a copy in `to`.
+    ///
+    /// # Errors
+    /// The picture cannot be decoded, or the copy not written; or see [`Detector::find`].
+    pub fn look_at(&self, path: &Path, to: Option<&Path>) -> Result<String> {
+        let wrong = |found| Problems(vec![Problem::in_file(path, "picture", found, EXPECTED)]);
+        let bytes = picture::read(path).map_err(wrong)?;
+        let mut picture = picture::decode(&bytes).map_err(wrong)?;
+        let found = self
+            .find(&picture)
+            .with_context(|| path.display().to_string())?;
+        let name = path.file_name().unwrap_or_default();
+        let line = found_json(&name.to_string_lossy(), picture.dimensions(), &found);
+        if let Some(to) = to {
+            (found.iter()).for_each(|text| draw(&mut picture, &text.polygon, FOUND));
+            (picture.save(to.join(name))).map_err(std::io::Error::other)?;
+        }
+        Ok(format!("{line}\n"))
+    }
+
+    /// The same of many pictures, into a directory that has the copies and `found.jsonl`; `step` is called with each.
+    ///
+    /// # Errors
+    /// See [`Detector::look_at`].
+    pub fn look_at_all(
+        &self,
+        pictures: &[impl AsRef<Path>],
+        to: &Path,
+        step: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let mut lines = String::new();
+        for path in pictures {
+            lines += &self.look_at(path.as_ref(), Some(to))?;
+            step();
+        }
+        Ok(fs::write(to.join(FOUND_FILE), lines)?)
+    }
+}
