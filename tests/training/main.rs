@@ -18,6 +18,7 @@ mod cuda;
 mod cuda_memory;
 mod cuda_search;
 mod data;
+mod detection;
 mod doctor_bisect;
 mod doctor_differential;
 mod doctor_garden;
