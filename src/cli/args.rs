@@ -44,7 +44,7 @@ Commands:
   tune export STUDY       The winner's model, as a directory
   tune simplify STUDY     The plainest point that is no worse than the winner
   tune export-trials      The trials as CSV, Parquet, for MLflow or TensorBoard
-  tune predict DIR FILE   Classes and probabilities of rows, by an exported model
+  tune predict DIR FILE   Classes of rows, or the texts in pictures, by an exported model
   tune evaluate DIR FILE  Scores of an exported model on labelled rows
   tune fetch MODEL        Fetch a model from the hub
   tune embed MODEL FILE   What a model makes of texts

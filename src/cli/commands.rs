@@ -188,9 +188,9 @@ pub enum Command {
         after_help = "Examples:\n  tune export criteria -o winner\n  tune export criteria 17 -o second"
     )]
     Export(Box<ExportArgs>),
-    /// Classes and probabilities of rows, by an exported model
+    /// Classes of rows, or the texts in pictures, by an exported model
     #[command(
-        after_help = "Examples:\n  tune predict winner new-rows.csv\n  tune predict winner new-rows.csv -o classes.csv"
+        after_help = "Examples:\n  tune predict winner new-rows.csv\n  tune predict winner new-rows.csv -o classes.csv\n  tune predict detector pictures -o found"
     )]
     Predict(Box<PredictArgs>),
     /// Scores of an exported model on labelled rows

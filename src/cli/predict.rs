@@ -21,7 +21,7 @@ use request::torch_request::{ModelAndRows, Predict, TorchRequest};
 pub struct RowsArgs {
     /// A directory that tune export has written
     pub dir: PathBuf,
-    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input; of a text detector a picture, or a directory of them
+    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input
     pub file: PathBuf,
     /// What standard input is: csv, jsonl or txt [default: csv]
     #[arg(long, value_name = "KIND", hide_possible_values = true)]

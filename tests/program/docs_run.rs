@@ -35,6 +35,10 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("tune tabular", "trains with libtorch: tests/training"),
     ("tune detection", "trains with libtorch: tests/training"),
     (
+        "tune export detection",
+        "needs a trained model: tests/training",
+    ),
+    (
         "tune export tabular",
         "needs a trained model: tests/training",
     ),
