@@ -32,15 +32,16 @@ metric = "hmean"
 size = 64
 
 [train]
-epochs = 12
+epochs = 25
 patience = 0
 batch_size = 4
 
 [model]
-fpn_width = 8
+fpn_width = 16
 
 [post]
-threshold = [0.3, 0.5]
+threshold = [0.2, 0.4]
+box_threshold = [0.3, 0.5]
 unclip = [1.0, 1.5]
 
 [space]
@@ -48,13 +49,13 @@ unclip = [1.0, 1.5]
 "optim.lr" = { low = 1e-3, high = 2e-2, log = true, default = 1e-2 }
 "#;
 
-/// A project with 30 pages of 64 by 64 pixels, each with a bright bar.
+/// A project with 40 pages of 64 by 64 pixels, each with a bright bar.
 fn project() -> Project {
     let project = Project::empty();
     let dir = project.path().join("configs/pages");
     fs::create_dir_all(&dir).unwrap();
     let mut lines = String::new();
-    for page in 0..30_u32 {
+    for page in 0..40_u32 {
         let (x, y) = (2 + page * 7 % 15, 4 + page * 11 % 35);
         let (width, height) = (30 + page % 14, 14 + page % 5);
         let inside =
@@ -125,8 +126,8 @@ fn a_detector_goes_on_after_kills_and_its_export_finds_what_it_was_scored_for() 
                 .is_file()
         );
     }
-    assert_eq!(lines.lines().count(), 30);
-    assert!(found >= 15, "{lines}");
+    assert_eq!(lines.lines().count(), 40);
+    assert!(found >= 20, "{lines}");
     // The same of one picture, on standard output.
     let one = killed
         .expect(0, &["predict", &kept, &at("configs/pages/0.png")])
