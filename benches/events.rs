@@ -79,6 +79,8 @@ impl Loop {
         let operation = &spec.operation;
         let proposer = Proposer::new(sampler(&operation.sampler).unwrap(), &spec);
         let core = Core::new(Start {
+            shared: false,
+            held: None,
             database: "tune.db".into(),
             dir: "tune.db.d".into(),
             trials: trials(&spec, count),

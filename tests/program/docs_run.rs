@@ -13,7 +13,7 @@ use crate::common::program;
 const TRIALS: u64 = 40;
 
 /// Commands that this test leaves to others, by how they begin, and why.
-const ELSEWHERE: [(&str, &str); 11] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     (
         "tune criteria --metrics-file",
         "writes where root may: metrics_file.rs",

@@ -256,7 +256,6 @@ mod tests {
         let attrs = json!({"fault": "task_error", "error_msg": "bad batch"});
         failed.user_attrs = attrs.as_object().unwrap().clone();
         table.apply(Changes {
-            gone: Vec::new(),
             trials: vec![
                 trial(0, complete, Some(0.3), 1e-3, "adam"),
                 trial(1, complete, Some(0.1), 1e-2, "sgd"),
@@ -264,6 +263,7 @@ mod tests {
                 failed,
                 trial(4, TrialState::Running, None, 0.1, "adam"),
             ],
+            ..Changes::default()
         });
         table
     }
@@ -327,6 +327,7 @@ mod tests {
                 trial(4, TrialState::Complete, Some(0.05), 0.1, "adam"),
                 trial(5, TrialState::Running, None, 0.1, "adam"),
             ],
+            ..Changes::default()
         });
         assert_eq!(numbers(&table, ""), [4, 2, 0, 5, 3]);
         assert_eq!(table.cells(1), Vec::<String>::new());
