@@ -173,7 +173,7 @@ def hyperqueue(project, python):
                        "--set", "task.step_ms=60", "--dry-run").stdout
     script = project.dir + "/hq.sh"
     with open(script, "w") as file:
-        file.write(text.split("\n", 1)[1])
+        file.write(text)
     tasks = f"""
 from hyperqueue import Job, LocalCluster
 from hyperqueue.cluster import WorkerConfig

@@ -114,7 +114,7 @@ pub enum Command {
     Strike(StrikeArgs),
     /// The nodes that work on a study which is on a server
     #[command(
-        after_help = "Examples:\n  tune nodes criteria\n  tune nodes criteria --forget gpu7      its trials are taken over at once"
+        after_help = "Examples:\n  tune nodes criteria\n  tune nodes criteria --forget gpu7      # its trials are taken over at once"
     )]
     Nodes(NodesArgs),
     /// Ask the run of a study to stop, and wait until it has

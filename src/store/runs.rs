@@ -47,9 +47,8 @@ impl Store {
     /// # Errors
     /// No such study; writing failed.
     pub fn begin_run(&mut self, study_id: i64, run: &RunRecord) -> Result<i64, StoreError> {
-        let now = self.now();
-        self.record_run(study_id, run, |conn, run_id| {
-            take_over_all(conn, study_id, run_id, &now)
+        self.record_run(study_id, run, |conn, run_id, now| {
+            take_over_all(conn, study_id, run_id, now)
         })
     }
 
@@ -67,7 +66,7 @@ impl Store {
         lease: Duration,
     ) -> Result<i64, StoreError> {
         let node = self.place().node().unwrap_or_default().to_owned();
-        self.record_run(study_id, run, |conn, run_id| {
+        self.record_run(study_id, run, |conn, run_id, _| {
             end_leases(conn, study_id, &node)?;
             begin_lease(conn, run_id, &node, lease)
         })
@@ -77,7 +76,7 @@ impl Store {
         &mut self,
         study_id: i64,
         run: &RunRecord,
-        begin: impl Fn(&Connection, i64) -> Result<(), Kind>,
+        begin: impl Fn(&Connection, i64, &str) -> Result<(), Kind>,
     ) -> Result<i64, StoreError> {
         let now = self.now();
         self.write(|conn| {
@@ -96,7 +95,7 @@ impl Store {
                     &now,
                 ],
             )?;
-            begin(conn, run_id)?;
+            begin(conn, run_id, &now)?;
             Ok(run_id)
         })
     }

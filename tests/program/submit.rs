@@ -20,8 +20,10 @@ fn submitted(project: &Project, more: &[&str]) -> String {
     assert!(told.is_empty(), "{told}");
     let dir = project.path().canonicalize().unwrap();
     let text = text.replace(&*program().to_string_lossy(), "/bin/tune");
+    let here = std::env::current_dir().unwrap();
     text.replace(&*dir.to_string_lossy(), "/project")
         .replace(&*project.path().to_string_lossy(), "/project")
+        .replace(&format!("cd {}", here.display()), "cd /here")
 }
 
 /// Whether a shell can read it.

@@ -36,10 +36,10 @@ pub(super) fn script(job: &Job) -> String {
     let limit = job.time.map_or_else(String::new, |time| {
         format!(" --leave-in {}s", time.as_secs())
     });
-    let dir = shell_word(&job.dir.display().to_string());
+    let here = shell_word(&job.here.display().to_string());
     format!(
         r#"#!/bin/bash
-cd {dir} || exit 9
+cd {here} || exit 9
 
 # The same when HyperQueue runs the task again, so that the node takes up at once what it held.
 export TUNE_NODE="hq-$HQ_JOB_ID-$HQ_TASK_ID"

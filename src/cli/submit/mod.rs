@@ -35,8 +35,8 @@ pub enum Engine {
 /// What `tune submit` itself reads, before or behind the task.
 #[derive(Debug, Clone, Args)]
 pub struct SubmitFlags {
-    /// Engine [default: the one whose command is here: sbatch, hq or kubectl]
-    #[arg(long, value_name = "ENGINE")]
+    /// Engine: slurm, kubernetes or hyperqueue [default: the one whose command is here: sbatch, hq or kubectl]
+    #[arg(long, value_name = "ENGINE", hide_possible_values = true)]
     on: Option<Engine>,
     /// Nodes, each with a `tune` of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -97,10 +97,12 @@ struct Job {
     time: Option<Duration>,
     /// The command line of each node's run.
     command: Vec<String>,
-    /// The directory that it is given in.
+    /// The project's directory.
     dir: PathBuf,
-    /// The database, where it is there before.
-    storage: Option<String>,
+    /// The directory in which the command was given: paths in it are meant from there.
+    here: PathBuf,
+    /// The database, unless the first node runs one.
+    storage: String,
     /// The directory of the one that the first node runs.
     postgres: Option<PathBuf>,
     image: Option<String>,
@@ -147,10 +149,9 @@ impl Job {
 
     /// How a script finds the database; `task`: the variables that tell the job and which of its tasks this is.
     fn database(&self, task: [&str; 2]) -> String {
-        match (&self.postgres, &self.storage) {
-            (Some(dir), _) => with_postgres::start(dir, task),
-            (None, Some(url)) => format!("export TUNE_STORAGE={}\n", shell_word(url)),
-            (None, None) => String::new(),
+        match &self.postgres {
+            Some(dir) => with_postgres::start(dir, task),
+            None => format!("export TUNE_STORAGE={}\n", shell_word(&self.storage)),
         }
     }
 
@@ -194,7 +195,12 @@ pub(super) fn submit(common: &Common, args: SubmitArgs) -> Result<Exit, Failure>
     };
     let line = shell_line(command.iter().chain([&file.display().to_string()]));
     if dry_run {
-        return super::print(&format!("# {line}\n{text}"));
+        // A script's first line says what reads it.
+        let (first, rest) = match text.split_once('\n') {
+            Some((first, rest)) if first.starts_with("#!") => (format!("{first}\n"), rest),
+            Some(_) | None => (String::new(), text.as_str()),
+        };
+        return super::print(&format!("{first}# {line}\n{rest}"));
     }
     write(&file, &text)?;
     let (program, given) = command
@@ -332,20 +338,23 @@ fn job(
     let text = std::fs::read_to_string(&spec.file)
         .map_err(|e| Failure::input(format!("{}: {e}", spec.file.display())))?;
     let name = spec.file.file_name().unwrap_or_default().to_string_lossy();
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::internal(format!("the place of tune is not known: {e}")))?;
     let program = match engine {
-        Engine::Kubernetes => "tune".to_owned(),
-        Engine::Slurm | Engine::Hyperqueue => program.display().to_string(),
+        // The image's.
+        Engine::Kubernetes => None,
+        Engine::Slurm | Engine::Hyperqueue => Some(
+            std::env::current_exe()
+                .map_err(|e| Failure::internal(format!("the place of tune is not known: {e}")))?,
+        ),
     };
     Ok(Job {
-        command: command(program, words, &asked),
+        command: command(program, words, &asked, &project.dir),
         study: spec.study.clone(),
         nodes: flags.nodes,
         gpus: flags.gpus,
         time,
         dir: absolute(&project.dir)?,
-        storage: place.is_shared().then(|| place.word()),
+        here: run::working_directory()?,
+        storage: place.word(),
         postgres: flags.with_postgres.as_deref().map(absolute).transpose()?,
         image: flags.image,
         task: (name.into_owned(), text),
@@ -354,12 +363,22 @@ fn job(
 }
 
 /// The command line of a node's run: what was asked for, and time to leave once the node is told to.
-fn command(program: String, words: &[String], asked: &RunArgs) -> Vec<String> {
-    let mut command = vec![program];
+fn command(
+    program: Option<PathBuf>,
+    words: &[String],
+    asked: &RunArgs,
+    project: &Path,
+) -> Vec<String> {
+    let mut command = match program {
+        Some(program) => [program.as_path(), Path::new("-C"), project]
+            .map(|word| word.display().to_string())
+            .to_vec(),
+        None => vec!["tune".to_owned()],
+    };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            // It is the script's business where they are.
+            // Where they are has been found out.
             "-C" | "--storage" => drop(words.next()),
             word if word.starts_with("--storage=") => {}
             word => command.push(word.to_owned()),

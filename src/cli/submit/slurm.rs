@@ -34,10 +34,10 @@ pub(super) fn script(job: &Job) -> String {
         // Infallible: it is text.
         let _ = writeln!(text, "#SBATCH {option}");
     }
-    let dir = shell_word(&job.dir.display().to_string());
+    let here = shell_word(&job.here.display().to_string());
     text += &format!(
         r#"
-cd {dir} || exit 9
+cd {here} || exit 9
 
 # The same after a requeue, so that the node takes up at once what it held.
 export TUNE_NODE="$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"
