@@ -80,7 +80,7 @@ impl Loop {
         let proposer = Proposer::new(sampler(&operation.sampler).unwrap(), &spec);
         let core = Core::new(Start {
             shared: false,
-            held: None,
+            nodes: None,
             database: "tune.db".into(),
             dir: "tune.db.d".into(),
             trials: trials(&spec, count),

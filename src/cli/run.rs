@@ -13,7 +13,7 @@ use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
-use config::{Operation, Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
+use config::{Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use detection::TextDetection;
 use device::Device;
@@ -45,9 +45,6 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut library = libtorch::for_workers(&spec, devices[0])?;
     let configured = spec.operation.storage.as_deref();
     let storage = storage_of(&project, &args.common, configured)?;
-    if storage.is_shared() {
-        outlive_lease(&mut spec.operation);
-    }
     prepared
         .warnings
         .extend(left_elsewhere(args, &storage, &spec.study)?);
@@ -286,12 +283,6 @@ pub(super) fn node() -> String {
 /// `$TUNE_STORAGE` names none.
 pub(super) fn storage(project: &Project, common: &Common) -> Result<Place, Failure> {
     storage_of(project, common, None)
-}
-
-/// A node that is cut off for longer than its lease goes on when it comes back: it does not give up before.
-fn outlive_lease(operation: &mut Operation) {
-    let patience = &mut operation.supervisor.storage_patience;
-    *patience = (*patience).max(operation.lease * 2);
 }
 
 /// The same for a run whose configuration may name it.

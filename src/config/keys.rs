@@ -123,7 +123,7 @@ pub const SETTINGS: [Key; 48] = [
     operational("supervisor.checkpoint", KeyType::Bool, Preset::Bool(false))
         .help("keep checkpoints, so that an interrupted trial goes on from its last epoch"),
     operational("supervisor.storage_patience", DURATION, Preset::Text("60s"))
-        .help("how long to wait for a database that cannot be written, before the run ends (exit code 7)"),
+        .help("how long to wait for a database that cannot be written, before the run ends (exit code 7); on a server at least twice storage.lease"),
     operational("storage.url", KeyType::Text, Preset::Optional)
         .help("the database of a run, as --storage names it, which wins, as does TUNE_STORAGE; other commands about the study need one of these"),
     operational("storage.lease", DURATION, Preset::Text("5m"))

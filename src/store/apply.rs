@@ -15,7 +15,7 @@ use super::rows::{
 };
 use super::sql::{Connection, Purpose as For};
 use super::studies::{named, objectives};
-use super::{Holder, Store, StoreError, StoreErrorKind as Kind, TrialSummary, Write, Written};
+use super::{HeldBy, Store, StoreError, StoreErrorKind as Kind, TrialSummary, Write, Written};
 use search::space::{Domain, Params};
 use search::study::{AttemptId, Purpose, TrialState};
 
@@ -210,7 +210,7 @@ impl Batch<'_> {
     fn runs(&self, number: u64, trial_id: i64) {
         let trial = TrialSummary {
             state: TrialState::Running,
-            holder: Holder::Run,
+            held_by: HeldBy::Run,
             struck: false,
         };
         self.known.borrow_mut().insert(number, (trial_id, trial));
@@ -272,7 +272,7 @@ impl Batch<'_> {
         put_attributes(self.conn, USER, trial_id, user_attrs)
     }
 
-    /// Takes over a RUNNING trial, whose holder is known to be gone: its last attempt was interrupted.
+    /// Takes over a RUNNING trial, that nobody holds any more: its last attempt was interrupted.
     fn reclaim(&self, number: u64) -> Result<(), Kind> {
         let trial_id = self.running(number)?;
         self.own(trial_id)?;

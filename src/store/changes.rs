@@ -16,7 +16,7 @@ use super::repeats::repeats;
 use super::rows::next_number;
 use super::sql::{Args, Connection, Row};
 use super::studies::must_be_there;
-use super::{Holder, Reclaimable, RepeatRecord, Store, StoreError, StoreErrorKind as Kind, Write};
+use super::{HeldBy, Reclaimable, RepeatRecord, Store, StoreError, StoreErrorKind as Kind, Write};
 use search::study::{FrozenTrial, Job, STRUCK, TrialState};
 
 /// A batch of which it is not known whether it was committed.
@@ -47,7 +47,7 @@ pub struct TrialSummary {
     /// Its state.
     pub state: TrialState,
     /// Who may end it, or has ended it: of a finished trial never a node.
-    pub holder: Holder,
+    pub held_by: HeldBy,
     /// Whether somebody has declared its result invalid.
     pub struck: bool,
 }
@@ -58,14 +58,14 @@ pub struct RepeatSummary {
     /// Whether it has ended.
     pub finished: bool,
     /// Who has begun its last attempt; `Nobody` where there was none.
-    pub holder: Holder,
+    pub held_by: HeldBy,
 }
 
 /// What nodes do beside the one that asks.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Held {
+pub struct OtherNodes {
     /// What they are running.
-    pub elsewhere: BTreeSet<Job>,
+    pub running: BTreeSet<Job>,
     /// Trials that are RUNNING and nobody's, to be taken over, ascending by number.
     pub left: Vec<(FrozenTrial, Reclaimable)>,
     /// The study's repeats and tests.
@@ -80,7 +80,7 @@ pub struct KnownTrials {
     trials: BTreeMap<u64, TrialSummary>,
     /// What others are running, as it was read last.
     running: BTreeMap<u64, FrozenTrial>,
-    held: Held,
+    nodes: OtherNodes,
 }
 
 /// What others have done to a study.
@@ -94,7 +94,7 @@ pub struct Changes {
     /// Trials that were added or changed, as they are now, ascending by number.
     pub trials: Vec<FrozenTrial>,
     /// What other nodes do, where that is something else than before.
-    pub held: Option<Held>,
+    pub nodes: Option<OtherNodes>,
 }
 
 impl Changes {
@@ -103,7 +103,7 @@ impl Changes {
         self.gone.is_empty()
             && self.lost.is_empty()
             && self.trials.is_empty()
-            && self.held.is_none()
+            && self.nodes.is_none()
     }
 }
 
@@ -142,21 +142,21 @@ impl KnownTrials {
         let before = self.trials.split_off(&first);
         self.trials.extend(now);
         let mut compared = Compared::default();
-        for (number, _) in before.iter().filter(|(_, was)| was.holder == Holder::Run) {
-            match self.trials.get(number).map(|is| is.holder) {
-                None | Some(Holder::Foreign) => compared.gone.push(*number),
-                Some(Holder::Node | Holder::Nobody) => compared.lost.push(*number),
-                Some(Holder::Run) => {}
+        for (number, _) in before.iter().filter(|(_, was)| was.held_by == HeldBy::Run) {
+            match self.trials.get(number).map(|is| is.held_by) {
+                None | Some(HeldBy::Foreign) => compared.gone.push(*number),
+                Some(HeldBy::Node | HeldBy::Nobody) => compared.lost.push(*number),
+                Some(HeldBy::Run) => {}
             }
         }
         let deleted = before
             .iter()
-            .filter(|(n, was)| was.holder != Holder::Run && !self.trials.contains_key(n));
+            .filter(|(n, was)| was.held_by != HeldBy::Run && !self.trials.contains_key(n));
         compared.gone.extend(deleted.map(|(number, _)| *number));
         compared.gone.sort_unstable();
         let read = self.trials.range(first..).filter(|(number, is)| {
             before.get(number) != Some(is)
-                || (is.holder != Holder::Run && is.state == TrialState::Running)
+                || (is.held_by != HeldBy::Run && is.state == TrialState::Running)
         });
         compared.read.extend(read.map(|(number, _)| *number));
         compared
@@ -167,7 +167,7 @@ impl KnownTrials {
         trials.retain(|trial| self.running.get(&trial.number) != Some(trial));
         let running = |number: &u64| {
             let is = self.trials.get(number);
-            is.is_some_and(|is| is.state == TrialState::Running && is.holder != Holder::Run)
+            is.is_some_and(|is| is.state == TrialState::Running && is.held_by != HeldBy::Run)
         };
         self.running.retain(|number, _| running(number));
         for trial in trials.iter().filter(|trial| running(&trial.number)) {
@@ -181,7 +181,7 @@ impl KnownTrials {
         if let Some(number) = write.trial_started() {
             let running = TrialSummary {
                 state: TrialState::Running,
-                holder: Holder::Run,
+                held_by: HeldBy::Run,
                 struck: false,
             };
             self.trials.insert(number, running);
@@ -205,29 +205,29 @@ pub fn overtaken(
     next: u64,
 ) -> bool {
     let is = |state: TrialState| trial.is_some_and(|t| t.state == state);
-    let held_by = |holder: Holder| trial.is_some_and(|t| t.holder == holder);
-    let repeat_is_open = |begun_by: &[Holder]| {
+    let held_by = |by: HeldBy| trial.is_some_and(|t| t.held_by == by);
+    let repeat_is_open = |begun_by: &[HeldBy]| {
         is(TrialState::Complete)
-            && repeat.is_none_or(|r| !r.finished && begun_by.contains(&r.holder))
+            && repeat.is_none_or(|r| !r.finished && begun_by.contains(&r.held_by))
     };
     match write {
         Write::TrialCreated { number, .. } => *number != next,
         Write::TrialClaimed { .. } => !is(TrialState::Waiting),
-        Write::TrialReclaimed { .. } => !(is(TrialState::Running) && held_by(Holder::Nobody)),
+        Write::TrialReclaimed { .. } => !(is(TrialState::Running) && held_by(HeldBy::Nobody)),
         Write::AttemptStarted { id, .. } if !id.job().searches() => {
-            !repeat_is_open(&[Holder::Run, Holder::Nobody])
+            !repeat_is_open(&[HeldBy::Run, HeldBy::Nobody])
         }
         Write::AttemptStarted { .. } | Write::Reported { .. } | Write::TrialFinished { .. } => {
-            !(held_by(Holder::Run) && is(TrialState::Running))
+            !(held_by(HeldBy::Run) && is(TrialState::Running))
         }
         Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } if id.job().searches() => {
-            !held_by(Holder::Run)
+            !held_by(HeldBy::Run)
         }
-        // One that was never begun on record has no holder.
+        // One that was never begun on record is nobody's.
         Write::AttemptEnded { .. } | Write::MemoryUsed { .. } => {
-            !is(TrialState::Complete) || repeat.is_some_and(|r| r.holder != Holder::Run)
+            !is(TrialState::Complete) || repeat.is_some_and(|r| r.held_by != HeldBy::Run)
         }
-        Write::RepeatFinished { .. } => !repeat_is_open(&[Holder::Run]),
+        Write::RepeatFinished { .. } => !repeat_is_open(&[HeldBy::Run]),
         Write::TrialNoted { .. } => trial.is_none(),
         Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => false,
     }
@@ -263,7 +263,7 @@ impl Store {
         seen: &mut KnownTrials,
         first: u64,
     ) -> Result<Changes, StoreError> {
-        let shared = self.place().is_shared();
+        let shared = self.place().is_shared() && seen.run.is_some();
         self.read(|conn| {
             must_be_there(conn, study_id)?;
             let live = match shared {
@@ -286,18 +286,18 @@ impl Store {
                 true => Vec::new(),
                 false => updated.news(read_trials(conn, study_id, Which::These(&read))?),
             };
-            let mut held = None;
-            if shared && seen.run.is_some() {
-                let is = held_now(conn, study_id, &updated, &live)?;
-                held = (is != updated.held).then(|| is.clone());
-                updated.held = is;
+            let mut nodes = None;
+            if shared {
+                let now = other_nodes(conn, study_id, &updated, &live)?;
+                nodes = (now != updated.nodes).then(|| now.clone());
+                updated.nodes = now;
             }
             *seen = updated;
             Ok(Changes {
                 gone,
                 lost,
                 trials,
-                held,
+                nodes,
             })
         })
     }
@@ -365,15 +365,15 @@ impl Store {
 }
 
 /// What other nodes do now, in view of the trials as they are.
-fn held_now(
+fn other_nodes(
     conn: &Connection,
     study_id: i64,
     seen: &KnownTrials,
     live: &BTreeSet<i64>,
-) -> Result<Held, Kind> {
-    let running = |holder: Holder| {
+) -> Result<OtherNodes, Kind> {
+    let running = |by: HeldBy| {
         let trials = seen.trials.iter();
-        let of = move |t: &TrialSummary| t.state == TrialState::Running && t.holder == holder;
+        let of = move |t: &TrialSummary| t.state == TrialState::Running && t.held_by == by;
         trials
             .filter(move |(_, t)| of(t))
             .map(|(number, _)| *number)
@@ -383,12 +383,12 @@ fn held_now(
         let run = repeat.attempts.last().map(|a| a.run_id);
         !repeat.state.finished() && run != seen.run && run.is_some_and(|r| live.contains(&r))
     };
-    let elsewhere = repeats.iter().filter(at).map(|r| r.job);
-    let left = left(conn, study_id, running(Holder::Nobody).collect())?.into_iter();
+    let at_repeats = repeats.iter().filter(at).map(|r| r.job);
+    let left = left(conn, study_id, running(HeldBy::Nobody).collect())?.into_iter();
     let with_trial = |r: Reclaimable| Some((seen.running.get(&r.number)?.clone(), r));
-    Ok(Held {
-        elsewhere: elsewhere
-            .chain(running(Holder::Node).map(Job::trial))
+    Ok(OtherNodes {
+        running: at_repeats
+            .chain(running(HeldBy::Node).map(Job::trial))
             .collect(),
         left: left.filter_map(with_trial).collect(),
         repeats,
@@ -426,14 +426,14 @@ impl Batch<'_> {
             let trial = glimpse(row, number, Some(self.run_id), |_| true)?;
             Ok((row.get(4)?, row.get(1)?, trial))
         })?;
-        let Some((trial_id, holder, mut trial)) = found else {
+        let Some((trial_id, run, mut trial)) = found else {
             return Ok(None);
         };
-        if let Some(run) = holder
-            && trial.holder == Holder::Node
+        if let Some(run) = run
+            && trial.held_by == HeldBy::Node
             && !is_live(self.conn, run)?
         {
-            trial.holder = Holder::Nobody;
+            trial.held_by = HeldBy::Nobody;
         }
         Ok(Some((trial_id, trial)))
     }
@@ -449,12 +449,12 @@ impl Batch<'_> {
             Some(run) if run != self.run_id => is_live(self.conn, run)?,
             Some(_) | None => false,
         };
-        let holder = run.map_or(Holder::Nobody, |run| {
-            Holder::of(Some(run), live, Some(self.run_id))
+        let held_by = run.map_or(HeldBy::Nobody, |run| {
+            HeldBy::of(Some(run), live, Some(self.run_id))
         });
         Ok(Some(RepeatSummary {
             finished: state.finished(),
-            holder,
+            held_by,
         }))
     }
 }
@@ -477,7 +477,7 @@ fn glimpse(
     let live = !state.finished() && run.is_some_and(live);
     Ok(TrialSummary {
         state,
-        holder: Holder::of(run, live, asks),
+        held_by: HeldBy::of(run, live, asks),
         struck: row.get(2)?,
     })
 }

@@ -12,7 +12,7 @@ use super::{Store, StoreError, StoreErrorKind as Kind};
 
 /// Who may end a trial that `tune` has made or claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub enum HeldBy {
     /// The run that asks; where no run does, any.
     Run,
     /// A run on another node, whose lease goes on.
@@ -23,15 +23,15 @@ pub enum Holder {
     Foreign,
 }
 
-impl Holder {
+impl HeldBy {
     /// Of a trial that names `run` as its holder, for the run `asks`; `live`: the lease of `run` goes on.
-    pub(super) fn of(run: Option<i64>, live: bool, asks: Option<i64>) -> Holder {
+    pub(super) fn of(run: Option<i64>, live: bool, asks: Option<i64>) -> HeldBy {
         match (run, asks) {
-            (None, _) => Holder::Foreign,
-            (Some(_), None) => Holder::Run,
-            (Some(run), Some(asks)) if run == asks => Holder::Run,
-            (Some(_), Some(_)) if live => Holder::Node,
-            (Some(_), Some(_)) => Holder::Nobody,
+            (None, _) => HeldBy::Foreign,
+            (Some(_), None) => HeldBy::Run,
+            (Some(run), Some(asks)) if run == asks => HeldBy::Run,
+            (Some(_), Some(_)) if live => HeldBy::Node,
+            (Some(_), Some(_)) => HeldBy::Nobody,
         }
     }
 }
@@ -156,9 +156,6 @@ pub(super) fn end_leases(conn: &Connection, study_id: i64, node: &str) -> Result
 
 /// The runs of a study whose leases go on.
 pub(super) fn live_runs(conn: &Connection, study_id: i64) -> Result<BTreeSet<i64>, Kind> {
-    if !conn.has_table("tune_leases")? {
-        return Ok(BTreeSet::new());
-    }
     let query = format!(
         "SELECT l.run_id FROM tune_leases l JOIN tune_runs r ON r.run_id = l.run_id
          WHERE r.study_id = ?1 AND {}",

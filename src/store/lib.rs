@@ -35,12 +35,12 @@ mod tests;
 mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable};
-pub use changes::{Changes, Held, KnownTrials, RepeatSummary, TrialSummary, overtaken};
+pub use changes::{Changes, KnownTrials, OtherNodes, RepeatSummary, TrialSummary, overtaken};
 pub use choose::choose;
 pub use descriptor::Descriptor;
 pub use error::{StoreError, StoreErrorKind};
 pub use file::{is_empty_database, lockable, looked_at};
-pub use leases::{Holder, Node};
+pub use leases::{HeldBy, Node};
 pub use listing::Members;
 pub use log::is_damaged;
 pub use memory::{MemoryObservation, MemoryRecord};

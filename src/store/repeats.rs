@@ -41,7 +41,11 @@ impl Store {
         study_id: i64,
         number: Option<u64>,
     ) -> Result<Vec<RepeatRecord>, StoreError> {
-        self.read(|conn| repeats(conn, study_id, number))
+        self.read(|conn| match conn.has_table("tune_repeats")? {
+            true => repeats(conn, study_id, number),
+            // Files of an earlier version, opened for reading, do not have the tables yet.
+            false => Ok(Vec::new()),
+        })
     }
 }
 
@@ -51,10 +55,6 @@ pub(super) fn repeats(
     study_id: i64,
     number: Option<u64>,
 ) -> Result<Vec<RepeatRecord>, Kind> {
-    // Files of an earlier version, opened for reading, do not have the tables yet.
-    if !conn.has_table("tune_repeats")? {
-        return Ok(Vec::new());
-    }
     let query = "SELECT t.number, r.purpose, r.repeat, r.seed, r.state, r.value, r.attrs_json,
                 r.started, r.ended
          FROM trials t JOIN tune_repeats r ON r.trial_id = t.trial_id

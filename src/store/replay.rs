@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::apply::Batch;
-use super::{Holder, Store, StoreError, StoreErrorKind as Kind, Write};
+use super::{HeldBy, Store, StoreError, StoreErrorKind as Kind, Write};
 use search::study::TrialState;
 
 /// What became of writes from a spool.
@@ -62,7 +62,7 @@ impl Batch<'_> {
             let held = self.glimpse(number)?;
             let taken = held.is_some_and(|trial| {
                 trial.state == TrialState::Running
-                    && matches!(trial.holder, Holder::Node | Holder::Nobody)
+                    && matches!(trial.held_by, HeldBy::Node | HeldBy::Nobody)
             });
             if taken {
                 let what = format!("another node has taken trial {number} over");

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 
 use super::core::{
-    Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts, tally,
-    weights_kept,
+    Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts, weights_kept,
 };
 use super::disk_tasks::RunFiles;
 use super::driver::{Driver, log_event};
@@ -37,7 +36,7 @@ use report::Sink;
 use search::pruner;
 use search::sampler;
 use search::study::{FrozenTrial, Job, TrialState};
-use store::{Held, KnownTrials, Place, Reclaimable, RepeatRecord, RunRecord, Store, Write};
+use store::{KnownTrials, OtherNodes, Place, Reclaimable, RepeatRecord, RunRecord, Store, Write};
 use weights::Leaders;
 
 /// How long processes of an earlier run are given to end.
@@ -202,12 +201,7 @@ fn reclaim(store: &Store, study_id: i64, run_id: i64) -> Result<Vec<Reclaimed>, 
     let last = |r: &Reclaimable| Some(r.attempts.last()?.pid);
     let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
     orphans::wait_for_exits(&pids, LEFTOVERS);
-    let reclaimed = reclaimable.into_iter().map(|r| Reclaimed {
-        number: r.number,
-        attempt: r.next_attempt(),
-        tally: tally(&r.attempts),
-    });
-    Ok(reclaimed.collect())
+    Ok(reclaimable.iter().map(Reclaimed::of).collect())
 }
 
 /// Repeats and tests of earlier runs; waits until the last processes of those that go on are gone.
@@ -240,7 +234,7 @@ struct EarlierRuns {
     reclaimed: Vec<Reclaimed>,
     repeats: Vec<Repeated>,
     /// What other nodes do.
-    held: Option<Held>,
+    nodes: Option<OtherNodes>,
     /// The study's attributes.
     attrs: Map<String, Json>,
     peaks: Vec<Observation>,
@@ -274,7 +268,7 @@ fn read_earlier_runs(
         trials: all.trials,
         reclaimed: reclaim(store, study_id, run_id)?,
         repeats: repeats(store, study_id)?,
-        held: all.held,
+        nodes: all.nodes,
         attrs: known.map(|s| s.user_attrs).unwrap_or_default(),
         peaks: Vec::new(),
     };
@@ -358,7 +352,7 @@ fn start(
         reclaimed: earlier.reclaimed,
         repeats: earlier.repeats,
         shared: storage.is_shared(),
-        held: earlier.held,
+        nodes: earlier.nodes,
         selected: earlier.attrs.get("selection").cloned(),
         test: prepared.test,
         devices: (0..slots).map(|i| devices[i % devices.len()]).collect(),

@@ -99,8 +99,8 @@ impl Core {
                 self.put_found(trial);
             }
         }
-        if let Some(held) = changes.held {
-            self.on_held(held);
+        if let Some(nodes) = changes.nodes {
+            self.on_other_nodes(nodes);
         }
     }
 

@@ -45,7 +45,7 @@ use report::Counts;
 use search::pruner::Pruner;
 use search::space::Params;
 use search::study::{self, FrozenTrial, History, Job, TrialState};
-use store::{Held, Write};
+use store::{AttemptRecord, OtherNodes, Reclaimable, Write};
 
 use config::Baseline;
 use config::TestSplit;
@@ -54,7 +54,6 @@ pub use assign::checkpoint_name;
 pub use devices::SLOTS_GIVEN_UP;
 pub use estimates::in_parts;
 pub use kept_weights::weights_kept;
-pub use nodes::tally;
 pub use repeats::{Outcome, Repeated};
 
 use super::{Action, Event, Now, WorkerAction, WorkerId};
@@ -87,6 +86,37 @@ pub struct Reclaimed {
     pub tally: Tally,
 }
 
+impl Reclaimed {
+    /// From the database.
+    pub fn of(left: &Reclaimable) -> Reclaimed {
+        Reclaimed {
+            number: left.number,
+            attempt: left.next_attempt(),
+            tally: tally(&left.attempts),
+        }
+    }
+
+    /// The trial, which waits to be run again.
+    fn active(&self, spec: &StudySpec, mut trial: FrozenTrial) -> ActiveTrial {
+        let seed = study::derive_seed(spec.seed, self.number, "trial");
+        trial.intermediate.clear();
+        let mut active = ActiveTrial::new(trial, self.attempt, seed, self.tally);
+        if spec.operation.halve {
+            active.halvings = self.tally.oom;
+        }
+        active
+    }
+}
+
+/// The faults of earlier attempts.
+fn tally(attempts: &[AttemptRecord]) -> Tally {
+    let mut tally = Tally::default();
+    for attempt in attempts {
+        tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
+    }
+    tally
+}
+
 /// What a run starts from.
 pub struct Start {
     /// The study.
@@ -110,7 +140,7 @@ pub struct Start {
     /// Whether other nodes may work on the study.
     pub shared: bool,
     /// What they do.
-    pub held: Option<Held>,
+    pub nodes: Option<OtherNodes>,
     /// The selection that the study's attributes tell of.
     pub selected: Option<serde_json::Value>,
     /// Name of the sampler that answers [`Action::Propose`].
@@ -250,13 +280,7 @@ fn reclaimed_trials(start: &Start) -> BTreeMap<Job, ActiveTrial> {
         let Some(again) = again.get(&trial.number) else {
             continue;
         };
-        let seed = study::derive_seed(start.spec.seed, trial.number, "trial");
-        let mut trial = trial.clone();
-        trial.intermediate.clear();
-        let mut reclaimed = ActiveTrial::new(trial, again.attempt, seed, again.tally);
-        if start.spec.operation.halve {
-            reclaimed.halvings = again.tally.oom;
-        }
+        let reclaimed = again.active(&start.spec, trial.clone());
         active.insert(Job::trial(again.number), reclaimed);
     }
     active
@@ -325,8 +349,8 @@ impl Core {
         };
         let waiting: Vec<Job> = core.retry.iter().copied().collect();
         waiting.into_iter().for_each(|job| core.predict(job));
-        if let Some(held) = start.held {
-            core.on_held(held);
+        if let Some(nodes) = start.nodes {
+            core.on_other_nodes(nodes);
         }
         core
     }

@@ -6,12 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Core;
-use super::active_trial::ActiveTrial;
 use super::repeats::Repeated;
-use fault::Tally;
-use search::study::{self, FrozenTrial, Job};
-use store::{AttemptRecord, Held, Write};
+use super::{Core, Reclaimed};
+use search::study::{FrozenTrial, Job};
+use store::{OtherNodes, Write};
 
 /// What is known of them.
 #[derive(Debug, Default)]
@@ -19,27 +17,9 @@ pub(super) struct Nodes {
     /// Whether there may be others.
     pub(super) shared: bool,
     /// The trials and repeats that they run.
-    elsewhere: BTreeSet<Job>,
+    running: BTreeSet<Job>,
     /// The trials that nobody runs any more.
-    left: BTreeMap<u64, Left>,
-}
-
-/// A trial that a node has left RUNNING.
-#[derive(Debug, Clone)]
-struct Left {
-    trial: FrozenTrial,
-    /// The attempt to make next.
-    attempt: u32,
-    tally: Tally,
-}
-
-/// The faults of earlier attempts.
-pub fn tally(attempts: &[AttemptRecord]) -> Tally {
-    let mut tally = Tally::default();
-    for attempt in attempts {
-        tally.add_word(attempt.outcome.as_deref().unwrap_or_default());
-    }
-    tally
+    left: BTreeMap<u64, (FrozenTrial, Reclaimed)>,
 }
 
 impl Nodes {
@@ -53,38 +33,29 @@ impl Nodes {
 
     /// Trials that others run, or that are to be taken over.
     pub(super) fn trials(&self) -> u64 {
-        let elsewhere = self.elsewhere.iter().filter(|job| job.searches());
-        (elsewhere.count() + self.left.len()) as u64
+        let trials = self.running.iter().filter(|job| job.searches());
+        (trials.count() + self.left.len()) as u64
     }
 
     /// Whether others run repeats.
     pub(super) fn repeat(&self) -> bool {
-        self.elsewhere.iter().any(|job| !job.searches())
+        self.running.iter().any(|job| !job.searches())
     }
 
     /// Whether another node runs this.
     pub(super) fn run(&self, job: Job) -> bool {
-        self.elsewhere.contains(&job)
+        self.running.contains(&job)
     }
 }
 
 impl Core {
     /// What other nodes do has changed.
-    pub(super) fn on_held(&mut self, held: Held) {
-        self.nodes.elsewhere = held.elsewhere;
-        self.nodes.left = held
-            .left
-            .into_iter()
-            .map(|(trial, reclaimable)| {
-                let left = Left {
-                    trial,
-                    attempt: reclaimable.next_attempt(),
-                    tally: tally(&reclaimable.attempts),
-                };
-                (reclaimable.number, left)
-            })
-            .collect();
-        for record in held.repeats {
+    pub(super) fn on_other_nodes(&mut self, nodes: OtherNodes) {
+        self.nodes.running = nodes.running;
+        let left = nodes.left.into_iter();
+        let left = left.map(|(trial, left)| (trial.number, (trial, Reclaimed::of(&left))));
+        self.nodes.left = left.collect();
+        for record in nodes.repeats {
             let repeated = Repeated::of(record);
             let job = repeated.job;
             let begun = self.active.contains_key(&job);
@@ -109,29 +80,18 @@ impl Core {
         let open = self.slots.iter().filter(|s| !s.spare && !s.is_drained());
         let mut room = open.count().saturating_sub(self.active.len());
         while room > 0
-            && let Some((number, left)) = self.nodes.left.pop_first()
+            && let Some((number, (trial, again))) = self.nodes.left.pop_first()
         {
-            let seed = study::derive_seed(self.spec.seed, number, "trial");
-            let Left {
-                mut trial,
-                attempt,
-                tally,
-            } = left;
-            trial.intermediate.clear();
-            let mut active = ActiveTrial::new(trial, attempt, seed, tally);
-            if self.spec.operation.halve {
-                active.halvings = tally.oom;
-            }
             let job = Job::trial(number);
             self.outbox.push(Write::TrialReclaimed { number });
             self.history.clear_reports(number);
-            self.active.insert(job, active);
+            self.warn(format!(
+                "{job} is taken over from a node that is gone: attempt {} begins here, and nothing is held against the trial",
+                again.attempt
+            ));
+            self.active.insert(job, again.active(&self.spec, trial));
             self.retry.insert(job);
             self.predict(job);
-            self.warn(format!(
-                "{job} is taken over from a node that is gone: attempt {attempt} begins here, and nothing is held against \
-                 the trial"
-            ));
             room -= 1;
         }
     }

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Map, Value as Json, json};
 
 use super::active_trial::{ActiveTrial, End};
-use super::nodes::tally;
-use super::{Core, Mode};
+use super::{Core, Mode, tally};
 use config::{Operation, TestPolicy};
 use fault::Tally;
 use messages::number_from_json;

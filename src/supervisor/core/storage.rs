@@ -110,7 +110,14 @@ impl Core {
     }
 
     fn patience_ends(&self, outage: &StorageOutage) -> Now {
-        outage.since + self.spec.operation.supervisor.storage_patience
+        let operation = &self.spec.operation;
+        let patience = operation.supervisor.storage_patience;
+        // A node that is cut off for longer than its lease goes on when it comes back: it does not give up before.
+        let patience = match self.nodes.shared {
+            true => patience.max(operation.lease * 2),
+            false => patience,
+        };
+        outage.since + patience
     }
 
     /// Whether every batch is where it will be found again.

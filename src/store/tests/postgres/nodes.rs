@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Postgres;
 use crate::tests::*;
-use crate::{Changes, Holder, KnownTrials, RepeatSummary, Replayed, TrialSummary, overtaken};
+use crate::{Changes, HeldBy, KnownTrials, RepeatSummary, Replayed, TrialSummary, overtaken};
 use search::study::Purpose;
 
 /// Long enough for any test.
@@ -53,8 +53,8 @@ fn expire(bench: &mut BenchOn<Postgres>, node: &str) {
 }
 
 fn left(changes: &Changes) -> Vec<(u64, u32)> {
-    let held = changes.held.iter().flat_map(|held| &held.left);
-    held.map(|(trial, r)| {
+    let all = changes.nodes.iter().flat_map(|nodes| &nodes.left);
+    all.map(|(trial, r)| {
         assert_eq!(trial.number, r.number);
         (r.number, r.next_attempt())
     })
@@ -62,8 +62,8 @@ fn left(changes: &Changes) -> Vec<(u64, u32)> {
 }
 
 fn elsewhere(changes: &Changes) -> Vec<Job> {
-    let held = changes.held.iter().flat_map(|held| &held.elsewhere);
-    held.copied().collect()
+    let all = changes.nodes.iter().flat_map(|nodes| &nodes.running);
+    all.copied().collect()
 }
 
 #[test]
@@ -199,20 +199,20 @@ fn a_repeat_is_made_by_one_node_and_told_to_all() {
     assert_eq!(b.write(&[starts(1)]), []);
     assert_eq!(a.write(&[ends(0.1)]), [ends(0.1)], "too late");
     assert_eq!(b.write(&[ends(0.2)]), []);
-    let repeats = a.look().held.unwrap().repeats;
+    let repeats = a.look().nodes.unwrap().repeats;
     assert_eq!(repeats[0].value, Some(0.2));
 }
 
 #[test]
 fn only_who_holds_a_trial_writes_of_it() {
-    let trial = |state, holder| {
+    let trial = |state, held_by| {
         Some(TrialSummary {
             state,
-            holder,
+            held_by,
             struck: false,
         })
     };
-    let repeat = |finished, holder| Some(RepeatSummary { finished, holder });
+    let repeat = |finished, held_by| Some(RepeatSummary { finished, held_by });
     let id = |purpose| Job { number: 3, purpose }.attempt(1);
     let start = |purpose| Write::AttemptStarted {
         id: id(purpose),
@@ -222,21 +222,21 @@ fn only_who_holds_a_trial_writes_of_it() {
         device: "cpu".into(),
         log: String::new(),
     };
-    for holder in [Holder::Run, Holder::Node, Holder::Nobody, Holder::Foreign] {
-        let running = trial(TrialState::Running, holder);
-        let own = holder == Holder::Run;
+    for held_by in [HeldBy::Run, HeldBy::Node, HeldBy::Nobody, HeldBy::Foreign] {
+        let running = trial(TrialState::Running, held_by);
+        let own = held_by == HeldBy::Run;
         let end = finished(3, TrialState::Complete, &[0.5]);
         assert_eq!(overtaken(&end, running, None, 0), !own);
         assert_eq!(overtaken(&start(Purpose::Search), running, None, 0), !own);
         let takes = Write::TrialReclaimed { number: 3 };
         assert_eq!(
             overtaken(&takes, running, None, 0),
-            holder != Holder::Nobody
+            held_by != HeldBy::Nobody
         );
-        let complete = trial(TrialState::Complete, Holder::Nobody);
+        let complete = trial(TrialState::Complete, HeldBy::Nobody);
         let start = start(Purpose::Repeat(1));
-        let busy = holder == Holder::Node || holder == Holder::Foreign;
-        assert_eq!(overtaken(&start, complete, repeat(false, holder), 0), busy);
-        assert!(overtaken(&start, complete, repeat(true, holder), 0));
+        let busy = held_by == HeldBy::Node || held_by == HeldBy::Foreign;
+        assert_eq!(overtaken(&start, complete, repeat(false, held_by), 0), busy);
+        assert!(overtaken(&start, complete, repeat(true, held_by), 0));
     }
 }

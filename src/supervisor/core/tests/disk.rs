@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::*;
 use memory::Entry;
 use search::study::Job;
-use store::{Changes, Holder, KnownTrials, TrialSummary};
+use store::{Changes, HeldBy, KnownTrials, TrialSummary};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,9 +74,9 @@ impl Disk {
         let trial = self.trials.get(&number)?;
         Some(TrialSummary {
             state: trial.state,
-            holder: match self.ours.contains(&number) {
-                true => Holder::Run,
-                false => Holder::Foreign,
+            held_by: match self.ours.contains(&number) {
+                true => HeldBy::Run,
+                false => HeldBy::Foreign,
             },
             struck: trial.struck(),
         })

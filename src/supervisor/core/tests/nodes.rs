@@ -7,13 +7,13 @@ use super::*;
 use crate::BatchEvent;
 use crate::refused_starts::RefusedStarts;
 use search::sampler::RandomSampler;
-use store::{Changes, Held, Reclaimable};
+use store::{Changes, OtherNodes, Reclaimable};
 
 /// A core of one slot that shares its study, whose goal is 3 trials, and that knows of these.
-fn sharing(trials: Vec<FrozenTrial>, held: Held) -> Driven {
+fn sharing(trials: Vec<FrozenTrial>, nodes: OtherNodes) -> Driven {
     let start = Start {
         shared: true,
-        held: Some(held),
+        nodes: Some(nodes),
         trials,
         ..start(spec(3, 1), vec![Device::Cpu])
     };
@@ -32,10 +32,10 @@ fn ended(number: u64) -> FrozenTrial {
     trial
 }
 
-fn elsewhere(numbers: &[u64]) -> Held {
-    Held {
-        elsewhere: numbers.iter().map(|n| Job::trial(*n)).collect(),
-        ..Held::default()
+fn elsewhere(numbers: &[u64]) -> OtherNodes {
+    OtherNodes {
+        running: numbers.iter().map(|n| Job::trial(*n)).collect(),
+        ..OtherNodes::default()
     }
 }
 
@@ -73,7 +73,7 @@ fn what_others_run_counts_towards_the_goal_and_is_waited_for() {
     assert!(!core.done(), "others may not come to their end");
     let done = Changes {
         trials: vec![ended(1), ended(2)],
-        held: Some(Held::default()),
+        nodes: Some(OtherNodes::default()),
         ..Changes::default()
     };
     core.handle(changed(done), Now::ZERO);
@@ -86,12 +86,12 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
         number: 1,
         attempts: Vec::new(),
     };
-    let held = Held {
+    let nodes = OtherNodes {
         left: vec![(running(1), left)],
         ..elsewhere(&[2])
     };
     let trials = vec![ended(0), running(1), running(2)];
-    let mut core = sharing(trials, held);
+    let mut core = sharing(trials, nodes);
     let actions = ready(&mut core);
     let [
         Write::TrialReclaimed { number: 1 },
@@ -109,7 +109,7 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
     let mut refused = Vec::new();
     for (batch, writes) in batches {
         let taken = Changes {
-            held: Some(elsewhere(&[1, 2])),
+            nodes: Some(elsewhere(&[1, 2])),
             ..Changes::default()
         };
         let refused_starts = RefusedStarts::of(writes);
@@ -132,7 +132,7 @@ fn a_trial_that_another_node_has_taken_ends_here_and_its_files_stay() {
     let taken = Changes {
         lost: vec![number],
         trials: vec![running(number)],
-        held: Some(elsewhere(&[number])),
+        nodes: Some(elsewhere(&[number])),
         ..Changes::default()
     };
     let actions = core.handle(changed(taken), Now::ZERO);
@@ -147,7 +147,7 @@ fn a_trial_that_another_node_has_taken_ends_here_and_its_files_stay() {
 
 #[test]
 fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
-    let mut core = sharing(Vec::new(), Held::default());
+    let mut core = sharing(Vec::new(), OtherNodes::default());
     let actions = ready(&mut core);
     let [Write::TrialCreated { params, .. }, ..] = starts(&actions)[..] else {
         panic!("{actions:?}");
@@ -164,7 +164,7 @@ fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
         refused: RefusedStarts::of(writes),
         changes: Changes {
             trials: vec![theirs],
-            held: Some(elsewhere(&[0])),
+            nodes: Some(elsewhere(&[0])),
             ..Changes::default()
         },
     };

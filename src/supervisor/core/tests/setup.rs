@@ -62,7 +62,7 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
 pub fn start(spec: StudySpec, devices: Vec<Device>) -> Start {
     Start {
         shared: false,
-        held: None,
+        nodes: None,
         database: "/p/tune.db".into(),
         trials: vec![],
         reclaimed: vec![],

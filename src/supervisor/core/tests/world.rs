@@ -192,7 +192,7 @@ impl World {
                 let durably = match job.searches() {
                     true => {
                         let trial = self.disk.glimpse(job.number);
-                        trial.is_none_or(|t| t.state.finished() || t.holder != store::Holder::Run)
+                        trial.is_none_or(|t| t.state.finished() || t.held_by != store::HeldBy::Run)
                     }
                     false => self.disk.repeats[&job].ended.is_some(),
                 };
