@@ -116,11 +116,7 @@ impl Batch<'_> {
                 distributions,
                 user_attrs,
                 system_attrs,
-            } => {
-                let trial_id = self.create(*number, params, distributions)?;
-                put_attributes(self.conn, USER, trial_id, user_attrs)?;
-                put_attributes(self.conn, SYSTEM, trial_id, system_attrs)
-            }
+            } => self.create(*number, params, distributions, [user_attrs, system_attrs]),
             Write::TrialClaimed {
                 number,
                 params,
@@ -230,13 +226,14 @@ impl Batch<'_> {
         }
     }
 
-    /// Makes a trial and returns its row id.
+    /// Makes a trial, with its user and system attributes.
     fn create(
         &self,
         number: u64,
         params: &Params,
         distributions: &BTreeMap<String, Domain>,
-    ) -> Result<i64, Kind> {
+        [user_attrs, system_attrs]: [&Map<String, Json>; 2],
+    ) -> Result<(), Kind> {
         if next_number(self.conn, self.study_id)? != number {
             return Err(Kind::Conflict);
         }
@@ -245,7 +242,8 @@ impl Batch<'_> {
         self.own(trial_id)?;
         put_params(self.conn, trial_id, number, params, distributions)?;
         self.runs(number, trial_id);
-        Ok(trial_id)
+        put_attributes(self.conn, USER, trial_id, user_attrs)?;
+        put_attributes(self.conn, SYSTEM, trial_id, system_attrs)
     }
 
     fn claim(

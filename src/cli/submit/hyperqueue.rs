@@ -34,7 +34,7 @@ const TASK: [&str; 2] = ["$HQ_JOB_ID", "$HQ_TASK_ID"];
 /// The script.
 pub(super) fn script(job: &Job) -> String {
     let limit = job.time.map_or_else(String::new, |time| {
-        format!(" --leave-in {}s", time.as_secs())
+        format!("--leave-in {}s", time.as_secs())
     });
     let here = shell_word(&job.here.display().to_string());
     format!(
@@ -44,13 +44,7 @@ cd {here} || exit 9
 # The same when HyperQueue runs the task again, so that the node takes up at once what it held.
 export TUNE_NODE="hq-$HQ_JOB_ID-$HQ_TASK_ID"
 {database}
-{line}{limit} &
-run=$!
-trap 'told=1; kill -TERM $run 2> /dev/null' TERM
-wait $run
-code=$?
-while [ -n "$told" ]; do told=; wait $run; code=$?; done
-{stop}
+{run}
 # 4: the run was asked to leave. HyperQueue runs the task again once its worker has ended; until then it waits here.
 if {again}; then
     sleep infinity
@@ -58,8 +52,7 @@ fi
 exit $code
 "#,
         database = job.database(TASK),
-        line = job.line(),
-        stop = job.stop_database(TASK),
+        run = job.run(&limit, TASK),
         again = job.again(),
     )
 }

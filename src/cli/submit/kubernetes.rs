@@ -20,17 +20,10 @@ pub(super) fn manifest(job: &Job) -> Result<String, Failure> {
     })?;
     let name = job.name();
     let (file, text) = &job.task;
-    // JSON is YAML, and needs no rules for quotes.
-    let quoted = |text: &str| json!(text).to_string();
-    let command: Vec<String> = job.command.iter().map(|word| quoted(word)).collect();
     let lines = text.lines().map(|line| match line.is_empty() {
         true => "\n".to_owned(),
         false => format!("    {line}\n"),
     });
-    let gpus = match job.gpus {
-        0 => String::new(),
-        gpus => format!("\n        resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}"),
-    };
     Ok(format!(
         r#"# The database's URL, and its password, are in a secret:
 #   kubectl create secret generic tune-storage --from-literal=url=postgresql://USER@HOST/DATABASE \
@@ -63,7 +56,33 @@ spec:
       restartPolicy: Never
       terminationGracePeriodSeconds: {lead}
       containers:
-      - name: tune
+{container}      volumes:
+      - {{name: project, emptyDir: {{}}}}          # logs, checkpoints and spool: the node's own
+      - {{name: task, configMap: {{name: {name}}}}}
+      - {{name: memory, emptyDir: {{medium: Memory}}}}
+"#,
+        file = quoted(file),
+        lines = lines.collect::<String>(),
+        nodes = job.nodes,
+        lead = LEAD.as_secs(),
+        container = container(job, &name, image),
+    ))
+}
+
+/// JSON is YAML, and needs no rules for quotes.
+fn quoted(text: &str) -> String {
+    json!(text).to_string()
+}
+
+/// The pods' only container.
+fn container(job: &Job, name: &str, image: &str) -> String {
+    let command: Vec<String> = job.command.iter().map(|word| quoted(word)).collect();
+    let gpus = match job.gpus {
+        0 => String::new(),
+        gpus => format!("\n        resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}"),
+    };
+    format!(
+        r#"      - name: tune
         image: {image}
         workingDir: /project
         command: [{command}]{gpus}
@@ -80,15 +99,8 @@ spec:
         - {{name: project, mountPath: /project}}
         - {{name: task, mountPath: /project/configs}}
         - {{name: memory, mountPath: /dev/shm}}
-      volumes:
-      - {{name: project, emptyDir: {{}}}}          # logs, checkpoints and spool: the node's own
-      - {{name: task, configMap: {{name: {name}}}}}
-      - {{name: memory, emptyDir: {{medium: Memory}}}}
 "#,
-        lines = lines.collect::<String>(),
-        nodes = job.nodes,
-        lead = LEAD.as_secs(),
         image = quoted(image),
         command = command.join(", "),
-    ))
+    )
 }

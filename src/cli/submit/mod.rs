@@ -119,11 +119,6 @@ const LEAD: Duration = Duration::from_secs(180);
 const GRACE: &str = "120s";
 
 impl Job {
-    /// The command line as a shell reads it.
-    fn line(&self) -> String {
-        shell_line(&self.command)
-    }
-
     /// The job's name: what every engine takes for one.
     fn name(&self) -> String {
         let plain = |c: char| {
@@ -155,12 +150,23 @@ impl Job {
         }
     }
 
-    /// What ends the database that the first node runs.
-    fn stop_database(&self, task: [&str; 2]) -> String {
-        match self.postgres {
+    /// What a script does with the run: it passes SIGTERM on, and leaves the run's exit code in `code`. `more` is added to
+    /// the command.
+    fn run(&self, more: &str, task: [&str; 2]) -> String {
+        let stop = match self.postgres {
             Some(_) => with_postgres::stop(task),
             None => String::new(),
-        }
+        };
+        format!(
+            "{} {more} &
+run=$!
+trap 'told=1; kill -TERM $run 2> /dev/null' TERM
+wait $run
+code=$?
+while [ -n \"$told\" ]; do told=; wait $run; code=$?; done
+{stop}",
+            shell_line(&self.command)
+        )
     }
 
     /// The condition under which a node is run again. The first node's server may be on another host by then.

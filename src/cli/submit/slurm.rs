@@ -48,13 +48,7 @@ if [ -n "$SLURM_JOB_END_TIME" ]; then
     limit=(--leave-in "$((SLURM_JOB_END_TIME - $(date +%s)))s")
 fi
 
-{line} "${{limit[@]}}" &
-run=$!
-trap 'told=1; kill -TERM $run 2> /dev/null' TERM
-wait $run
-code=$?
-while [ -n "$told" ]; do told=; wait $run; code=$?; done
-{stop}
+{run}
 # 4: the run was asked to leave, and goes on when Slurm starts it again, unless somebody has cancelled the job. 0 and 3 are
 # ends; the others want a person.
 if {again} && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
@@ -64,8 +58,7 @@ fi
 exit $code
 "#,
         database = job.database(TASK),
-        line = job.line(),
-        stop = job.stop_database(TASK),
+        run = job.run("\"${limit[@]}\"", TASK),
         again = job.again(),
     );
     text

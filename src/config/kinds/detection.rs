@@ -2,7 +2,7 @@
 
 use search::study::Direction;
 
-use super::shared::{LoopPresets, SPLIT, joined, training_loop};
+use super::shared::{BY_LIBTORCH, LoopPresets, SPLIT, joined, training_loop};
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{FRACTION, Key, KeyType, Preset, data, float, int, training};
 use crate::{Metric, TaskKind};
@@ -22,7 +22,7 @@ pub const POST: [&str; 4] = [
 ];
 
 /// Every key of the kind.
-pub const KEYS: &[Key] = &joined::<46>(&[&OWN, &SPLIT, &LOOP]);
+pub const KEYS: &[Key] = &joined::<_, 46>(&[&OWN, &SPLIT, &LOOP]);
 
 const LOOP: [Key; 15] = training_loop(LoopPresets {
     epochs: 40,
@@ -104,13 +104,7 @@ pub static KIND: TaskKind = TaskKind {
     name: "text-detection",
     keys: KEYS,
     metrics: &METRICS,
-    presets: &[("supervisor.checkpoint", "true")],
-    folds: Some("data.folds"),
-    accepts_any_parameter: false,
-    in_process: true,
-    keeps_checkpoints: true,
-    keeps_weights: true,
     // Batch norms would see other statistics.
     halves_batches: false,
-    needs_libtorch: true,
+    ..BY_LIBTORCH
 };

@@ -1,6 +1,7 @@
 //! What the kinds of task that are trained here read alike: how rows are split, the loop, the loss of classes.
 
 use super::early_stopping::{LONG_ENOUGH, MIN_DELTA, PATIENCE, WITH_PATIENCE};
+use crate::TaskKind;
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{FRACTION, Key, KeyType, Preset, data, float, int, training};
 
@@ -100,8 +101,23 @@ pub(super) const CLASSES: [Key; 6] = [
         .help("of two classes the second is predicted from this probability on, by default from above 0.5; of a list each epoch takes the best on the validation part, without training again"),
 ];
 
-/// Keys one behind the other; `N` is how many they are.
-pub(super) const fn joined<const N: usize>(tables: &[&[Key<'static>]]) -> [Key<'static>; N] {
+/// What kinds that libtorch trains have in common; they say the rest themselves.
+pub(super) const BY_LIBTORCH: TaskKind = TaskKind {
+    name: "",
+    keys: &[],
+    metrics: &[],
+    presets: &[("supervisor.checkpoint", "true")],
+    folds: Some("data.folds"),
+    accepts_any_parameter: false,
+    in_process: true,
+    keeps_checkpoints: true,
+    keeps_weights: true,
+    halves_batches: true,
+    needs_libtorch: true,
+};
+
+/// Tables one behind the other; `N` is how many rows they have.
+pub(super) const fn joined<T: Copy, const N: usize>(tables: &[&[T]]) -> [T; N] {
     let mut all = [tables[0][0]; N];
     let (mut table, mut at) = (0, 0);
     while table < tables.len() {
@@ -113,6 +129,6 @@ pub(super) const fn joined<const N: usize>(tables: &[&[Key<'static>]]) -> [Key<'
         }
         table += 1;
     }
-    assert!(at == N, "all keys are there");
+    assert!(at == N, "all rows are there");
     all
 }

@@ -2,7 +2,7 @@
 
 use search::study::Direction;
 
-use super::shared::{CLASSES, LoopPresets, SPLIT, joined, training_loop};
+use super::shared::{BY_LIBTORCH, CLASSES, LoopPresets, SPLIT, joined, training_loop};
 use super::text_classification;
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{Key, KeyType, Preset, data, float, int, training};
@@ -19,7 +19,7 @@ pub const CATEGORICAL: &str = "data.categorical";
 pub const IGNORE: &str = "data.ignore";
 
 /// Every key of the kind.
-pub const KEYS: &[Key] = &joined::<40>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
+pub const KEYS: &[Key] = &joined::<_, 40>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
 
 const LOOP: [Key; 15] = training_loop(LoopPresets {
     epochs: 50,
@@ -61,35 +61,18 @@ const OWN: [Key; 12] = [
 ];
 
 /// Those of classes are text classification's; numbers are in the target's own unit.
-pub const METRICS: [Metric; 12] = {
-    let of = &text_classification::METRICS;
-    [
-        of[0],
-        of[1],
-        of[2],
-        of[3],
-        of[4],
-        of[5],
-        of[6],
-        of[7],
-        of[8],
-        Metric::within("rmse", Direction::Minimize, 0.0, f64::INFINITY),
-        Metric::within("mae", Direction::Minimize, 0.0, f64::INFINITY),
-        Metric::within("r2", Direction::Maximize, f64::NEG_INFINITY, 1.0),
-    ]
-};
+pub const METRICS: [Metric; 12] = joined(&[&text_classification::METRICS, &OF_NUMBERS]);
+
+const OF_NUMBERS: [Metric; 3] = [
+    Metric::within("rmse", Direction::Minimize, 0.0, f64::INFINITY),
+    Metric::within("mae", Direction::Minimize, 0.0, f64::INFINITY),
+    Metric::within("r2", Direction::Maximize, f64::NEG_INFINITY, 1.0),
+];
 
 /// Task kind `tabular`: a multi-layer perceptron on the columns of a table.
 pub static KIND: TaskKind = TaskKind {
     name: "tabular",
     keys: KEYS,
     metrics: &METRICS,
-    presets: &[("supervisor.checkpoint", "true")],
-    folds: Some("data.folds"),
-    accepts_any_parameter: false,
-    in_process: true,
-    keeps_checkpoints: true,
-    keeps_weights: true,
-    halves_batches: true,
-    needs_libtorch: true,
+    ..BY_LIBTORCH
 };

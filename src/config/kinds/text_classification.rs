@@ -2,7 +2,7 @@
 
 use search::study::Direction;
 
-use super::shared::{CLASSES, LoopPresets, SPLIT, joined, training_loop};
+use super::shared::{BY_LIBTORCH, CLASSES, LoopPresets, SPLIT, joined, training_loop};
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{Key, KeyType, Preset, data, float, int, training};
 use crate::{Metric, TaskKind};
@@ -17,7 +17,7 @@ const DEEP: ActiveWhen = when("head.layers", Is::AtLeast(2));
 pub const FREEZE: &str = "train.freeze_encoder_layers";
 
 /// Every key of the kind.
-pub const KEYS: &[Key] = &joined::<47>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
+pub const KEYS: &[Key] = &joined::<_, 47>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
 
 const LOOP: [Key; 15] = training_loop(LoopPresets {
     epochs: 4,
@@ -91,12 +91,5 @@ pub static KIND: TaskKind = TaskKind {
     name: "text-classification",
     keys: KEYS,
     metrics: &METRICS,
-    presets: &[("supervisor.checkpoint", "true")],
-    folds: Some("data.folds"),
-    accepts_any_parameter: false,
-    in_process: true,
-    keeps_checkpoints: true,
-    keeps_weights: true,
-    halves_batches: true,
-    needs_libtorch: true,
+    ..BY_LIBTORCH
 };

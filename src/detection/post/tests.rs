@@ -1,3 +1,5 @@
+//! What is found in maps that are drawn for it.
+
 use super::*;
 use crate::metric::overlap;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Data sets as people have them, and damaged ones.
+
 use super::*;
 use image::RgbImage;
 use proptest::prelude::*;

@@ -187,6 +187,14 @@ pub fn reference<'a>(file: &'a SafeTensors<'a>, name: &str) -> Tensor {
 /// Keys with their values.
 pub type Setting = Vec<(&'static str, Value)>;
 
+/// That a training of weights that explode says where.
+pub fn assert_diverges(ended: &Ended) {
+    match ended {
+        Ended::Diverged { at } => assert!(at.starts_with("epoch "), "{at}"),
+        other @ (Ended::Completed | Ended::Returned { .. } | Ended::Pruned) => panic!("{other:?}"),
+    }
+}
+
 /// Weights after a training with these keys changed.
 pub type Trained<'a> = dyn FnMut(&[(&str, Value)]) -> String + 'a;
 
@@ -194,10 +202,30 @@ pub type Trained<'a> = dyn FnMut(&[(&str, Value)]) -> String + 'a;
 pub struct Suite<'a> {
     /// Those of the kind.
     pub keys: &'static [Key<'static>],
-    /// Another value of a key, and where it is tried: its conditions hold there. `None`: an unknown key.
+    /// Another value of a key, and where it is tried: its conditions hold there. `None`: as all kinds try it.
     pub tried: &'a dyn Fn(&str) -> Option<(Setting, Value)>,
     /// What keys are below that are below something of the model.
     pub limit: i64,
+}
+
+/// Another value of a key of the loop that all kinds share.
+fn tried_of_loop(key: &str) -> Option<(Setting, Value)> {
+    Some(match key {
+        "train.epochs" => (vec![], 3.into()),
+        "train.batch_size" => (vec![], 8.into()),
+        "train.clip_grad" => (vec![], 0.01.into()),
+        "train.grad_accum" => (vec![], 2.into()),
+        "optim.lr" => (vec![], 2e-3.into()),
+        "optim.weight_decay" => (vec![], 0.1.into()),
+        "optim.beta1" => (vec![], 0.8.into()),
+        "optim.beta2" => (vec![], 0.95.into()),
+        "optim.eps" => (vec![], 1e-4.into()),
+        "sched.name" => (vec![], "cosine".into()),
+        "sched.warmup_ratio" => (vec![], 0.5.into()),
+        "sched.cosine_cycles" => (vec![("sched.name", "cosine_restart".into())], 2.into()),
+        "sched.poly_power" => (vec![("sched.name", "polynomial".into())], 2.0.into()),
+        _ => return None,
+    })
 }
 
 impl Suite<'_> {
@@ -206,7 +234,7 @@ impl Suite<'_> {
     }
 
     fn of(&self, key: &str) -> (Setting, Value) {
-        let found = (self.tried)(key);
+        let found = (self.tried)(key).or_else(|| tried_of_loop(key));
         found.unwrap_or_else(|| panic!("{key}: say in the test with which value it is tried"))
     }
 
