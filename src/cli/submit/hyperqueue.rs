@@ -34,7 +34,7 @@ const TASK: [&str; 2] = ["$HQ_JOB_ID", "$HQ_TASK_ID"];
 /// The script.
 pub(super) fn script(job: &Job) -> String {
     let limit = job.time.map_or_else(String::new, |time| {
-        format!("--leave-in {}s", time.as_secs())
+        format!(" --leave-in {}s", time.as_secs())
     });
     let here = shell_word(&job.here.display().to_string());
     format!(

@@ -158,7 +158,7 @@ impl Job {
             None => String::new(),
         };
         format!(
-            "{} {more} &
+            "{}{more} &
 run=$!
 trap 'told=1; kill -TERM $run 2> /dev/null' TERM
 wait $run

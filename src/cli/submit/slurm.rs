@@ -58,7 +58,7 @@ fi
 exit $code
 "#,
         database = job.database(TASK),
-        run = job.run("\"${limit[@]}\"", TASK),
+        run = job.run(" \"${limit[@]}\"", TASK),
         again = job.again(),
     );
     text

@@ -120,13 +120,11 @@ impl Core {
         Some(number)
     }
 
-    /// A point that is to be placed, unless another node has tried it since: nodes that know the same propose the same.
+    /// A point that is to be placed, unless another node has tried it since.
     fn next_unplaced(&mut self) -> Option<Unplaced> {
         loop {
             let unplaced = self.unplaced.pop_front()?;
-            let entries = self.history.entries().iter().rev();
-            let mut since = entries.take_while(|e| e.number >= unplaced.number);
-            if !(self.nodes.shared && since.any(|e| e.params == unplaced.params)) {
+            if !self.tried_since(unplaced.number, &unplaced.params) {
                 return Some(unplaced);
             }
         }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::repeats::Repeated;
 use super::{Core, Reclaimed};
+use search::space::Params;
 use search::study::{FrozenTrial, Job};
 use store::{OtherNodes, Write};
 
@@ -67,6 +68,14 @@ impl Core {
             }
         }
         self.repeats.look_again();
+    }
+
+    /// Whether a point has been tried in a trial from this number on, for which it was proposed: nodes that know the same
+    /// propose the same.
+    pub(super) fn tried_since(&self, number: u64, params: &Params) -> bool {
+        let entries = self.history.entries().iter().rev();
+        let mut since = entries.take_while(|entry| entry.number >= number);
+        self.nodes.shared && since.any(|entry| entry.params == *params)
     }
 
     /// Another node has taken it over: what goes on here is of no use.

@@ -55,7 +55,11 @@ impl Core {
         let revision = self.progress.revision();
         let answer = self.search.answer.take();
         // Other programs may have taken numbers meanwhile: who asks often must not keep us from ever beginning.
-        let fits = |a: &Answer| a.number <= number && a.revision == revision;
+        let twin = |a: &Answer| {
+            let proposal = a.proposal.as_ref();
+            proposal.is_some_and(|p| self.tried_since(a.number, &p.params))
+        };
+        let fits = |a: &Answer| a.number <= number && a.revision == revision && !twin(a);
         let answer = answer.filter(fits).map(|a| a.proposal);
         if answer.is_none() {
             self.ask(number, true);

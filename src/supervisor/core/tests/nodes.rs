@@ -183,3 +183,54 @@ fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
     assert_eq!(*number, 1);
     assert_ne!(second, params);
 }
+
+#[test]
+fn a_proposal_on_its_way_that_another_node_has_tried_meanwhile_is_made_again() {
+    let mut core = sharing(vec![running(0)], elsewhere(&[0]));
+    core.handle(Event::Ticked, Now::ZERO);
+    core.handle(Event::Worker(0, WorkerEvent::Spawned(9)), Now::ZERO);
+    core.handle(received(0, hello()), Now::ZERO);
+    // What was proposed at the beginning is of no use any more.
+    let mut reported = running(0);
+    reported.intermediate.insert(1, 0.5);
+    let report = Changes {
+        trials: vec![reported],
+        ..Changes::default()
+    };
+    core.handle(changed(report), Now::ZERO);
+    let asked = core.one(received(0, FromWorker::Ready), Now::ZERO);
+    let question = asked.into_iter().find_map(|action| match action {
+        Action::Propose { number, news } => Some((number, news)),
+        _ => None,
+    });
+    let (number, news) = question.unwrap();
+    assert_eq!(number, 1);
+    let answer = core.answer(1, news);
+    let Event::Proposed {
+        proposal: Some(proposal),
+        ..
+    } = &answer
+    else {
+        panic!("{answer:?}");
+    };
+    // Their trial 1 is at the very point, and is heard of before the answer.
+    let point = proposal.params.clone();
+    let theirs = FrozenTrial::new(1, TrialState::Running, point.clone());
+    let news = Changes {
+        trials: vec![theirs],
+        nodes: Some(elsewhere(&[0, 1])),
+        ..Changes::default()
+    };
+    core.one(changed(news), Now::ZERO);
+    let actions = core.handle(answer, Now::ZERO);
+    let [
+        Write::TrialCreated {
+            number: 2, params, ..
+        },
+        ..,
+    ] = starts(&actions)[..]
+    else {
+        panic!("{actions:?}");
+    };
+    assert_ne!(*params, point);
+}
