@@ -79,7 +79,7 @@ impl Loop {
         let operation = &spec.operation;
         let proposer = Proposer::new(sampler(&operation.sampler).unwrap(), &spec);
         let core = Core::new(Start {
-            shared: false,
+            node: None,
             nodes: None,
             database: "tune.db".into(),
             dir: "tune.db.d".into(),
@@ -148,8 +148,8 @@ impl Loop {
             Action::Write { batch, .. } => self
                 .queue
                 .push_back(Event::Batch(batch, BatchEvent::Written)),
-            Action::Propose { number, news } => {
-                let answer = self.proposer.answer(number, news);
+            Action::Propose { number, news, seed } => {
+                let answer = self.proposer.answer(number, news, seed);
                 self.queue.push_back(answer);
             }
             Action::Worker(_, WorkerAction::Send(message)) => match message {

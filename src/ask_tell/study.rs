@@ -138,6 +138,7 @@ impl Study {
         if let Some(archive) = &mut self.archive {
             let created = Write::TrialCreated {
                 number,
+                last: number,
                 params: params.clone(),
                 distributions: self.study.space().distributions(&params),
                 user_attrs: Map::new(),

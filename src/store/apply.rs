@@ -116,6 +116,7 @@ impl Batch<'_> {
                 distributions,
                 user_attrs,
                 system_attrs,
+                ..
             } => self.create(*number, params, distributions, [user_attrs, system_attrs]),
             Write::TrialClaimed {
                 number,

@@ -6,6 +6,7 @@
 //! number, state, ownership and whether it was struck with what was seen before: one pass over these columns.
 //! Only trials that are new or different are then read.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply::Batch;
@@ -25,8 +26,18 @@ pub(super) struct Doubt {
     /// The transaction's.
     number: i64,
     writes: Vec<Write>,
-    /// What was left out.
-    late: Vec<Write>,
+    /// What became of it, where it was.
+    carried: CarriedOut,
+}
+
+/// What became of a batch that was carried out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CarriedOut {
+    /// What other programs got ahead of, and was left out.
+    pub late: Vec<Write>,
+    /// The new trials that have other numbers than they asked for, because others were faster: by the number asked for, the
+    /// one that it has now.
+    pub renumbered: BTreeMap<u64, u64>,
 }
 
 impl Doubt {
@@ -36,7 +47,7 @@ impl Doubt {
         Doubt {
             number,
             writes: writes.to_vec(),
-            late: Vec::new(),
+            carried: CarriedOut::default(),
         }
     }
 }
@@ -78,6 +89,8 @@ pub struct KnownTrials {
     /// The run that wants to know; `None`: none does, and all that runs of `tune` hold is the same.
     run: Option<i64>,
     trials: BTreeMap<u64, TrialSummary>,
+    /// The number after the highest that was ever known.
+    ever: u64,
     /// What others are running, as it was read last.
     running: BTreeMap<u64, FrozenTrial>,
     nodes: OtherNodes,
@@ -127,20 +140,29 @@ impl KnownTrials {
         }
     }
 
+    /// Whether no trial of this number, nor one after it, was ever known.
+    pub fn is_new(&self, number: u64) -> bool {
+        number >= self.ever
+    }
+
     /// The number of the first trial that is not known to have ended: those before it hardly change.
     fn first_open(&self) -> u64 {
         let open = self
             .trials
             .iter()
             .find(|(_, trial)| !trial.state.finished());
-        let after = || self.trials.keys().next_back().map_or(0, |last| last + 1);
-        open.map_or_else(after, |(number, _)| *number)
+        open.map_or_else(|| self.after_last(), |(number, _)| *number)
+    }
+
+    fn after_last(&self) -> u64 {
+        self.trials.keys().next_back().map_or(0, |last| last + 1)
     }
 
     /// Compares with what is there now from the number `first` on, and takes that over.
     pub fn update(&mut self, first: u64, now: BTreeMap<u64, TrialSummary>) -> Compared {
         let before = self.trials.split_off(&first);
         self.trials.extend(now);
+        self.ever = self.ever.max(self.after_last());
         let mut compared = Compared::default();
         for (number, _) in before.iter().filter(|(_, was)| was.held_by == HeldBy::Run) {
             match self.trials.get(number).map(|is| is.held_by) {
@@ -185,6 +207,7 @@ impl KnownTrials {
                 struck: false,
             };
             self.trials.insert(number, running);
+            self.ever = self.ever.max(self.after_last());
         }
         if let Write::TrialFinished { number, state, .. } = write
             && let Some(trial) = self.trials.get_mut(number)
@@ -303,7 +326,9 @@ impl Store {
     }
 
     /// Carries out a batch for a run, but for what other programs got ahead of: that is left out and
-    /// given back. The rest is durable when this returns, and in `seen`.
+    /// given back. A new trial whose number another one has got meanwhile gets the next one, with all that the batch says of
+    /// it, unless that one tries the very same point, the number is beyond the last that it may have, or a trial of it has been
+    /// in `seen` before: what is to be written may still speak of that one. What is not left out is durable when this returns, and in `seen`.
     ///
     /// # Errors
     /// Nothing was written. See [`Store::apply`]; also where the study was deleted.
@@ -313,25 +338,31 @@ impl Store {
         time: jiff::Timestamp,
         writes: &[Write],
         seen: &mut KnownTrials,
-    ) -> Result<Vec<Write>, StoreError> {
+    ) -> Result<CarriedOut, StoreError> {
         if writes.is_empty() {
-            return Ok(Vec::new());
+            return Ok(CarriedOut::default());
         }
         self.must_be_writable(writes)?;
-        if let Some(late) = self.written_after_all(writes)? {
-            let written = writes.iter().filter(|write| !late.contains(write));
-            written.for_each(|write| seen.note(write));
-            return Ok(late);
+        if let Some(carried) = self.written_after_all(writes)? {
+            let written = writes.iter().filter(|write| !carried.late.contains(write));
+            written.for_each(|write| seen.note(&carried.as_written(write)));
+            return Ok(carried);
         }
-        let (mut written, mut late) = (Vec::new(), Vec::new());
+        let (mut written, mut carried) = (Vec::new(), CarriedOut::default());
         let done = self.transact((study_id, run_id), time, |batch| {
             must_be_there(batch.conn, study_id)?;
             for write in writes {
-                if batch.is_overtaken(write)? {
-                    late.push(write.clone());
+                let next = batch.next_number_for(write)?;
+                if seen.is_new(next) && batch.may_be_renumbered(write, next)? {
+                    let asked = write.number();
+                    carried.renumbered.extend(asked.map(|asked| (asked, next)));
+                }
+                let as_written = carried.as_written(write);
+                if batch.is_overtaken(&as_written, next)? {
+                    carried.late.push(write.clone());
                 } else {
-                    batch.write(write)?;
-                    written.push(write);
+                    batch.write(&as_written)?;
+                    written.push(as_written);
                 }
             }
             Ok(())
@@ -340,27 +371,37 @@ impl Store {
             self.doubt = Some(Doubt {
                 number,
                 writes: writes.to_vec(),
-                late: late.clone(),
+                carried: carried.clone(),
             });
         }
         done.map_err(|kind| self.at(kind))?;
-        written.into_iter().for_each(|write| seen.note(write));
-        Ok(late)
+        written.iter().for_each(|write| seen.note(write));
+        Ok(carried)
     }
 
-    /// What was left out of these writes, where they are those of a commit that was in doubt, and turn out to be durable.
-    fn written_after_all(&mut self, writes: &[Write]) -> Result<Option<Vec<Write>>, StoreError> {
+    /// What became of these writes, where they are those of a commit that was in doubt, and turn out to be durable.
+    fn written_after_all(&mut self, writes: &[Write]) -> Result<Option<CarriedOut>, StoreError> {
         let Some(doubt) = self.doubt.take() else {
             return Ok(None);
         };
         match self.conn.committed(doubt.number) {
-            Ok(true) if doubt.writes == writes => Ok(Some(doubt.late)),
+            Ok(true) if doubt.writes == writes => Ok(Some(doubt.carried)),
             Ok(_) => Ok(None),
             Err(kind) => {
                 self.doubt = Some(doubt);
                 Err(self.at(kind))
             }
         }
+    }
+}
+
+impl CarriedOut {
+    /// A write of the batch, about the trial by the number that it has.
+    fn as_written<'a>(&self, write: &'a Write) -> Cow<'a, Write> {
+        let given = write.number().and_then(|asked| self.renumbered.get(&asked));
+        given.map_or(Cow::Borrowed(write), |number| {
+            Cow::Owned(write.under(*number))
+        })
     }
 }
 
@@ -396,8 +437,36 @@ fn other_nodes(
 }
 
 impl Batch<'_> {
-    /// Whether somebody got ahead of a write.
-    fn is_overtaken(&self, write: &Write) -> Result<bool, Kind> {
+    /// The number that the study's next trial gets, where this is a new trial; nothing else needs it.
+    fn next_number_for(&self, write: &Write) -> Result<u64, Kind> {
+        match matches!(write, Write::TrialCreated { .. }) {
+            true => next_number(self.conn, self.study_id),
+            false => Ok(0),
+        }
+    }
+
+    /// Whether a new trial that asks for another number than the next one may have that one: no trial from its own number
+    /// on, which it was proposed without knowing of, tries the same point.
+    fn may_be_renumbered(&self, write: &Write, next: u64) -> Result<bool, Kind> {
+        let Write::TrialCreated {
+            number,
+            last,
+            params,
+            ..
+        } = write
+        else {
+            return Ok(false);
+        };
+        if *number == next || next > *last {
+            return Ok(false);
+        }
+        let since: Vec<u64> = (*number..next).collect();
+        let since = read_trials(self.conn, self.study_id, Which::These(&since))?;
+        Ok(since.iter().all(|trial| trial.params != *params))
+    }
+
+    /// Whether somebody got ahead of a write; `next` as for [`overtaken`].
+    fn is_overtaken(&self, write: &Write, next: u64) -> Result<bool, Kind> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
@@ -405,10 +474,6 @@ impl Batch<'_> {
         let repeat = match write.repeat() {
             Some(job) if trial.is_some() => self.glimpse_of_repeat(job)?,
             Some(_) | None => None,
-        };
-        let next = match matches!(write, Write::TrialCreated { .. }) {
-            true => next_number(self.conn, self.study_id)?,
-            false => 0,
         };
         Ok(overtaken(write, trial, repeat, next))
     }

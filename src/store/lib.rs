@@ -35,7 +35,9 @@ mod tests;
 mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable};
-pub use changes::{Changes, KnownTrials, OtherNodes, RepeatSummary, TrialSummary, overtaken};
+pub use changes::{
+    CarriedOut, Changes, KnownTrials, OtherNodes, RepeatSummary, TrialSummary, overtaken,
+};
 pub use choose::choose;
 pub use descriptor::Descriptor;
 pub use error::{StoreError, StoreErrorKind};

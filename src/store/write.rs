@@ -18,6 +18,10 @@ pub enum Write {
     TrialCreated {
         /// Number within the study.
         number: u64,
+        /// The highest number that it may have instead, where others are faster: with their trials counted, a later one would
+        /// be beyond the study's goal.
+        #[serde(default)]
+        last: u64,
         /// Parameters.
         params: Params,
         /// The distribution that held for each of them.
@@ -158,6 +162,31 @@ impl Write {
                 None
             }
         }
+    }
+
+    /// The same about the trial of another number, if it concerns one. The log of an attempt is renamed with it.
+    pub fn under(&self, other: u64) -> Write {
+        let mut write = self.clone();
+        match &mut write {
+            Write::TrialCreated { number, .. }
+            | Write::TrialClaimed { number, .. }
+            | Write::TrialReclaimed { number }
+            | Write::Reported { number, .. }
+            | Write::TrialFinished { number, .. }
+            | Write::TrialNoted { number, .. } => *number = other,
+            Write::AttemptStarted { id, log, .. } => {
+                let stem = id.job().file_stem();
+                id.number = other;
+                // The study's name, which is part of the path, may hold anything.
+                let name = log.rfind('/').map_or(0, |slash| slash + 1);
+                let renamed = log[name..].replace(&stem, &id.job().file_stem());
+                log.replace_range(name.., &renamed);
+            }
+            Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } => id.number = other,
+            Write::RepeatFinished { job, .. } => job.number = other,
+            Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => {}
+        }
+        write
     }
 
     /// The repeat or test that it concerns, if it concerns one.

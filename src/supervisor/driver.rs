@@ -180,7 +180,7 @@ impl Executor {
             Action::Forget(job) => self.disk.ask(DiskTask::Forget(job)),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon(write) => self.ask(Request::Soon(write)),
-            Action::Propose { number, news } => self.proposer.ask(number, news),
+            Action::Propose { number, news, seed } => self.proposer.ask(number, news, seed),
             Action::Report(event) => self.report(&event),
             Action::Finish { exit, reason } => {
                 tracing::info!(exit = exit.code(), reason, "run finished");

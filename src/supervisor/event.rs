@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use std::collections::BTreeMap;
+
 use crate::refused_starts::RefusedStarts;
 use device::{Device, Sample};
 use fault::Death;
@@ -124,11 +126,13 @@ impl ExitInfo {
 pub enum BatchEvent {
     /// It is durable.
     Written,
-    /// It is durable, but for what another program got ahead of: it had taken a trial's number,
-    /// claimed a waiting trial, ended a trial of ours or deleted it.
+    /// It is durable, but not as it was asked for, because of what another program got ahead of: it had taken a trial's
+    /// number, claimed a waiting trial, ended a trial of ours or deleted it.
     Overtaken {
         /// The starts among its writes that are not on record.
         refused: RefusedStarts,
+        /// New trials that got other numbers, by the number asked for.
+        renumbered: BTreeMap<u64, u64>,
         /// What others had done to the study by then.
         changes: Changes,
     },
@@ -164,6 +168,8 @@ pub enum Action {
         number: u64,
         /// What has become of the study's trials since the question before.
         news: Updates,
+        /// The seed of the sampler's generators.
+        seed: u64,
     },
     /// Tell people.
     Report(report::Event),

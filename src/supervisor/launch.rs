@@ -233,6 +233,8 @@ struct EarlierRuns {
     trials: Vec<FrozenTrial>,
     reclaimed: Vec<Reclaimed>,
     repeats: Vec<Repeated>,
+    /// The run after them.
+    run_id: i64,
     /// What other nodes do.
     nodes: Option<OtherNodes>,
     /// The study's attributes.
@@ -268,6 +270,7 @@ fn read_earlier_runs(
         trials: all.trials,
         reclaimed: reclaim(store, study_id, run_id)?,
         repeats: repeats(store, study_id)?,
+        run_id,
         nodes: all.nodes,
         attrs: known.map(|s| s.user_attrs).unwrap_or_default(),
         peaks: Vec::new(),
@@ -351,7 +354,7 @@ fn start(
         trials: earlier.trials,
         reclaimed: earlier.reclaimed,
         repeats: earlier.repeats,
-        shared: storage.is_shared(),
+        node: storage.is_shared().then_some(earlier.run_id),
         nodes: earlier.nodes,
         selected: earlier.attrs.get("selection").cloned(),
         test: prepared.test,

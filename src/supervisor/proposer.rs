@@ -15,7 +15,6 @@ use search::study::{History, Updates};
 pub struct Proposer {
     sampler: Box<dyn Sampler>,
     space: Space,
-    seed: u64,
     history: History,
 }
 
@@ -25,7 +24,6 @@ impl Proposer {
         Proposer {
             sampler,
             space: spec.space.clone(),
-            seed: spec.seed,
             history: History::new(spec.directions()),
         }
     }
@@ -35,14 +33,14 @@ impl Proposer {
         self.sampler.name()
     }
 
-    /// The point for the trial of this number, after what has become of the others.
-    pub fn answer(&mut self, number: u64, news: Updates) -> Event {
+    /// The point for the trial of this number, after what has become of the others, by a generator of this seed.
+    pub fn answer(&mut self, number: u64, news: Updates, seed: u64) -> Event {
         self.history.apply(news);
         let ask = Ask {
             space: &self.space,
             history: &self.history,
             number,
-            seed: self.seed,
+            seed,
         };
         let exhausted = self.sampler.exhausted(&ask);
         Event::Proposed {
@@ -56,7 +54,7 @@ impl Proposer {
 /// A proposer on a thread of its own. Dropping this does not wait for the question that it is working on: nobody has a
 /// use for the answer.
 pub(super) struct ProposerThread {
-    questions: Sender<(u64, Updates)>,
+    questions: Sender<(u64, Updates, u64)>,
     thread: JoinHandle<()>,
 }
 
@@ -66,12 +64,12 @@ impl ProposerThread {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(mut proposer: Proposer, events: EventSender) -> io::Result<ProposerThread> {
-        let (questions, asked): (_, Receiver<(u64, Updates)>) = mpsc::channel();
+        let (questions, asked): (_, Receiver<(u64, Updates, u64)>) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("proposer".into())
             .spawn(move || {
-                for (number, news) in asked {
-                    if events.send(proposer.answer(number, news)).is_err() {
+                for (number, news, seed) in asked {
+                    if events.send(proposer.answer(number, news, seed)).is_err() {
                         return;
                     }
                 }
@@ -80,9 +78,9 @@ impl ProposerThread {
     }
 
     /// Asks; does not wait for the answer.
-    pub(super) fn ask(&self, number: u64, news: Updates) {
+    pub(super) fn ask(&self, number: u64, news: Updates, seed: u64) {
         // Where it is gone, [`ProposerThread::is_gone`] tells.
-        let _ = self.questions.send((number, news));
+        let _ = self.questions.send((number, news, seed));
     }
 
     /// Whether it has ended, which only a defect of a sampler does: no answer will come any more.

@@ -59,6 +59,14 @@ impl RefusedStarts {
         }
     }
 
+    /// Notes that new trials on record have these numbers, whatever they asked for.
+    pub fn given<'a>(&mut self, numbers: impl Iterator<Item = &'a u64>) {
+        for number in numbers {
+            self.trials.remove(number);
+            self.attempts.retain(|a| a.number != *number);
+        }
+    }
+
     /// A batch without what refers to starts that were refused before, and what was left out of it.
     /// What it starts itself is started anew.
     pub fn without(&mut self, writes: &[Write]) -> (Vec<Write>, Vec<Write>) {
@@ -75,10 +83,7 @@ impl RefusedStarts {
 
     /// What this write starts is no longer unstarted.
     fn forget(&mut self, write: &Write) {
-        if let Some(number) = write.trial_started() {
-            self.trials.remove(&number);
-            self.attempts.retain(|a| a.number != number);
-        }
+        self.given(write.trial_started().iter());
         if let Some(attempt) = write.attempt_started() {
             self.attempts.remove(&attempt);
         }
@@ -124,6 +129,7 @@ mod tests {
     fn created(number: u64) -> Write {
         Write::TrialCreated {
             number,
+            last: u64::MAX,
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),

@@ -261,34 +261,38 @@ impl Writer {
             self.look()?;
         }
         let run = (self.run.study_id, self.run.run_id);
-        late.extend(self.store.carry_out(run, time, &writes, &mut self.seen)?);
+        let carried = self.store.carry_out(run, time, &writes, &mut self.seen)?;
+        late.extend(carried.late);
         if self.run.lease.is_some() && !writes.is_empty() {
             let was_over = std::mem::replace(&mut self.over, writes.iter().any(ends));
             if was_over && !self.over {
                 self.renew_at = Instant::now();
             }
         }
-        self.refused.recorded(&writes);
-        self.refused.add(&late);
-        if let Some(outage) = &mut self.outage {
-            outage.refused.recorded(&writes);
-            outage.refused.add(&late);
+        let outage = self.outage.as_mut().map(|outage| &mut outage.refused);
+        for refused in [Some(&mut self.refused), outage].into_iter().flatten() {
+            refused.recorded(&writes);
+            refused.given(carried.renumbered.values());
+            refused.add(&late);
         }
         self.queue.pop_front();
         let Some(batch) = batch else { return Ok(()) };
-        let event = match late.is_empty() {
+        let event = match late.is_empty() && carried.renumbered.is_empty() {
             true => Event::Batch(batch, BatchEvent::Written),
             false => {
-                let refused = RefusedStarts::of(&late);
-                // It is durable. What cannot be read now is found at a later look.
                 self.stale = true;
-                Event::Batch(
-                    batch,
-                    BatchEvent::Overtaken {
-                        refused,
-                        changes: self.changes().unwrap_or_default(),
-                    },
-                )
+                let changes = match late.is_empty() {
+                    // The trial can start: who was faster is soon enough known.
+                    true => Changes::default(),
+                    // It is durable. What cannot be read now is found at a later look.
+                    false => self.changes().unwrap_or_default(),
+                };
+                let overtaken = BatchEvent::Overtaken {
+                    refused: RefusedStarts::of(&late),
+                    renumbered: carried.renumbered,
+                    changes,
+                };
+                Event::Batch(batch, overtaken)
             }
         };
         let _ = self.events.send(event);

@@ -13,7 +13,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::event_channel::{self, EventReceiver};
 use crate::{spool, spool_replay};
-use search::space::Params;
+use search::space::{Domain, Params};
 use search::study::{Direction, FrozenTrial, Job, TrialState};
 use store::{AttemptEnd, RunRecord};
 
@@ -128,6 +128,7 @@ fn start(number: u64) -> [Write; 2] {
     [
         Write::TrialCreated {
             number,
+            last: u64::MAX,
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),
@@ -265,7 +266,7 @@ fn a_moved_database_is_not_written_and_is_used_again_when_it_is_put_back() {
 }
 
 #[test]
-fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_survive() {
+fn a_point_that_another_program_took_during_an_outage_is_refused_and_results_survive() {
     let bench = Bench::new();
     let other = lock(&bench);
     bench.batch(1, &[&end(0, 0.5), &start(1)]);
@@ -278,7 +279,12 @@ fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_su
         assert_eq!(bench.event(), Event::Batch(batch, BatchEvent::Spooled));
     }
     match bench.event() {
-        Event::Batch(1, BatchEvent::Overtaken { refused, changes }) => {
+        Event::Batch(
+            1,
+            BatchEvent::Overtaken {
+                refused, changes, ..
+            },
+        ) => {
             assert_eq!(refused.trials().collect::<Vec<_>>(), [1]);
             assert_eq!(changes.trials[0].number, 1);
         }
@@ -298,6 +304,40 @@ fn a_number_that_another_program_took_during_an_outage_is_refused_and_results_su
 }
 
 #[test]
+fn a_trial_whose_number_another_program_took_during_an_outage_has_the_next_one() {
+    let bench = Bench::new();
+    let other = lock(&bench);
+    let mut starts = start(1);
+    if let Write::TrialCreated {
+        params,
+        distributions,
+        ..
+    } = &mut starts[0]
+    {
+        let choices = vec![1.into(), 2.into()];
+        let domain = Domain::Categorical { choices };
+        params.insert("x".into(), 2.into());
+        distributions.insert("x".into(), domain);
+    }
+    bench.batch(1, &[&end(0, 0.5), &starts]);
+    assert!(failed_and_heals(&bench.event()));
+    let take = "INSERT INTO trials (number, study_id, state, datetime_start) \
+                VALUES (1, 1, 'RUNNING', '2026-01-01 00:00:00.000000'); COMMIT";
+    other.execute_batch(take).unwrap();
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
+    let overtaken = BatchEvent::Overtaken {
+        refused: RefusedStarts::default(),
+        renumbered: [(1, 2)].into(),
+        changes: Changes::default(),
+    };
+    assert_eq!(bench.event(), Event::Batch(1, overtaken));
+    bench.batch(2, &[&end(2, 0.25)]);
+    while bench.event() != Event::Batch(2, BatchEvent::Written) {}
+    let values: Vec<Vec<f64>> = bench.trials().into_iter().map(|t| t.values).collect();
+    assert_eq!(values, [vec![0.5], vec![], vec![0.25]]);
+}
+
+#[test]
 fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
     let mut bench = Bench::new();
     let other = Connection::open(bench.database()).unwrap();
@@ -307,7 +347,12 @@ fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
     bench.ask(report(0, 1.0));
     bench.batch(1, &[&start(1), &end(0, 0.5)]);
     match bench.event() {
-        Event::Batch(1, BatchEvent::Overtaken { refused, changes }) => {
+        Event::Batch(
+            1,
+            BatchEvent::Overtaken {
+                refused, changes, ..
+            },
+        ) => {
             assert_eq!(refused, RefusedStarts::default(), "the start is on record");
             let found: Vec<(u64, TrialState)> =
                 changes.trials.iter().map(|t| (t.number, t.state)).collect();

@@ -123,6 +123,7 @@ fn params(number: u64) -> Params {
 fn created(number: u64) -> Write {
     Write::TrialCreated {
         number,
+        last: u64::MAX,
         params: params(number),
         distributions: distributions(),
         user_attrs: object(json!({"seed": i64::MAX, "attempts": 1})),

@@ -117,6 +117,7 @@ fn start_of(number: u64) -> Vec<Write> {
     vec![
         Write::TrialCreated {
             number,
+            last: u64::MAX,
             params,
             distributions: [
                 ("optim.lr".to_owned(), lr),

@@ -175,6 +175,18 @@ impl History {
         }
     }
 
+    /// A trial has another number than was thought; there is none of that number.
+    pub fn renumber(&mut self, from: u64, to: u64) {
+        if let Ok(at) = self.position(from) {
+            let entry = self.entries.remove(at);
+            self.changed.insert(from);
+            self.set(Entry {
+                number: to,
+                ..entry
+            });
+        }
+    }
+
     /// What has changed since this was last asked; at first all trials.
     pub fn take_updates(&mut self) -> Updates {
         let changed = std::mem::take(&mut self.changed).into_iter();

@@ -141,9 +141,14 @@ fn lr() -> Domain {
 }
 
 fn created(number: u64) -> Write {
+    created_at(number, 0.01)
+}
+
+fn created_at(number: u64, at: f64) -> Write {
     Write::TrialCreated {
         number,
-        params: Params::from([("lr".to_owned(), Value::Float(0.01))]),
+        last: u64::MAX,
+        params: Params::from([("lr".to_owned(), Value::Float(at))]),
         distributions: [("lr".to_owned(), lr())].into(),
         user_attrs: attrs(json!({"seed": 1234})),
         system_attrs: Map::new(),
@@ -157,7 +162,7 @@ fn started(number: u64, attempt: u32) -> Write {
         worker: 3,
         pid: 99,
         device: "cuda:0".to_owned(),
-        log: format!("logs/{number}-{attempt}.log"),
+        log: format!("logs/of trial-000000/trial-{number:06}-attempt-{attempt}.log"),
     }
 }
 

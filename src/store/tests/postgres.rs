@@ -161,6 +161,7 @@ fn a_batch_whose_commit_nobody_could_tell_is_asked_for_and_not_written_twice() {
             .store
             .carry_out(ids, time, &batch, &mut seen)
             .unwrap()
+            .late
             .is_empty()
     );
     let number = bench
@@ -177,6 +178,7 @@ fn a_batch_whose_commit_nobody_could_tell_is_asked_for_and_not_written_twice() {
             .store
             .carry_out(ids, time, &batch, &mut seen)
             .unwrap()
+            .late
             .is_empty()
     );
     assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);

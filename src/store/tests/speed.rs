@@ -30,6 +30,7 @@ fn batch(number: u64) -> Vec<Write> {
     ];
     writes.push(Write::TrialCreated {
         number: number + 1,
+        last: u64::MAX,
         params: names.map(|n| (n.to_owned(), Value::Float(0.01))).into(),
         distributions: names.map(|n| (n.to_owned(), lr())).into(),
         user_attrs: attrs(json!({"seed": 1234})),

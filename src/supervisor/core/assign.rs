@@ -4,7 +4,6 @@ use serde_json::{Map, Value as Json};
 
 use super::Core;
 use super::active_trial::ActiveTrial;
-use super::foreign::Unplaced;
 use crate::WorkerId;
 use crate::refused_starts::RefusedStarts;
 use fault::{FaultKind, Tally};
@@ -81,18 +80,18 @@ impl Core {
     }
 
     fn create(&mut self) -> Option<u64> {
+        let number = self.progress.next_number();
+        let point = self.points.get(number as usize);
         if !self.numbers_are_known() {
+            if point.is_none() {
+                self.propose_meanwhile(number);
+            }
             return None;
         }
-        let number = self.progress.next_number();
         let mut system_attrs = Map::new();
-        let params = match (self.next_unplaced(), self.points.get(number as usize)) {
-            (Some(unplaced), _) => {
-                system_attrs = unplaced.system_attrs;
-                unplaced.params
-            }
-            (None, Some(point)) => point.clone(),
-            (None, None) => {
+        let params = match point {
+            Some(point) => point.clone(),
+            None => {
                 let Some(Proposal { params, by }) = self.proposal(number)? else {
                     self.give_up_search();
                     return None;
@@ -105,6 +104,7 @@ impl Core {
         let distributions = self.spec.space.distributions(&params);
         self.outbox.push(Write::TrialCreated {
             number,
+            last: number.saturating_add(self.new_trials_wanted().saturating_sub(1)),
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user_attrs.clone(),
@@ -118,16 +118,6 @@ impl Core {
         };
         self.add_active(trial, seed);
         Some(number)
-    }
-
-    /// A point that is to be placed, unless another node has tried it since.
-    fn next_unplaced(&mut self) -> Option<Unplaced> {
-        loop {
-            let unplaced = self.unplaced.pop_front()?;
-            if !self.tried_since(unplaced.number, &unplaced.params) {
-                return Some(unplaced);
-            }
-        }
     }
 
     /// A new trial's seed, and the user attribute that tells it.
@@ -297,6 +287,7 @@ impl Core {
         if let Some((worker, attempt)) = pending.sends {
             self.send_attempt(worker, attempt, refused.attempt(&attempt));
         }
+        self.send_held_back();
     }
 
     /// Sends an attempt to the worker that waits for its record; one that is not on record, or whose

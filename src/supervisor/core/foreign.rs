@@ -5,52 +5,25 @@
 //! batches that are still on their way. So a trial whose start is on its way is not missing, and
 //! another one with its number is not it.
 
-use serde_json::{Map, Value as Json};
-
 use super::Core;
+use super::new_trial::created;
 use super::slot::Activity;
 use crate::refused_starts::RefusedStarts;
 use crate::{Action, WorkerAction};
 use protocol::AttemptId;
-use search::space::Params;
 use search::study::{FrozenTrial, Job, TrialState};
 use store::{AttemptEnd, Changes, Write};
 
 /// What is noted of an attempt whose trial somebody else has ended.
 const OVERRULED: &str = "another program had ended the trial meanwhile, and its word stands";
 
-/// A point whose trial could not be made under its number.
-#[derive(Debug)]
-pub(super) struct Unplaced {
-    /// The number.
-    pub number: u64,
-    /// The point.
-    pub params: Params,
-    /// The trial's system attributes.
-    pub system_attrs: Map<String, Json>,
-}
-
 impl Core {
-    /// Undoes starts of trials that are not on record. The points of new ones are kept, so that no
-    /// proposal is wasted on who asks often: it might never be first.
+    /// Undoes starts of trials that are not on record.
     pub(super) fn undo(&mut self, writes: &[Write], refused: &RefusedStarts) {
         for number in refused.trials() {
-            for write in writes {
-                if let Write::TrialCreated {
-                    number: n,
-                    params,
-                    system_attrs,
-                    ..
-                } = write
-                    && *n == number
-                {
-                    self.renumber = true;
-                    self.unplaced.push_back(Unplaced {
-                        number,
-                        params: params.clone(),
-                        system_attrs: system_attrs.clone(),
-                    });
-                }
+            // As a rule because its point was tried meanwhile.
+            if writes.iter().any(|w| created(w) == Some(number)) {
+                self.propose_apart();
             }
             let takes_over = Write::TrialReclaimed { number };
             let taken_over = writes.contains(&takes_over);
@@ -115,13 +88,6 @@ impl Core {
         }
     }
 
-    /// Whether the number of a new trial is known: that after the highest one.
-    pub(super) fn numbers_are_known(&mut self) -> bool {
-        let mut writes = self.pending.values().flat_map(|p| &p.writes);
-        self.renumber &= writes.any(|write| matches!(write, Write::TrialCreated { .. }));
-        !self.renumber
-    }
-
     /// Whether a start of this trial has been sent to the store and not been answered.
     fn on_its_way(&self, number: u64) -> bool {
         let mut writes = self.pending.values().flat_map(|p| &p.writes);
@@ -148,7 +114,7 @@ impl Core {
         self.history.put(&self.spec.space, &trial);
         let ends = self.progress.is_running(trial.number) && trial.state.finished();
         self.progress.put(&trial);
-        if self.nodes.shared && ends {
+        if self.nodes.shared() && ends {
             self.count_streaks(&trial);
         }
         if let Some(weights) = &mut self.weights {

@@ -17,6 +17,7 @@ mod kept_weights;
 mod ledger;
 mod liveness;
 mod machine;
+mod new_trial;
 mod nodes;
 mod proposals;
 mod repeats;
@@ -32,7 +33,7 @@ mod timing;
 mod winding_down;
 mod worker_messages;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use config::StudySpec;
@@ -45,6 +46,7 @@ use report::Counts;
 use search::pruner::Pruner;
 use search::space::Params;
 use search::study::{self, FrozenTrial, History, Job, TrialState};
+use serde_json::Value as Json;
 use store::{AttemptRecord, OtherNodes, Reclaimable, Write};
 
 use config::Baseline;
@@ -62,11 +64,11 @@ use audit::Audit;
 use dispatch::Concurrency;
 use ended_workers::EndedWorkers;
 use estimates::Memory;
-use foreign::Unplaced;
 use kept_weights::Weights;
 use ledger::Ledger;
 use liveness::LivenessDeadlines;
 use machine::Machine;
+use new_trial::HeldBack;
 use nodes::Nodes;
 use proposals::Search;
 use repeats::Repeats;
@@ -98,7 +100,10 @@ impl Reclaimed {
 
     /// The trial, which waits to be run again.
     fn active(&self, spec: &StudySpec, mut trial: FrozenTrial) -> ActiveTrial {
-        let seed = study::derive_seed(spec.seed, self.number, "trial");
+        // One that got another number than it was proposed for has that one's seed.
+        let recorded = trial.user_attrs.get("seed").and_then(Json::as_u64);
+        let derived = || study::derive_seed(spec.seed, self.number, "trial");
+        let seed = recorded.unwrap_or_else(derived);
         trial.intermediate.clear();
         let mut active = ActiveTrial::new(trial, self.attempt, seed, self.tally);
         if spec.operation.halve {
@@ -137,12 +142,12 @@ pub struct Start {
     pub test: Option<TestSplit>,
     /// Repeats that earlier runs have started or finished, in the order in which they ended.
     pub repeats: Vec<Repeated>,
-    /// Whether other nodes may work on the study.
-    pub shared: bool,
+    /// The run's row, where other nodes may work on the study.
+    pub node: Option<i64>,
     /// What they do.
     pub nodes: Option<OtherNodes>,
     /// The selection that the study's attributes tell of.
-    pub selected: Option<serde_json::Value>,
+    pub selected: Option<Json>,
     /// Name of the sampler that answers [`Action::Propose`].
     pub sampler: &'static str,
     /// Pruner.
@@ -208,11 +213,8 @@ pub struct Core {
     /// Trials of other programs with the number of a start of ours that is not on record yet: one of
     /// the two cannot be, which the answer to the start will tell.
     contested: BTreeMap<u64, FrozenTrial>,
-    /// Proposals whose number another program was faster to take: they get the next ones.
-    unplaced: VecDeque<Unplaced>,
-    /// A number of ours was wrong, and those of starts on their way may be, too: no trial is made until
-    /// all of them have been answered. Else new numbers would follow wrong ones for ever.
-    renumber: bool,
+    /// What is to be written of a new trial once its number is known.
+    held_back: Vec<HeldBack>,
     /// Others that work on the study.
     nodes: Nodes,
     slots: Vec<Slot>,
@@ -310,15 +312,14 @@ impl Core {
             repeats,
             threads: start.threads,
             baseline: start.baseline,
-            search: Search::new(start.sampler),
+            search: Search::new(start.sampler, start.spec.seed),
             pruner: start.pruner,
             history,
             progress,
             waiting,
             contested: BTreeMap::new(),
-            unplaced: VecDeque::new(),
-            renumber: false,
-            nodes: Nodes::new(start.shared),
+            held_back: Vec::new(),
+            nodes: Nodes::new(start.node),
             concurrency,
             ledger: Ledger::new(),
             deadlines: LivenessDeadlines::default(),
@@ -490,7 +491,10 @@ impl Core {
     }
 
     fn send_batch(&mut self, sends: Option<(WorkerId, AttemptId)>) {
-        let writes = std::mem::take(&mut self.outbox);
+        let (writes, sends) = self.hold_back(sends);
+        if writes.is_empty() {
+            return;
+        }
         let batch = self.next_batch;
         self.next_batch += 1;
         self.actions.push(Action::Write {

@@ -15,8 +15,8 @@ use store::{OtherNodes, Write};
 /// What is known of them.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    /// Whether there may be others.
-    pub(super) shared: bool,
+    /// The own run's row, where there may be others.
+    pub(super) own: Option<i64>,
     /// The trials and repeats that they run.
     running: BTreeSet<Job>,
     /// The trials that nobody runs any more.
@@ -24,12 +24,17 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Of none yet; `shared`: there may be some.
-    pub(super) fn new(shared: bool) -> Nodes {
+    /// Of none yet; `own`: the own run's row, where there may be some.
+    pub(super) fn new(own: Option<i64>) -> Nodes {
         Nodes {
-            shared,
+            own,
             ..Nodes::default()
         }
+    }
+
+    /// Whether there may be others.
+    pub(super) fn shared(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Trials that others run, or that are to be taken over.
@@ -75,7 +80,7 @@ impl Core {
     pub(super) fn tried_since(&self, number: u64, params: &Params) -> bool {
         let entries = self.history.entries().iter().rev();
         let mut since = entries.take_while(|entry| entry.number >= number);
-        self.nodes.shared && since.any(|entry| entry.params == *params)
+        self.nodes.shared() && since.any(|entry| entry.params == *params)
     }
 
     /// Another node has taken it over: what goes on here is of no use.

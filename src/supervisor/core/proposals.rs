@@ -7,11 +7,14 @@
 use super::{Core, Mode};
 use crate::Action;
 use search::sampler::Proposal;
+use search::study::derive_seed;
 
 /// The question to the sampler that is open, and its last answer.
 pub(super) struct Search {
     /// The sampler's name.
     pub(super) sampler: &'static str,
+    /// The seed of its generators: the study's, until another node has proposed the same point.
+    seed: u64,
     /// The question that is on its way.
     asked: Option<Question>,
     /// What came last, until it is used.
@@ -33,12 +36,15 @@ struct Answer {
     proposal: Option<Proposal>,
     /// The revision of the study's progress for which it is good.
     revision: u64,
+    /// A worker waited for it.
+    waited_for: bool,
 }
 
 impl Search {
-    pub(super) fn new(sampler: &'static str) -> Search {
+    pub(super) fn new(sampler: &'static str, seed: u64) -> Search {
         Search {
             sampler,
+            seed,
             asked: None,
             answer: None,
             exhausted: None,
@@ -59,12 +65,33 @@ impl Core {
             let proposal = a.proposal.as_ref();
             proposal.is_some_and(|p| self.tried_since(a.number, &p.params))
         };
-        let fits = |a: &Answer| a.number <= number && a.revision == revision && !twin(a);
+        let twin = answer.as_ref().is_some_and(twin);
+        let fits = |a: &Answer| a.number <= number && a.revision == revision && !twin;
         let answer = answer.filter(fits).map(|a| a.proposal);
+        if twin {
+            self.propose_apart();
+        }
         if answer.is_none() {
             self.ask(number, true);
         }
         answer
+    }
+
+    /// A worker waits for a new trial that cannot be made yet: its proposal is made meanwhile, and stays good while the
+    /// worker waits.
+    pub(super) fn propose_meanwhile(&mut self, number: u64) {
+        match &mut self.search.answer {
+            Some(answer) => answer.revision = self.progress.revision(),
+            None => self.ask(number, true),
+        }
+    }
+
+    /// Another node has proposed the same point, from the same history with the same seed. From now on this one proposes
+    /// with a seed of its own: else as many would go on to propose the same, and all but one in vain.
+    pub(super) fn propose_apart(&mut self) {
+        if let Some(run) = self.nodes.own {
+            self.search.seed = derive_seed(self.spec.seed, run.unsigned_abs(), "node");
+        }
     }
 
     fn ask(&mut self, number: u64, waited_for: bool) {
@@ -75,13 +102,17 @@ impl Core {
                 waited_for,
             });
             let news = self.history.take_updates();
-            self.actions.push(Action::Propose { number, news });
+            let seed = self.search.seed;
+            self.actions.push(Action::Propose { number, news, seed });
         }
     }
 
-    /// Whether a worker waits for a proposal, and can be given it when it comes.
+    /// Whether a worker waits for a proposal, and can be given it when it comes, or when the new trial before it has its
+    /// number.
     pub(super) fn starts_soon(&self) -> bool {
-        let waits = self.search.asked.as_ref().is_some_and(|q| q.waited_for);
+        let asked = self.search.asked.as_ref().is_some_and(|q| q.waited_for);
+        let answered = self.search.answer.as_ref().is_some_and(|a| a.waited_for);
+        let waits = asked || answered && self.new_on_its_way().is_some();
         waits && self.mode == Mode::Running && self.outage.is_none() && !self.done()
     }
 
@@ -103,6 +134,7 @@ impl Core {
             number,
             proposal,
             revision,
+            waited_for: question.waited_for,
         });
     }
 
@@ -124,7 +156,6 @@ impl Core {
 
     /// Whether it is sure that nothing is left to propose.
     pub(super) fn searched_out(&self) -> bool {
-        let told = self.search.exhausted == Some((self.progress.revision(), true));
-        told && self.unplaced.is_empty()
+        self.search.exhausted == Some((self.progress.revision(), true))
     }
 }

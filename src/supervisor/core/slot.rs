@@ -202,6 +202,14 @@ impl Slot {
         }
     }
 
+    /// The attempt whose record its worker waits for.
+    pub fn recorded_mut(&mut self) -> Option<&mut AttemptId> {
+        match &mut self.worker_mut()?.activity {
+            Activity::Recording(attempt) => Some(attempt),
+            Activity::Starting | Activity::Idle | Activity::Busy(_) | Activity::Leaving => None,
+        }
+    }
+
     /// Its worker, if it has one.
     pub fn worker(&self) -> Option<&Worker> {
         match &self.state {

@@ -70,7 +70,12 @@ impl Core {
             BatchEvent::Written => {
                 self.on_written(batch, &RefusedStarts::default(), Changes::default());
             }
-            BatchEvent::Overtaken { refused, changes } => {
+            BatchEvent::Overtaken {
+                refused,
+                renumbered,
+                changes,
+            } => {
+                self.renumber(batch, &renumbered);
                 self.on_written(batch, &refused, changes);
             }
         }
@@ -113,7 +118,7 @@ impl Core {
         let operation = &self.spec.operation;
         let patience = operation.supervisor.storage_patience;
         // A node that is cut off for longer than its lease goes on when it comes back: it does not give up before.
-        let patience = match self.nodes.shared {
+        let patience = match self.nodes.shared() {
             true => patience.max(operation.lease * 2),
             false => patience,
         };

@@ -98,6 +98,13 @@ impl StudyProgress {
         }
     }
 
+    /// A trial without a result has another number than was thought; there is none of that number.
+    pub fn renumber(&mut self, from: u64, to: u64) {
+        if let Some(trial) = self.trials.remove(&from) {
+            self.trials.insert(to, trial);
+        }
+    }
+
     /// Whether a trial is known to be running.
     pub fn is_running(&self, number: u64) -> bool {
         let trial = self.trials.get(&number);

@@ -36,6 +36,7 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
     let start = [
         Write::TrialCreated {
             number: 0,
+            last: u64::MAX,
             params: [(text.to_owned(), Value::from(text))].into(),
             distributions: [(text.to_owned(), Domain::Categorical { choices })].into(),
             user_attrs: attrs.clone(),

@@ -1,7 +1,7 @@
 //! Other programs that write to the same file.
 
 use super::*;
-use crate::{Changes, KnownTrials};
+use crate::{CarriedOut, Changes, KnownTrials};
 
 impl Bench {
     fn seen(&self) -> KnownTrials {
@@ -10,10 +10,17 @@ impl Bench {
         seen
     }
 
-    fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> Vec<Write> {
+    fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> CarriedOut {
         let time = self.store.time();
         let ids = (self.study, self.run);
         self.store.carry_out(ids, time, writes, seen).unwrap()
+    }
+
+    /// Gives what was left out.
+    fn late(&mut self, writes: &[Write], seen: &mut KnownTrials) -> Vec<Write> {
+        let carried = self.carry_out(writes, seen);
+        assert!(carried.renumbered.is_empty(), "{:?}", carried.renumbered);
+        carried.late
     }
 }
 
@@ -32,7 +39,7 @@ fn numbers(changes: &Changes) -> (Vec<u64>, Vec<u64>) {
 fn what_others_change_in_this_study_is_found_once_and_what_we_wrote_is_not() {
     let mut bench = Bench::new();
     let mut seen = bench.seen();
-    let late = bench.carry_out(&[created(0), started(0, 0), created(1)], &mut seen);
+    let late = bench.late(&[created(0), started(0, 0), created(1)], &mut seen);
     assert_eq!(late, []);
     let mut changes = || numbers(&bench.store.changes(bench.study, &mut seen).unwrap());
     assert_eq!(changes(), (vec![], vec![]), "our own");
@@ -93,20 +100,12 @@ fn a_trial_with_the_number_of_a_deleted_one_is_another_trial() {
         ended(0, 0, "completed", false),
         finished(0, TrialState::Complete, &[0.5]),
     ];
-    assert_eq!(
-        bench.carry_out(&ends, &mut seen).len(),
-        2,
-        "not of that one"
-    );
+    assert_eq!(bench.late(&ends, &mut seen).len(), 2, "not of that one");
     let changes = bench.store.changes(bench.study, &mut seen).unwrap();
     assert_eq!(numbers(&changes), (vec![0], vec![0]));
     assert_eq!(changes.trials[0].state, TrialState::Running);
     other.batch("UPDATE trials SET state = 'WAITING'").unwrap();
-    assert_eq!(
-        bench.carry_out(&ends, &mut seen).len(),
-        2,
-        "enqueued by others"
-    );
+    assert_eq!(bench.late(&ends, &mut seen).len(), 2, "enqueued by others");
 }
 
 #[test]
@@ -114,46 +113,88 @@ fn a_batch_is_written_but_for_what_others_got_ahead_of() {
     let mut bench = Bench::new();
     let mut seen = bench.seen();
     bench.carry_out(
-        &[created(0), started(0, 0), created(1), started(1, 0)],
+        &[
+            created(0),
+            started(0, 0),
+            created_at(1, 0.05),
+            started(1, 0),
+        ],
         &mut seen,
     );
     let other = bench.other();
-    asks(&other, bench.study, 2, "RUNNING");
     other
         .batch("UPDATE trials SET state = 'COMPLETE' WHERE number = 1")
         .unwrap();
-    let late = bench.carry_out(
+    let late = bench.late(
         &[
             ended(0, 0, "completed", false),
             finished(0, TrialState::Complete, &[0.5]),
             reported(1, 1, 0.25),
             ended(1, 0, "completed", false),
             finished(1, TrialState::Complete, &[0.25]),
-            created(2),
-            started(2, 0),
-            created(3),
-            started(3, 0),
         ],
         &mut seen,
     );
     let expected = [
         reported(1, 1, 0.25),
         finished(1, TrialState::Complete, &[0.25]),
-        created(2),
-        started(2, 0),
     ];
     assert_eq!(late, expected);
     let trials = bench.store.trials(bench.study).unwrap();
     assert_eq!(trials[0].values, [0.5]);
     assert!(trials[1].values.is_empty(), "somebody else's end stands");
-    assert!(trials[2].params.is_empty(), "somebody else's trial");
-    assert_eq!(trials[3].params["lr"], Value::Float(0.01));
     let attempts = bench.store.attempts(bench.study, 1).unwrap();
     assert!(
         attempts[0].ended.is_some(),
         "an attempt ends whoever ended its trial"
     );
-    assert!(bench.store.attempts(bench.study, 2).unwrap().is_empty());
+}
+
+#[test]
+fn a_new_trial_whose_number_somebody_else_got_has_the_next_one_with_all_that_is_said_of_it() {
+    let mut bench = Bench::new();
+    let mut seen = bench.seen();
+    asks(&bench.other(), bench.study, 0, "RUNNING");
+    let carried = bench.carry_out(&[created_at(0, 0.05), started(0, 0)], &mut seen);
+    assert_eq!(carried.late, []);
+    assert_eq!(carried.renumbered, [(0, 1)].into());
+    let trials = bench.store.trials(bench.study).unwrap();
+    assert!(trials[0].params.is_empty(), "somebody else's trial");
+    assert_eq!(trials[1].params["lr"], Value::Float(0.05));
+    assert!(bench.store.attempts(bench.study, 0).unwrap().is_empty());
+    let log = &bench.store.attempts(bench.study, 1).unwrap()[0].log;
+    assert_eq!(log, "logs/of trial-000000/trial-000001-attempt-0.log");
+    let changes = bench.store.changes(bench.study, &mut seen).unwrap();
+    assert_eq!(
+        numbers(&changes),
+        (vec![], vec![0]),
+        "the other one is ours"
+    );
+    // Its number may be one that is to be written of as that of a deleted trial.
+    bench.other().batch(DELETE_TRIALS).unwrap();
+    bench.store.changes(bench.study, &mut seen).unwrap();
+    let next = [created_at(2, 0.02)];
+    assert_eq!(bench.late(&next, &mut seen), next);
+    assert_eq!(bench.late(&[created_at(0, 0.02)], &mut seen), []);
+}
+
+#[test]
+fn a_point_that_somebody_else_tries_since_it_was_proposed_is_not_tried_again() {
+    let mut bench = Bench::new();
+    let mut seen = bench.seen();
+    bench.carry_out(&[created_at(0, 0.05), created_at(1, 0.02)], &mut seen);
+    let twin = [created_at(1, 0.02)];
+    let late = bench.late(&twin, &mut KnownTrials::default());
+    assert_eq!(late, twin);
+    let before = [created_at(1, 0.05)];
+    let carried = bench.carry_out(&before, &mut seen);
+    assert_eq!(carried.renumbered, [(1, 2)].into(), "it knew of trial 0");
+    // With two trials of others, the goal is reached.
+    let mut beyond = created_at(1, 0.03);
+    if let Write::TrialCreated { last, .. } = &mut beyond {
+        *last = 2;
+    }
+    assert_eq!(bench.late(&[beyond.clone()], &mut seen), [beyond]);
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn a_trial_is_read_as_it_was_written() {
     bench.apply(&[
         Write::TrialCreated {
             number: 0,
+            last: u64::MAX,
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user.clone(),
@@ -226,7 +227,10 @@ fn a_new_attempt_forgets_reports_and_closes_what_was_interrupted() {
     let outcomes: Vec<_> = attempts.iter().map(|a| a.outcome.as_deref()).collect();
     assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
     assert!(attempts[0].again && attempts[0].ended.is_some());
-    assert_eq!(attempts[1].log, "logs/0-1.log");
+    assert_eq!(
+        attempts[1].log,
+        "logs/of trial-000000/trial-000000-attempt-1.log"
+    );
     let all = bench.store.all_attempts(bench.study).unwrap();
     assert_eq!(all, [(0, attempts)].into());
 }
@@ -331,6 +335,7 @@ fn writes_that_make_no_sense_are_refused() {
     );
     let outside = Write::TrialCreated {
         number: 1,
+        last: u64::MAX,
         params: [("c".to_owned(), Value::from("x"))].into(),
         distributions: [(
             "c".to_owned(),

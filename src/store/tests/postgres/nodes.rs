@@ -39,7 +39,8 @@ impl Node {
     fn write(&mut self, writes: &[Write]) -> Vec<Write> {
         let time = self.store.time();
         let ids = (self.study, self.run);
-        (self.store.carry_out(ids, time, writes, &mut self.seen)).unwrap()
+        let carried = self.store.carry_out(ids, time, writes, &mut self.seen);
+        carried.unwrap().late
     }
 
     fn look(&mut self) -> Changes {

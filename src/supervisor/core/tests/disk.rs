@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::*;
 use memory::Entry;
 use search::study::Job;
-use store::{Changes, HeldBy, KnownTrials, TrialSummary};
+use store::{CarriedOut, Changes, HeldBy, KnownTrials, TrialSummary};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -115,19 +115,40 @@ impl Disk {
         self.memory.retain(|(job, _), _| job.number != number);
     }
 
-    /// Carries out what nobody got ahead of; gives the rest.
-    pub fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> Vec<Write> {
-        let mut late = Vec::new();
+    /// Carries out what nobody got ahead of, as the store does.
+    pub fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> CarriedOut {
+        let mut carried = CarriedOut::default();
         for write in writes {
-            let trial = write.number().and_then(|n| self.glimpse(n));
-            if store::overtaken(write, trial, None, self.next()) {
-                late.push(write.clone());
+            let mut now = write.clone();
+            if let Write::TrialCreated {
+                number,
+                last,
+                params,
+                ..
+            } = write
+                && *number != self.next()
+                && self.next() <= *last
+                && seen.is_new(self.next())
+                && self
+                    .trials
+                    .range(number..)
+                    .all(|(_, t)| t.params != *params)
+            {
+                carried.renumbered.insert(*number, self.next());
+            }
+            let asked = write.number();
+            if let Some(number) = asked.and_then(|n| carried.renumbered.get(&n)) {
+                now = write.under(*number);
+            }
+            let trial = now.number().and_then(|n| self.glimpse(n));
+            if store::overtaken(&now, trial, None, self.next()) {
+                carried.late.push(write.clone());
             } else {
-                self.apply(write);
-                seen.note(write);
+                self.apply(&now);
+                seen.note(&now);
             }
         }
-        late
+        carried
     }
 
     pub fn apply(&mut self, write: &Write) {
@@ -138,6 +159,7 @@ impl Disk {
                 distributions,
                 user_attrs,
                 system_attrs,
+                ..
             } => {
                 assert_eq!(*number, self.next(), "numbers have no gaps");
                 self.ours.insert(*number);

@@ -40,8 +40,8 @@ impl Driven {
         let mut done = vec![];
         while let Some(event) = events.pop() {
             for action in self.one(event, now) {
-                if let Action::Propose { number, news } = action {
-                    events.push(self.answer(number, news));
+                if let Action::Propose { number, news, seed } = action {
+                    events.push(self.answer(number, news, seed));
                 } else {
                     done.push(action);
                 }
@@ -50,8 +50,8 @@ impl Driven {
         done
     }
 
-    pub fn answer(&mut self, number: u64, news: Updates) -> Event {
-        self.proposer.answer(number, news)
+    pub fn answer(&mut self, number: u64, news: Updates, seed: u64) -> Event {
+        self.proposer.answer(number, news, seed)
     }
 }
 

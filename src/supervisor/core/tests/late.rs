@@ -59,10 +59,10 @@ fn an_attempts_time_ends_when_its_result_came_not_when_it_was_handled() {
     }
     // It is written together with the start of the next trial.
     let mut actions = core.start_work(seconds(65));
-    let Some(Action::Propose { number, news }) = actions.pop() else {
+    let Some(Action::Propose { number, news, seed }) = actions.pop() else {
         panic!("{actions:?}");
     };
-    let proposed = core.answer(number, news);
+    let proposed = core.answer(number, news, seed);
     let actions = core.handle(proposed, seconds(66));
     let mut runtime = None;
     for action in &actions {

@@ -12,7 +12,7 @@ use store::{Changes, OtherNodes, Reclaimable};
 /// A core of one slot that shares its study, whose goal is 3 trials, and that knows of these.
 fn sharing(trials: Vec<FrozenTrial>, nodes: OtherNodes) -> Driven {
     let start = Start {
-        shared: true,
+        node: Some(7),
         nodes: Some(nodes),
         trials,
         ..start(spec(3, 1), vec![Device::Cpu])
@@ -102,12 +102,8 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
     };
     assert_eq!(*id, Job::trial(1).attempt(0));
     // Another one was faster: the trial stays what it was, and runs there.
-    let batches = actions.iter().filter_map(|action| match action {
-        Action::Write { batch, writes } => Some((*batch, writes)),
-        _ => None,
-    });
     let mut refused = Vec::new();
-    for (batch, writes) in batches {
+    for (batch, writes) in batches(&actions) {
         let taken = Changes {
             nodes: Some(elsewhere(&[1, 2])),
             ..Changes::default()
@@ -115,6 +111,7 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
         let refused_starts = RefusedStarts::of(writes);
         let event = BatchEvent::Overtaken {
             refused: refused_starts,
+            renumbered: BTreeMap::new(),
             changes: taken,
         };
         refused.extend(core.handle(Event::Batch(batch, event), Now::ZERO));
@@ -153,15 +150,10 @@ fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
         panic!("{actions:?}");
     };
     let theirs = FrozenTrial::new(0, TrialState::Running, params.clone());
-    let (batch, writes) = actions
-        .iter()
-        .find_map(|action| match action {
-            Action::Write { batch, writes } => Some((*batch, writes)),
-            _ => None,
-        })
-        .unwrap();
+    let (batch, writes) = batches(&actions)[0];
     let event = BatchEvent::Overtaken {
         refused: RefusedStarts::of(writes),
+        renumbered: BTreeMap::new(),
         changes: Changes {
             trials: vec![theirs],
             nodes: Some(elsewhere(&[0])),
@@ -200,12 +192,12 @@ fn a_proposal_on_its_way_that_another_node_has_tried_meanwhile_is_made_again() {
     core.handle(changed(report), Now::ZERO);
     let asked = core.one(received(0, FromWorker::Ready), Now::ZERO);
     let question = asked.into_iter().find_map(|action| match action {
-        Action::Propose { number, news } => Some((number, news)),
+        Action::Propose { number, news, seed } => Some((number, news, seed)),
         _ => None,
     });
-    let (number, news) = question.unwrap();
+    let (number, news, seed) = question.unwrap();
     assert_eq!(number, 1);
-    let answer = core.answer(1, news);
+    let answer = core.answer(1, news, seed);
     let Event::Proposed {
         proposal: Some(proposal),
         ..
@@ -233,4 +225,52 @@ fn a_proposal_on_its_way_that_another_node_has_tried_meanwhile_is_made_again() {
         panic!("{actions:?}");
     };
     assert_ne!(*params, point);
+}
+
+#[test]
+fn a_trial_whose_number_another_node_was_faster_to_take_runs_under_the_next_one() {
+    let mut core = sharing(Vec::new(), OtherNodes::default());
+    let actions = ready(&mut core);
+    let (batch, writes) = batches(&actions)[0];
+    let point = writes.iter().find_map(|w| match w {
+        Write::TrialCreated {
+            number: 0, params, ..
+        } => Some(params.clone()),
+        _ => None,
+    });
+    // What is known of the trial before its number is: its worker dies.
+    let died = core.handle(exited(0, Death::Signaled(9)), Now::ZERO);
+    let of_it = |w: &Write| w.number() == Some(0);
+    assert!(
+        !batches(&died).iter().any(|(_, ws)| ws.iter().any(of_it)),
+        "{died:?}"
+    );
+    let given = BatchEvent::Overtaken {
+        refused: RefusedStarts::default(),
+        renumbered: [(0, 4)].into(),
+        changes: Changes::default(),
+    };
+    let actions = core.handle(Event::Batch(batch, given), Now::ZERO);
+    let sent = batches(&actions);
+    let ended = Job::trial(4).attempt(0);
+    let ends = |w: &&Write| matches!(w, Write::AttemptEnded { id, .. } if *id == ended);
+    assert_eq!(
+        sent.iter().flat_map(|(_, ws)| *ws).filter(ends).count(),
+        1,
+        "{sent:?}"
+    );
+    assert_eq!(core.progress.next_number(), 5);
+    let entry = core.history.get(4).unwrap();
+    assert_eq!(Some(&entry.params), point.as_ref());
+    assert!(core.history.get(0).is_none());
+    assert_eq!(core.active.keys().collect::<Vec<_>>(), [&Job::trial(4)]);
+}
+
+/// The batches that are to be written.
+fn batches<'a>(actions: &'a [Action]) -> Vec<(u64, &'a Vec<Write>)> {
+    let batch = |action: &'a Action| match action {
+        Action::Write { batch, writes } => Some((*batch, writes)),
+        _ => None,
+    };
+    actions.iter().filter_map(batch).collect()
 }

@@ -61,7 +61,7 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
 /// The start of a first run, with a slot on each of these devices.
 pub fn start(spec: StudySpec, devices: Vec<Device>) -> Start {
     Start {
-        shared: false,
+        node: None,
         nodes: None,
         database: "/p/tune.db".into(),
         trials: vec![],

@@ -18,7 +18,7 @@ use fault::Phase;
 use memory::Usage;
 use protocol::{AttemptEvent, FromWorker, KeepBest, ToWorker};
 use search::study::{Job, Purpose, Updates};
-use store::KnownTrials;
+use store::{Changes, KnownTrials};
 use task::Epoch;
 use task::{Metrics, TrialSpec};
 use weights::{Leader, Leaders};
@@ -41,7 +41,7 @@ pub struct World {
     pub foreign: Option<Foreign>,
     /// Whether proposals take their time, and the question that is on its way.
     pub late: bool,
-    question: Option<(u64, Updates)>,
+    question: Option<(u64, Updates, u64)>,
     /// The writer's: the study as the core knows it, and starts that others got ahead of.
     seen: KnownTrials,
     refused: RefusedStarts,
@@ -213,8 +213,8 @@ impl World {
                 self.unwritten.push((batch, writes));
             }
             Action::WriteSoon(write) => self.soon.push(write),
-            Action::Propose { number, news } => {
-                let before = self.question.replace((number, news));
+            Action::Propose { number, news, seed } => {
+                let before = self.question.replace((number, news, seed));
                 assert!(before.is_none(), "one question at a time");
             }
             Action::Report(_) => {}
@@ -304,9 +304,9 @@ impl World {
         }
         if self.question.is_some()
             && self.rng.random_bool(0.3)
-            && let Some((number, news)) = self.question.take()
+            && let Some((number, news, seed)) = self.question.take()
         {
-            return self.core.answer(number, news);
+            return self.core.answer(number, news, seed);
         }
         if !self.unwritten.is_empty() && self.rng.random_bool(0.7) {
             return self.write();
@@ -331,18 +331,25 @@ impl World {
         }
         let all: Vec<Write> = self.soon.drain(..).chain(writes).collect();
         let (writes, mut late) = self.refused.without(&all);
-        late.extend(self.disk.carry_out(&writes, &mut self.seen));
+        let carried = self.disk.carry_out(&writes, &mut self.seen);
+        late.extend(carried.late);
+        self.refused.given(carried.renumbered.values());
         self.refused.add(&late);
-        if late.is_empty() {
+        if late.is_empty() && carried.renumbered.is_empty() {
             return written(batch);
         }
         assert!(self.foreign.is_some(), "nobody else is there: {late:?}");
+        let changes = match late.is_empty() {
+            true => Changes::default(),
+            false => self.disk.changes(&mut self.seen),
+        };
         let refused = RefusedStarts::of(&late);
         Event::Batch(
             batch,
             BatchEvent::Overtaken {
                 refused,
-                changes: self.disk.changes(&mut self.seen),
+                renumbered: carried.renumbered,
+                changes,
             },
         )
     }
