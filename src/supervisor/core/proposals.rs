@@ -80,9 +80,13 @@ impl Core {
     /// A worker waits for a new trial that cannot be made yet: its proposal is made meanwhile, and stays good while the
     /// worker waits.
     pub(super) fn propose_meanwhile(&mut self, number: u64) {
+        let revision = self.progress.revision();
         match &mut self.search.answer {
-            Some(answer) => answer.revision = self.progress.revision(),
-            None => self.ask(number, true),
+            // One that was asked for before there was a trial of its number is no answer for the next.
+            Some(answer) if answer.waited_for && answer.number == number => {
+                answer.revision = revision
+            }
+            Some(_) | None => self.ask(number, true),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Events that are handled long after they have come: nobody is judged by that.
 
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use super::*;
 use protocol::AttemptEvent;
 use task::Epoch;
@@ -86,4 +88,49 @@ fn what_an_event_asks_for_comes_before_what_is_started_next() {
     let answered = |a: &Action| matches!(a, Action::Worker(_, WorkerAction::Send(_)));
     assert!(at_once.iter().any(answered), "{at_once:?}");
     assert!(!core.start_work(seconds(1)).iter().any(answered));
+}
+
+#[test]
+fn what_was_proposed_for_a_trial_whose_point_was_given_is_not_the_next_ones_point() {
+    let start = start(spec(3, 2), vec![Device::Cpu; 2]);
+    let mut core = Driven::new(start, search::sampler::RandomSampler);
+    core.points = vec![Params::from([("x".to_owned(), 0.25.into())])];
+    let asked = core.one(Event::Ticked, Now::ZERO);
+    let question = |actions: &[Action]| {
+        actions.iter().find_map(|action| match action {
+            Action::Propose { number, news, seed } => Some((*number, news.clone(), *seed)),
+            _ => None,
+        })
+    };
+    let (number, news, seed) = question(&asked).unwrap();
+    assert_eq!(number, 0);
+    let answer = core.answer(number, news, seed);
+    core.one(answer, Now::ZERO);
+    // The first trial begins; the other worker waits for the second, of which nothing was proposed yet.
+    let mut actions = Vec::new();
+    for worker in 0..2 {
+        core.one(Event::Worker(worker, WorkerEvent::Spawned(9)), Now::ZERO);
+        core.one(received(worker, hello()), Now::ZERO);
+        actions.extend(core.one(received(worker, FromWorker::Ready), Now::ZERO));
+    }
+    let (number, news, seed) = question(&actions).unwrap();
+    assert_eq!(number, 1);
+    let answer = core.answer(number, news, seed);
+    let Event::Proposed {
+        proposal: Some(second),
+        ..
+    } = answer.clone()
+    else {
+        panic!("{answer:?}");
+    };
+    core.one(answer, Now::ZERO);
+    let actions = core.one(written(0), Now::ZERO);
+    let made = actions.iter().find_map(|action| match action {
+        Action::Write { writes, .. } => writes.iter().find_map(|write| match write {
+            Write::TrialCreated { number, params, .. } => Some((*number, params.clone())),
+            _ => None,
+        }),
+        _ => None,
+    });
+    assert_eq!(made, Some((1, second.params)));
 }
