@@ -23,6 +23,13 @@ const NAME: &str = "libtune_torch.so";
 const ADVICE: &str = "tune needs libtorch 2.11.0: `make libtorch` fetches it and `make` builds with it; one that is \
                       elsewhere is named by LIBTORCH=/path/to/torch";
 
+/// The same where the program was installed as a Python wheel.
+const ADVICE_IN_PYTHON: &str = "tune needs PyTorch 2.11 in the same Python environment: `pip install 'torch==2.11.*'`; \
+                                one that is elsewhere is named by LIBTORCH=/path/to/torch";
+
+/// The versions of PyTorch that the library fits.
+const PYTORCH: &str = "2.11.";
+
 type Tell = extern "C" fn(*const u8, usize);
 type Entry = unsafe extern "C" fn(*const u8, usize, Tell) -> i32;
 type Interface = unsafe extern "C" fn() -> u64;
@@ -49,10 +56,11 @@ fn places() -> Vec<PathBuf> {
 /// The library's path.
 ///
 /// # Errors
-/// Exit 9: it is in none of its places.
+/// Exit 9: it is in none of its places, or the Python environment of this program has no PyTorch that fits it.
 pub fn find() -> Result<PathBuf, Failure> {
     let places = places();
     if let Some(found) = places.iter().find(|place| place.is_file()) {
+        check_environment()?;
         return Ok(found.clone());
     }
     let shown: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
@@ -63,10 +71,40 @@ pub fn find() -> Result<PathBuf, Failure> {
 }
 
 fn unusable(why: &str) -> Failure {
+    let advice = device::site_packages().map_or(ADVICE, |_| ADVICE_IN_PYTHON);
     Failure::new(
         Exit::Device,
-        format!("libtorch cannot be used: {why}\n{ADVICE}"),
+        format!("libtorch cannot be used: {why}\n{advice}"),
     )
+}
+
+/// Checks PyTorch in the Python environment that has this program from its wheel, unless `LIBTORCH` names another one.
+fn check_environment() -> Result<(), Failure> {
+    let named = std::env::var_os("LIBTORCH").is_some_and(|dir| !dir.is_empty());
+    let Some(packages) = device::site_packages().filter(|_| !named) else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(packages.join("torch/version.py"));
+    let found = text.ok().and_then(|text| pytorch_version(&text));
+    match found {
+        Some(version) if version.starts_with(PYTORCH) => Ok(()),
+        Some(version) => Err(unusable(&format!(
+            "PyTorch in {} is {version}, expected 2.11",
+            packages.display()
+        ))),
+        None => Err(unusable(&format!(
+            "{} has no PyTorch",
+            packages.display()
+        ))),
+    }
+}
+
+/// The version that PyTorch's `version.py` tells.
+fn pytorch_version(text: &str) -> Option<String> {
+    let told = text
+        .lines()
+        .find_map(|line| line.strip_prefix("__version__ = "))?;
+    Some(told.trim().trim_matches(['\'', '"']).to_owned())
 }
 
 /// Whether there is such a library.
@@ -186,9 +224,9 @@ extern "C" fn tell(text: *const u8, length: usize) {
 
 /// Loads the library for good, and libtorch with it.
 fn load(path: &Path) -> Result<Entry, Failure> {
-    if let Some(torch) = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty()) {
+    if let Some(torch) = device::libtorch() {
         // Found by its name from then on, wherever else there is one.
-        let first = Path::new(&torch).join("lib/libtorch_cpu.so");
+        let first = torch.join("lib/libtorch_cpu.so");
         if first.is_file() {
             open(first.as_os_str())?;
         }
@@ -230,4 +268,16 @@ pub fn open(path: &OsStr) -> Result<Library, Failure> {
             .map_or_else(|| error.to_string(), ToString::to_string);
         unusable(&why)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pytorch_version;
+
+    #[test]
+    fn the_version_of_pytorch_is_read_from_its_own_file() {
+        let text = "__all__ = ['__version__']\n__version__ = '2.11.0+cu130'\ndebug = False\n";
+        assert_eq!(pytorch_version(text).as_deref(), Some("2.11.0+cu130"));
+        assert_eq!(pytorch_version("version = 1\n"), None);
+    }
 }

@@ -10,7 +10,7 @@ mod sample;
 
 pub use context::{InUse, context, in_use};
 pub use device::Device;
-pub use libraries::search_path;
+pub use libraries::{libtorch, search_path, site_packages};
 pub use minute::GpuMinute;
 pub use policy::{DEVICES, DevicePolicy};
 pub use sample::{GpuSample, HostSample, Sample};

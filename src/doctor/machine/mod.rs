@@ -82,7 +82,7 @@ impl Facts {
                     .named("libtorch_cuda.so")
                     .first()
                     .map(|p| p.to_path_buf());
-                library.or_else(|| Some(libtorch()?.join("lib/libtorch_cuda.so")))
+                library.or_else(|| Some(device::libtorch()?.join("lib/libtorch_cuda.so")))
             });
             facts.architectures = library.as_deref().and_then(libraries::architectures);
         }
@@ -105,7 +105,7 @@ impl Facts {
             .collect();
         let search = variables.get("LD_LIBRARY_PATH").map_or("", String::as_str);
         Facts {
-            shadows: libraries::shadows(search, libtorch().as_deref()),
+            shadows: libraries::shadows(search, device::libtorch().as_deref()),
             devices: gpu::Devices::look(),
             users: gpus.as_ref().map(gpu::users).unwrap_or_default(),
             host,
@@ -131,11 +131,6 @@ impl Facts {
     fn has_gpu(&self) -> bool {
         self.devices.any() || !matches!(&self.gpus, Ok(d) if d.gpus.is_empty() && d.error.is_none())
     }
-}
-
-fn libtorch() -> Option<PathBuf> {
-    let dir = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty());
-    dir.map(PathBuf::from)
 }
 
 /// Whether this is WSL.

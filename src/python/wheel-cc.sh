@@ -1,0 +1,21 @@
+#!/bin/sh
+# Links what goes into the wheel against the symbols of glibc 2.28 (zig has those of every version), so that it runs on
+# machines that are older than the one that builds it. A linker for cargo; TUNE_ZIG names a Python that has ziglang.
+#
+# The C++ library is the compiler's own, which libtorch was made for, not zig's.
+set -eu
+
+stdcxx=$(g++ -print-file-name=libstdc++.so)
+gcc_s=$(g++ -print-file-name=libgcc_s.so.1)
+for argument do
+    shift
+    case $argument in
+        -lstdc++) argument=$(readlink -f "$stdcxx") ;;
+        -lgcc_s) argument=$(readlink -f "$gcc_s") ;;
+        -lgcc | -lgcc_eh) continue ;;
+        -lrt | -lutil) ;;
+        *rust-lld* | -fuse-ld=*) continue ;;
+    esac
+    set -- "$@" "$argument"
+done
+exec "${TUNE_ZIG:?}" -m ziglang cc -target x86_64-linux-gnu.2.28 "$@" -Wl,--allow-shlib-undefined
