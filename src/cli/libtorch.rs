@@ -92,10 +92,7 @@ fn check_environment() -> Result<(), Failure> {
             "PyTorch in {} is {version}, expected 2.11",
             packages.display()
         ))),
-        None => Err(unusable(&format!(
-            "{} has no PyTorch",
-            packages.display()
-        ))),
+        None => Err(unusable(&format!("{} has no PyTorch", packages.display()))),
     }
 }
 
