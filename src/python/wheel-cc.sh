@@ -12,6 +12,7 @@ for argument do
     case $argument in
         -lstdc++) argument=$(readlink -f "$stdcxx") ;;
         -lgcc_s) argument=$(readlink -f "$gcc_s") ;;
+        -lgomp) argument=$(readlink -f "$(g++ -print-file-name=libgomp.so)") ;;
         -lgcc | -lgcc_eh) continue ;;
         -lrt | -lutil) ;;
         *rust-lld* | -fuse-ld=*) continue ;;

@@ -52,6 +52,7 @@ mod optuna;
 mod output;
 mod postgres;
 mod probe;
+mod python;
 mod repeats;
 mod report;
 mod search_end;

@@ -3,10 +3,8 @@
 * :func:`trial`: in a script that ``tune`` runs as a trial (task kind ``command``): its parameters, where to report, when to stop.
 * :class:`Study`: ask and tell, for programs that train their trials themselves.
 * :func:`read`: the trials of a study as a pandas or polars frame.
-* :mod:`tune.optuna`: tune's search and pruning in programs that use Optuna.
-* :mod:`tune.callbacks`: reporting from transformers, Lightning, Keras, XGBoost, LightGBM and CatBoost.
 
-Nothing here needs another package, but for what the last three are about.
+Nothing here needs another package, but for the frames.
 """
 
 from ._program import Error
